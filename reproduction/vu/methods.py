@@ -17,7 +17,7 @@ from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.solvers.two_groups.boundary import BoundarySearch
 
 Setting = dict[str, float]
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fairspan.solvers.many_groups.dual_newton import DualNewton
     from fairspan.solvers.published.riemannian import RiemannianSubgradient
     from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights, Semidefinite
-    from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+    from fairspan.solvers.two_groups.boundary import BoundarySearch
     from fairspan.subspace import FairSubspace
     from fairspan.trade_off import Frontier, frontier
 
@@ -61,7 +61,7 @@ _HOMES = {
     "RobustErrorGap": "fairspan.problem.criteria",
     "CovarianceParity": "fairspan.problem.restrictions",
     "MeanParity": "fairspan.problem.restrictions",
-    "BoundarySearch": "fairspan.solvers.two_groups.boundary_search",
+    "BoundarySearch": "fairspan.solvers.two_groups.boundary",
     "DualNewton": "fairspan.solvers.many_groups.dual_newton",
     "MultiplicativeWeights": "fairspan.solvers.published.samadi_et_al",
     "RiemannianSubgradient": "fairspan.solvers.published.riemannian",

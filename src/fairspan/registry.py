@@ -36,7 +36,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     },
     "solver": {
         "auto": "fairspan.solvers.choose:Auto",
-        "boundary": "fairspan.solvers.two_groups.boundary_search:BoundarySearch",
+        "boundary": "fairspan.solvers.two_groups.boundary:BoundarySearch",
         "dual_newton": "fairspan.solvers.many_groups.dual_newton:DualNewton",
         "multiplicative": "fairspan.solvers.published.samadi_et_al:MultiplicativeWeights",
         "semidefinite": "fairspan.solvers.published.samadi_et_al:Semidefinite",

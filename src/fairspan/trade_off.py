@@ -3,7 +3,7 @@
 Of all d-dimensional subspaces, those that minimise w_1 e_1 + w_2 e_2 for weights that are not
 negative are the Pareto frontier: the lower-left boundary of the convex hull of all pairs
 (e_1(V), e_2(V)). Each is the answer of one symmetric eigenproblem, and every point of the boundary
-belongs to some V of exactly d dimensions (see :mod:`fairspan.solvers.two_groups.frontier`).
+belongs to some V of exactly d dimensions (see :mod:`fairspan.solvers.two_groups.faces`).
 """
 
 import numbers
@@ -31,7 +31,7 @@ from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import names_of
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.solvers.choose import Auto
-from fairspan.solvers.two_groups.frontier import (
+from fairspan.solvers.two_groups.faces import (
     BoundaryPoint,
     attainable_polygon,
     frontier_vertices,
@@ -412,9 +412,9 @@ def frontier(
     pca = fit_subspace(moments, n_components, criterion=_PLAIN, center=center, scale=scale)
     problem = pca.problem
     with threads_of(None):
-        vertices = frontier_vertices(problem, float(tol) * problem.total_variance)
-    errors = np.array([point.errors for point in vertices.points])
-    weights = np.array([point.face.weights for point in vertices.points])
+        points, height, n_solved = frontier_vertices(problem, float(tol) * problem.total_variance)
+    errors = np.array([point.errors for point in points])
+    weights = np.array([point.face.weights for point in points])
     return Frontier(
         errors=errors,
         weights=weights / weights.sum(axis=1, keepdims=True),
@@ -423,9 +423,9 @@ def frontier(
         groups=tuple(moments.labels),
         n_components=int(n_components),
         center=center,
-        largest_height=vertices.largest_height,
-        n_eigenproblems=vertices.n_eigenproblems,
-        _points=vertices.points,
+        largest_height=height,
+        n_eigenproblems=n_solved,
+        _points=points,
         _pca=pca,
     )
 

@@ -36,7 +36,7 @@ from fairspan.errors import Incompatible
 from fairspan.extending import certified
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin
-from fairspan.solvers.restrictions.parity import LimitedMeans
+from fairspan.solvers.parity.within_limits import LimitedMeans
 from problems import MINIMAX, RELATIVE, independent_value, problem_of, random_basis, random_moments
 from sweeps import part_of
 

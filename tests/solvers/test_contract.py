@@ -23,7 +23,7 @@ from fairspan.solvers.choose import Auto, check_accepted
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights, Semidefinite
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.solvers.two_groups.boundary import BoundarySearch
 from problems import (
     MINIMAX,
     RELATIVE,

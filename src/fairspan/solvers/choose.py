@@ -164,7 +164,7 @@ class Task:
         restricted = self.posed.at(n_components)
         if restricted.problem.limit is not None:
             # Imported where it is needed: it brings half of the solvers with it.
-            from fairspan.solvers.restrictions.parity import tolerant_solver
+            from fairspan.solvers.parity.within_limits import tolerant_solver
 
             return restricted, tolerant_solver(
                 restricted.problem, self.posed.restriction, self.solver

@@ -25,7 +25,7 @@ from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, 
 from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.dual_newton import DualNewton, NashSearch
 from fairspan.solvers.many_groups.newton import Relaxation
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.solvers.two_groups.boundary import BoundarySearch
 from fairspan.subspace import FairSubspace
 from problems import (
     RELATIVE,

@@ -21,7 +21,7 @@ from fairspan.problem.criteria import (
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
 from fairspan.solvers.projected.grown_space import GrownSpace, SubspaceBounds, fall_of_bound
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.solvers.two_groups.boundary import BoundarySearch
 from problems import RELATIVE, problem_of, random_moments, top_sum
 from sweeps import part_of
 

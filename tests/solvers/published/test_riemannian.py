@@ -16,7 +16,7 @@ from fairspan.solvers.published.riemannian import (
     polar_retraction,
     qr_retraction,
 )
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.solvers.two_groups.boundary import BoundarySearch
 from problems import (
     problem_of,
     random_basis,

@@ -27,7 +27,7 @@ from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import generator_of
 from fairspan.solvers.many_groups.dual_newton import DualNewton
-from fairspan.solvers.two_groups.boundary_search import BoundarySearch
+from fairspan.solvers.two_groups.boundary import BoundarySearch
 from fairspan.typing import FloatArray
 
 

@@ -1,6 +1,6 @@
 """Two groups: global minimum of a largest of concave functions, such as the robust error gap.
 
-On each sector of the boundary (see :mod:`fairspan.solvers.two_groups.frontier`) every score is at
+On each sector of the boundary (see :mod:`fairspan.solvers.two_groups.faces`) every score is at
 least the affine function through its values at the vertices, since it is concave there. The least
 of the larger of these affine functions is found at a vertex or where two of them cross on a side.
 The sector with the least bound is split until the least bound meets the best value.
@@ -11,8 +11,7 @@ smooth and concave, the least of their linearisation is the next point: for one 
 its gradient, for two the angle at which they agree.
 """
 
-from heapq import heappop, heappush
-from itertools import count, pairwise
+from itertools import pairwise
 from math import sqrt
 from typing import Any
 
@@ -23,18 +22,21 @@ from fairspan.certificates.proof import least_of_largest
 from fairspan.certificates.solution import TracePoint
 from fairspan.problem.criteria.error_gap import worst_case, worst_case_slope
 from fairspan.problem.problem import Problem
-from fairspan.solvers.two_groups.frontier import (
+from fairspan.solvers.two_groups.faces import (
+    QUARTER,
     BoundaryPoint,
+    Ends,
     Sector,
+    ends_at,
     point_on,
-    points_at,
     sectors_through,
+    split_worst,
 )
 from fairspan.typing import FloatArray
 
 Point = tuple[float, float]
 
-_QUARTER, _EIGHTH = np.pi / 2, np.pi / 4
+_EIGHTH = np.pi / 4
 _TIE_SHARE = 1 / 16
 _MAX_STEPS = 400
 # As a share of the sector's width.
@@ -55,6 +57,8 @@ class BranchAndBound:
     best : BoundaryPoint
     upper : float
         Its value.
+    lower : float
+        No subspace has a lower value.
     goal : float
         The gap to reach, absolute.
     """
@@ -64,27 +68,16 @@ class BranchAndBound:
     def __init__(self, problem: Problem, tol: float) -> None:
         self.problem, self.tolerance = problem, tol
         self.upper = self.goal = np.inf
-        self.n_eigenproblems, self.supporting_weights = 0, list[FloatArray]()
+        self.lower, self.supporting_weights = -np.inf, list[FloatArray]()
         self.trace: list[TracePoint] = []
         criterion = problem.robust
         self._weights, self._radii = criterion.pair_weights(problem), criterion.radii(problem)
         self._far: BoundaryPoint | None = None
-        self._open: list[tuple[float, int, Sector]] = []
-        self._order = count()
-
-    @property
-    def lower(self) -> float:
-        """No subspace has a lower value."""
-        return min(self._open[0][0], self.upper)
 
     def run(self) -> None:
-        """Split sectors until the gap is closed."""
-        self._add(sectors_through([self._touch(angle) for angle in self._first_angles()]))
-        for _ in range(_MAX_STEPS):
-            if self.upper - self.lower <= self.goal:
-                return
-            bound, _, sector = heappop(self._open)
-            self._add(self._split(sector, bound))
+        """Split the sector of least bound until the gap is closed."""
+        sectors = sectors_through([self._touch(angle) for angle in self._first_angles()])
+        split_worst(sectors, lambda each: -self._bound(each), self._is_closed, self._split)
 
     def _first_angles(self) -> list[float]:
         """At most 45 degrees apart, over the arc on which the optimum lies.
@@ -94,33 +87,34 @@ class BranchAndBound:
         """
         penalty, q = self.problem.robust.penalty, self.problem.proportions
         pooled = float(np.arctan2(q[1], q[0]))
-        angles = {0.0, pooled, _QUARTER}
-        if not _EIGHTH / 2 < pooled < _QUARTER - _EIGHTH / 2:
+        angles = {0.0, pooled, QUARTER}
+        if not _EIGHTH / 2 < pooled < QUARTER - _EIGHTH / 2:
             angles.add(_EIGHTH)
         if penalty > q[1]:
             angles.add(-_EIGHTH)
         if penalty > q[0]:
-            angles.add(_QUARTER + _EIGHTH)
+            angles.add(QUARTER + _EIGHTH)
         return sorted(angles)
 
-    def _touch(self, angle: float) -> tuple[BoundaryPoint, BoundaryPoint]:
-        contact = points_at(self.problem, angle, self._tie())
-        self.n_eigenproblems += 1
+    def _is_closed(self, least_bound: float) -> bool:
+        """Whether the least bound, with its sign turned, meets the best value."""
+        self.lower, n_lines = min(-least_bound, self.upper), len(self.supporting_weights)
+        self.trace.append(TracePoint(n_lines, self.lower, self.upper))
+        return self.upper - self.lower <= self.goal or len(self.trace) > _MAX_STEPS
+
+    def _touch(self, angle: float) -> Ends:
+        tie = 0.0
+        if np.isfinite(self.upper):
+            # Nearer eigenvalues are taken as tied: it moves no score at the best by much of the
+            # goal. A small error has a steep score, and a large penalty makes any steep.
+            slopes = worst_case_slope(self._weights, self.best.errors, self._radii)
+            steepest = float(np.abs(slopes).sum(axis=1).max())
+            tie = _TIE_SHARE * self.goal / (self.problem.n_components * steepest)
+        contact = ends_at(self.problem, angle, tie)
         self.supporting_weights.append(contact[0].face.weights)
         for point in dict.fromkeys(contact):
             self._try(point)
         return contact
-
-    def _tie(self) -> float:
-        """Nearer eigenvalues are taken as tied: it moves no score at the best by much of the goal.
-
-        A small error has a steep score, and a large penalty makes any steep.
-        """
-        if not np.isfinite(self.upper):
-            return 0.0
-        slopes = worst_case_slope(self._weights, self.best.errors, self._radii)
-        steepest = float(np.abs(slopes).sum(axis=1).max())
-        return _TIE_SHARE * self.goal / (self.problem.n_components * steepest)
 
     def _try(self, point: BoundaryPoint) -> None:
         value = max(self._scores(point.errors))
@@ -132,83 +126,68 @@ class BranchAndBound:
                 rounding_at(self.problem, point.basis) / 2,
             )
 
-    def _split(self, sector: Sector, bound: float) -> list[Sector]:
+    def _split(self, sector: Sector) -> list[Sector]:
         first, last = sector.first, sector.last
-        if first.face is last.face:  # both lie on one supporting line
-            point = point_on(
-                self.problem, first.angle, first.face, (first.position + last.position) / 2
-            )
-            self._try(point)
-            return [Sector(first, point, None), Sector(point, last, None)]
-        contact = self._touch(self._angle(sector, self.upper - bound))
-        return sectors_through([(first, first), contact, (last, last)])
-
-    def _add(self, sectors: list[Sector]) -> None:
-        for sector in sectors:
-            heappush(self._open, (self._bound(sector), next(self._order), sector))
-        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+        if first.face is not last.face:
+            contact = self._touch(self._angle(sector))
+            return sectors_through([(first, first), contact, (last, last)])
+        # Both lie on one supporting line.
+        middle = (first.position + last.position) / 2
+        point = point_on(self.problem, first.angle, first.face, middle)
+        self._try(point)
+        return [Sector(first, point), Sector(point, last)]
 
     def _scores(self, errors: FloatArray) -> Any:
         """Both scores at one point, or a row of them for each of several."""
         return worst_case(self._weights, errors[..., None, :], self._radii).sum(axis=-1).tolist()
 
-    def _angle(self, sector: Sector, gap: float) -> float:
-        """Where to split: an angle strictly inside the sector."""
+    def _angle(self, sector: Sector) -> float:
+        """Where to split: an angle strictly inside the sector.
+
+        A point near an end is passed, so that it is soon enclosed from both sides. Where that did
+        not enclose it the last time, it is a kink, which the chord finds.
+        """
         low, high = sector.first.angle, sector.last.angle
-        # Bounds of narrow sectors miss by the square of their width.
-        share = min(sqrt(self.goal / (2 * gap)), 0.5) if gap > 0 else 0.5
-        angle = self._where_scores_agree(sector)
-        angle = self._where_least() if angle is None else angle
+        angle = self._wanted_angle(sector)
         if not low <= angle <= high:
             return sector.chord_angle
-        angle = self._past(sector, angle, share)
+        near_end, far, step = angle - low, sector.last, 1.0
+        if high - angle < near_end:
+            near_end, far, step = high - angle, sector.first, -1.0
+        if near_end < _NEAR_AN_END * (high - low):
+            if far is self._far:
+                self._far = None
+                return sector.chord_angle
+            self._far = far
+            # Bounds of narrow sectors miss by the square of their width.
+            gap = self.upper - self.lower
+            share = min(sqrt(self.goal / (2 * gap)), 0.5) if gap > 0 else 0.5
+            step *= max(2 * near_end, share * (high - low))
+            angle = low + step if far is sector.last else high + step
         return angle if low < angle < high else sector.chord_angle
 
-    def _past(self, sector: Sector, angle: float, share: float) -> float:
-        """Past a point near an end, so that it is soon enclosed from both sides.
+    def _wanted_angle(self, sector: Sector) -> float:
+        """Where the other score becomes the larger one, or where the larger one is least.
 
-        Where that did not enclose it the last time, it is a kink, which the chord finds.
+        The latter if it is replaced by its tangent at the best point; where a slope is infinite, so
+        that there is no tangent, it is no angle.
         """
-        low, high = sector.first.angle, sector.last.angle
-        near_end, far = angle - low, sector.last
-        if high - angle < near_end:
-            near_end, far = high - angle, sector.first
-        if near_end >= _NEAR_AN_END * (high - low):
-            return angle
-        if far is self._far:
-            self._far = None
-            return sector.chord_angle
-        self._far = far
-        step = max(2 * near_end, share * (high - low))
-        return low + step if far is sector.last else high - step
-
-    def _where_scores_agree(self, sector: Sector) -> float | None:
-        """Where the other score becomes the larger one, if it does."""
-        first, last = self._scores(sector.first.errors), self._scores(sector.last.errors)
-        before, after = first[0] - first[1], last[0] - last[1]
-        if before * after >= 0:
-            return None
-        width = sector.last.angle - sector.first.angle
-        return float(sector.first.angle + width * before / (before - after))
-
-    def _where_least(self) -> float:
-        """Where the larger score is least, if it is replaced by its tangent at the best point.
-
-        Where a slope is infinite, so that there is no tangent, it is no angle.
-        """
+        (a, b), (c, d) = self._scores(np.array([sector.first.errors, sector.last.errors]))
+        if (a - b) * (c - d) < 0:
+            width = sector.last.angle - sector.first.angle
+            return float(sector.first.angle + width * (a - b) / (a - b - (c - d)))
         errors = self.best.errors
         larger = int(np.argmax(self._scores(errors)))
-        first, second = worst_case_slope(self._weights, errors, self._radii)[larger]
-        return float(np.arctan2(second, first)) if np.isfinite([first, second]).all() else np.nan
+        slope = worst_case_slope(self._weights, errors, self._radii)[larger]
+        return float(np.arctan2(slope[1], slope[0])) if np.isfinite(slope).all() else np.nan
 
     def _bound(self, sector: Sector) -> float:
         """Lower bound of the largest score on a sector."""
         feet = [sector.first.foot, sector.last.foot]
         if sector.corner is not None:
             feet.insert(1, sector.corner)
-        scores = self._scores(
-            np.array(clipped_to_positive([(float(x), float(y)) for x, y in feet]))
-        )
+        corners = clipped_to_positive([(float(x), float(y)) for x, y in feet])
+        scores = self._scores(np.array(corners))
         if len(scores) < 3:
             return least_of_largest(scores)
         return min(least_of_largest([scores[0], *pair]) for pair in pairwise(scores[1:]))

@@ -17,8 +17,8 @@ from fairspan.linalg import eigvalsh, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.problem.restrictions import Restriction
-from fairspan.solvers.restrictions.covariances import best_within, program, scalar_multiplier
-from fairspan.solvers.two_groups.root_search import Reached, RootSearch
+from fairspan.solvers.parity.covariances import best_within, program, scalar_multiplier
+from fairspan.solvers.two_groups.root import RootSearch
 from fairspan.typing import FloatArray
 
 # A limit of zero is met up to this share of the means' squared distance.
@@ -89,26 +89,29 @@ class LimitedMeans:
         outer = np.outer(limit.difference, limit.difference)
         pair = DenseSecondMoments(np.array([problem.pooled_matrix, unit * outer]))
 
-        def reached_at(basis: FloatArray) -> Reached:
-            errors = problem.errors(basis)
+        def values_at(basis: FloatArray) -> tuple[float, float]:
             apart = float(np.sum((limit.difference @ basis) ** 2))
-            values = float(problem.proportions @ errors), unit * (apart - limit.tolerance**2)
-            return values, goal(problem, errors, tol)
+            error = float(problem.proportions @ problem.errors(basis))
+            return error, unit * (apart - limit.tolerance**2)
+
+        def goal_at(basis: FloatArray) -> float:
+            return goal(problem, problem.errors(basis), tol)
 
         search = RootSearch(
             pair,
             problem.n_components,
             np.array([[1.0, 0.0], [0.0, -1.0]]),
-            reached_at,
+            values_at,
+            goal_at,
             constrained=True,
             met=_CLOSE * unit * limit.tolerance**2,
         )
         left = search.contact(0.0)
-        if left.values[1] <= 0:
-            search.basis = left.basis
+        if left.last <= 0:
+            search.take(left.basis, left.first)
         else:
             right = search.contact(1.0)
-            if right.values[1] > _MET * unit * length:
+            if right.last > _MET * unit * length:
                 least = np.linalg.norm(limit.difference @ right.basis)
                 raise Incompatible(
                     f"MeanParity received tolerance={limit.tolerance!r} with n_components="
@@ -119,6 +122,7 @@ class LimitedMeans:
                 )
             search.close(left, right)
         t = search.weight
+        assert search.basis is not None
         multiplier = t / (1 - t) * unit if t < 1 else 0.0
         return certified(
             problem,

@@ -1,4 +1,4 @@
-"""Two groups: the lower-left boundary of their errors, and its Pareto part sampled to a polygon.
+"""Two groups: what a supporting line touches, and the boundary between such lines.
 
 Let W be the set of (c_1(V), c_2(V)) over all orthonormal (p, d) bases V. A mixture M = w_1 S_1 +
 w_2 S_2 gives the line w.c = t_d(M), which W touches. Without a tie at eigenvalue d it does so at
@@ -6,37 +6,35 @@ one point. With a tie it touches along an edge: V keeps the eigenvectors above t
 columns inside the tied eigenspace E. Turning one such pick into another moves the point along the
 edge without leaving it, so every point of the edge belongs to a basis of rank exactly d. The
 position along the edge is chosen in closed form where the tie is exact; where rounding hides it, a
-root on the path between the subspaces of two neighbouring supporting lines takes its place
-(:mod:`fairspan.solvers.two_groups.root_search`).
+root on the path between the subspaces of two neighbouring supporting lines takes its place.
 
 Let (x, y) be the errors of the two groups. Weights w = (cos a, sin a) touch the convex hull of all
 errors along the line w.(x, y) = w.(tr S_1, tr S_2) - t_d(w_1 S_1 + w_2 S_2), at a point or, where
 eigenvalue d is tied, along an edge. Between the lines at two angles the boundary lies in the
 triangle of their points and the crossing of the lines: a sector.
-
-The highest triangle is split along the direction of its chord, which touches the curve where it is
-furthest from the chord, until all are low enough. Along an edge that direction meets the edge
-itself and gives both its ends.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import count, pairwise
 
 import numpy as np
+import scipy
 
 from fairspan.linalg import LeadingSubspace, eigh
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
+# Shares of a path nearer to each other than this are one.
+_LEAST_SHARE, _MOST_STEPS = 1e-17, 80
 # Lines closer in angle than this (radians) are taken as one: their crossing is rounding.
 _SAME_ANGLE = 1e-12
 # A subspace that misses its supporting line by less than this share of its errors touches it, and
 # heights below this share of the variance are rounding.
 _ROUNDING = 1e-14
-_QUARTER = np.pi / 2
+QUARTER = np.pi / 2
 # Angles of weights of which one is negative at least.
 _N_BEYOND = 64
 # Points nearer than this share of the total variance are one: rounding, times some room.
@@ -53,19 +51,15 @@ class Face:
         w, the normal of the supporting line.
     leading : LeadingSubspace
         Of the mixture with these weights.
-    low, high : float
-        The least and largest h.c(V) over these subspaces, apart from what all of them share; equal
-        without a tie.
     axes : (p, m) array
-        Basis of the tied eigenspace that diagonalises h_1 S_1 + h_2 S_2, largest first.
+        Basis of the tied eigenspace that diagonalises h_1 S_1 + h_2 S_2, largest first; m = 0
+        without a tie.
     positions : (m,) array
         The diagonal: what each axis contributes to h.c.
     """
 
     weights: FloatArray
     leading: LeadingSubspace
-    low: float
-    high: float
     axes: FloatArray
     positions: FloatArray
 
@@ -85,15 +79,25 @@ class Face:
             h, not parallel to the weights: along a parallel one the edge does not move.
         """
         if not leading.is_tied:
-            return cls(weights, leading, 0.0, 0.0, leading.tied, np.empty(0))
+            return cls(weights, leading, leading.tied, np.empty(0))
         compressed = second_moments.compressed(leading.tied)
         positions, turn = eigh(np.tensordot(direction, compressed, axes=1))
-        positions, axes = positions[::-1], leading.tied @ turn[:, ::-1]
-        n_free = leading.vectors.shape[1] - leading.n_fixed
-        low, high = (
-            float(end.sum()) for end in (positions[len(positions) - n_free :], positions[:n_free])
-        )
-        return cls(weights, leading, low, high, axes, positions)
+        return cls(weights, leading, leading.tied @ turn[:, ::-1], positions[::-1])
+
+    @property
+    def n_free(self) -> int:
+        """j: how many columns are picked inside the tied eigenspace."""
+        return int(self.leading.vectors.shape[1]) - self.leading.n_fixed
+
+    @property
+    def low(self) -> float:
+        """The least h.c(V) over these subspaces, apart from what all of them share."""
+        return float(self.positions[len(self.positions) - self.n_free :].sum())
+
+    @property
+    def high(self) -> float:
+        """The largest; equal without a tie."""
+        return float(self.positions[: self.n_free].sum())
 
     def basis_at(self, target: float) -> FloatArray:
         """The (p, d) basis whose position is `target`, which lies between low and high.
@@ -102,12 +106,10 @@ class Face:
         turning a pair by the angle theta moves h.c from g_hi to g_lo along
         cos^2(theta) g_hi + sin^2(theta) g_lo.
         """
-        if not self.leading.is_tied:
+        n_free, n_axes = self.n_free, len(self.positions)
+        if n_axes == 0:
             return self.leading.vectors
-        n_fixed, n_axes = self.leading.n_fixed, len(self.positions)
-        n_free = self.leading.vectors.shape[1] - n_fixed
-        free = self.axes[:, :n_free].copy()
-        excess = self.high - target
+        free, excess = self.axes[:, :n_free].copy(), self.high - target
         for upper in range(min(n_free, n_axes - n_free)):
             if excess <= 0:
                 break
@@ -118,7 +120,64 @@ class Face:
                 np.sqrt(1 - share) * self.axes[:, upper] + np.sqrt(share) * self.axes[:, lower]
             )
             excess -= drop
-        return np.hstack([self.leading.vectors[:, :n_fixed], free])
+        return np.hstack([self.leading.vectors[:, : self.leading.n_fixed], free])
+
+
+class PathBetween:
+    """The shortest path from one subspace to another: every quantity in between is met on the way.
+
+    Let V and W be orthonormal bases whose principal angles are theta_j (Bjoerck and Golub 1973).
+    With A the principal vectors of V and H the directions in which those of W lie, A cos(s theta) +
+    H sin(s theta) leads from V (s = 0) to W (s = 1). Where both are optimal for the same mixture,
+    the whole path lies in its tied eigenspace and is optimal as well.
+
+    Parameters
+    ----------
+    start, end : (p, d) arrays
+        Orthonormal columns.
+    """
+
+    def __init__(self, start: FloatArray, end: FloatArray) -> None:
+        left, cosines, right = np.linalg.svd(start.T @ end)
+        self._from = start @ left
+        beside = end @ right.T - self._from * cosines
+        # Twice, so that what is left of a small angle is orthogonal to all of the start.
+        beside -= start @ (start.T @ beside)
+        sines = np.linalg.norm(beside, axis=0)
+        self.angles = np.arctan2(sines, cosines)
+        self._beside = beside / np.where(sines > 0, sines, 1.0)
+
+    def at(self, share: float) -> FloatArray:
+        """The (p, d) basis at a share of the way."""
+        turned = share * self.angles
+        return np.asarray(self._from * np.cos(turned) + self._beside * np.sin(turned))
+
+    def where_zero(
+        self,
+        function: Callable[[FloatArray], float],
+        ends: tuple[float, float],
+        enough: float,
+    ) -> FloatArray:
+        """A basis at which a function is zero that is positive at the start, negative at the end.
+
+        Parameters
+        ----------
+        function : function of a (p, d) basis
+        ends : tuple of 2 floats
+            Its values at the start and at the end.
+        enough : float
+            Absolute values up to this are taken as zero.
+        """
+        known = dict(enumerate(ends))
+
+        def value_at(share: float) -> float:
+            value = known[int(share)] if share in known else function(self.at(share))
+            return 0.0 if abs(value) <= enough else value
+
+        share = scipy.optimize.brentq(
+            value_at, 0.0, 1.0, xtol=_LEAST_SHARE, maxiter=_MOST_STEPS, disp=False
+        )
+        return np.asarray(np.linalg.qr(self.at(share))[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +210,10 @@ class BoundaryPoint:
         return self.face.basis_at(self.position)
 
 
+# Both ends of the boundary's contact with one supporting line; the same twice at a point.
+Ends = tuple[BoundaryPoint, BoundaryPoint]
+
+
 @dataclass(frozen=True, eq=False)
 class Sector:
     """The boundary between two points.
@@ -166,7 +229,21 @@ class Sector:
 
     first: BoundaryPoint
     last: BoundaryPoint
-    corner: FloatArray | None
+    corner: FloatArray | None = None
+
+    @classmethod
+    def between(cls, first: BoundaryPoint, last: BoundaryPoint) -> "Sector":
+        """The sector of two points in the order of their angles."""
+        turn = last.angle - first.angle
+        w, v = first.face.weights, last.face.weights
+        chord = last.foot - first.foot
+        # Where a foot lies beyond the other line, so does the chord: the boundary is behind it.
+        if turn < _SAME_ANGLE or v @ chord > 0 or w @ chord < 0:
+            return cls(first, last)
+        # In exact arithmetic the limit is not passed, since lines at most 90 degrees apart cross no
+        # further from a point than the other point is; at angles of 1e-12 rounding would.
+        back = min(-float(v @ chord) / np.sin(turn), float(np.hypot(*chord)))
+        return cls(first, last, first.foot - back * np.array([-w[1], w[0]]))
 
     @property
     def height(self) -> float:
@@ -188,10 +265,8 @@ class Sector:
         return angle if inside else (self.first.angle + self.last.angle) / 2
 
 
-def points_at(
-    problem: Problem, angle: float, tie_tolerance: float
-) -> tuple[BoundaryPoint, BoundaryPoint]:
-    """Both ends of the boundary's contact with one supporting line; the same twice at a point."""
+def ends_at(problem: Problem, angle: float, tie_tolerance: float = 0.0) -> Ends:
+    """Both ends of the boundary's contact with the supporting line at an angle."""
     # Exactly (1, 0), (0, 1) or the like where the angle is meant to be.
     weights = np.array([np.cos(angle), np.sin(angle)])
     weights[np.abs(weights) < 1e-15] = 0.0
@@ -212,51 +287,36 @@ def point_on(problem: Problem, angle: float, face: Face, position: float) -> Bou
     return BoundaryPoint(angle, face, position, errors, foot)
 
 
-def sector_between(first: BoundaryPoint, last: BoundaryPoint) -> Sector:
-    """The sector of two points in the order of their angles."""
-    turn = last.angle - first.angle
-    if turn < _SAME_ANGLE:
-        return Sector(first, last, None)
-    w, v = first.face.weights, last.face.weights
-    chord = last.foot - first.foot
-    if v @ chord > 0 or w @ chord < 0:
-        # A foot lies beyond the other line, and so does the chord: the boundary is behind it.
-        return Sector(first, last, None)
-    along = np.array([-w[1], w[0]])
-    # In exact arithmetic the limit is not passed, since lines at most 90 degrees apart cross no
-    # further from a point than the other point is; at angles of 1e-12 rounding would.
-    back = min(-float(v @ chord) / np.sin(turn), float(np.hypot(*chord)))
-    return Sector(first, last, first.foot - back * along)
-
-
-def sectors_through(
-    contacts: Sequence[tuple[BoundaryPoint, BoundaryPoint]],
-) -> list[Sector]:
+def sectors_through(contacts: Sequence[Ends]) -> list[Sector]:
     """Sectors between neighbouring contacts in the order of their angles, and edges within them."""
-    edges = [Sector(first, last, None) for first, last in contacts if first is not last]
-    return edges + [sector_between(a[1], b[0]) for a, b in pairwise(contacts)]
+    edges = [Sector(first, last) for first, last in contacts if first is not last]
+    return edges + [Sector.between(a[1], b[0]) for a, b in pairwise(contacts)]
 
 
-@dataclass(frozen=True, eq=False)
-class FrontierVertices:
-    """Points along the Pareto frontier.
-
-    Attributes
-    ----------
-    points : tuple of m BoundaryPoint
-        From the optimum of the first group to that of the second, each different from the last.
-    largest_height : float
-        The curve is nowhere further from the polygon than this, in units of the errors.
-    n_eigenproblems : int
-    """
-
-    points: tuple[BoundaryPoint, ...]
-    largest_height: float
-    n_eigenproblems: int
+def split_worst(
+    sectors: list[Sector],
+    badness: Callable[[Sector], float],
+    is_enough: Callable[[float], bool],
+    split: Callable[[Sector], list[Sector]],
+) -> list[Sector]:
+    """Split the worst sector, one after the other, until the worst that is left is good enough."""
+    order, queue = count(), list[tuple[float, int, Sector]]()
+    while True:
+        for each in sectors:
+            heappush(queue, (-badness(each), next(order), each))
+        if is_enough(-queue[0][0]):
+            return [sector for _, _, sector in queue]
+        sectors = split(heappop(queue)[2])
 
 
-def frontier_vertices(problem: Problem, height: float) -> FrontierVertices:
+def frontier_vertices(
+    problem: Problem, height: float
+) -> tuple[tuple[BoundaryPoint, ...], float, int]:
     """Sample the frontier until no triangle is higher than `height`.
+
+    The highest triangle is split along the direction of its chord, which touches the curve where it
+    is furthest from the chord. Along an edge that direction meets the edge itself and gives both
+    its ends.
 
     Parameters
     ----------
@@ -267,32 +327,33 @@ def frontier_vertices(problem: Problem, height: float) -> FrontierVertices:
 
     Returns
     -------
-    FrontierVertices
+    points : tuple of m BoundaryPoint
+        From the optimum of the first group to that of the second, each different from the last.
+    largest_height : float
+        The curve is nowhere further from the polygon than this, in units of the errors.
+    n_eigenproblems : int
     """
     goal = max(height, _ROUNDING * float(problem.second_moments.traces.max()))
-    q = problem.proportions
+    q, heights = problem.proportions, list[float]()
+
+    def is_enough(highest: float) -> bool:
+        heights.append(highest)
+        return highest <= goal
+
+    def split(sector: Sector) -> list[Sector]:
+        contact = ends_at(problem, sector.chord_angle)
+        return sectors_through([(sector.first,) * 2, contact, (sector.last,) * 2])
+
     # Ordinary PCA lies on the frontier, and is a vertex of its own.
     first, pooled, last = (
-        points_at(problem, angle, 0.0) for angle in (0.0, float(np.arctan2(q[1], q[0])), _QUARTER)
+        ends_at(problem, angle) for angle in (0.0, float(np.arctan2(q[1], q[0])), QUARTER)
     )
-    n_eigenproblems = 3
     # Of an edge at an end, only the point where the other group has the least error is Pareto.
-    contacts = [(first[1], first[1]), pooled, (last[0], last[0])]
-    order = count()
-    queue = [(-each.height, next(order), each) for each in sectors_through(contacts)]
-    heapify(queue)
-    while -queue[0][0] > goal:
-        _, _, sector = heappop(queue)
-        contact = points_at(problem, sector.chord_angle, 0.0)
-        n_eigenproblems += 1
-        parts = [(sector.first, sector.first), contact, (sector.last, sector.last)]
-        for part in sectors_through(parts):
-            heappush(queue, (-part.height, next(order), part))
-    return FrontierVertices(
-        _along_the_curve([sector for _, _, sector in queue], problem.total_variance),
-        -queue[0][0],
-        n_eigenproblems,
-    )
+    contacts = [(first[1],) * 2, pooled, (last[0],) * 2]
+    sectors = split_worst(sectors_through(contacts), lambda sector: sector.height, is_enough, split)
+    points = _along_the_curve(sectors, problem.total_variance)
+    # One eigenproblem for each split, after the first three.
+    return points, heights[-1], len(contacts) + len(heights) - 1
 
 
 def attainable_polygon(problem: Problem, frontier: Sequence[BoundaryPoint]) -> FloatArray:
@@ -314,10 +375,9 @@ def attainable_polygon(problem: Problem, frontier: Sequence[BoundaryPoint]) -> F
         In counterclockwise order, from the optimum of the first group.
     """
     evenly = np.linspace(0.0, np.pi, _N_BEYOND + 2)[1:-1]
-    angles = _QUARTER + 3 * _QUARTER * (1 - np.cos(evenly)) / 2
-    rest = [points_at(problem, float(angle), 0.0) for angle in angles]
-    pareto = [point.errors for point in frontier]
-    return np.array([*pareto, *(end.errors for ends in rest for end in ends)])
+    angles = QUARTER + 3 * QUARTER * (1 - np.cos(evenly)) / 2
+    rest = [point for angle in angles for point in ends_at(problem, float(angle))]
+    return np.array([point.errors for point in (*frontier, *rest)])
 
 
 def _along_the_curve(sectors: list[Sector], total_variance: float) -> tuple[BoundaryPoint, ...]:

@@ -1,7 +1,7 @@
 """Exact solutions on the boundary of the two groups' trade-off.
 
 Every boundary point of conv W, W = {(c_1(V), c_2(V))}, is reached by a basis of rank exactly d (see
-:mod:`fairspan.solvers.two_groups.frontier`), and all criteria here take their optimum there. So
+:mod:`fairspan.solvers.two_groups.faces`), and all criteria here take their optimum there. So
 nothing is relaxed and no extra dimension is needed: one symmetric eigenproblem gives one boundary
 point together with its supporting line, and the search is over a single weight.
 
@@ -13,20 +13,20 @@ choice among those tied at it, and the best choice is a smaller problem of its o
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.proof import LinesProof
-from fairspan.certificates.solution import Solution, Solver, Status, TracePoint
+from fairspan.certificates.solution import Solution, Solver, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.linalg import graded_eigh, leading_subspace, smallest_sum, symmetric
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
-from fairspan.solvers.two_groups.root_search import Reached, RootSearch
+from fairspan.solvers.two_groups.root import RootSearch
 from fairspan.typing import FloatArray
 
 
@@ -94,27 +94,29 @@ class BoundarySearch(Solver):
 
     def solve_dense(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Find it by eigenproblems of whole matrices, and not in a subspace that grows."""
+        pieces = problem.pieces
         if problem.n_groups == 1:
             # Ordinary PCA: every criterion grows with the error of the only group.
             return _linear(problem, problem.proportions, tol)
         if problem.criterion.wants_equal_errors:
-            return solve_equal_errors(problem, tol)
-        if problem.pieces is None:
+            return _equal_errors(problem, tol)
+        if pieces is None:
             # Branch and bound on the angle of the weights.
             search = BranchAndBound(problem, tol)
             search.run()
+            lines = np.array(search.supporting_weights)
             return certified(
                 problem,
                 search.best.basis,
-                LinesProof(search.best.face.weights, np.array(search.supporting_weights)),
+                LinesProof(search.best.face.weights, lines),
                 tol=tol,
-                n_eigenproblems=search.n_eigenproblems,
+                n_eigenproblems=len(lines),
                 trace=search.trace,
                 solver=self.name,
             )
-        if problem.pieces.is_linear:
-            return _linear(problem, problem.pieces.coefficients.sum(axis=0), tol)
-        return _largest_of_two(problem, problem.pieces, tol)
+        if pieces.is_linear:
+            return _linear(problem, pieces.coefficients.sum(axis=0), tol)
+        return _largest_of_two(problem, pieces, tol)
 
 
 def _linear(problem: Problem, weights: FloatArray, tol: float) -> Solution:
@@ -131,27 +133,36 @@ def _linear(problem: Problem, weights: FloatArray, tol: float) -> Solution:
     return replace(solution, trace=(TracePoint(1, solution.lower_bound, solution.objective),))
 
 
-def _largest_of_two(problem: Problem, pieces: Pieces, tol: float) -> Solution:
-    """Where both pieces agree, or the end at which one stays larger."""
+def _search(problem: Problem, pieces: Pieces, tol: float, **settings: Any) -> RootSearch:
+    """Along the segment of weights between two pieces."""
 
-    def reached_at(basis: FloatArray) -> Reached:
-        errors = problem.errors(basis)
-        first, second = pieces.at(errors)
-        return (float(first), float(second)), goal(problem, errors, tol)
+    def values_at(basis: FloatArray) -> tuple[float, float]:
+        first, last = pieces.at(problem.errors(basis)).tolist()
+        return first, last
 
-    search = RootSearch(
-        problem.second_moments,  # type: ignore[arg-type]
+    def goal_at(basis: FloatArray) -> float:
+        return goal(problem, problem.errors(basis), tol)
+
+    return RootSearch(
+        problem.second_moments,
         problem.n_components,
         pieces.coefficients,
-        reached_at,
+        values_at,
+        goal_at,
+        **settings,
     )
+
+
+def _largest_of_two(problem: Problem, pieces: Pieces, tol: float) -> Solution:
+    """Where both pieces agree, or the end at which one stays larger."""
+    search = _search(problem, pieces, tol)
     left = search.contact(0.0)
     # At an end where the piece that is least there is the larger one as well, that is the optimum.
-    if search.excess(left.values) > 0:
+    if left.excess > 0:
         right = search.contact(1.0)
-        if search.excess(right.values) < 0:
+        if right.excess < 0:
             search.close(left, right)
-    return _certified(problem, search, search.basis, search.weights, tol)
+    return _certified(problem, search, search.weights_at(search.weight), tol)
 
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -162,66 +173,45 @@ _TIED = 1e-10
 _MET = 1e-15
 # At the border the bound rises with nu to the optimum, as 1 / nu, and its rounding grows as nu.
 _MULTIPLIERS = tuple(10.0 ** (half / 2) for half in range(2, 18))
-# Where both are equal the gap is least, and cannot be told from zero; so are gaps little larger.
-_LITTLE_LARGER = 4.0
-_MERITS = (Status.OPEN_GAP, Status.UNRESOLVED, Status.OPTIMAL)
 
 
-def solve_equal_errors(problem: Problem, tol: float) -> Solution:
-    """Find the optimum.
+def _equal_errors(problem: Problem, tol: float) -> Solution:
+    """The least total error where both errors are equal.
 
     Raises
     ------
     Incompatible
         No subspace has equal errors.
     """
-    second = problem.dense
-    pca = problem.pooled_optimum.vectors
-    first, last = problem.errors(pca)
+    first, last = problem.errors(problem.pooled_optimum.vectors)
     # Turned so that ordinary PCA has a positive gap.
     gap = np.array([1.0, -1.0]) * (1.0 if first >= last else -1.0)
-
-    def reached_at(basis: FloatArray) -> Reached:
-        errors = problem.errors(basis)
-        values = float(problem.proportions @ errors), float(gap @ errors)
-        return values, goal(problem, errors, tol)
-
-    search = RootSearch(
-        second,
-        problem.n_components,
-        np.array([problem.proportions, gap]),
-        reached_at,
-        constrained=True,
-        # Nearly identical groups have a steep trade-off: nearly equal errors are not equal.
-        met=_MET * float(max(first, last)),
+    total_and_gap = Pieces(np.array([problem.proportions, gap]), np.zeros(2))
+    # Nearly identical groups have a steep trade-off: nearly equal errors are not equal.
+    search = _search(
+        problem, total_and_gap, tol, constrained=True, met=_MET * float(max(first, last))
     )
     left = search.contact(0.0)
-    if left.values[1] <= left.goal:
-        search.basis = left.basis
+    if left.last <= search.goal_at(left.basis):
+        search.take(left.basis, left.first)
     else:
         right = search.contact(1.0)
-        if right.values[1] < -left.goal:
+        if right.last < -search.goal_at(left.basis):
             search.close(left, right)
-    if not len(search.basis):
-        return _at_the_border(problem, search, gap, tol)
-    return _certified(problem, search, search.basis, search.weights, tol)
-
-
-def _at_the_border(problem: Problem, search: RootSearch, gap: FloatArray, tol: float) -> Solution:
-    """Where the least gap is zero; otherwise it is too large, and equal errors out of reach."""
-    basis = _least_gap(problem, gap)
-    found = [
-        _certified(problem, search, basis, problem.proportions + multiplier * gap, tol)
-        for multiplier in _MULTIPLIERS
-    ]
-    most = _LITTLE_LARGER * min(each.gap for each in found)
-    best = max(
-        (each for each in found if each.gap <= most),
-        key=lambda each: (_MERITS.index(each.status), each.lower_bound),
-    )
-    if proven_gap(problem, gap) > tol * best.scale:
-        raise out_of_reach(problem, best.violation)
-    return best
+    if search.basis is not None:
+        return _certified(problem, search, search.weights_at(search.weight), tol)
+    # Where the least gap is zero; otherwise it is too large, and equal errors are out of reach.
+    search.basis, second = _least_gap(problem, gap), problem.dense
+    multipliers = np.array([problem.proportions + multiplier * gap for multiplier in _MULTIPLIERS])
+    bounds = [smallest_sum(second.matrices, each, problem.n_components) for each in multipliers]
+    proven = [bound.value - bound.rounding for bound in bounds]
+    best = multipliers[int(np.argmax(proven))]
+    found = _certified(problem, search, best, tol)
+    least = smallest_sum(second.matrices, gap, problem.n_components)
+    rounding = least.rounding + _EPSILON * float(second.outside.sum())
+    if least.value + float(gap @ second.outside) - rounding > tol * found.scale:
+        raise _out_of_reach(problem, found.violation)
+    return found
 
 
 def _least_gap(problem: Problem, gap: FloatArray) -> FloatArray:
@@ -236,16 +226,11 @@ def _least_gap(problem: Problem, gap: FloatArray) -> FloatArray:
     return np.hstack([vectors[:, :n_fixed], free @ chosen])
 
 
-def _certified(
-    problem: Problem,
-    search: RootSearch,
-    basis: FloatArray,
-    weights: FloatArray,
-    tol: float,
-) -> Solution:
+def _certified(problem: Problem, search: RootSearch, weights: FloatArray, tol: float) -> Solution:
+    assert search.basis is not None
     return certified(
         problem,
-        basis,
+        search.basis,
         weights,
         tol=tol,
         n_eigenproblems=search.n_eigenproblems,
@@ -254,18 +239,7 @@ def _certified(
     )
 
 
-def proven_gap(problem: Problem, weights: FloatArray) -> float:
-    """What weights prove of the least gap between errors, less its rounding.
-
-    They sum to zero, and the positive ones to one at most.
-    """
-    second = problem.dense
-    least = smallest_sum(second.matrices, weights, problem.n_components)
-    rounding = least.rounding + _EPSILON * float(np.abs(weights) @ second.outside)
-    return least.value + float(weights @ second.outside) - rounding
-
-
-def out_of_reach(problem: Problem, least: float) -> Incompatible:
+def _out_of_reach(problem: Problem, least: float) -> Incompatible:
     """That no subspace has equal errors."""
     remedy = "Use 'error_gap' with a large penalty, another n_components, or another center"
     if problem.unrestricted is None:
