@@ -20,8 +20,8 @@ from sklearn.random_projection import GaussianRandomProjection
 import fairspan as fs
 from by_hand import random_rows
 from fairspan.errors import Incompatible, InvalidInput, InvalidType
-from fairspan.foreign_models import RowModel
-from fairspan.subspace import read_as_it_is
+from fairspan.model.foreign import RowModel
+from fairspan.model.subspace import read_as_it_is
 
 ROWS = random_rows(5, n=90, p=5)
 # Units that differ, far from the origin.

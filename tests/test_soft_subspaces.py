@@ -35,7 +35,7 @@ def errors_by_definition(rows):
 
 def test_transform_and_back_is_the_soft_projection():
     assert (SOFT.n_components, SOFT.dimension, SOFT.is_soft) == (3, 2, True)
-    np.testing.assert_allclose(SOFT.basis, BASIS, atol=1e-12)
+    np.testing.assert_allclose(SOFT.projector.basis, BASIS, atol=1e-12)
     X = ROWS.X - ROWS.X.mean(axis=0)
     Z = SOFT.transform(ROWS.X)
     np.testing.assert_allclose(Z, X @ COMPONENTS.T, atol=1e-12)

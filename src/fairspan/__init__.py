@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairspan.certificates.solution import Solution, Status
     from fairspan.certificates.verification import Verification, verify
     from fairspan.estimator.fair_pca import FairPCA
+    from fairspan.model.subspace import FairSubspace
     from fairspan.moments.group_moments import GroupMoments
     from fairspan.problem.criteria import (
         Disparity,
@@ -40,14 +41,13 @@ if TYPE_CHECKING:
     from fairspan.solvers.published.riemannian import RiemannianSubgradient
     from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights, Semidefinite
     from fairspan.solvers.two_groups.boundary import BoundarySearch
-    from fairspan.subspace import FairSubspace
     from fairspan.trade_off import Frontier, frontier
 
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
 _HOMES = {
     "Audit": "fairspan.auditing.audit_result",
     "FairPCA": "fairspan.estimator.fair_pca",
-    "FairSubspace": "fairspan.subspace",
+    "FairSubspace": "fairspan.model.subspace",
     "GroupMoments": "fairspan.moments.group_moments",
     "FileRows": "fairspan.rows.files.file_rows",
     "Disparity": "fairspan.problem.criteria",

@@ -86,8 +86,11 @@ def soft_dimension(components: FloatArray) -> float:
     return float((weights * (2 - weights)).sum())
 
 
-def check_orthonormal(components: FloatArray) -> None:
-    """Make sure that (d, p) components are orthonormal rows.
+def check_orthogonal(components: FloatArray, *, may_be_soft: bool = True) -> None:
+    """Make sure that (r, p) components are orthonormal rows, or those of a soft projection.
+
+    The rows of a soft one are orthogonal, no longer than one, and keep a whole number of
+    dimensions.
 
     Raises
     ------
@@ -99,36 +102,20 @@ def check_orthonormal(components: FloatArray) -> None:
             "Allowed: (d, p) with 1 <= d <= p",
             "Pass one row for each component",
         )
-    if not np.allclose(components @ components.T, np.eye(len(components)), atol=_ORTHONORMAL):
+    gram = components @ components.T
+    weights = np.diag(gram)
+    is_soft_projection = (
+        may_be_soft
+        and (weights <= 1 + _ORTHONORMAL).all()
+        and abs((kept := soft_dimension(components)) - max(round(kept), 1)) <= _WHOLE
+    )
+    expected = np.diag(weights) if is_soft_projection else np.eye(len(gram))
+    if not np.allclose(gram, expected, atol=_ORTHONORMAL):
         raise InvalidInput(
             "The components are not orthonormal",
             "Allowed: rows of length one at right angles",
             "Orthonormalise them, for example with numpy.linalg.qr(components.T)[0].T",
         )
-
-
-def check_orthonormal_or_soft(components: FloatArray) -> None:
-    """Make sure that components are orthonormal rows, or those of a soft projection.
-
-    Raises
-    ------
-    InvalidInput
-    """
-    if components.ndim != 2 or not _is_soft_projection(components):
-        check_orthonormal(components)
-
-
-def _is_soft_projection(components: FloatArray) -> bool:
-    """Whether rows sqrt(lambda_j) u_j keep a whole number d >= 1 of dimensions, not all fully."""
-    gram = components @ components.T
-    weights = np.diag(gram)
-    too_long = (weights > 1 + _ORTHONORMAL).any()
-    if too_long or not np.isfinite(gram).all() or not is_soft(components):
-        return False
-    dimension = soft_dimension(components)
-    whole = round(dimension) >= 1 and abs(dimension - round(dimension)) <= _WHOLE
-    at_right_angles = np.allclose(gram, np.diag(weights), atol=_ORTHONORMAL)
-    return at_right_angles and whole and len(components) <= components.shape[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,16 +156,14 @@ class Projector:
     @property
     def tilt(self) -> FloatArray:
         """E' - U, shape (p, r); (p, 0) of an orthogonal projection."""
-        if self.oblique_decoder is None:
-            return np.empty((self.encoder.shape[1], 0))
-        return self.encoder.T - self.oblique_decoder
+        encoder = self.encoder.T
+        return encoder[:, :0] if self.oblique_decoder is None else encoder - self.oblique_decoder
 
     @property
     def columns(self) -> FloatArray:
         """E' and, of an oblique projection, D beside it: what changes with the coordinates."""
-        if self.oblique_decoder is None:
-            return self.encoder.T
-        return np.hstack([self.encoder.T, self.oblique_decoder])
+        encoder, oblique = self.encoder.T, self.oblique_decoder
+        return encoder if oblique is None else np.hstack([encoder, oblique])
 
     def with_columns(self, columns: FloatArray) -> "Projector":
         """The same in other coordinates, in which these are its columns."""
@@ -195,21 +180,16 @@ class Projector:
         InvalidInput
             Rows that are not orthonormal, or an encoder and a decoder that do not fit each other.
         """
-        if self.oblique_decoder is None:
-            check_orthonormal_or_soft(self.encoder)
-            return
-        fits = self.encoder.shape == self.oblique_decoder.T.shape
-        if not fits or not np.isfinite(self.encoder).all():
+        check_orthogonal(self.encoder if self.oblique_decoder is None else self.oblique_decoder.T)
+        if self.encoder.shape != self.decoder.T.shape or not np.isfinite(self.encoder).all():
             raise InvalidInput(
-                f"The encoder has shape {self.encoder.shape}, the decoder "
-                f"{self.oblique_decoder.shape}",
+                f"The encoder has shape {self.encoder.shape}, the decoder {self.decoder.shape}",
                 "Allowed: (d, p) and (p, d) finite numbers",
                 "Use those of one fit",
             )
-        check_orthonormal_or_soft(self.oblique_decoder.T)
-        if not np.allclose(
-            self.encoder @ self.oblique_decoder, np.eye(len(self.encoder)), atol=_INVERSE
-        ):
+        product = self.encoder @ self.decoder
+        identity = product if self.oblique_decoder is None else np.eye(len(self.encoder))
+        if not np.allclose(product, identity, atol=_INVERSE):
             raise InvalidInput(
                 "The encoder does not undo the decoder",
                 "Allowed: an encoder and a decoder whose product is the identity",

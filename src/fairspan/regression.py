@@ -15,10 +15,10 @@ from scipy.linalg.lapack import dpstrf
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.names import first_of
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.frames import feature_values
 from fairspan.rows.groups import Label, listed, printable
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray, IntegerArray
 
 __all__ = [

@@ -19,6 +19,7 @@ from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.results import data_frame, html_table
 from fairspan.linalg.machine import threads_of
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.thin_moments import ThinMoments
@@ -36,7 +37,6 @@ from fairspan.solvers.two_groups.faces import (
     attainable_polygon,
     frontier_vertices,
 )
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from fairspan.errors import FairspanError, Incompatible
 from fairspan.estimator.fit import fit_subspace
 from fairspan.linalg.machine import in_threads
 from fairspan.metrics.reconstruction import reference_point
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.moments.operators import SecondMoments
 from fairspan.progress import Stage
 from fairspan.projector import Projector
-from fairspan.subspace import FairSubspace
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 QUANTITIES = ("error", "new_error", "cross_fitted_loss", "corrected_loss", "change")

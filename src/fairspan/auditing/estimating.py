@@ -23,6 +23,7 @@ from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg.machine import bytes_of_moments, in_units
 from fairspan.metrics import GroupFigures
 from fairspan.metrics.reconstruction import reference_point
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows.frame import directions_beside
 from fairspan.moments.held_rows.thin_moments import ThinMoments
@@ -47,7 +48,6 @@ from fairspan.rows.groups import Label
 from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import Rows
 from fairspan.rows.sparse import SparseRows
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 # Up to so many features, a hundred groups in ten folds are within the budget of memory.

@@ -8,12 +8,12 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.estimator.fit import fit_subspace
-from fairspan.foreign_models import RowModel
+from fairspan.model.foreign import RowModel
+from fairspan.model.subspace import FairSubspace, ReadModel, read_as_it_is
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.groups import Label, listed, printable
-from fairspan.subspace import FairSubspace, ReadModel, read_as_it_is
 from fairspan.typing import FloatArray
 
 _PLAIN = "total_error"

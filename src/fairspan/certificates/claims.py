@@ -10,6 +10,7 @@ import numpy as np
 from fairspan.certificates.optimality import judged
 from fairspan.certificates.proof import Proof
 from fairspan.certificates.solution import Judged, Status
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import errors_under
 from fairspan.problem.nesting import left_beside
@@ -17,7 +18,6 @@ from fairspan.problem.parity import Encoding
 from fairspan.problem.posing import Posed, Restricted
 from fairspan.projector import Projector
 from fairspan.provenance import Provenance
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 # Products of components are one or zero up to this, and dimensions whole numbers.

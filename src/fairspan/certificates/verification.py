@@ -25,6 +25,7 @@ from fairspan.certificates.claims import (
 from fairspan.certificates.proof import proof_of, settings_of
 from fairspan.certificates.solution import Judged
 from fairspan.errors import FairspanError, running_out_told
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
@@ -33,7 +34,6 @@ from fairspan.provenance import Provenance
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.labels import Everyone
 from fairspan.rows.registry import rows_beside
-from fairspan.subspace import FairSubspace
 
 # Beyond so many numbers in the second moments they are not formed.
 _MOST_NUMBERS = 3e8

@@ -360,8 +360,8 @@ def transform(
 ) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
     from fairspan.cli import output, reading
+    from fairspan.model.subspace import FairSubspace
     from fairspan.storage import is_archive
-    from fairspan.subspace import FairSubspace
 
     if language is not None:
         if data is not None or out is not None or as_json:

@@ -27,6 +27,7 @@ from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGrou
 from fairspan.estimator.fit import Fit, check_dimension, dimension_keeping, fit_subspace
 from fairspan.formatting.names import spoken
 from fairspan.formatting.numbers import count, in_ascii, percent
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate, fold_moments
 from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
@@ -38,7 +39,6 @@ from fairspan.rows.groups import Label, listed, spelled
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.solvers.choose import solver_of
 from fairspan.storage import is_archive
-from fairspan.subspace import FairSubspace
 
 # Without -d, the dimension that keeps this share of the pooled variance.
 SHARE_KEPT = 0.9

@@ -18,6 +18,7 @@ import click
 from fairspan.cli.options import Reading
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.formatting.numbers import count, in_ascii
+from fairspan.model.subspace import FairSubspace
 from fairspan.registry import Foreign
 from fairspan.rows.checks import check_columns
 from fairspan.rows.columns import ChosenColumns, Encoding, is_text
@@ -32,7 +33,6 @@ from fairspan.rows.files.file_rows import (
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import OnMissing, Rows, RowSource
 from fairspan.storage import replacing, writing
-from fairspan.subspace import FairSubspace
 
 # Options that also concern rows of another package.
 _OF_ANY_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}

@@ -24,11 +24,11 @@ from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.trade_offs import DisparityPathPicture
 from fairspan.errors import InvalidParameter
 from fairspan.metrics import GroupFigures, group_figures
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.parameters import check_choice, check_flag
 from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.rows.protocol import Rows
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray, IntegerArray
 
 # Decades below and above the default of 0.5 that penalties are tried at, and steps.

@@ -22,13 +22,13 @@ from fairspan.errors import (
 )
 from fairspan.estimator.fair_pca import FairPCA
 from fairspan.metrics import GroupFigures, group_figures
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.posing import criterion_of
 from fairspan.rows.checks import check_width
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import is_opened, rows_of
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 

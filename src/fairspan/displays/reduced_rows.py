@@ -14,12 +14,12 @@ import numpy as np
 from fairspan.displays.fitted import moments_of_fit, names_of, rows_for
 from fairspan.drawing.components import ReducedRowsPicture
 from fairspan.errors import Incompatible, InvalidInput
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import moments_of
 from fairspan.problem.parameters import check_count
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.parallel import folded
 from fairspan.rows.protocol import RowBlock, RowSource
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray, IndexArray, IntegerArray
 
 

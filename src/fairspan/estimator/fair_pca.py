@@ -18,6 +18,7 @@ from fairspan.estimator.projecting import (
     set_features,
     take_features,
 )
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import check_center
 from fairspan.moments.of_rows import Moments, accumulate, moments_of, not_moments
 from fairspan.moments.running_group import GroupLimit
@@ -30,7 +31,6 @@ from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import is_opened, rows_beside
 from fairspan.solvers.choose import solver_of
-from fairspan.subspace import FairSubspace
 
 # Of the largest variance: less is none.
 _ROUNDING = 1e-14

@@ -14,6 +14,7 @@ from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, runnin
 from fairspan.formatting.names import spoken
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.machine import threads_for
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
@@ -36,7 +37,6 @@ from fairspan.rows.groups import listed
 from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
 from fairspan.solvers.nested import nested_keeping, solve_nested
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 

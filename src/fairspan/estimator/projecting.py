@@ -8,6 +8,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairspan.errors import Incompatible, InvalidInput
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.checks import check_width
@@ -23,7 +24,6 @@ from fairspan.rows.registry import (
     transformed_there,
 )
 from fairspan.rows.sparse import SparseRows
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 # Of the total variance: less is none.
@@ -178,10 +178,7 @@ def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None)
 
 def _row_scores(subspace: FairSubspace, X: Any) -> FloatArray:
     """`score_samples` without the estimator, whose moments would be sent to every worker."""
-    rows = subspace.rows(X) - np.asarray(subspace.mean)
-    return -subspace.projector.squared_residuals(
-        rows if subspace.scale is None else rows / subspace.scale
-    )
+    return -subspace.projector.squared_residuals(subspace.centred(X))
 
 
 class ModelsCovariances:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.operators import errors_under
 from fairspan.moments.running_group import GroupLimit
@@ -17,7 +18,6 @@ from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import Problem, signed_disparity
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.registry import rows_of
-from fairspan.subspace import FairSubspace
 from fairspan.typing import FloatArray
 
 

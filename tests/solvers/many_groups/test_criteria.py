@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from bank import INTEGRALITY_GAP
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import Incompatible
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import (
     ErrorGap,
@@ -26,7 +27,6 @@ from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.dual_newton import DualNewton, NashSearch
 from fairspan.solvers.many_groups.newton import Relaxation
 from fairspan.solvers.two_groups.boundary import BoundarySearch
-from fairspan.subspace import FairSubspace
 from problems import (
     RELATIVE,
     bound_of,

@@ -12,6 +12,7 @@ from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
 from fairspan.estimator.fit import Fit
 from fairspan.formatting.names import spoken
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
 from fairspan.problem.parameters import used_parameters
@@ -19,7 +20,6 @@ from fairspan.problem.problem import check_n_components
 from fairspan.report.facts.answers import MANY_GROUPS, PCA, SLOW, Answer, Answers
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
-from fairspan.subspace import FairSubspace
 
 # Of more groups, criteria that take their time are not fitted again without each part of the rows.
 _FEW_GROUPS = 2

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
-from fairspan.exporting import select_of
-from fairspan.foreign_models import ALLOWED_MODELS, RowModel, affine_map_of, row_model_of
-from fairspan.projector import Projector, check_orthonormal, is_soft, soft_dimension
+from fairspan.model.export import graph_bytes, select_of
+from fairspan.model.foreign import ALLOWED_MODELS, RowModel, affine_map_of, row_model_of
+from fairspan.projector import Projector, check_orthogonal, is_soft, soft_dimension
 from fairspan.provenance import Evidence, Provenance, read_subspace, write_subspace
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
@@ -114,33 +114,6 @@ class FairSubspace:
             "Pass it to fairspan.audit, together with rows",
         )
 
-    def behind(
-        self,
-        mean: FloatArray | None,
-        scale: FloatArray | None,
-        names: tuple[str, ...] | None,
-    ) -> "FairSubspace":
-        """The same for rows before a mean was subtracted from them and a scale divided them.
-
-        Parameters
-        ----------
-        mean, scale : (p,) arrays or None
-            None for what was not done.
-        names : tuple of str or None
-            Of the features of such rows.
-        """
-        made = replace(self, feature_names=names or self.feature_names)
-        if mean is None:
-            return made
-        own = made._mean()
-        return replace(
-            made,
-            mean=mean + own if scale is None else mean + scale * own,
-            scale=scale if self.scale is None else self.scale * (1.0 if scale is None else scale),
-            # The origin is now where the mean was.
-            center="global" if self.center == "none" and mean.any() else self.center,
-        )
-
     @property
     def n_components(self) -> int:
         """Coordinates of a transformed row: d, or r of a soft projection."""
@@ -149,7 +122,7 @@ class FairSubspace:
     @property
     def dimension(self) -> int:
         """d, of the subspaces that compare with it: of a soft projection, sum_j lb_j."""
-        return round(soft_dimension(self.components)) if self.is_soft else len(self.components)
+        return self.n_components if self.is_oblique else round(soft_dimension(self.components))
 
     @property
     def is_oblique(self) -> bool:
@@ -169,25 +142,19 @@ class FairSubspace:
     @property
     def encoder(self) -> FloatArray:
         """E, which makes coordinates of a centred row, shape (d, p): the components, whitened."""
-        if self.whitening is None:
-            return self.components
-        return np.asarray(self.components / self.whitening[:, None])
+        whitening = 1.0 if self.whitening is None else self.whitening[:, None]
+        return np.asarray(self.components / whitening)
 
     @property
     def decoder(self) -> FloatArray:
         """D, which reconstructs a row from its coordinates, shape (p, d)."""
-        decoder = self.projector.decoder
-        return decoder if self.whitening is None else np.asarray(decoder * self.whitening)
+        whitening = 1.0 if self.whitening is None else self.whitening
+        return np.asarray(self.projector.decoder * whitening)
 
     @property
     def projector(self) -> Projector:
-        """Encoder and decoder together."""
+        """Encoder and decoder together, without the whitening."""
         return Projector(self.components, self.oblique_decoder)
-
-    @property
-    def basis(self) -> FloatArray:
-        """B of shape (p, n_components), with captured variances tr(B'SB)."""
-        return self.projector.basis
 
     @property
     def n_features(self) -> int:
@@ -221,8 +188,7 @@ class FairSubspace:
         there = transformed_there(X, self)
         if there is not None:
             return there
-        centred = self.rows(X) - self._mean()
-        reduced = (centred if self.scale is None else centred / self.scale) @ self.encoder.T
+        reduced = self.centred(X) @ self.encoder.T
         return reduced.astype(precision_of(X, self.feature_names), copy=False)
 
     def inverse_transform(self, Z: Any) -> Any:
@@ -243,15 +209,15 @@ class FairSubspace:
             return there
         coordinates = ArrayRows(Z).values()
         check_width(coordinates.shape[1], self.n_components, "coordinates")
-        return (coordinates @ self.decoder.T * self._scale() + self._mean()).astype(
-            precision_of(Z), copy=False
-        )
+        rows = coordinates @ self.decoder.T * (1.0 if self.scale is None else self.scale)
+        return (rows if self.mean is None else rows + self.mean).astype(precision_of(Z), copy=False)
 
-    def rows(self, X: Any) -> FloatArray:
-        """The features of X as a checked (n, p) array, columns of a frame matched by name."""
+    def centred(self, X: Any) -> FloatArray:
+        """The features of X about the mean, and scaled: (n, p), columns of a frame by name."""
         rows = feature_values(X, self.feature_names)
         check_width(rows.shape[1], self.n_features, "features")
-        return rows
+        rows = rows - (0.0 if self.mean is None else self.mean)
+        return rows if self.scale is None else rows / self.scale
 
     def first(self, n_components: int) -> "FairSubspace":
         """The first of nested components: the nested solution with fewer dimensions.
@@ -374,10 +340,7 @@ class FairSubspace:
         >>> line = FairSubspace(np.array([[0.6, 0.8]]), np.zeros(2))
         >>> line.to_onnx("line.onnx")  # doctest: +SKIP
         """
-        from fairspan.exporting import graph_bytes  # onnx is an extra
-
         check_name(path, "an ONNX graph is", ".onnx")
-
         write_whole(path, graph_bytes(self, dtype))
 
     def to_sql(self, table: str = "data", *, one_hot: bool = False) -> str:
@@ -415,12 +378,6 @@ class FairSubspace:
         FROM "data"
         """
         return select_of(self, table, one_hot=one_hot)
-
-    def _mean(self) -> FloatArray:
-        return np.zeros(self.n_features) if self.mean is None else self.mean
-
-    def _scale(self) -> FloatArray:
-        return np.ones(self.n_features) if self.scale is None else self.scale
 
     def __repr__(self) -> str:
         how = "" if self.provenance is None else f", {self.provenance.minimised}"
@@ -475,42 +432,40 @@ def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
         model.projector.check()
         return ReadModel(model)
     if isinstance(model, str | os.PathLike):
-        return ReadModel(_loaded(model))
+        try:
+            return ReadModel(FairSubspace.load(model))
+        except FileNotFoundError as error:
+            raise InvalidType(
+                f"The model is {os.fspath(model)!r}, and there is no such file",
+                ALLOWED_MODELS,
+                "Check the name, or pass the model itself",
+            ) from error
     if isinstance(fitted := getattr(model, "subspace_", None), FairSubspace):
         return ReadModel(fitted, getattr(model, "moments_", None))
     if isinstance(model, np.ndarray):
         basis = np.asarray(model, dtype=np.float64)
-        check_orthonormal(basis)
+        check_orthogonal(basis, may_be_soft=False)
         return ReadModel(FairSubspace(basis, None))
     part = row_model_of(model, n_features)
-    inner, moments, has_mean = getattr(part.core, "subspace_", None), None, False
-    if isinstance(inner, FairSubspace):
-        moments = getattr(part.core, "moments_", None)
-    else:
-        found = affine_map_of(part)
-        if found is None:
+    subspace, moments = (getattr(part.core, name, None) for name in ("subspace_", "moments_"))
+    is_pca = False
+    if not isinstance(subspace, FairSubspace):
+        if (found := affine_map_of(part)) is None:
             return ReadModel(part, n_fitted=part.n_fitted, part=part)
+        components, mean, decoder, is_declared = found
         has_mean = hasattr(part.core, "mean_")
-        center = "global" if has_mean or found.mean.any() else "none"  # TruncatedSVD has none
-        inner = FairSubspace(
-            found.components, found.mean, center=center, oblique_decoder=found.oblique_decoder
+        center = "global" if has_mean or mean.any() else "none"  # TruncatedSVD has none
+        subspace = FairSubspace(components, mean, center=center, oblique_decoder=decoder)
+        moments, is_pca = None, has_mean and is_declared
+    subspace = replace(subspace, feature_names=part.feature_names or subspace.feature_names)
+    if part.mean is not None:
+        own = np.zeros(part.n_features) if subspace.mean is None else subspace.mean
+        unit = 1.0 if part.scale is None else part.scale
+        subspace = replace(
+            subspace,
+            mean=part.mean + unit * own,
+            scale=part.scale if subspace.scale is None else subspace.scale * unit,
+            # The origin is now where the mean was.
+            center="global" if subspace.center == "none" and part.mean.any() else subspace.center,
         )
-        has_mean = has_mean and found.is_declared
-    return ReadModel(
-        inner.behind(part.mean, part.scale, part.feature_names),
-        moments,
-        part.n_fitted,
-        has_mean,
-        part,
-    )
-
-
-def _loaded(path: str | os.PathLike[str]) -> FairSubspace:
-    try:
-        return FairSubspace.load(path)
-    except FileNotFoundError as error:
-        raise InvalidType(
-            f"The model is {os.fspath(path)!r}, and there is no such file",
-            ALLOWED_MODELS,
-            "Check the name, or pass the model itself",
-        ) from error
+    return ReadModel(subspace, moments, part.n_fitted, is_pca, part)

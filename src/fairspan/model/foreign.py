@@ -7,7 +7,6 @@ affine at every distance from its origin, and together leave what they brought b
 """
 
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,12 @@ from fairspan.typing import FloatArray
 FAR = (1.0, 1e3, 1e6)
 # Of numbers that are equal but for rounding, also where a step computes in single precision.
 SAME = 1e-6
+# Rows that are transformed at a time.
+_BLOCK = 512
+# A column of the decoder that adds less than this share to the others adds nothing.
+_DEPENDENT = 1e-10
+# Components, mean, the decoder of an oblique projection, and whether the model shows them itself.
+AffineMap = tuple[FloatArray, FloatArray, FloatArray | None, bool]
 ALLOWED_MODELS = (
     "Allowed: fitted models with transform and inverse_transform, such as a PCA, a FairPCA or a "
     "pipeline that begins with them, a FairSubspace, the name of a file that save wrote, or a "
@@ -28,44 +33,15 @@ ALLOWED_MODELS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
-    """Steps one after the other.
-
-    Attributes
-    ----------
-    steps : tuple of objects with transform and inverse_transform
-    """
-
-    steps: tuple[Any, ...]
-
-    def transform(self, X: FloatArray) -> FloatArray:
-        """Coordinates of rows."""
-        return self._through(X, [step.transform for step in self.steps])
-
-    def inverse_transform(self, Z: FloatArray) -> FloatArray:
-        """Rows from their coordinates."""
-        return self._through(Z, [step.inverse_transform for step in reversed(self.steps)])
-
-    @staticmethod
-    def _through(rows: FloatArray, methods: Sequence[Callable[[Any], Any]]) -> FloatArray:
-        with warnings.catch_warnings():
-            # Models that were fitted on named columns take the same columns without their names.
-            warnings.filterwarnings("ignore", message="X does not have valid feature names")
-            for method in methods:
-                # Some models drop the rows of a table that has one.
-                rows = np.asarray(method(rows), dtype=np.float64).reshape(len(rows), -1)
-        return rows
-
-
-@dataclass(frozen=True, eq=False)
 class RowModel:
     """What reduces rows and brings them back, judged by what it makes of each row.
 
     Attributes
     ----------
-    whole : Chain
-    chain : Chain
-        The model after a standardization of the features.
+    steps : tuple of objects with transform and inverse_transform
+        The whole model.
+    n_standardizing : int
+        How many of the first steps standardize the features.
     n_features : int
     mean, scale : (p,) arrays or None
         Of the standardization; None where there is none.
@@ -74,8 +50,8 @@ class RowModel:
         Number of rows that it was fitted on, if one of its steps knows.
     """
 
-    whole: Chain
-    chain: Chain
+    steps: tuple[Any, ...]
+    n_standardizing: int
     n_features: int
     mean: FloatArray | None
     scale: FloatArray | None
@@ -84,13 +60,22 @@ class RowModel:
 
     @property
     def core(self) -> Any:
-        """The single step that is left, or the chain of several."""
-        return self.chain.steps[0] if len(self.chain.steps) == 1 else self.chain
+        """The single step after the standardization; None if there are several."""
+        later = self.steps[self.n_standardizing :]
+        return later[0] if len(later) == 1 else None
+
+    def encode(self, rows: FloatArray, first: int = 0) -> FloatArray:
+        """What the steps from `first` on make of rows."""
+        return _through(self.steps[first:], "transform", rows)
+
+    def decode(self, coordinates: FloatArray, first: int = 0) -> FloatArray:
+        """What the same steps bring coordinates back as."""
+        return _through(self.steps[first:][::-1], "inverse_transform", coordinates)
 
     @property
     def dimension(self) -> int:
         """That of the subspaces which it is compared with: at most p."""
-        made = self.chain.transform(np.zeros((1, self.n_features)))
+        made = self.encode(np.zeros((1, self.n_features)), self.n_standardizing)
         return min(int(made.shape[1]), self.n_features)
 
     def squared_residuals(self, rows: FloatArray) -> FloatArray:
@@ -102,9 +87,20 @@ class RowModel:
             As they came, which a model may depend on to the last digit. Distances are in units of
             `scale`.
         """
-        back = self.whole.inverse_transform(self.whole.transform(rows))
-        left = (rows - back) / (1.0 if self.scale is None else self.scale)
+        left = (rows - self.decode(self.encode(rows))) / (1.0 if self.scale is None else self.scale)
         return np.asarray(np.einsum("ij,ij->i", left, left))
+
+
+def _through(steps: tuple[Any, ...], method: str, rows: FloatArray) -> FloatArray:
+    """Rows after one method of several steps, each applied to what the one before made."""
+    with warnings.catch_warnings():
+        # Models that were fitted on named columns take the same columns without their names.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        for step in steps:
+            # Some models drop the rows of a table that has one.
+            made = np.asarray(getattr(step, method)(rows), dtype=np.float64)
+            rows = made.reshape(len(rows), -1)
+    return rows
 
 
 def row_model_of(model: Any, n_features: int | None = None) -> RowModel:
@@ -124,36 +120,45 @@ def row_model_of(model: Any, n_features: int | None = None) -> RowModel:
         A pipeline whose first step cannot be undone, or a model of unknown width.
     """
     model = getattr(model, "best_estimator_", model)
-    steps = _steps_of(model)
+    steps = tuple(_steps_of(model))
+    unfitted = InvalidType(
+        f"The {type(model).__name__} has not been fitted", ALLOWED_MODELS, "Call its fit first"
+    )
     names = getattr(model, "feature_names_in_", getattr(steps[0], "feature_names_in_", None))
     known = getattr(model, "n_features_in_", getattr(steps[0], "n_features_in_", n_features))
+    if known is None and hasattr(model, "fit"):
+        raise unfitted
     if known is None:
-        if hasattr(model, "fit"):
-            raise _not_fitted(model)
         raise InvalidInput(
             f"The {type(model).__name__} does not say how many features it takes",
             "Allowed: models with n_features_in_, or models beside rows",
             "Set n_features_in_, or pass the model to fairspan.audit with rows",
         )
-    width, fitted = int(known), max(filter(None, map(_rows_of, steps)), default=None)
-    whole = Chain(tuple(steps))
+    width = int(known)
     try:
-        whole.transform(np.zeros((1, width)))
+        _through(steps, "transform", np.zeros((1, width)))
     except Exception as error:  # whatever a model of another package raises
         if type(error).__name__ == "NotFittedError":
-            raise _not_fitted(model) from error
-    mean, scale, standardized = np.zeros(width), np.ones(width), False
-    while len(steps) > 1 and (found := _standardization(steps[0], width)) is not None:
-        mean, scale, standardized = mean + scale * found[0], scale * found[1], True
-        steps = steps[1:]
+            raise unfitted from error
+    mean, scale, n_standardizing = np.zeros(width), np.ones(width), 0
+    for step in steps[:-1]:
+        if (found := _standardization(step, width)) is None:
+            break
+        mean, scale, n_standardizing = (
+            mean + scale * found[0],
+            scale * found[1],
+            n_standardizing + 1,
+        )
+    # scikit-learn counts rows for each column where NaN is.
+    counts = [getattr(each, "n_samples_", getattr(each, "n_samples_seen_", 0)) for each in steps]
     return RowModel(
-        whole,
-        Chain(tuple(steps)),
+        steps,
+        n_standardizing,
         width,
-        mean if standardized else None,
+        mean if n_standardizing else None,
         None if (scale == 1).all() else scale,
-        None if names is None else tuple(map(str, names)),
-        fitted,
+        tuple(map(str, names)) if names is not None else None,
+        max(int(np.max(each)) for each in counts) or None,
     )
 
 
@@ -191,139 +196,88 @@ def _is_undone(step: Any) -> bool:
     return not isinstance(step, type) and all(hasattr(step, name) for name in methods)
 
 
-def _not_fitted(model: Any) -> InvalidType:
-    return InvalidType(
-        f"The {type(model).__name__} has not been fitted", ALLOWED_MODELS, "Call its fit first"
-    )
-
-
-def _rows_of(step: Any) -> int | None:
-    """How many rows a step was fitted on: scikit-learn counts them for each column where NaN is."""
-    counted = getattr(step, "n_samples_", getattr(step, "n_samples_seen_", None))
-    return None if counted is None else int(np.max(counted))
-
-
 def _standardization(step: Any, width: int) -> tuple[FloatArray, FloatArray] | None:
     """What a step subtracts from each feature and divides it by; None if it does anything else."""
-    alone = Chain((step,))
     try:
-        start = alone.transform(np.zeros((1, width)))
+        start = _through((step,), "transform", np.zeros((1, width)))
         if start.shape != (1, width):
             return None
         # Far out, so that an offset costs no digits of the slope.
         unit = 1.0 + np.abs(start[0])
-        slope = (alone.transform(unit[None]) - start)[0] / unit
+        slope = (_through((step,), "transform", unit[None]) - start)[0] / unit
         if not (np.isfinite(slope).all() and (slope > 0).all()):
             return None
-        rows = points_around(np.zeros(width), 1.0 / slope)
-        made, expected = alone.transform(rows), start + slope * rows
-        back = alone.inverse_transform(made)
+        rows = _points_around(np.zeros(width), 1.0 / slope)
+        made = _through((step,), "transform", rows)
+        back = _through((step,), "inverse_transform", made)
     except (ValueError, ArithmeticError):
         return None
     sizes = np.abs(start) + np.abs(slope * rows)
-    agree = (np.abs(made - expected) <= SAME * sizes).all()
+    agree = (np.abs(made - (start + slope * rows)) <= SAME * sizes).all()
     undone = (np.abs(back - rows) <= SAME * (sizes / slope)).all()
     return (-start[0] / slope, 1.0 / slope) if agree and undone else None
-
-
-def points_around(middle: FloatArray, spread: FloatArray) -> FloatArray:
-    """Rows at several distances from a point, the same in every call, shape (m, p)."""
-    drawn = np.random.default_rng(0).standard_normal((4 * len(FAR), len(middle)))
-    return np.asarray(middle + spread * drawn * np.repeat(FAR, 4)[:, None])
-
-
-# Rows that are transformed at a time.
-_BLOCK = 512
-# A column of the decoder that adds less than this share to the others adds nothing.
-_DEPENDENT = 1e-10
-
-
-@dataclass(frozen=True, eq=False)
-class AffineMap:
-    """A projection in standardized features.
-
-    Attributes
-    ----------
-    components : (d, p) array
-        Orthonormal rows, or any beside a decoder.
-    mean : (p,) array
-    oblique_decoder : (p, d) array or None
-        Orthonormal columns.
-    is_declared : bool
-        Whether the model shows them itself, as attributes.
-    """
-
-    components: FloatArray
-    mean: FloatArray
-    oblique_decoder: FloatArray | None = None
-    is_declared: bool = False
 
 
 def affine_map_of(part: RowModel) -> AffineMap | None:
     """The projection of a part; None if it makes none."""
     try:
-        declared = _declared(part)
-        return _found(part) if declared is None else declared
+        return _declared(part) or _found(part)
     except (ValueError, ArithmeticError):  # a model that takes no negative numbers, for instance
         return None
 
 
 def _declared(part: RowModel) -> AffineMap | None:
     """The components and the mean that a model shows, if it does what they say."""
-    components, mean = (getattr(part.core, name, None) for name in ("components_", "mean_"))
-    if not isinstance(components, np.ndarray) or components.ndim != 2:
+    shown, p = getattr(part.core, "components_", None), part.n_features
+    if not isinstance(shown, np.ndarray) or shown.ndim != 2 or shown.shape[1] != p:
         return None
-    basis = components.astype(np.float64)
-    if basis.shape[1] != part.n_features or not np.allclose(
-        basis @ basis.T, np.eye(len(basis)), atol=SAME
-    ):
+    basis, mean = shown.astype(np.float64), getattr(part.core, "mean_", None)
+    middle = np.zeros(p) if mean is None else np.asarray(mean, dtype=np.float64)
+    if middle.shape != (p,) or not np.allclose(basis @ basis.T, np.eye(len(basis)), atol=SAME):
         return None
-    middle = np.zeros(part.n_features) if mean is None else np.asarray(mean, dtype=np.float64)
-    if middle.shape != (part.n_features,):
-        return None
-    rows = points_around(middle, 1.0 + np.abs(middle))
-    back = part.chain.inverse_transform(part.chain.transform(rows))
+    rows = _points_around(middle, 1.0 + np.abs(middle))
+    back = part.decode(part.encode(rows, part.n_standardizing), part.n_standardizing)
     expected = (rows - middle) @ basis.T @ basis + middle
-    return AffineMap(basis, middle, is_declared=True) if _alike(back, expected, rows) else None
+    return (basis, middle, None, True) if _alike(back, expected, rows) else None
 
 
 def _found(part: RowModel) -> AffineMap | None:
-    encode, decode, p = part.chain.transform, part.chain.inverse_transform, part.n_features
-    start = encode(np.zeros((1, p)))
+    """The map that both methods make of unit vectors, if they make it of other rows too.
+
+    In normal form: by a decoder with orthonormal columns, and orthogonal if it can be.
+    """
+    p, first = part.n_features, part.n_standardizing
+    start = part.encode(np.zeros((1, p)), first)
     d = start.shape[1]
-    mean = decode(np.zeros((1, d)))[0]
+    mean = part.decode(np.zeros((1, d)), first)[0]
     if mean.shape != (p,) or not 1 <= d <= p:
         return None
     # Steps as large as the offsets, so that these cost no digits.
     step = 1.0 + float(np.abs(mean).max())
-    decoder = (decode(step * np.eye(d)) - mean).T / step
-    encoder = np.empty((d, p))
-    for first in range(0, p, _BLOCK):
-        chosen = slice(first, min(first + _BLOCK, p))
-        encoder[:, chosen] = (encode(step * np.eye(p)[chosen]) - start).T / step
-    rows = points_around(mean, 1.0 + np.abs(mean))
-    made = encode(rows)
+    decoder = (part.decode(step * np.eye(d), first) - mean).T / step
+    blocks = (step * np.eye(min(_BLOCK, p - at), p, at) for at in range(0, p, _BLOCK))
+    encoder = np.hstack([(part.encode(block, first) - start).T for block in blocks]) / step
+    rows = _points_around(mean, 1.0 + np.abs(mean))
+    made = part.encode(rows, first)
     encodes = _alike(made, rows @ encoder.T + start, made)
-    if not encodes or not _alike(decode(made), made @ decoder.T + mean, rows):
-        return None
-    offset = encoder @ mean + start[0]
-    if np.abs(offset).max() > SAME * (1.0 + np.abs(start).max()):
-        return None  # what it brings back is moved within the subspace
-    return _normal_form(encoder, decoder, mean)
-
-
-def _normal_form(encoder: FloatArray, decoder: FloatArray, mean: FloatArray) -> AffineMap | None:
-    """The same projection by a decoder with orthonormal columns, orthogonal if it can be."""
+    decodes = encodes and _alike(part.decode(made, first), made @ decoder.T + mean, rows)
+    # Otherwise what it brings back is moved within the subspace.
+    stays = np.abs(encoder @ mean + start[0]).max() <= SAME * (1.0 + np.abs(start).max())
     basis, triangle = np.linalg.qr(decoder)
-    lengths = np.abs(np.diag(triangle))
-    if lengths.min() <= _DEPENDENT * lengths.max():
+    lengths, inside = np.abs(np.diag(triangle)), triangle @ encoder
+    independent = lengths.min() > _DEPENDENT * lengths.max()
+    # Otherwise it shrinks what it brings back.
+    undone = np.allclose(inside @ basis, np.eye(d), atol=SAME)
+    if not (decodes and stays and independent and undone):
         return None
-    inside = triangle @ encoder
-    if not np.allclose(inside @ basis, np.eye(len(inside)), atol=SAME):
-        return None  # it shrinks what it brings back
-    if np.allclose(inside, basis.T, atol=SAME):
-        return AffineMap(np.ascontiguousarray(basis.T), mean)
-    return AffineMap(inside, mean, basis)
+    is_orthogonal = np.allclose(inside, basis.T, atol=SAME)
+    return (basis.T.copy(), mean, None, False) if is_orthogonal else (inside, mean, basis, False)
+
+
+def _points_around(middle: FloatArray, spread: FloatArray) -> FloatArray:
+    """Rows at several distances from a point, the same in every call, shape (m, p)."""
+    drawn = np.random.default_rng(0).standard_normal((4 * len(FAR), len(middle)))
+    return np.asarray(middle + spread * drawn * np.repeat(FAR, 4)[:, None])
 
 
 def _alike(found: FloatArray, expected: FloatArray, sizes: FloatArray) -> bool:

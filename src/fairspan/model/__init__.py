@@ -1,0 +1,1 @@
+"""A fitted projection by itself, the models of others that are read as one, and their exports."""
