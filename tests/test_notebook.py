@@ -12,7 +12,7 @@ import fairspan as fs
 from fairspan.extending import CodedLabels
 from fairspan.formatting.results import html_table
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.moments.held_rows.thin_moments import thin_moments
+from fairspan.moments.thin import thin_moments
 from fairspan.rows.registry import rows_of as rows_in_memory
 
 RNG = np.random.default_rng(0)

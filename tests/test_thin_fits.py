@@ -27,7 +27,7 @@ from fairspan import (
     regression,
 )
 from fairspan.errors import Incompatible, InvalidInput, InvalidType
-from fairspan.moments.held_rows.thin_moments import ThinMoments
+from fairspan.moments.thin import ThinMoments
 
 CRITERIA = [
     "minimax_loss",
@@ -534,3 +534,63 @@ def test_moments_of_another_estimator_are_taken_whatever_they_are():
     assert isinstance(fair.moments_, ThinMoments)
     again = FairPCA(2).fit_moments(fair.moments_)
     np.testing.assert_array_equal(again.components_, fair.components_)
+
+
+def errors_by_rows(fair, X, labels):
+    """Errors of each group, in long double, from the rows and what brings them back."""
+    encoder, decoder, mean = (
+        np.asarray(each, dtype=np.longdouble)
+        for each in (fair.components_, fair.subspace_.decoder, fair.mean_)
+    )
+    found = []
+    for label in fair.groups_:
+        rows = X[labels == label].astype(np.longdouble)
+        rows -= rows.mean(axis=0) if fair.center == "group" else mean
+        found.append(float(((rows - rows @ encoder.T @ decoder.T) ** 2).sum(axis=1).mean()))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize(
+    ("criterion", "center", "restriction"),
+    [
+        ("total_error", "global", MeanParity(oblique=True)),
+        ("minimax_error", "none", None),
+        ("minimax_loss", "none", MeanParity()),
+        ("error_gap", "group", None),
+    ],
+    ids=str,
+)
+def test_rows_that_are_mostly_zero_have_the_errors_that_are_told(
+    criterion, center, restriction, seed
+):
+    """Rows that span one direction less than there are: no axis may be made of rounding."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((60, 600)) * (rng.random((60, 600)) < 0.03)
+    X = rng.poisson(0.1, X.shape).astype(float) if seed % 2 else X
+    labels = np.arange(60) % 2
+    fair = FairPCA(2, criterion=criterion, center=center, restriction=restriction)
+    fair.fit(X, sensitive_features=labels)
+    np.testing.assert_allclose(fair.group_errors_, errors_by_rows(fair, X, labels), rtol=1e-12)
+    if restriction is not None:
+        means = [fair.transform(X[labels == each]).mean(axis=0) for each in (0, 1)]
+        np.testing.assert_allclose(*means, atol=1e-12)
+
+
+@pytest.mark.parametrize("center", CENTERS)
+def test_a_large_column_and_a_large_group_have_the_errors_that_are_told(center):
+    rng = np.random.default_rng(1)
+    X = rng.random((12, 600)) * (rng.random((12, 600)) < 0.3)
+    labels = np.arange(12) % 2
+    X[:, 0] *= 1e4
+    X[labels == 1] *= 1e6
+    fair = FairPCA(2, criterion=MinimaxError(relative=True), center=center)
+    fair.fit(X, sensitive_features=labels)
+    np.testing.assert_allclose(fair.group_errors_, errors_by_rows(fair, X, labels), rtol=1e-11)
+
+
+def test_a_share_that_only_directions_without_variance_would_reach():
+    """Where a criterion wants none of a group, so many of them are never tried."""
+    X, labels, _ = rows(10, n=10, p=60)
+    with pytest.raises(Incompatible, match="up to 9 components"):
+        FairPCA(0.9, criterion=Disparity(0.0, protected="b")).fit(X, sensitive_features=labels)

@@ -12,7 +12,7 @@ import fairspan as fs
 from fairspan import FairPCA, FairSubspace, GroupMoments, verify
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.moments.held_rows.thin_moments import ThinMoments
+from fairspan.moments.thin import ThinMoments
 
 CRITERIA = (
     "total_error",

@@ -11,8 +11,8 @@ from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import THIN_BEYOND, accumulate, moments_of
+from fairspan.moments.thin import ThinMoments
 from fairspan.rows.registry import rows_of
 
 WIDE = random_rows(0, n=9, p=30)
@@ -67,15 +67,18 @@ def test_coordinates_hold_all_that_a_subspace_of_any_dimension_can_want(center, 
     moments = thin(WIDE.X, WIDE.labels)
     posed = moments.in_coordinates(d, center)
     known = moments.matrices().second_moments(center)
-    inside = posed.frame.moments.operator_about(posed.point)
-    assert posed.frame.moments.n_features <= 2 * (9 + 1)
+    inside = posed.moments.operator_about(posed.point)
+    assert posed.moments.n_features <= 9 + 1 + d
+    axes = posed.lift(np.eye(posed.moments.n_features))
+    np.testing.assert_allclose(axes.T @ axes, np.eye(axes.shape[1]), atol=1e-14)
     # The sum of the d largest eigenvalues of any mixture, also of negative weights.
     for weights in ([1.0, 0.0], [0.0, 1.0], [0.4, 0.6], [1.0, -1.0], [-2.0, 1.0], [-1.0, -1.0]):
         values = np.sort(np.linalg.eigvalsh(np.tensordot(weights, known, axes=1)))[::-1]
-        found = inside.leading(np.array(weights), posed.n_components)
+        found = inside.leading(np.array(weights), d)
         size = np.abs(values).sum()
         assert abs(found.top_eigenvalue_sum - values[:d].sum()) <= 1e-12 * size
-        lifted = posed.in_features(found.vectors, posed.n_components)
+        lifted = posed.lift(found.vectors)
+        np.testing.assert_allclose(posed.reduce(lifted), found.vectors, atol=1e-9)
         np.testing.assert_allclose(lifted.T @ lifted, np.eye(d), atol=1e-12)
         captured = np.einsum("ij,gik,kj->g", lifted, known, lifted)
         assert abs(weights @ captured - values[:d].sum()) <= 1e-12 * size

@@ -25,8 +25,6 @@ from fairspan.metrics import GroupFigures
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.held_rows.frame import directions_beside
-from fairspan.moments.held_rows.thin_moments import ThinMoments
 from fairspan.moments.of_rows import (
     FEWEST_FOLDS,
     MATRICES_UP_TO,
@@ -41,6 +39,7 @@ from fairspan.moments.of_rows import (
 )
 from fairspan.moments.operators import errors_under
 from fairspan.moments.running_group import GroupLimit
+from fairspan.moments.thin import ThinMoments
 from fairspan.projector import Projector
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.folds import Folds
@@ -257,36 +256,36 @@ def in_coordinates(
     scaled = thin if scales[0] is None else thin.divided_by(scales[0])
     unit = 1.0 if scales[0] is None else scales[0]
     points = [reference_point(each.subspace, thin) for each in audited]
-    directions = [scaled.mean[:, None]]
+    origin = scaled.about_pilot(np.zeros(scaled.n_features))
+    directions = [origin[:, None]]
     for each, point in zip(audited, points, strict=True):
         directions.append(each.subspace.projector.columns)
         if point is not None:
-            directions.append((point / unit - scaled.mean)[:, None])
-    frame = scaled.framed(directions_beside(scaled.span, np.hstack(directions)), 0)
-    if max(each.subspace.dimension for each in audited) > scaled.span.rank:
+            directions.append(scaled.about_pilot(point / unit)[:, None])
+    if max(each.subspace.dimension for each in audited) > scaled.span.n_known:
         return None
-    mean = frame.reduced(scaled.mean[:, None])[:, 0]
-    coordinates = scaled.span.coordinates
-    beside = np.zeros((len(coordinates), frame.beside.shape[1]))
+    known = scaled.span.widened(np.hstack(directions))
+    start = known.reduce(origin[:, None])[:, 0]
     reduced = []
     for each, point in zip(audited, points, strict=True):
-        about = None if point is None else frame.point(point / unit, scaled.mean)
         projector = each.subspace.projector
-        inside = projector.with_columns(frame.reduced(projector.columns))
+        inside = projector.with_columns(known.reduce(projector.columns))
         subspace = replace(
             each.subspace,
             components=inside.encoder,
             oblique_decoder=inside.oblique_decoder,
-            mean=None if about is None else about + mean,
+            mean=None
+            if point is None
+            else known.reduce(scaled.about_pilot(point / unit)[:, None])[:, 0] - start,
             scale=None,
             feature_names=None,
         )
         reduced.append(replace(each, subspace=subspace))
     assert rows.labels is not None
-    chosen = np.arange(rows.n_rows) if thin.rows.present is None else thin.rows.present
+    chosen = np.arange(rows.n_rows)[thin.present]
     labels = rows.labels.between(0, rows.n_rows)[chosen]
     return reduced, ArrayRows(
-        np.hstack([coordinates, beside]) + mean,
+        np.pad(known.rows, [(0, 0), (0, known.n_known - known.rows.shape[1])]) - start,
         labels=Labels(len(chosen), lambda start, stop: labels[start:stop]),
         weights=thin.row_weights,
     )

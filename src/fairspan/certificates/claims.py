@@ -197,9 +197,9 @@ def judged_components(
     """
     basis = projector.basis
     if posed.coordinates is not None:
-        frame = posed.coordinates.frame
-        projector = projector.with_columns(frame.reduced(projector.columns))
-        basis = _inside(frame.reduced(basis))
+        within = posed.coordinates
+        projector = projector.with_columns(within.reduce(projector.columns))
+        basis = _inside(within.reduce(basis))
     errors = restricted.full.errors(basis)
     if restricted.encoding is not None:
         basis = projector.basis

@@ -212,7 +212,7 @@ class _Checks:
             yield "The steps are not those of the components."
         basis = self.subspace.components.T
         if posed.coordinates is not None:
-            basis = np.linalg.qr(posed.coordinates.frame.reduced(basis))[0]
+            basis = np.linalg.qr(posed.coordinates.reduce(basis))[0]
         if has_bound:
             yield from of_steps(posed, basis, made)
         for d in range(1, len(made.steps)):
@@ -249,7 +249,6 @@ class _Checks:
             center=cast(Center, self.subspace.center),
             divisor=self.subspace.scale,
             allow_extra=self.subspace.is_soft,
-            nested=self.subspace.is_nested,
         )
 
     @cached_property

@@ -16,9 +16,9 @@ from fairspan.linalg import with_positive_signs
 from fairspan.linalg.machine import threads_for
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
-from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import errors_under, kept_by_component
+from fairspan.moments.thin import Coordinates
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.nesting import check_nested
 from fairspan.problem.posing import (
@@ -55,7 +55,7 @@ class Fit:
         e_g and l_g of each group, in squared (scaled) units of the features.
     component_variances : (k, r) array
         Variance of each group that each component keeps.
-    coordinates : InCoordinates or None
+    coordinates : Coordinates or None
         Those of the problem, where it was not solved in the features.
     """
 
@@ -65,13 +65,13 @@ class Fit:
     errors: FloatArray
     losses: FloatArray
     component_variances: FloatArray
-    coordinates: InCoordinates | None = None
+    coordinates: Coordinates | None = None
 
     def in_features(self, basis: FloatArray) -> FloatArray:
         """A basis of the problem as columns of the features, (p, r)."""
         if self.coordinates is None:
             return basis
-        return self.coordinates.in_features(basis, self.problem.n_components)
+        return with_positive_signs(self.coordinates.lift(basis))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +171,6 @@ def fit_subspace(
             center=center,
             divisor=divisor,
             allow_extra=bool(allow_extra),
-            nested=bool(nested),
         )
         found = _solved(Task(posed, solve_with, tol, random_state), nested=bool(nested))
         return fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
@@ -269,7 +268,7 @@ def fit_of(
     solved: Solved,
     moments: Moments,
     settings: _Settings,
-    coordinates: InCoordinates | None,
+    coordinates: Coordinates | None,
     before: Sequence[Solved] = (),
 ) -> Fit:
     """The fit of an answer; of nested components, after those of fewer dimensions."""
@@ -283,14 +282,13 @@ def fit_of(
         steps.append(_step_of(replace(solved, solution=solution)))
     if coordinates is not None:
         components = np.ascontiguousarray(
-            coordinates.in_features(solution.components.T, problem.n_components).T
+            with_positive_signs(coordinates.lift(solution.components.T)).T
         )
         inside = tuple(
             replace(step, components=row, eigen="thin")
             for step, row in zip(solution.steps, components[:, None], strict=False)
         )
         solution = replace(solution, components=components, eigen="thin", steps=inside)
-        variances = np.pad(variances, ((0, 0), (0, len(components) - variances.shape[1])))
     encoder, decoder = solution.components, None
     if solved.encoder is not None:
         encoder, decoder = _oblique(solved.encoder, solved.solution, solution, coordinates)
@@ -363,7 +361,7 @@ def _claim_of(solution: Solution) -> Claim:
 
 
 def _oblique(
-    encoder: FloatArray, solved: Solution, solution: Solution, coordinates: InCoordinates | None
+    encoder: FloatArray, solved: Solution, solution: Solution, coordinates: Coordinates | None
 ) -> tuple[FloatArray, FloatArray]:
     """Encoder and decoder in the features, the largest loading of each component positive.
 
@@ -373,13 +371,11 @@ def _oblique(
     solved, solution : Solution
         As it was solved, with the decoder's columns in the same coordinates as the encoder; and
         with those in the features.
-    coordinates : InCoordinates or None
+    coordinates : Coordinates or None
     """
     columns, decoder = encoder.T, solution.components.T
     if coordinates is not None:
-        turned, columns = np.hsplit(
-            coordinates.frame.spread_out(np.hstack([solved.components.T, columns])), 2
-        )
+        turned, columns = np.hsplit(coordinates.lift(np.hstack([solved.components.T, columns])), 2)
         columns = columns * np.sign(np.einsum("ij,ij->j", turned, decoder))
     signed = with_positive_signs(columns)
     return np.ascontiguousarray(signed.T), decoder * np.sign(np.einsum("ij,ij->j", signed, columns))

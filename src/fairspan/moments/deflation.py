@@ -11,7 +11,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import lapack, qr
 
-from fairspan.linalg import IterativeSubspace, LeadingSubspace, leading_subspace_of
+from fairspan.linalg import (
+    IterativeSubspace,
+    LeadingSubspace,
+    leading_subspace_of,
+    rounding_of_basis,
+)
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.typing import FloatArray, IndexArray
@@ -123,8 +128,11 @@ def deflated(
     matrices = complement.compressed(second.matrices, np.ones(second.n_groups))
     reach = np.abs(complement.basis.T)
     left = DenseSecondMoments(matrices, second.outside, reach @ second.offset_rounding)
-    # No term of Q'S_gQ is larger than the root mean squares of its columns allow.
-    return left, _ROUNDINGS * ((reach @ second.spreads.T) ** 2).sum(axis=0), complement
+    # No term of Q'S_gQ is larger than the root mean squares of its columns allow; and columns that
+    # are rounded to float64 leave a rounding of the directions that they should take away.
+    rounding = _ROUNDINGS * ((reach @ second.spreads.T) ** 2).sum(axis=0)
+    turned = rounding_of_basis(second.deviations, np.zeros(second.n_groups))
+    return left, rounding + turned, complement
 
 
 @dataclass(frozen=True, eq=False)

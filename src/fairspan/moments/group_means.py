@@ -13,8 +13,8 @@ from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
 if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments
-    from fairspan.moments.held_rows.frame import InCoordinates
     from fairspan.moments.operators import SecondMoments
+    from fairspan.moments.thin import Coordinates
 
 Center = Literal["global", "group", "none"]
 
@@ -96,9 +96,7 @@ class GroupMeans(Protocol):
     def matrices(self) -> "GroupMoments":
         """The same as matrices, which can be merged and saved: k p^2 numbers."""
 
-    def in_coordinates(
-        self, n_components: int | float, center: Center, *, nested: bool = False
-    ) -> "InCoordinates | None":
+    def in_coordinates(self, n_components: int | float, center: Center) -> "Coordinates | None":
         """What is to be solved in place of the problem in all features; None for that itself."""
         return None
 

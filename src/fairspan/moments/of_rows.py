@@ -21,8 +21,8 @@ from fairspan.moments.group_statistics import (
     to_bytes,
 )
 from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.moments.held_rows.thin_moments import ThinMoments, thin_moments
 from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
+from fairspan.moments.thin import ThinMoments, thin_moments
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.frames import FrameRows

@@ -14,10 +14,10 @@ from scipy.linalg import blas
 from fairspan.errors import Incompatible, warn
 from fairspan.moments.deflation import Complement, DeflatedSparse
 from fairspan.moments.group_means import Center, GroupMeans
-from fairspan.moments.held_rows.frame import InCoordinates
 from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.thin import Coordinates as RowCoordinates
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parity import (
     Encoding,
@@ -90,10 +90,10 @@ class Posed:
         restriction, and of sparse rows.
     variances : (k, p) array
         The same of each feature; empty without a restriction.
-    coordinates : InCoordinates or None
+    coordinates : Coordinates or None
         Those of the problem, where it is not posed in the features.
     n_components : int or float
-        d in the coordinates, or the share that was requested.
+        d, or the share that was requested.
     """
 
     problem: Problem
@@ -102,7 +102,7 @@ class Posed:
     offsets: FloatArray
     scatters: FloatArray
     variances: FloatArray
-    coordinates: InCoordinates | None
+    coordinates: RowCoordinates | None
     n_components: int | float
 
     def at(self, n_components: int) -> Restricted:
@@ -164,11 +164,13 @@ class Posed:
     def most_components(self) -> int:
         """The largest d that can be requested."""
         hide = self.restriction
+        known = self.coordinates
+        most = self.problem.n_features if known is None else known.most_components
         if hide is None:
-            return self.problem.n_features
+            return most
         if hide.oblique:
-            return self._encoding.rank
-        return hide.most_components(self.means, self.covariances)
+            return min(most, self._encoding.rank)
+        return min(most, hide.most_components(self.means, self.covariances))
 
     @cached_property
     def _encoding(self) -> Encoding:
@@ -233,12 +235,9 @@ class Posed:
         What matters is the total error, which is that of the moved rows and what moving them costs.
         """
         encoding, k, p = self._encoding, full.n_groups, full.n_features
-        asked = full.n_components
-        if self.coordinates is not None and isinstance(self.coordinates.asked, numbers.Integral):
-            asked = int(self.coordinates.asked)
-        if asked > encoding.rank:
+        if full.n_components > encoding.rank:
             raise Incompatible(
-                f"n_components is {asked} with {self.restriction!r}",
+                f"n_components is {full.n_components} with {self.restriction!r}",
                 f"Allowed: at most {encoding.rank}: once their means agree, the rows vary along "
                 "no more directions",
                 "Choose fewer components",
@@ -281,7 +280,6 @@ def pose(
     center: Center = "global",
     divisor: FloatArray | None = None,
     allow_extra: bool = False,
-    nested: bool = False,
 ) -> Posed:
     """The problem of a criterion.
 
@@ -297,8 +295,6 @@ def pose(
     divisor : (p,) array, optional
         What each feature is divided by.
     allow_extra : bool
-    nested : bool
-        Whether components are chosen one after the other.
 
     Returns
     -------
@@ -316,12 +312,12 @@ def pose(
     inside: GroupMeans = scaled
     # Coordinates of few rows turn the features, which a restriction may treat differently.
     turns = restriction is None or restriction.follows_rotations
-    thin = scaled.in_coordinates(n_components, center, nested=nested) if turns else None
+    thin = scaled.in_coordinates(n_components, center) if turns else None
     if thin is None:
         inside = scaled if scaled.matrix_free else scaled.matrices()
         point = scaled.center_point(center)
     else:
-        inside, point, n_components = thin.frame.moments, thin.point, thin.n_components
+        inside, point = thin.moments, thin.point
     problem = Problem(
         inside.operator_about(point),
         moments.labels,
@@ -338,7 +334,7 @@ def pose(
     if restriction is not None:
         means = restriction.means_of(inside)
     if restriction is not None and thin is not None:
-        within = _in_coordinates(restriction, thin)
+        within = _in_coordinates(restriction, thin, n_components)
     offsets = np.zeros_like(inside.means) if point is None else inside.means - point
     scatters = variances = np.empty(0)
     if restriction is not None and inside.matrix_free:
@@ -388,11 +384,13 @@ def _check_center(restriction: Restriction, center: Center) -> None:
         )
 
 
-def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restriction:
+def _in_coordinates(
+    restriction: Restriction, within: RowCoordinates, n_components: int | float
+) -> Restriction:
     """The restriction in coordinates that is equivalent to that of all features.
 
     Rows that are fewer than their features have coordinates in which most directions without
-    variance are left out (:mod:`fairspan.moments.held_rows`). A restriction counts those as well.
+    variance are left out (:mod:`fairspan.moments.thin`). A restriction counts those as well.
 
     Raises
     ------
@@ -403,10 +401,10 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
     # A restriction that counts no directions means the same in all coordinates.
     if not restriction.is_exact or restriction.oblique:
         return restriction
-    moments, n_features = within.frame.moments, within.frame.n_features
+    moments, n_features = within.moments, within.thin.n_features
     free = mean_free_directions(restriction.means_of(moments), moments.second_moments("group"), 1)
     most = n_features - moments.n_features + free.shape[1]
-    least = int(within.asked) if isinstance(within.asked, numbers.Integral) else 1
+    least = int(n_components) if isinstance(n_components, numbers.Integral) else 1
     if least > most:
         raise Incompatible(
             f"n_components is {least} with {restriction!r}",
@@ -418,7 +416,7 @@ def _in_coordinates(restriction: Restriction, within: InCoordinates) -> Restrict
         return restriction
     wanted = cast(CovarianceParity, restriction).n_directions
     if wanted is None or not least <= wanted <= most:
-        varying = within.frame.n_known
+        varying = within.n_known
         raise Incompatible(
             f"{restriction!r} was requested with rows that vary along only {varying} of "
             f"{n_features} directions",
