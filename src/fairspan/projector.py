@@ -86,7 +86,7 @@ def soft_dimension(components: FloatArray) -> float:
     return float((weights * (2 - weights)).sum())
 
 
-def check_orthogonal(components: FloatArray, *, may_be_soft: bool = True) -> None:
+def check_components(components: FloatArray, *, may_be_soft: bool = True) -> None:
     """Make sure that (r, p) components are orthonormal rows, or those of a soft projection.
 
     The rows of a soft one are orthogonal, no longer than one, and keep a whole number of
@@ -180,7 +180,7 @@ class Projector:
         InvalidInput
             Rows that are not orthonormal, or an encoder and a decoder that do not fit each other.
         """
-        check_orthogonal(self.encoder if self.oblique_decoder is None else self.oblique_decoder.T)
+        check_components(self.encoder if self.oblique_decoder is None else self.oblique_decoder.T)
         if self.encoder.shape != self.decoder.T.shape or not np.isfinite(self.encoder).all():
             raise InvalidInput(
                 f"The encoder has shape {self.encoder.shape}, the decoder {self.decoder.shape}",

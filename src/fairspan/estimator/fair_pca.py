@@ -25,10 +25,9 @@ from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import signed_disparity
-from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import columns_aside
 from fairspan.rows.labels import Everyone
-from fairspan.rows.protocol import Rows
+from fairspan.rows.protocol import KnownRows
 from fairspan.rows.registry import is_opened, rows_beside
 from fairspan.solvers.choose import solver_of
 
@@ -296,19 +295,24 @@ class FairPCA(
         changed: dict[str, Any] = {}
         fields: dict[str, dict[str, Any]] = {}
         for name, value in params.items():
-            owner, is_nested, field = name.partition("__")
+            owner, _, field = name.partition("__")
             if owner not in known:
                 raise InvalidParameter(
                     f"Invalid parameter {owner!r} for estimator {self}",
                     f"Valid parameters are: {sorted(known)!r}",
                     "Use one of these",
                 )
-            if is_nested:
-                fields.setdefault(owner, {})[field] = value
-            else:
-                changed[owner] = value
+            (fields.setdefault(owner, {}) if field else changed)[field or owner] = value
         for owner, values in fields.items():
-            changed[owner] = _with_fields(owner, changed.get(owner, known[owner]), values)
+            part = _part(owner, changed.get(owner, known[owner]))
+            there = list(field_values(part))
+            if unknown := [name for name in values if name not in there]:
+                raise InvalidParameter(
+                    f"Invalid parameter {unknown[0]!r} for {owner} {part!r}",
+                    f"Valid parameters are: {there!r}",
+                    f"Set {owner} to an object that has this parameter first",
+                )
+            changed[owner] = replace(part, **values)
         super().set_params(**changed)
         return self
 
@@ -347,15 +351,7 @@ class FairPCA(
             A criterion, restriction or solver that is not available for this number of groups or
             together with another, or a share of variance that no dimension keeps.
         """
-        with self._all_or_nothing():
-            y = self._labels(y, X, sensitive_features)
-            rows, columns = self._rows_of(X, y, sensitive_features, sample_weight, reset=True)
-            self._fit(
-                moments_of(rows, GroupLimit(self.max_groups), has_labels=y is not None),
-                columns,
-                has_groups=_has_groups(X, sensitive_features),
-            )
-        return self
+        return self._fit_rows(X, y, sensitive_features, sample_weight)
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -370,27 +366,7 @@ class FairPCA(
         -------
         FairPCA
         """
-        is_first = not hasattr(self, "moments_")
-        with self._all_or_nothing():
-            y = self._labels(y, X, sensitive_features)
-            rows, columns = self._rows_of(X, y, sensitive_features, sample_weight, reset=is_first)
-            has_groups = _has_groups(X, sensitive_features)
-            before = None
-            if not is_first:
-                if has_groups != self._has_groups:
-                    raise InvalidInput(
-                        f"partial_fit received rows {'with' if has_groups else 'without'} groups "
-                        f"after rows {'with' if self._has_groups else 'without'} them",
-                        "Allowed: rows all with groups, or all without",
-                        "Fit again on all rows with their groups",
-                    )
-                before, columns = self.moments_.matrices(), columns or self._group_columns
-            # Never moments that refer to the rows, whose memory the next ones may be read into.
-            moments = accumulate(
-                rows, GroupLimit(self.max_groups), onto=before, has_labels=y is not None
-            )
-            self._fit(moments, columns, has_groups=has_groups)
-        return self
+        return self._fit_rows(X, y, sensitive_features, sample_weight, adds=True)
 
     def fit_moments(self, moments: Moments) -> "FairPCA":
         """Fit on moments; no rows are needed.
@@ -406,14 +382,14 @@ class FairPCA(
         """
         if not isinstance(moments, Moments):
             raise not_moments(moments)
-        _check_parameters(self)
+        settings = self._settings()
         if self.max_groups is not None:  # the usual limit is one of rows
             GroupLimit(self.max_groups).check(
                 moments.n_groups, int(moments.counts.sum()), moments.n_features
             )
         with self._all_or_nothing():
             set_features(self, moments.n_features, moments.feature_names)
-            self._fit(moments, (), has_groups=True)
+            self._fit(moments, settings, (), has_groups=True)
         return self
 
     @property
@@ -426,62 +402,87 @@ class FairPCA(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _rows_of(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, reset: bool
-    ) -> tuple[Rows, tuple[str, ...]]:
-        """The rows, opened; also the group columns that were taken out of X."""
-        _check_parameters(self)
-        if not _has_groups(X, sensitive_features) and self.missing_groups == "ignore":
-            sensitive_features = Everyone(_EVERYONE)
-        rows = rows_beside(X, sensitive_features, {"y": y}, sample_weight)
-        take_features(self, rows, reset=reset)
-        check_dimension(self.n_components, self.n_features_in_)
-        return rows, (
-            *_columns_aside(rows, X, sensitive_features, sample_weight),
-            *([y] if isinstance(y, str) else []),
-        )
-
-    def _labels(self, y: Any, X: Any, sensitive_features: Any) -> Any:
-        """y, where the restriction needs the class of each row; None otherwise.
+    def _settings(self) -> dict[str, Any]:
+        """What :func:`fit_subspace` takes, by name, checked before anything is read.
 
         Raises
         ------
-        InvalidInput
-            It is needed and missing.
+        InvalidParameter, InvalidType
         """
-        hide = restriction_of(self.restriction)
-        if hide is None or not hide.needs_labels or not _has_groups(X, sensitive_features):
-            return None
-        if y is None:
+        check_choice("missing_groups", self.missing_groups, ("error", "ignore"))
+        is_number = isinstance(self.tol, numbers.Real) and not isinstance(self.tol, bool | np.bool_)
+        if not is_number or not 0 <= self.tol < 1:
+            raise InvalidParameter(
+                f"tol is {self.tol!r}",
+                "Allowed: a number from 0 to below 1, a share of the objective",
+                "Use the default, 1e-9",
+            )
+        for name in ("scale", "allow_extra", "nested", "whiten"):
+            check_flag(name, getattr(self, name))
+        check_center(self.center)
+        GroupLimit(self.max_groups)
+        names = ("center", "scale", "tol", "allow_extra", "nested", "random_state")
+        return {
+            **{name: part_of(getattr(self, name)) for name, part_of in _PARTS.items()},
+            **{name: getattr(self, name) for name in names},
+        }
+
+    def _fit_rows(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, adds: bool = False
+    ) -> "FairPCA":
+        """Fit on rows, and on the moments from before if it `adds` the rows to them."""
+        settings, limit = self._settings(), GroupLimit(self.max_groups)
+        restriction, has_groups = settings["restriction"], _has_groups(X, sensitive_features)
+        needs_labels = restriction is not None and restriction.needs_labels and has_groups
+        if needs_labels and y is None:
             raise InvalidInput(
-                f"y is missing, and the restriction is {hide!r}",
+                f"y is missing, and the restriction is {restriction!r}",
                 "Allowed: the class of each row: an array, or the name of a column of X",
                 "Pass y=..., or leave given_labels out",
             )
-        return y
+        y = y if needs_labels else None
+        if not has_groups and self.missing_groups == "ignore":
+            sensitive_features = Everyone(_EVERYONE)
+        before = self.moments_.matrices() if adds and hasattr(self, "moments_") else None
+        with self._all_or_nothing():
+            rows = rows_beside(X, sensitive_features, {"y": y}, sample_weight)
+            take_features(self, rows, reset=before is None)
+            check_dimension(self.n_components, self.n_features_in_)
+            columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
+            columns = columns or columns_aside(X, sensitive_features, sample_weight)
+            columns += (y,) if isinstance(y, str) else ()
+            if before is not None and has_groups != self._has_groups:
+                raise InvalidInput(
+                    f"partial_fit received rows {'with' if has_groups else 'without'} groups "
+                    f"after rows {'with' if self._has_groups else 'without'} them",
+                    "Allowed: rows all with groups, or all without",
+                    "Fit again on all rows with their groups",
+                )
+            if before is not None:
+                columns = columns or self._group_columns
+            if adds:
+                # Never moments that refer to the rows, whose memory the next ones may be read into.
+                moments: Moments = accumulate(rows, limit, onto=before, has_labels=needs_labels)
+            else:
+                moments = moments_of(rows, limit, has_labels=needs_labels)
+            self._fit(moments, settings, columns, has_groups=has_groups)
+        return self
 
-    def _fit(self, moments: Moments, columns: tuple[str, ...], *, has_groups: bool) -> None:
+    def _fit(
+        self,
+        moments: Moments,
+        settings: dict[str, Any],
+        columns: tuple[str, ...],
+        *,
+        has_groups: bool,
+    ) -> None:
         if has_groups and moments.n_groups == 1:
             warn(
                 f"All rows are of one group ({moments.labels[0]!r}), so this is ordinary PCA. "
                 "Fairness needs at least two groups; check the group column."
             )
-        fit = fit_subspace(
-            moments,
-            self.n_components,
-            criterion=self.criterion,
-            restriction=self.restriction,
-            center=self.center,
-            scale=self.scale,
-            solver=self.solver,
-            tol=self.tol,
-            allow_extra=self.allow_extra,
-            nested=self.nested,
-            random_state=self.random_state,
-        )
-        self._take(fit, moments)
-        self._group_columns = columns
-        self._has_groups = has_groups
+        self._take(fit_subspace(moments, self.n_components, **settings), moments)
+        self._group_columns, self._has_groups = columns, has_groups
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -538,54 +539,5 @@ def _part(owner: str, value: Any) -> Any:
         return value
 
 
-def _with_fields(owner: str, value: Any, changes: dict[str, Any]) -> Any:
-    """A new object in place of a frozen one, with some of its fields changed."""
-    part = _part(owner, value)
-    known = list(field_values(part))
-    if unknown := [name for name in changes if name not in known]:
-        raise InvalidParameter(
-            f"Invalid parameter {unknown[0]!r} for {owner} {part!r}",
-            f"Valid parameters are: {known!r}",
-            f"Set {owner} to an object that has this parameter first",
-        )
-    return replace(part, **changes)
-
-
-def _check_parameters(fair: FairPCA) -> None:
-    """Make sure that every parameter is in range, before anything is read.
-
-    Raises
-    ------
-    InvalidParameter, InvalidType
-    """
-    check_choice("missing_groups", fair.missing_groups, ("error", "ignore"))
-    if (
-        isinstance(fair.tol, bool | np.bool_)
-        or not isinstance(fair.tol, numbers.Real)
-        or not (0 <= fair.tol < 1)
-    ):
-        raise InvalidParameter(
-            f"tol is {fair.tol!r}",
-            "Allowed: a number from 0 to below 1, a share of the objective",
-            "Use the default, 1e-9",
-        )
-    for name in ("scale", "allow_extra", "nested", "whiten"):
-        check_flag(name, getattr(fair, name))
-    for name, part_of in _PARTS.items():
-        part_of(getattr(fair, name))
-    check_center(fair.center)
-    GroupLimit(fair.max_groups)
-
-
 def _has_groups(X: Any, sensitive_features: Any) -> bool:
     return sensitive_features is not None or is_opened(X)
-
-
-def _columns_aside(
-    rows: Rows, X: Any, sensitive_features: Any, sample_weight: Any
-) -> tuple[str, ...]:
-    """Columns of X that hold groups or weights, by name, and so are no features."""
-    chosen = getattr(rows, "chosen", None)
-    if isinstance(chosen, ChosenColumns):
-        return (*chosen.groups, *([] if chosen.weight is None else [chosen.weight]))
-    return columns_aside(X, sensitive_features, sample_weight)

@@ -23,7 +23,6 @@ from fairspan.rows.registry import (
     scored_there,
     transformed_there,
 )
-from fairspan.rows.sparse import SparseRows
 from fairspan.typing import FloatArray
 
 # Of the total variance: less is none.
@@ -66,7 +65,8 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         there = transformed_there(X, self.subspace_)
         if there is not None:
             return there
-        self._check_features(X)
+        table = ArrayRows(X).array if frame_of(X) is None else X
+        validate_data(self, table, reset=False, skip_check_array=True)
         return self.subspace_.transform(X)
 
     def inverse_transform(self, Z: Any) -> Any:
@@ -127,15 +127,6 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         mean = self.score_samples(X).mean()
         return float(mean.compute() if hasattr(mean, "compute") else mean)
 
-    def _check_features(self, X: Any) -> None:
-        """Raise scikit-learn's own error for other features than those of the fit."""
-        validate_data(
-            self,
-            ArrayRows(X).array if frame_of(X) is None else X,
-            reset=False,
-            skip_check_array=True,
-        )
-
 
 def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
     """Set number and names of the features, or make sure that they are those set before.
@@ -145,14 +136,12 @@ def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
     InvalidInput
         Other features than before; for rows in memory it is scikit-learn's own ValueError.
     """
-    if isinstance(rows, ArrayRows):
-        validate_data(estimator, rows.array, reset=reset, skip_check_array=True)
-    elif isinstance(rows, FrameRows):
-        validate_data(estimator, rows.frame.to_native(), reset=reset, skip_check_array=True)
-    elif isinstance(rows, SparseRows):
-        validate_data(estimator, rows.matrix, reset=reset, skip_check_array=True)
-    elif reset:
+    if reset and not isinstance(rows, FrameRows):
         set_features(estimator, rows.n_features, rows.feature_names)
+    elif isinstance(rows, RowsInMemory):
+        zeros: Any = np.broadcast_to(0.0, rows.shape)
+        table = rows.frame.to_native() if isinstance(rows, FrameRows) else zeros
+        validate_data(estimator, table, reset=reset, skip_check_array=True)
     elif rows.feature_names is None:
         check_width(rows.n_features, estimator.n_features_in_, "features")
     else:

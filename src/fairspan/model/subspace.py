@@ -11,7 +11,7 @@ import numpy as np
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.model.export import graph_bytes, select_of
 from fairspan.model.foreign import ALLOWED_MODELS, RowModel, affine_map_of, row_model_of
-from fairspan.projector import Projector, check_orthogonal, is_soft, soft_dimension
+from fairspan.projector import Projector, check_components, is_soft, soft_dimension
 from fairspan.provenance import Evidence, Provenance, read_subspace, write_subspace
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
@@ -444,7 +444,7 @@ def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
         return ReadModel(fitted, getattr(model, "moments_", None))
     if isinstance(model, np.ndarray):
         basis = np.asarray(model, dtype=np.float64)
-        check_orthogonal(basis, may_be_soft=False)
+        check_components(basis, may_be_soft=False)
         return ReadModel(FairSubspace(basis, None))
     part = row_model_of(model, n_features)
     subspace, moments = (getattr(part.core, name, None) for name in ("subspace_", "moments_"))

@@ -235,8 +235,12 @@ class ChosenColumns:
     @property
     def read(self) -> tuple[str, ...]:
         """All columns that are read; a model may take as a feature what groups the rows."""
-        aside = (*self.groups, *([] if self.weight is None else [self.weight]))
-        return tuple(dict.fromkeys((*self.features, *aside, *self.beside)))
+        return tuple(dict.fromkeys((*self.features, *self.reserved, *self.beside)))
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Columns of groups and weights."""
+        return (*self.groups, *([] if self.weight is None else [self.weight]))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -371,6 +375,11 @@ class RowsByColumns(KnownRows):
     def group_columns(self) -> tuple[str, ...]:
         """Names of the columns that make the groups."""
         return self.chosen.groups
+
+    @property
+    def reserved_columns(self) -> tuple[str, ...]:
+        """Names of the columns of groups and weights."""
+        return self.chosen.reserved
 
     def selected(self, names: tuple[str, ...]) -> Self:
         """The same rows with these features, in this order.

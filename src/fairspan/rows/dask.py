@@ -186,6 +186,11 @@ class DaskRows(KnownRows):
         return self.label_names if self.chosen is None else self.chosen.groups or self.label_names
 
     @property
+    def reserved_columns(self) -> tuple[str, ...]:
+        """Names of the columns of groups and weights."""
+        return () if self.chosen is None else self.chosen.reserved
+
+    @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features; None for arrays, and where the names of columns are no text."""
         names: tuple[Any, ...] = (None,) if self.chosen is None else self.chosen.feature_names

@@ -56,6 +56,11 @@ class KnownRows:
         return ()
 
     @property
+    def reserved_columns(self) -> tuple[str, ...]:
+        """Names of columns of groups and weights, where rows are read by the names of columns."""
+        return ()
+
+    @property
     def n_parts(self) -> int | None:
         """In how many parts they are read, if that is known."""
         return None
