@@ -138,6 +138,8 @@ def independent_value(problem: Problem, basis: FloatArray) -> float:
     total = float(q @ errors)
     if isinstance(criterion, MinimaxLoss | MinimaxError | LeastVariance):
         return value_of(matrices, basis, criterion)
+    if isinstance(criterion, RobustErrorGap):
+        return worst_case_by_grid(criterion, problem, errors, q)
     if isinstance(criterion, ErrorGap):
         return total + criterion.penalty * float(np.ptp(errors))
     if isinstance(criterion, Disparity):
@@ -147,8 +149,6 @@ def independent_value(problem: Problem, basis: FloatArray) -> float:
     if isinstance(criterion, NashWelfare):
         captured = np.array([np.trace(each) for each in matrices]) - errors
         return float(-np.log(captured).mean())
-    if isinstance(criterion, RobustErrorGap):
-        return worst_case_by_grid(criterion, problem, errors, q)
     return total
 
 

@@ -23,7 +23,7 @@ from somebody_elses_parts.weight_grid import WeightGrid
 import fairspan as fs
 from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
-from fairspan.extending import Pieces
+from fairspan.extending import Criterion, Pieces
 from fairspan.registry import names_of
 from fairspan.solvers.choose import Auto
 from problems import problem_of, random_moments
@@ -258,17 +258,11 @@ def test_parameters_of_its_parts_are_parameters_of_the_estimator():
 
 
 @dataclass(frozen=True, slots=True)
-class DoubledError:
+class DoubledError(Criterion):
     """With the required members alone, and slots."""
 
     factor: float = 2.0
     name: ClassVar[str] = "doubled_error"
-
-    def check(self, labels):
-        """Accept any groups."""
-
-    def value(self, errors, problem):
-        return self.pieces(problem).value(errors)
 
     def pieces(self, problem):
         return Pieces(self.factor * np.eye(problem.n_groups), np.zeros(problem.n_groups))
@@ -400,7 +394,7 @@ def test_the_command_line_takes_criterion_restriction_solver_and_display(run, da
         (("--criterion", "unheard.of:Thing"), "cannot be imported (ModuleNotFoundError"),
         (("--solver", SOLVER + "s"), "cannot be imported (AttributeError"),
         (("--criterion", "fractions:Fraction"), "criterion is of type Fraction"),
-        (("--criterion", RESTRICTION), "which lacks value, pieces"),
+        (("--criterion", RESTRICTION), "which does not inherit from Criterion"),
         (("--solver", SOLVER, "--solver-param", "n_weights=1"), "n_weights is 1"),
         (("--solver", SOLVER, "--solver-param", "steps=1"), "received the parameter 'steps'"),
     ],
@@ -469,16 +463,15 @@ def test_rows_that_the_command_line_cannot_use(run, words, said):
 
 
 class Half:
-    """A criterion without most of what one has."""
+    """What is named like a criterion, and is none."""
 
     name = "half"
 
-    def check(self, labels):
-        """Accept any groups."""
 
-
-class WithoutProof(Half):
+class WithoutProof(Criterion):
     """A criterion that nothing can prove."""
+
+    name = "without_proof"
 
     def value(self, errors, problem):
         return float(errors.max()) ** 2
@@ -490,7 +483,7 @@ class WithoutProof(Half):
 @pytest.mark.parametrize(
     ("criterion", "error", "said"),
     [
-        (Half(), InvalidType, "which lacks value, pieces"),
+        (Half(), InvalidType, "type Half, which does not inherit from Criterion"),
         (WithoutProof(), Incompatible, "neither pieces nor"),
         (LargestShareLost, InvalidType, "the class LargestShareLost itself"),
         ("nobody_has_this", InvalidParameter, "Choose one of"),

@@ -8,11 +8,11 @@ the name in a model file never does.
 
 import inspect
 import re
+from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
-from types import new_class
 from typing import Any
 
 from fairspan.errors import InvalidParameter, InvalidType, kind_of, nearest
@@ -61,8 +61,6 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "variance_kept": "fairspan.displays:VarianceKeptDisplay.from_estimator",
     },
 }
-
-_DERIVED: dict[tuple[type, type], type] = {}
 
 
 @dataclass(frozen=True)
@@ -177,48 +175,24 @@ def object_of(
 
 
 def _conforming(kind: str, value: object, protocol: type) -> Any:
-    """The object, with the defaults of its base class where it does not inherit from it.
+    """The object, if it has what is required of its kind.
 
     Raises
     ------
     InvalidType
-        It lacks what is required of its kind.
+        It does not inherit from the base class of its kind, or lacks a member of its protocol.
     """
     # Where some members are required, the others have defaults.
     required: frozenset[str] = getattr(protocol, "__abstractmethods__", frozenset())
     members = [name for name in required or vars(protocol) if not name.startswith("_")]
     members.sort(key=list(vars(protocol)).index)
     missing = [name for name in members if not hasattr(value, name)]
+    lacking = f", which lacks {', '.join(missing)}" if 0 < len(missing) < len(members) else ""
+    if issubclass(protocol, ABC) and not isinstance(value, protocol):
+        missing, lacking = members, f", which does not inherit from {protocol.__name__}"
     if missing or isinstance(value, type):
-        lacking = "" if len(missing) in (0, len(members)) else f", which lacks {', '.join(missing)}"
         raise InvalidType(f"{kind} is {kind_of(value)}{lacking}", _allowed(kind), _remedy(kind))
-    return with_defaults(value, protocol) if required else value
-
-
-def with_defaults(value: object, protocol: type) -> Any:
-    """The object, or a copy whose class inherits from the protocol as well, and from that last."""
-    own = type(value)
-    return value if protocol in own.__mro__ else _rebuilt(own, protocol, _state(own, value))
-
-
-def _state(own: type, value: object) -> dict[str, Any]:
-    slots = [name for each in own.__mro__ for name in vars(each).get("__slots__", ())]
-    return {name: getattr(value, name) for name in (*slots, *getattr(value, "__dict__", {}))}
-
-
-def _rebuilt(own: type, protocol: type, state: Mapping[str, Any]) -> Any:
-    """An object of the derived class, which pickle cannot find by its name."""
-    if (own, protocol) not in _DERIVED:
-        # Of the same name, which messages and saved models hold.
-        names = {name: getattr(own, name) for name in ("__module__", "__qualname__", "__doc__")}
-        names["__reduce__"] = lambda made: (_rebuilt, (own, protocol, _state(own, made)))
-        _DERIVED[own, protocol] = new_class(
-            own.__name__, (own, protocol), {}, lambda namespace: namespace.update(names)
-        )
-    made: Any = object.__new__(_DERIVED[own, protocol])
-    for name, value in state.items():
-        object.__setattr__(made, name, value)
-    return made
+    return value
 
 
 def _allowed(kind: str) -> str:

@@ -85,7 +85,7 @@ def judged(
     if problem.n_groups > 1 and problem.criterion.wants_equal_errors:
         violation = float(np.ptp(errors))
         # Errors are equal up to rounding, which weights that nearly cancel make much of.
-        weights = formula.proving_weights(proof.weights, problem)
+        weights = formula.dual_weights(proof.weights, problem)
         own += float(np.abs(problem.proportions - weights / weights.sum()) @ roundings)
     resolution = own + lowered
     scale = _scale(problem, errors, proof.weights)
@@ -181,7 +181,7 @@ def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
         Relative.
     """
     formula = proof_formula_of(problem.criterion)
-    weights = formula.proving_weights(problem.proportions, problem)
+    weights = formula.dual_weights(problem.proportions, problem)
     sought = _STRICTER * tol * _scale(problem, errors, weights)
     least = formula.rounding(_least_roundings(problem, errors), errors, problem)
     # In the end the room for rounding is a part of the gap.

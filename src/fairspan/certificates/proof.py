@@ -17,7 +17,6 @@ from fairspan.linalg import eigh, eigvalsh, smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import field_values
-from fairspan.problem.pieces import proof_formula_of
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.problem.restrictions import Restriction
@@ -180,14 +179,15 @@ class Proof:
         errors : (k,) array
             Of the basis.
         """
-        second = problem.dense
-        formula = proof_formula_of(problem.criterion)
-        weights = formula.proving_weights(self.weights, problem)
+        second, criterion = problem.dense, problem.criterion
+        weights = criterion.dual_weights(self.weights, problem)
         least = smallest_sum(second.matrices, weights, problem.n_components)
-        excess = float(weights @ second.inner_errors(basis)) - least.value
-        gap = formula.gap(errors, excess + least.rounding, weights, problem)
-        exact = formula.gap(errors, excess, weights, problem)
-        return gap, gap - exact if np.isfinite(gap) else 0.0
+        exact = least.value + float(weights @ second.outside)
+        bound = criterion.bound(exact - least.rounding, weights, problem)
+        # Where errors are to be equal and are not quite, the value may be below the bound of those
+        # that are: what this is worth counts against it.
+        gap = abs(criterion.value(errors, problem) - bound)
+        return gap, criterion.bound(exact, weights, problem) - bound
 
 
 @dataclass(frozen=True, eq=False)

@@ -279,7 +279,8 @@ class GroupLossDisplay(GroupLossPicture):
             return cls(**_expected_losses(estimator, rows, on_rows=on_rows))
         solution, provenance = estimator.solution_, estimator.subspace_.provenance
         criterion = criterion_of(estimator.criterion)
-        bounds_losses = provenance.criterion == criterion.name and criterion.is_largest_loss
+        is_loss = criterion.measures_losses and not criterion.relative
+        bounds_losses = provenance.criterion == criterion.name and is_loss
         plain = plain_figures(estimator)
         return cls(
             groups=names_of(moments.labels),

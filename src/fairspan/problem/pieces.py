@@ -1,25 +1,20 @@
-"""A criterion as a sum of maxima of affine functions, and what weights of the groups prove of it.
+"""A criterion as formulas: a sum of maxima of affine functions for solvers, and text for readers.
 
 For weights w let L(M) be the sum of the p - d smallest eigenvalues of M = sum_g w_g S_g. Every
 subspace has w.e >= L(M). So a criterion that is nowhere below some affine function w.e - b is
-nowhere below L(M) - b. The gap between a value and that bound is stated as a sum of terms that are
-not negative, and none of them is a difference of large numbers. The terms are the excess w.e -
-L(M) of the subspace over the best one for its own mixture, and the difference of the criterion and
-the affine function.
+nowhere below L(M) - b. Multipliers of the affine functions give such weights and such a b.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy
 
 from fairspan.typing import FloatArray
-
-if TYPE_CHECKING:
-    from fairspan.problem.problem import Problem
 
 IntArray = npt.NDArray[np.intp]
 
@@ -148,6 +143,25 @@ class Pieces:
         """R with the pieces R - A.c in the captured variances c = traces - e, shape (m,)."""
         return np.asarray(self.coefficients @ traces - self.offsets)
 
+    @cached_property
+    def _diagonal(self) -> FloatArray | None:
+        """The slopes, if there is one piece for each group, of its error alone."""
+        slopes = np.diag(self.coefficients)
+        alone = len(self.blocks) == 1 and np.array_equal(self.coefficients, np.diag(slopes))
+        return slopes if alone and slopes.all() else None
+
+    def multipliers(self, weights: FloatArray) -> FloatArray:
+        """Multipliers m of the pieces, of which A'm comes nearest to (k,) weights, shape (m,)."""
+        if self.is_linear:
+            return np.ones(len(self.offsets))
+        if self._diagonal is not None:
+            return self.blocks.normalised(weights / self._diagonal)
+        size = max(float(np.abs(self.coefficients).max()), np.finfo(np.float64).tiny)
+        sums = self.blocks.membership(len(self.offsets))
+        system = np.vstack([self.coefficients.T / size, sums])
+        found, _ = scipy.optimize.nnls(system, np.append(weights / size, np.ones(len(sums))))
+        return self.blocks.normalised(found)
+
     @classmethod
     def single(cls, coefficients: FloatArray) -> "Pieces":
         """One linear function of the errors."""
@@ -181,74 +195,53 @@ def pairwise_weights(proportions: FloatArray, penalty: float) -> FloatArray:
     return rows
 
 
-class ProofFormula(Protocol):
-    """How weights of the groups prove a lower bound on a criterion."""
-
-    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
-        """The nearest (k,) weights that prove a bound."""
-
-    def gap(
-        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
-    ) -> float:
-        """The value at (k,) errors less the bound, if excess = w.e - L(M)."""
-
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
-        """What a gap is compared with: the size of the objective."""
-
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
-        """By how much the value may be off, if the errors are by these."""
+T = TypeVar("T")
 
 
-class PiecewiseProof:
-    """For any sum of maxima of affine functions: multipliers whose mixture has the weights.
+def proof_formula_of(criterion: T) -> T:
+    """The criterion itself."""
+    return criterion
 
-    Parameters
+
+KY_FAN = (
+    "S_g is the second moment matrix of group g, and M = sum_g w_g S_g with the weights w below. "
+    "No subspace of as many dimensions leaves less of M than L(M), {rest} (Ky Fan 1949). "
+)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """How a reader computes a criterion from errors, and its bound from a mixture.
+
+    Attributes
     ----------
-    criterion : Criterion
-        One with pieces.
+    objective_in_words : str
+        What follows "The objective is".
+    objective : str
+        In Python, of `errors`, `S`, `q`, `traces` and `best`, and of the parameters.
+    bound_in_words : str
+        Why no subspace is below the bound; `{rest}` names the remaining eigenvalues.
+    bound : str
+        In Python, of `weights`, `best` and `mixture`; or lines that set `lower_bound`.
+    function : str
+        In Python, a function that the objective calls; empty if there is none.
     """
 
-    def __init__(self, criterion: Any) -> None:
-        self._criterion = criterion
-
-    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
-        """A'm of the multipliers m that come nearest."""
-        pieces, multipliers = self.multipliers(weights, problem)
-        return np.asarray(multipliers @ pieces.coefficients)
-
-    def gap(
-        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
-    ) -> float:
-        """The excess, and by how much pieces that have a multiplier stay below the largest."""
-        pieces, multipliers = self.multipliers(weights, problem)
-        heights = pieces.at(errors)
-        below = pieces.blocks.largest(heights)[pieces.blocks.of(len(heights))] - heights
-        return float(multipliers @ below) + excess
-
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
-        """The size of the value."""
-        return abs(float(self._criterion.value(errors, problem)))
-
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
-        """The largest of a piece in each block; twice where something is subtracted."""
-        pieces = self._pieces(problem)
-        return pieces.size(roundings) * (2 if pieces.offsets.any() else 1)
-
-    def _pieces(self, problem: "Problem") -> Pieces:
-        pieces: Pieces | None = self._criterion.pieces(problem)
-        assert pieces is not None, f"{self._criterion} has neither pieces nor a proof formula"
-        return pieces
-
-    def multipliers(self, weights: FloatArray, problem: "Problem") -> tuple[Pieces, FloatArray]:
-        """The pieces, and of multipliers on them those whose mixture comes nearest to weights."""
-        pieces = self._pieces(problem)
-        size = max(float(np.abs(pieces.coefficients).max()), np.finfo(np.float64).tiny)
-        sums = pieces.blocks.membership(len(pieces.offsets))
-        system = np.vstack([pieces.coefficients.T / size, sums])
-        found, _ = scipy.optimize.nnls(system, np.append(weights / size, np.ones(len(sums))))
-        return pieces, pieces.blocks.normalised(found)
+    objective_in_words: str
+    objective: str
+    bound_in_words: str = KY_FAN + (
+        "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M), and the criterion "
+        "is never below this weighted sum."
+    )
+    bound: str = "least_left(mixture)"
+    function: str = ""
 
 
-def proof_formula_of(criterion: Any) -> ProofFormula:
-    """That of a criterion; where it has none of its own, what its pieces give."""
-    return criterion if criterion.proves_itself else PiecewiseProof(criterion)
+# Of a criterion that says nothing else.
+OF_PIECES = Formula(
+    "the sum, over blocks of affine functions of the errors, of the largest of each block.",
+    "float(np.maximum.reduceat(slopes @ errors - offsets, starts).sum())",
+    KY_FAN + "The criterion is never below the sum of its affine functions times multipliers that "
+    "sum to one in each block. The weights w are the slopes of that sum.",
+    "least_left(mixture) - float(multipliers @ offsets)",
+)

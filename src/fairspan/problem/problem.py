@@ -1,31 +1,168 @@
-"""The optimisation problem that a solver receives, and limits on the difference of groups."""
+"""What is minimised: a problem, and the criterion that it has; limits of restrictions."""
 
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.errors import InvalidParameter
+from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.linalg import LeadingSubspace, eigvalsh
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
-from fairspan.problem.criteria import Criterion
-from fairspan.problem.pieces import Pieces
-from fairspan.registry import with_defaults
+from fairspan.problem.pieces import OF_PIECES, Formula, Pieces
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray
 
 Coordinates = Callable[[FloatArray], FloatArray]
 
-if TYPE_CHECKING:
-    from fairspan.problem.criteria import RobustErrorGap
-
-
 # Errors within this share of the variance are the same, to eigenvectors found by iteration.
 _ALIKE = 1e-9
+
+
+class Criterion(ABC):
+    """A function f of the groups' errors e, to be minimised.
+
+    A criterion of your own inherits from this class and has a `name` and its `pieces`; the
+    others follow from the pieces, or have defaults.
+
+    Attributes
+    ----------
+    wants_equal_errors : bool
+        Whether the errors of all groups must be equal.
+    has_concave_scores : bool
+        Whether it is the largest of concave functions of the errors: its `scores`.
+    measures_losses : bool
+        Whether its pieces hold the groups' own optima.
+    counts_kept_variance : bool
+        Whether errors where nothing can be kept do not matter to it.
+    is_never_negative : bool
+    moves_with_errors : float or None
+        By how much the value rises if all errors rise by one; None if not always by the same.
+    can_be_nested : bool
+        Whether components may be chosen one after the other, each beside those before it. Weights
+        of the groups then prove what each of these steps claims.
+    relative : bool
+        Whether each group's error is divided by its variance.
+    """
+
+    wants_equal_errors: ClassVar[bool] = False
+    is_logarithmic: ClassVar[bool] = False
+    measures_losses: ClassVar[bool] = False
+    has_concave_scores: ClassVar[bool] = False
+    counts_kept_variance: ClassVar[bool] = False
+    is_never_negative: ClassVar[bool] = False
+    relative: bool = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name by which it can be requested."""
+
+    @abstractmethod
+    def pieces(self, problem: "Problem") -> Pieces | None:
+        """It as a sum of maxima of affine functions; None if this is not possible."""
+
+    def check(self, labels: list[Label]) -> None:
+        """Raise Incompatible or UnknownGroup if it is not defined for these groups."""
+        return
+
+    @property
+    def can_be_nested(self) -> bool:
+        """Whether components may be chosen one after the other."""
+        return False
+
+    @property
+    def moves_with_errors(self) -> float | None:
+        """By how much the value rises if all errors rise by one."""
+        return None
+
+    @property
+    def sentence(self) -> str:
+        """Its goal in plain words."""
+        return "The package of this criterion describes what it minimises."
+
+    def settled(self, problem: "Problem") -> Self:
+        """The same, with everything named that was left to be chosen."""
+        return self
+
+    def divisors(self, problem: "Problem") -> FloatArray:
+        """What each group's error is divided by, shape (k,)."""
+        return np.ones(problem.n_groups)
+
+    def value(self, errors: FloatArray, problem: "Problem") -> float:
+        """f at the (k,) errors of a subspace."""
+        return self._affine(problem).value(errors)
+
+    def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+        """Smooth functions of (..., k) errors, the largest of which is the value, (..., m)."""
+        return self._affine(problem).at(errors)
+
+    def gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
+        """Derivatives of the scores in the (k,) errors, shape (m, k)."""
+        return self._affine(problem).coefficients
+
+    def dual_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+        """Of the (k,) weights that prove a bound, those that come nearest to the given ones."""
+        pieces = self._affine(problem)
+        return np.asarray(pieces.multipliers(weights) @ pieces.coefficients)
+
+    def bound(self, least: float, weights: FloatArray, problem: "Problem") -> float:
+        """What no subspace has a value below, if none has w.e < least, for such weights w."""
+        pieces = self._affine(problem)
+        return least - float(pieces.multipliers(weights) @ pieces.offsets)
+
+    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
+        """What a gap is compared with: the size of the value."""
+        return abs(self.value(errors, problem))
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+        """By how much the value may be off, if the errors are by these.
+
+        Twice where something is subtracted, which is rounded as well.
+        """
+        pieces = self._affine(problem)
+        return pieces.size(roundings) * (2 if pieces.offsets.any() else 1)
+
+    @property
+    def formula(self) -> Formula:
+        """How a reader of the report computes it, with `formula_parameters`."""
+        return OF_PIECES
+
+    def formula_parameters(self, problem: "Problem", weights: FloatArray) -> dict[str, Any]:
+        """What the formula needs beside errors and the weights that prove the bound, by name."""
+        if self.formula is not OF_PIECES:
+            return {}
+        pieces = self._affine(problem)
+        return {
+            "slopes": pieces.coefficients,
+            "offsets": pieces.offsets,
+            "starts": list(pieces.blocks.starts),
+            "multipliers": pieces.multipliers(weights),
+        }
+
+    @property
+    def proves_itself(self) -> bool:
+        """Whether its bound is not that of pieces."""
+        return type(self).bound is not Criterion.bound
+
+    def theorem_3_2_holds(self, problem: "Problem") -> bool | None:
+        """Whether that theorem of Vu et al. (2022) applies; None where it says nothing."""
+        return None
+
+    def _affine(self, problem: "Problem") -> Pieces:
+        if problem.pieces is None:
+            raise Incompatible(
+                f"The criterion {self.name!r} has neither pieces nor a formula of its own that "
+                "proves a lower bound",
+                "Allowed: criteria of which a bound can be proven, such as sums of maxima of "
+                "affine functions of the errors",
+                "Return Pieces from its method pieces",
+            )
+        return problem.pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +218,6 @@ class Problem:
     least_column_variance: float | None = None
 
     def __post_init__(self) -> None:
-        # Of another package, it need not inherit from the protocol.
-        object.__setattr__(self, "criterion", with_defaults(self.criterion, Criterion))
         check_n_components(self.n_components, self.second_moments.n_features)
         self.criterion.check(self.labels)
 
@@ -159,10 +294,9 @@ class Problem:
         return self.criterion.pieces(self)
 
     @property
-    def robust(self) -> "RobustErrorGap":
-        """The criterion as a robust error gap, of radius zero where it is an error gap."""
-        criterion: Any = self.criterion
-        return cast("RobustErrorGap", criterion.robust())
+    def robust(self) -> Any:
+        """The criterion, which is an error gap."""
+        return self.criterion
 
     @cached_property
     def pooled_optimum(self) -> LeadingSubspace:

@@ -9,10 +9,10 @@ Symbols: m_g is the mean of group g, C_g its covariance about that mean (divided
 the orthonormal (p, d) basis. All are in scaled units where the features are scaled.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -45,11 +45,11 @@ _NO_DIFFERENCE = 1e-12
 __all__ = ["CovarianceParity", "MeanParity", "Restriction"]
 
 
-class Restriction(Protocol):
+class Restriction(ABC):
     """A condition that hides the group: it limits the subspaces that a criterion may choose.
 
-    Five members are required. The others say what else has to be known; an object that has the
-    required ones alone is taken with the defaults.
+    A restriction of your own inherits from this class. Five members are required; the others have
+    defaults.
 
     Attributes
     ----------

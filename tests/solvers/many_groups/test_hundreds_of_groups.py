@@ -6,8 +6,15 @@ import cvxpy
 import numpy as np
 import pytest
 
-from fairspan.problem.criteria import ErrorGap, MinimaxError, MinimaxLoss, NashWelfare, TotalError
-from fairspan.problem.pieces import Blocks, Pieces, PiecewiseProof, pairwise_weights
+from fairspan.problem.criteria import (
+    Criterion,
+    ErrorGap,
+    MinimaxError,
+    MinimaxLoss,
+    NashWelfare,
+    TotalError,
+)
+from fairspan.problem.pieces import Blocks, Pieces, pairwise_weights
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.exact_rank.descent import affine_scores, descend, scores_of
 from fairspan.solvers.many_groups.dual import Dual, SpectralModel, block_around
@@ -138,13 +145,10 @@ def test_multipliers_of_nothing_are_even():
     np.testing.assert_allclose(found, [0.5, 0.5, 0.75, 0.25])
 
 
-class SumOfTwoMaxima:
+class SumOfTwoMaxima(Criterion):
     """A criterion of somebody else: twice the largest error, and the largest of some others."""
 
     name = "sum_of_two_maxima"
-
-    def check(self, labels):
-        pass
 
     def value(self, errors, problem):
         return 2 * float(errors.max()) + float((3 * errors[:2]).max())
@@ -165,7 +169,7 @@ def test_a_sum_of_maxima_without_a_formula_of_its_own_is_certified(seed):
     assert solution.lower_bound == pytest.approx(bound, abs=slack)
     errors = problem.errors(solution.components.T)
     assert solution.objective == pytest.approx(problem.criterion.value(errors, problem))
-    weights = PiecewiseProof(problem.criterion).proving_weights(solution.weights, problem)
+    weights = problem.criterion.dual_weights(solution.weights, problem)
     np.testing.assert_allclose(weights, solution.weights, atol=1e-7)
     for _ in range(30):
         value = problem.value(random_basis(rng, 7, 1 + seed))

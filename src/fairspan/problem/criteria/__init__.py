@@ -6,10 +6,11 @@ l_g = e_g - e*_g >= 0 its excess loss. q_g is its share of the rows. All errors 
 of the features.
 """
 
-from fairspan.problem.criteria.criterion import Criterion
 from fairspan.problem.criteria.error_gap import ErrorGap, RobustErrorGap
-from fairspan.problem.criteria.largest_of_groups import LeastVariance, MinimaxError, MinimaxLoss
-from fairspan.problem.criteria.sums import Disparity, EqualError, NashWelfare, TotalError
+from fairspan.problem.criteria.linear import Disparity, EqualError, TotalError
+from fairspan.problem.criteria.minimax import LeastVariance, MinimaxError, MinimaxLoss
+from fairspan.problem.criteria.nash import NashWelfare
+from fairspan.problem.problem import Criterion
 
 __all__ = [
     "Criterion",

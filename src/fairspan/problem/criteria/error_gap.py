@@ -2,23 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fairspan.errors import UnknownGroup
-from fairspan.problem.criteria.criterion import KY_FAN, LEAST_LEFT, Formula, OfErrors
 from fairspan.problem.parameters import check_number
-from fairspan.problem.pieces import Pieces, pairwise_weights
+from fairspan.problem.pieces import KY_FAN, Formula, Pieces, pairwise_weights
+from fairspan.problem.problem import Criterion, Problem
 from fairspan.rows.groups import Label, listed
 from fairspan.typing import FloatArray
 
-if TYPE_CHECKING:
-    from fairspan.problem.problem import Problem
-
 _EPSILON = float(np.finfo(np.float64).eps)
-# Weights that use up this much of a penalty use all of it: a few roundings.
-_SAME = 1e-14
 _WORST = """\
 def worst(errors, a, b):  # if group a has the larger error
     v = q + penalty * (np.arange(len(q)) == a) - penalty * (np.arange(len(q)) == b)
@@ -28,7 +23,7 @@ def worst(errors, a, b):  # if group a has the larger error
 
 
 @dataclass(frozen=True)
-class ErrorGap(OfErrors):
+class ErrorGap(Criterion):
     """Total error plus a penalty on the largest error gap: Vu et al. (2022), equation (3).
 
     Minimises sum_g q_g e_g + penalty * max_(a, b) (e_a - e_b); with two groups,
@@ -60,12 +55,13 @@ class ErrorGap(OfErrors):
 
     penalty: float = 0.5
     name: ClassVar[str] = "error_gap"
-    is_gap: ClassVar[bool] = True
+    is_never_negative: ClassVar[bool] = True
+    moves_with_errors: ClassVar[float | None] = 1.0
     sentence: ClassVar[str] = (
         "This criterion minimises the error over all rows, plus a penalty for the largest "
         "difference in error between two groups."
     )
-    formula: ClassVar[Formula] = Formula.of_errors(
+    formula: ClassVar[Formula] = Formula(
         "the error over all rows, plus the penalty times the largest difference in error.",
         "float(q @ errors) + penalty * float(errors.max() - errors.min())",
     )
@@ -73,53 +69,53 @@ class ErrorGap(OfErrors):
     def __post_init__(self) -> None:
         check_number("penalty", self.penalty, 0)
 
-    def robust(self) -> "RobustErrorGap":
-        """The same as a robust error gap, of radius zero."""
-        return RobustErrorGap(self.penalty, 0.0)
-
-    def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
+    def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
         """The penalty."""
         return {"penalty": self.penalty}
 
-    def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """sum_g q_g e_g + penalty * (largest error - least error)."""
-        return float(problem.proportions @ errors) + self.penalty * float(
-            errors.max() - errors.min()
-        )
-
-    def pieces(self, problem: "Problem") -> Pieces:
+    def pieces(self, problem: Problem) -> Pieces | None:
         """Two blocks: the group of the largest error, and that of the least."""
         if self.penalty == 0 or problem.n_groups == 1:
             return Pieces.single(problem.proportions)
         return Pieces.total_and_gap(problem.proportions, self.penalty)
 
-    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
+    def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """w = q + penalty (u - v), u and v on the simplex; ``|w - q|_1`` <= 2 penalty, sum 1."""
         apart = weights - problem.proportions
         apart = apart - apart.mean()
-        length, most = float(np.abs(apart).sum()), 2 * self.penalty
-        if length > most * (1 - _SAME):
-            apart = apart * (most / length)
-        return np.asarray(problem.proportions + apart)
+        most = 2 * self.penalty
+        length = max(float(np.abs(apart).sum()), most, np.finfo(np.float64).tiny)
+        return np.asarray(problem.proportions + apart * (most / length))
 
-    def gap(
-        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
-    ) -> float:
-        """The excess, and by how much groups with more or less weight than rows miss the ends."""
-        apart = weights - problem.proportions
-        up, down = np.maximum(apart, 0.0), np.maximum(-apart, 0.0)
-        unused = self.penalty - float(up.sum())
-        unused = unused if unused > _SAME * self.penalty else 0.0
-        missed = float(up @ (errors.max() - errors)) + float(down @ (errors - errors.min()))
-        return missed + unused * float(np.ptp(errors)) + excess
+    def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
+        """The least w.e: with such weights it is never above the value."""
+        return least
 
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
-        """That of the total error, and of the gap."""
-        return float(problem.proportions @ roundings) + 2 * self.penalty * float(roundings.max())
+    def radii(self, problem: Problem) -> FloatArray:
+        """eps_g of the robust criterion, shape (k,); here zero."""
+        return np.zeros(problem.n_groups)
+
+    def pair_weights(self, problem: Problem) -> FloatArray:
+        """v of every ordered pair of groups, shape (m, k); of the proportions for one group."""
+        if problem.n_groups == 1:
+            return problem.proportions[None, :]
+        return pairwise_weights(problem.proportions, self.penalty)
+
+    def scores(self, errors: FloatArray, problem: Problem) -> FloatArray:
+        """J of every ordered pair at (..., k) errors, shape (..., m); each is concave in them."""
+        terms = worst_case(self.pair_weights(problem), errors[..., None, :], self.radii(problem))
+        return np.asarray(terms.sum(axis=-1))
+
+    def gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
+        """Derivative of every pair's score in the (k,) errors, shape (m, k).
+
+        Infinite where an error with a radius is zero.
+        """
+        return worst_case_slope(self.pair_weights(problem), errors, self.radii(problem))
 
 
 @dataclass(frozen=True)
-class RobustErrorGap(OfErrors):
+class RobustErrorGap(ErrorGap):
     """The error gap criterion at the worst distribution within a ball about each group's rows.
 
     Vu et al. (2022), equations (4) and (6): the supremum of sum_g q_g e_g + penalty
@@ -156,24 +152,22 @@ class RobustErrorGap(OfErrors):
     array([1.8, 3.6])
     """
 
-    penalty: float = 0.5
     radius: float | Mapping[Label, float] = 0.15
     name: ClassVar[str] = "robust_error_gap"
-    is_gap: ClassVar[bool] = True
     has_concave_scores: ClassVar[bool] = True
+    moves_with_errors: ClassVar[float | None] = None
     sentence: ClassVar[str] = "The same as the error gap, for the worst distribution near the rows."
     formula: ClassVar[Formula] = Formula(
         "the error over all rows plus the penalty times the largest difference in error, for the "
         "worst rows within a radius of each group's.",
+        "float(max(worst(errors, a, b) for a in range(len(q)) for b in range(len(q)) if a != b))",
         KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M), and the "
         "criterion, which is least where the radius is zero, is never below this weighted sum.",
-        "float(max(worst(errors, a, b) for a in range(len(q)) for b in range(len(q)) if a != b))",
-        LEAST_LEFT,
-        _WORST,
+        function=_WORST,
     )
 
     def __post_init__(self) -> None:
-        check_number("penalty", self.penalty, 0)
+        super().__post_init__()
         if isinstance(self.radius, Mapping):
             # A copy, so that changing the mapping later does not change the criterion.
             object.__setattr__(self, "radius", dict(self.radius))
@@ -191,78 +185,38 @@ class RobustErrorGap(OfErrors):
                 "Give each group a radius, or one number for all",
             )
 
-    @property
-    def moves_with_errors(self) -> None:
-        """Not always by the same."""
-
-    def robust(self) -> "RobustErrorGap":
-        """Itself."""
-        return self
-
-    def formula_parameters(self, problem: "Problem") -> dict[str, Any]:
+    def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
         """The penalty, and the radius of each group."""
         return {"penalty": self.penalty, "radius": self.radii(problem)}
 
-    def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """The largest score of an ordered pair of groups."""
-        return float(self.scores(errors, problem).max())
-
-    def pieces(self, problem: "Problem") -> Pieces | None:
-        """Those of the error gap if every radius is zero."""
-        return None if self.radii(problem).any() else ErrorGap(self.penalty).pieces(problem)
-
-    def radii(self, problem: "Problem") -> FloatArray:
+    def radii(self, problem: Problem) -> FloatArray:
         """eps_g, shape (k,)."""
         if isinstance(self.radius, Mapping):
             return np.array([self.radius[label] for label in problem.labels], dtype=np.float64)
-        radii: FloatArray = float(self.radius) / np.sqrt(problem.weights)
-        return radii
+        return np.asarray(float(self.radius) / np.sqrt(problem.weights))
 
-    def pair_weights(self, problem: "Problem") -> FloatArray:
-        """v of every ordered pair of groups, shape (m, k); of the proportions for one group."""
-        if problem.n_groups == 1:
-            return problem.proportions[None, :]
-        return pairwise_weights(problem.proportions, self.penalty)
+    def value(self, errors: FloatArray, problem: Problem) -> float:
+        """The largest score of an ordered pair of groups."""
+        return float(self.scores(errors, problem).max())
 
-    def scores(self, errors: FloatArray, problem: "Problem") -> FloatArray:
-        """J of every ordered pair at (..., k) errors, shape (..., m); each is concave in them."""
-        terms = worst_case(self.pair_weights(problem), errors[..., None, :], self.radii(problem))
-        return np.asarray(terms.sum(axis=-1))
+    def pieces(self, problem: Problem) -> Pieces | None:
+        """Those of the error gap if every radius is zero."""
+        return None if self.radii(problem).any() else super().pieces(problem)
 
-    def gradients(self, errors: FloatArray, problem: "Problem") -> FloatArray:
-        """Derivative of every pair's score in the (k,) errors, shape (m, k).
+    def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
+        """That of the error gap, as h(v, e, eps) >= v e; with one group h of the least error."""
+        if problem.n_groups > 1:
+            return least
+        return self.value(np.maximum([least / weights[0]], 0.0), problem)
 
-        Infinite where an error with a radius is zero.
-        """
-        return worst_case_slope(self.pair_weights(problem), errors, self.radii(problem))
-
-    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
-        """Those of the error gap, which the criterion is nowhere below: h(v, e, eps) >= v e."""
-        return ErrorGap(self.penalty).proving_weights(weights, problem)
-
-    def gap(
-        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
-    ) -> float:
-        """That of the error gap, and the contribution of the radii; with one group, the excess."""
-        if problem.n_groups == 1:
-            return self.value(errors, problem) - self.value(
-                np.maximum(errors - excess, 0.0), problem
-            )
-        plain = ErrorGap(self.penalty)
-        return plain.gap(errors, excess, weights, problem) + (
-            self.value(errors, problem) - plain.value(errors, problem)
-        )
-
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
-        """Over the largest pair; the roots of small errors are steep."""
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
+        """The largest of a pair; the roots of small errors are steep."""
         radii = self.radii(problem)
         steep = 2 * np.sqrt(radii) * (np.sqrt(errors + roundings) - np.sqrt(errors))
         each = roundings + steep + _EPSILON * radii
-        if problem.n_groups == 1:
-            return float(each.sum())
-        return float(problem.proportions @ each) + self.penalty * float(np.sort(each)[-2:].sum())
+        return float((np.abs(self.pair_weights(problem)) @ each).max())
 
-    def theorem_3_2_holds(self, problem: "Problem") -> bool:
+    def theorem_3_2_holds(self, problem: Problem) -> bool:
         """Whether the condition of Theorem 3.2 of Vu et al. holds.
 
         For each group: penalty <= q_g, or no subspace has an error on it below eps_g. Where it does

@@ -227,7 +227,7 @@ def names_of(criteria: Sequence[Criterion]) -> list[str]:
     >>> names_of([MinimaxLoss(relative=True)])
     ['relative_minimax_loss']
     """
-    names = [f"relative_{each.name}" if each.is_relative else each.name for each in criteria]
+    names = [f"relative_{each.name}" if each.relative else each.name for each in criteria]
     return [
         name
         if names.count(name) == 1

@@ -146,7 +146,9 @@ def certificate_facts(fit: Fit) -> dict[str, Any]:
         "violation": solution.violation,
         "theorem_3_2": solution.theorem_3_2,
         "wants_equal_errors": problem.criterion.wants_equal_errors,
-        "bounds_largest_loss": problem.criterion.is_largest_loss,
+        "bounds_largest_loss": (
+            problem.criterion.measures_losses and not problem.criterion.relative
+        ),
         "total_variance": problem.total_variance,
     }
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from fairspan.certificates.proof import LinesProof, Proof
 from fairspan.estimator.fit import Fit
-from fairspan.problem.criteria.criterion import OF_PIECES, Formula
-from fairspan.problem.pieces import PiecewiseProof, proof_formula_of
+from fairspan.problem.pieces import Formula
 from fairspan.report.facts.answers import Answer
 from fairspan.report.facts.origin import Origin
 from fairspan.typing import FloatArray
@@ -240,9 +239,7 @@ def program(
 
 def proving_weights(fit: Fit) -> FloatArray:
     """The weights of the mixture that proves the bound."""
-    return proof_formula_of(fit.problem.criterion).proving_weights(
-        fit.solution.weights, fit.problem
-    )
+    return fit.problem.criterion.dual_weights(fit.solution.weights, fit.problem)
 
 
 def _scaled(fit: Fit) -> list[str]:
@@ -271,11 +268,8 @@ def _components(fit: Fit, components: FloatArray | None) -> list[str]:
 def _parameters(fit: Fit) -> list[str]:
     """Lines that set the criterion's parameters, and what its formula needs beside them."""
     problem, criterion = fit.problem, fit.problem.criterion
-    formula, values = criterion.formula, criterion.formula_parameters(problem)
-    if formula is OF_PIECES:
-        pieces, multipliers = PiecewiseProof(criterion).multipliers(fit.solution.weights, problem)
-        values = {"slopes": pieces.coefficients, "offsets": pieces.offsets}
-        values |= {"starts": list(pieces.blocks.starts), "multipliers": multipliers}
+    formula = criterion.formula
+    values = criterion.formula_parameters(problem, fit.solution.weights)
     lines = [
         f"{name} = {_numbers(value) if isinstance(value, np.ndarray) else repr(value)}"
         for name, value in values.items()

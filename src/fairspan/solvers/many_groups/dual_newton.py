@@ -16,7 +16,7 @@ whose gap this bound is.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, Solver
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import ErrorGap
+from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import (
     LocalOptimum,
@@ -128,7 +129,8 @@ def solve_robust(problem: Problem, tol: float, solver: str) -> Solution:
     0 <= sqrt(e) - sqrt(eps) <= sqrt(e), so v (sqrt(e) - sqrt(eps))^2 >= v e. For v < 0 and e < eps,
     h = 0 >= v e. The bound lacks what the radii add, so the gap is usually open.
     """
-    relaxation = Relaxation(Dual(problem, ErrorGap(problem.robust.penalty).pieces(problem)))
+    plain = cast(Pieces, ErrorGap(problem.robust.penalty).pieces(problem))
+    relaxation = Relaxation(Dual(problem, plain))
     search = Search(problem, scores_of(problem), tol)
     first = problem.pooled_optimum.vectors
     search.descend_from(first)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from fairspan.certificates.optimality import certified
 from fairspan.certificates.solution import Solution, Solver, TracePoint
+from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
@@ -84,7 +85,7 @@ class RiemannianSubgradient(Solver):
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if not problem.criterion.is_gap:
+        if not isinstance(problem.criterion, ErrorGap):
             return "it takes 'error_gap' and 'robust_error_gap' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 

@@ -16,6 +16,7 @@ from fairspan.certificates.optimality import certified, goal
 from fairspan.certificates.solution import Solution, Solver, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.linalg import leading_subspace
+from fairspan.problem.criteria.minimax import LargestOfGroups
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.pieces import Blocks
 from fairspan.problem.problem import Problem
@@ -254,7 +255,7 @@ class MultiplicativeWeights(Solver):
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if not problem.criterion.is_largest_of_groups:
+        if not isinstance(problem.criterion, LargestOfGroups):
             return "it takes 'minimax_loss', 'minimax_error' and 'least_variance' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 

@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.extending import Criterion
+from fairspan.extending import Criterion, Restriction
 
 
 @dataclass(frozen=True)
-class FirstFeatures:
+class FirstFeatures(Restriction):
     """The loadings of all but the first `count` features are zero."""
 
     count: int = 3

@@ -7,44 +7,47 @@ In errors, a_g - c_g = e_g - b_g with b_g = tr S_g - a_g.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.problem.criteria.criterion import KY_FAN, LEAST_LEFT, Formula, OfErrors
 from fairspan.problem.parameters import changed_fields, check_flag
-from fairspan.problem.pieces import Pieces
+from fairspan.problem.pieces import KY_FAN, Formula, Pieces
+from fairspan.problem.problem import Criterion, Problem
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
 
-if TYPE_CHECKING:
-    from fairspan.problem.problem import Problem
-
-
 _EPSILON = float(np.finfo(np.float64).eps)
+_LOSS_IN_WORDS = (
+    "The excess loss of a group is its error minus the smallest error that any subspace of the "
+    "same dimension has on that group."
+)
 
 
-class _Largest(OfErrors):
+class LargestOfGroups(Criterion):
     """The largest (e_g - b_g) / s_g of a group: weights w with w.s = 1 prove L(M) - w.b."""
-
-    is_largest_of_groups: ClassVar[bool] = True
-
-    @property
-    def can_be_nested(self) -> bool:
-        """Unless it is relative: beside the components before, the variances are others."""
-        return not self.is_relative
 
     def __repr__(self) -> str:
         # What is not said is the default, so that names of models stay short.
         said = ", ".join(f"{name}={value!r}" for name, value in changed_fields(self).items())
         return f"{type(self).__name__}({said})"
 
-    def offsets(self, problem: "Problem") -> FloatArray:
+    @property
+    def can_be_nested(self) -> bool:
+        """Unless it is relative: beside the components before, the variances are others."""
+        return not self.relative
+
+    @property
+    def moves_with_errors(self) -> float | None:
+        """By one, unless each group's error is divided by another number."""
+        return None if self.relative else 1.0
+
+    def offsets(self, problem: Problem) -> FloatArray:
         """b, shape (k,)."""
         return np.zeros(problem.n_groups)
 
-    def divisors(self, problem: "Problem") -> FloatArray:
+    def divisors(self, problem: Problem) -> FloatArray:
         """s, shape (k,): one, or the group's variance tr S_g.
 
         Raises
@@ -52,7 +55,7 @@ class _Largest(OfErrors):
         InvalidInput
             The variance of a group is zero, and a share of it is requested.
         """
-        if not self.is_relative:
+        if not self.relative:
             return np.ones(problem.n_groups)
         without = problem.groups_without_variance
         if without:
@@ -64,63 +67,36 @@ class _Largest(OfErrors):
             )
         return problem.variances
 
-    def heights(self, errors: FloatArray, problem: "Problem") -> FloatArray:
-        """(e_g - b_g) / s_g, shape (k,)."""
-        return np.asarray((errors - self.offsets(problem)) / problem.divisors)
-
-    def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """max_g (e_g - b_g) / s_g."""
-        return float(self.heights(errors, problem).max())
-
-    def pieces(self, problem: "Problem") -> Pieces:
-        """One piece for each group."""
-        divisors = problem.divisors
-        return Pieces(np.diag(1 / divisors), self.offsets(problem) / divisors)
-
-    @property
-    def moves_with_errors(self) -> float | None:
-        """By one, unless each group's error is divided by another number."""
-        return None if self.is_relative else 1.0
-
-    def proving_weights(self, weights: FloatArray, problem: "Problem") -> FloatArray:
-        """Not negative, and times s summing to one."""
-        return _on_simplex(weights * problem.divisors) / problem.divisors
-
-    def gap(
-        self, errors: FloatArray, excess: float, weights: FloatArray, problem: "Problem"
-    ) -> float:
-        """The excess, and by how much groups that have weight stay below the largest."""
-        heights = self.heights(errors, problem)
-        return float((weights * problem.divisors) @ (heights.max() - heights)) + excess
-
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
-        """The value."""
-        return max(float(self.heights(errors, problem).max()), 0.0)
-
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
-        """The largest; twice where the groups' own optima are subtracted."""
-        return float((roundings / problem.divisors).max()) * (
-            2 if bool(self.offsets(problem).any()) else 1
-        )
+    def pieces(self, problem: Problem) -> Pieces:
+        """One for each group."""
+        return Pieces(np.diag(1 / problem.divisors), self.offsets(problem) / problem.divisors)
 
 
 @dataclass(frozen=True, repr=False)
-class _MaybeRelative(_Largest):
+class _Relative(LargestOfGroups):
     """What is the largest of the groups may be divided by their variances."""
 
     relative: bool = False
+    is_never_negative: ClassVar[bool] = True
+    sentences: ClassVar[tuple[str, str]]
+    formulas: ClassVar[tuple[Formula, Formula]]
 
     def __post_init__(self) -> None:
         check_flag("relative", self.relative)
 
     @property
-    def is_relative(self) -> bool:
-        """Whether it is a share of the groups' variances."""
-        return self.relative
+    def sentence(self) -> str:
+        """What it minimises, in words."""
+        return self.sentences[self.relative]
+
+    @property
+    def formula(self) -> Formula:
+        """How a reader computes it."""
+        return self.formulas[self.relative]
 
 
 @dataclass(frozen=True, repr=False)
-class MinimaxLoss(_MaybeRelative):
+class MinimaxLoss(_Relative):
     """Largest excess loss of a group, max_g (e_g - e*_g): Samadi et al. (2018), equation (1).
 
     Each group is compared with its own best subspace of the same dimension, so a group that is
@@ -158,40 +134,45 @@ class MinimaxLoss(_MaybeRelative):
     name: ClassVar[str] = "minimax_loss"
     measures_losses: ClassVar[bool] = True
 
-    @property
-    def is_largest_loss(self) -> bool:
-        """Whether the value is the largest loss itself."""
-        return not self.relative
+    sentences: ClassVar[tuple[str, str]] = (
+        f"The largest excess loss of a group is minimised. {_LOSS_IN_WORDS}",
+        "The largest excess loss of a group, as a share of the group's variance, is minimised. "
+        + _LOSS_IN_WORDS,
+    )
+    formulas: ClassVar[tuple[Formula, Formula]] = (
+        Formula(
+            "the largest excess loss of a group: its error minus the least error that any "
+            "subspace of as many dimensions has on it.",
+            "float((errors - best).max())",
+            KY_FAN + "So no subspace has a weighted mean of excess losses below L(M) - "
+            "sum_g w_g L(S_g), and the largest loss is never below their mean.",
+            "least_left(mixture) - float(weights @ best)",
+        ),
+        Formula(
+            "the largest excess loss of a group, its error minus the least error that any "
+            "subspace of as many dimensions has on it, as a share of the group's variance tr S_g.",
+            "float(((errors - best) / traces).max())",
+            KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a "
+            "weighted mean of these shares below L(M) - sum_g w_g L(S_g), and the largest is "
+            "never below their mean.",
+            "least_left(mixture) - float(weights @ best)",
+        ),
+    )
 
-    @property
-    def sentence(self) -> str:
-        """What it minimises, in words."""
-        share = ", as a share of the group's variance," if self.relative else ""
-        return (
-            f"The largest excess loss of a group{share} is minimised. The excess loss of a group "
-            "is its error minus the smallest error that any subspace of the same dimension has on "
-            "that group."
-        )
-
-    @property
-    def formula(self) -> Formula:
-        """How a reader computes it."""
-        return _RELATIVE_LOSS if self.relative else _LOSS
-
-    def offsets(self, problem: "Problem") -> FloatArray:
+    def offsets(self, problem: Problem) -> FloatArray:
         """The groups' own optima e*_g."""
         return problem.best_errors
 
-    def value(self, errors: FloatArray, problem: "Problem") -> float:
-        """max_g (e_g - e*_g) / s_g."""
-        largest = super().value(errors, problem)
-        # Exact losses are never negative; rounding may make them so. Under a restriction the errors
-        # may leave out what all groups lose alike.
-        return largest if problem.fixed is not None else max(largest, 0.0)
+    def value(self, errors: FloatArray, problem: Problem) -> float:
+        """max_g (e_g - e*_g) / s_g, which only rounding makes negative.
+
+        Under a restriction the errors may leave out what all groups lose alike.
+        """
+        return max(super().value(errors, problem), -problem.left_out)
 
 
 @dataclass(frozen=True, repr=False)
-class MinimaxError(_MaybeRelative):
+class MinimaxError(_Relative):
     """Largest error of a group, max_g e_g: an alternative of Samadi et al. (2018).
 
     A group with more variance than the others can keep the larger error at the optimum: then its
@@ -228,20 +209,23 @@ class MinimaxError(_MaybeRelative):
 
     name: ClassVar[str] = "minimax_error"
 
-    @property
-    def sentence(self) -> str:
-        """What it minimises, in words."""
-        share = ", as a share of the group's variance," if self.relative else ""
-        return f"The largest error of a group{share} is minimised."
-
-    @property
-    def formula(self) -> Formula:
-        """How a reader computes it."""
-        return _RELATIVE_ERROR if self.relative else _ERROR
+    sentences: ClassVar[tuple[str, str]] = (
+        "The largest error of a group is minimised.",
+        "The largest error of a group, as a share of the group's variance, is minimised.",
+    )
+    formulas: ClassVar[tuple[Formula, Formula]] = (
+        Formula("the largest error of a group.", "float(errors.max())"),
+        Formula(
+            "the largest error of a group as a share of its variance tr S_g.",
+            "float((errors / traces).max())",
+            KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a "
+            "weighted mean of these shares below L(M), and the largest is never below their mean.",
+        ),
+    )
 
 
 @dataclass(frozen=True, repr=False)
-class LeastVariance(_Largest):
+class LeastVariance(LargestOfGroups):
     """Smallest variance that a group keeps, max_g -c_g with c_g = tr S_g - e_g.
 
     The value is minus the least c_g, so that it is minimised as all criteria are: fair PCA of
@@ -262,63 +246,23 @@ class LeastVariance(_Largest):
     """
 
     name: ClassVar[str] = "least_variance"
-    is_never_negative: ClassVar[bool] = False
     counts_kept_variance: ClassVar[bool] = True
     sentence: ClassVar[str] = "This criterion maximises the least variance that a group keeps."
     formula: ClassVar[Formula] = Formula(
         "minus the least variance that a group keeps.",
+        "float((errors - traces).max())",
         KY_FAN + "So no subspace has a weighted mean of kept variances above tr M - L(M), and the "
         "least of them is never above their mean.",
-        "float((errors - traces).max())",
         "least_left(mixture) - float(weights @ traces)",
     )
 
-    def offsets(self, problem: "Problem") -> FloatArray:
+    def offsets(self, problem: Problem) -> FloatArray:
         """The groups' variances: all of them within the directions of a restriction."""
         return problem.second_moments.traces
 
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
-        """The size of the value."""
-        return abs(self.value(errors, problem))
-
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: "Problem") -> float:
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
         """Of the errors, and of the variances that they are subtracted from."""
         of_variances = 2 * problem.n_features * _EPSILON * problem.second_moments.traces
         if problem.inner_rounding is not None:
             of_variances = of_variances + problem.inner_rounding
         return float((roundings + of_variances).max())
-
-
-_LOSS = Formula(
-    "the largest excess loss of a group: its error minus the least error that any subspace of as "
-    "many dimensions has on it.",
-    KY_FAN + "So no subspace has a weighted mean of excess losses below L(M) - sum_g w_g L(S_g), "
-    "and the largest loss is never below their mean.",
-    "float((errors - best).max())",
-    "least_left(mixture) - float(weights @ best)",
-)
-_RELATIVE_LOSS = Formula(
-    "the largest excess loss of a group, its error minus the least error that any subspace of as "
-    "many dimensions has on it, as a share of the group's variance tr S_g.",
-    KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a weighted "
-    "mean of these shares below L(M) - sum_g w_g L(S_g), and the largest is never below their "
-    "mean.",
-    "float(((errors - best) / traces).max())",
-    "least_left(mixture) - float(weights @ best)",
-)
-_ERROR = Formula.of_errors("the largest error of a group.", "float(errors.max())")
-_RELATIVE_ERROR = Formula(
-    "the largest error of a group as a share of its variance tr S_g.",
-    KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a weighted "
-    "mean of these shares below L(M), and the largest is never below their mean.",
-    "float((errors / traces).max())",
-    LEAST_LEFT,
-)
-
-
-def _on_simplex(weights: FloatArray) -> FloatArray:
-    positive = np.maximum(weights, 0.0)
-    total = float(positive.sum())
-    if not total > 0:
-        return np.full(len(weights), 1 / len(weights))
-    return np.asarray(positive / total)
