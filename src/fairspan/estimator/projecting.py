@@ -23,6 +23,7 @@ from fairspan.rows.registry import (
     scored_there,
     transformed_there,
 )
+from fairspan.rows.sparse import SparseRows
 from fairspan.typing import FloatArray
 
 # Of the total variance: less is none.
@@ -138,7 +139,7 @@ def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
     """
     if reset and not isinstance(rows, FrameRows):
         set_features(estimator, rows.n_features, rows.feature_names)
-    elif isinstance(rows, RowsInMemory):
+    elif isinstance(rows, ArrayRows | FrameRows | SparseRows):
         zeros: Any = np.broadcast_to(0.0, rows.shape)
         table = rows.frame.to_native() if isinstance(rows, FrameRows) else zeros
         validate_data(estimator, table, reset=reset, skip_check_array=True)
