@@ -11,6 +11,7 @@ import re
 from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
@@ -115,6 +116,7 @@ def names_of(kind: str) -> tuple[str, ...]:
     return tuple(_BUILT_IN[kind])
 
 
+@cache
 def factory_of(kind: str, given: str | Foreign) -> Callable[..., Any]:
     """What makes the object of a name.
 
@@ -126,7 +128,7 @@ def factory_of(kind: str, given: str | Foreign) -> Callable[..., Any]:
     if isinstance(given, Foreign):
         return given.factory
     if given not in _BUILT_IN[kind]:
-        raise InvalidParameter(f"{kind} is {given!r}", _allowed(kind), _remedy(kind, given))
+        raise InvalidParameter(f"{kind} is {given!r}", *_advice(kind, given))
     module, attribute = _BUILT_IN[kind][given].split(":")
     factory: Callable[..., Any] = attrgetter(attribute)(import_module(module))
     return factory
@@ -159,47 +161,35 @@ def object_of(
     InvalidType
         Neither a name nor an object that conforms.
     """
-    if not isinstance(given, str | Foreign):
-        return _conforming(kind, given, protocol)
-    factory = factory_of(kind, given)
-    parameters = parameters or {}
-    known = list(inspect.signature(factory).parameters) if parameters else []
-    unknown = [name for name in parameters if name not in known]
-    if unknown:
-        raise InvalidParameter(
-            f"The {kind} {str(given)!r} received the parameter {unknown[0]!r}",
-            f"Allowed: {', '.join(known)}" if known else "It has no parameters",
-            f"Leave this parameter out or choose another {kind}",
-        )
-    return _conforming(kind, factory(*arguments, **parameters), protocol)
-
-
-def _conforming(kind: str, value: object, protocol: type) -> Any:
-    """The object, if it has what is required of its kind.
-
-    Raises
-    ------
-    InvalidType
-        It does not inherit from the base class of its kind, or lacks a member of its protocol.
-    """
-    # Where some members are required, the others have defaults.
-    required: frozenset[str] = getattr(protocol, "__abstractmethods__", frozenset())
-    members = [name for name in required or vars(protocol) if not name.startswith("_")]
-    members.sort(key=list(vars(protocol)).index)
-    missing = [name for name in members if not hasattr(value, name)]
-    lacking = f", which lacks {', '.join(missing)}" if 0 < len(missing) < len(members) else ""
-    if issubclass(protocol, ABC) and not isinstance(value, protocol):
-        missing, lacking = members, f", which does not inherit from {protocol.__name__}"
-    if missing or isinstance(value, type):
-        raise InvalidType(f"{kind} is {kind_of(value)}{lacking}", _allowed(kind), _remedy(kind))
+    value = given
+    if isinstance(given, str | Foreign):
+        factory, parameters = factory_of(kind, given), parameters or {}
+        known = list(inspect.signature(factory).parameters) if parameters else []
+        if unknown := [name for name in parameters if name not in known]:
+            raise InvalidParameter(
+                f"The {kind} {str(given)!r} received the parameter {unknown[0]!r}",
+                f"Allowed: {', '.join(known)}" if known else "It has no parameters",
+                f"Leave this parameter out or choose another {kind}",
+            )
+        value = factory(*arguments, **parameters)
+    if issubclass(protocol, ABC):
+        conforms = isinstance(value, protocol)
+        lacking = f", which does not inherit from {protocol.__name__}"
+    else:
+        # Where some members are required, the others have defaults.
+        required = getattr(protocol, "__abstractmethods__", None) or vars(protocol)
+        members = [name for name in vars(protocol) if name in required and name[0] != "_"]
+        missing = [name for name in members if not hasattr(value, name)]
+        conforms = not missing and not isinstance(value, type)
+        lacking = f", which lacks {', '.join(missing)}" if 0 < len(missing) < len(members) else ""
+    if not conforms:
+        raise InvalidType(f"{kind} is {kind_of(value)}{lacking}", *_advice(kind))
     return value
 
 
-def _allowed(kind: str) -> str:
-    return f"Allowed: the name of a {kind}, or a {kind} object"
-
-
-def _remedy(kind: str, name: str = "") -> str:
+def _advice(kind: str, name: str = "") -> tuple[str, str]:
+    """What is allowed, and what to do next."""
     close = nearest(name, names_of(kind))
     closest = f"; the closest is {close!r}" if close else ""
-    return f"Choose one of {', '.join(map(repr, names_of(kind)))}{closest}"
+    allowed = f"Allowed: the name of a {kind}, or a {kind} object"
+    return allowed, f"Choose one of {', '.join(map(repr, names_of(kind)))}{closest}"

@@ -1,8 +1,8 @@
 """FairPCA: fair principal component analysis as a scikit-learn estimator."""
 
 import numbers
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -387,10 +387,9 @@ class FairPCA(
             GroupLimit(self.max_groups).check(
                 moments.n_groups, int(moments.counts.sum()), moments.n_features
             )
-        with self._all_or_nothing():
-            set_features(self, moments.n_features, moments.feature_names)
-            self._fit(moments, settings, (), has_groups=True)
-        return self
+        fitted = copy(self)
+        set_features(fitted, moments.n_features, moments.feature_names)
+        return self._become(fitted, moments, settings, (), has_groups=True)
 
     @property
     def _n_features_out(self) -> int:
@@ -432,7 +431,8 @@ class FairPCA(
     ) -> "FairPCA":
         """Fit on rows, and on the moments from before if it `adds` the rows to them."""
         settings, limit = self._settings(), GroupLimit(self.max_groups)
-        restriction, has_groups = settings["restriction"], _has_groups(X, sensitive_features)
+        restriction = settings["restriction"]
+        has_groups = sensitive_features is not None or is_opened(X)
         needs_labels = restriction is not None and restriction.needs_labels and has_groups
         if needs_labels and y is None:
             raise InvalidInput(
@@ -443,57 +443,48 @@ class FairPCA(
         y = y if needs_labels else None
         if not has_groups and self.missing_groups == "ignore":
             sensitive_features = Everyone(_EVERYONE)
-        before = self.moments_.matrices() if adds and hasattr(self, "moments_") else None
-        with self._all_or_nothing():
-            rows = rows_beside(X, sensitive_features, {"y": y}, sample_weight)
-            take_features(self, rows, reset=before is None)
-            check_dimension(self.n_components, self.n_features_in_)
-            columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
-            columns = columns or columns_aside(X, sensitive_features, sample_weight)
-            columns += (y,) if isinstance(y, str) else ()
-            if before is not None and has_groups != self._has_groups:
+        fitted, before = copy(self), None
+        rows = rows_beside(X, sensitive_features, {"y": y}, sample_weight)
+        columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
+        columns = columns or columns_aside(X, sensitive_features, sample_weight)
+        columns += (y,) if isinstance(y, str) else ()
+        if adds and hasattr(self, "moments_"):
+            if has_groups != self._has_groups:
                 raise InvalidInput(
                     f"partial_fit received rows {'with' if has_groups else 'without'} groups "
                     f"after rows {'with' if self._has_groups else 'without'} them",
                     "Allowed: rows all with groups, or all without",
                     "Fit again on all rows with their groups",
                 )
-            if before is not None:
-                columns = columns or self._group_columns
-            if adds:
-                # Never moments that refer to the rows, whose memory the next ones may be read into.
-                moments: Moments = accumulate(rows, limit, onto=before, has_labels=needs_labels)
-            else:
-                moments = moments_of(rows, limit, has_labels=needs_labels)
-            self._fit(moments, settings, columns, has_groups=has_groups)
-        return self
+            before, columns = self.moments_.matrices(), columns or self._group_columns
+        take_features(fitted, rows, reset=before is None)
+        check_dimension(self.n_components, fitted.n_features_in_)
+        if adds:
+            # Never moments that refer to the rows, whose memory the next ones may be read into.
+            moments: Moments = accumulate(rows, limit, onto=before, has_labels=needs_labels)
+        else:
+            moments = moments_of(rows, limit, has_labels=needs_labels)
+        return self._become(fitted, moments, settings, columns, has_groups=has_groups)
 
-    def _fit(
+    def _become(
         self,
+        fitted: "FairPCA",
         moments: Moments,
         settings: dict[str, Any],
         columns: tuple[str, ...],
         *,
         has_groups: bool,
-    ) -> None:
+    ) -> "FairPCA":
+        """Fit a copy of this estimator, and take over all of it at once, or nothing."""
         if has_groups and moments.n_groups == 1:
             warn(
                 f"All rows are of one group ({moments.labels[0]!r}), so this is ordinary PCA. "
                 "Fairness needs at least two groups; check the group column."
             )
-        self._take(fit_subspace(moments, self.n_components, **settings), moments)
-        self._group_columns, self._has_groups = columns, has_groups
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Restore everything if fitting fails."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        fitted._take(fit_subspace(moments, self.n_components, **settings), moments)
+        fitted._group_columns, fitted._has_groups = columns, has_groups
+        self.__dict__ = fitted.__dict__
+        return self
 
     def _take(self, fit: Fit, moments: Moments) -> None:
         """Set all fitted attributes."""
@@ -527,9 +518,6 @@ class FairPCA(
         varies = kept > _ROUNDING * kept.max(initial=0.0)
         return replace(subspace, whitening=np.sqrt(np.where(varies, kept, 1.0)))
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "components_")
-
 
 def _part(owner: str, value: Any) -> Any:
     """The object of a parameter, made from its name if need be; else the value."""
@@ -537,7 +525,3 @@ def _part(owner: str, value: Any) -> Any:
         return _PARTS[owner](value) if owner in _PARTS and isinstance(value, str) else value
     except FairspanError:  # parameters are only checked when fitting
         return value
-
-
-def _has_groups(X: Any, sensitive_features: Any) -> bool:
-    return sensitive_features is not None or is_opened(X)

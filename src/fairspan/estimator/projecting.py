@@ -1,6 +1,5 @@
 """What a fitted estimator does with new rows, and what it says of their covariance."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,18 +93,14 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = without_columns(X, self._group_columns)
-        there = scored_there(X, partial(_row_scores, self.subspace_))
+        there = scored_there(X, self.subspace_.squared_residuals)
         if there is not None:
-            return there
+            return -there
         rows = X if is_opened(X) else rows_of(X, Everyone(""))
         if isinstance(rows, RowsInMemory):
             take_features(self, rows, reset=False)
-        return np.concatenate(
-            [
-                _row_scores(self.subspace_, block.values)
-                for block in blocks_for(rows, self.subspace_)
-            ]
-        )
+        blocks = blocks_for(rows, self.subspace_)
+        return -np.concatenate([self.subspace_.squared_residuals(each.values) for each in blocks])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: minus the mean squared reconstruction error, higher is better.
@@ -164,11 +159,6 @@ def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None)
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-
-
-def _row_scores(subspace: FairSubspace, X: Any) -> FloatArray:
-    """`score_samples` without the estimator, whose moments would be sent to every worker."""
-    return -subspace.projector.squared_residuals(subspace.centred(X))
 
 
 class ModelsCovariances:

@@ -219,6 +219,10 @@ class FairSubspace:
         rows = rows - (0.0 if self.mean is None else self.mean)
         return rows if self.scale is None else rows / self.scale
 
+    def squared_residuals(self, X: Any) -> FloatArray:
+        """Squared reconstruction error of each row, shape (n,), in scaled units."""
+        return self.projector.squared_residuals(self.centred(X))
+
     def first(self, n_components: int) -> "FairSubspace":
         """The first of nested components: the nested solution with fewer dimensions.
 
