@@ -12,8 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 from fairspan.errors import FairspanError, InvalidInput, InvalidParameter, warn
 from fairspan.estimator.fit import Fit, check_dimension, fit_subspace
 from fairspan.estimator.projecting import (
-    ModelsCovariances,
-    ProjectsRows,
+    FittedProjection,
     check_orthogonal,
     set_features,
     take_features,
@@ -44,8 +43,7 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
 
 
 class FairPCA(
-    ModelsCovariances,
-    ProjectsRows,
+    FittedProjection,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):

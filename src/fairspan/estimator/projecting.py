@@ -29,19 +29,18 @@ from fairspan.typing import FloatArray
 _ROUNDING = 1e-13
 
 
-class ProjectsRows(TransformerMixin):  # type: ignore[misc]
-    """The part of an estimator that needs a subspace, and never a group label.
+class FittedProjection(TransformerMixin):  # type: ignore[misc]
+    """The part of an estimator that needs a subspace and moments, and never a group label.
 
-    Attributes
-    ----------
-    subspace_ : FairSubspace
+    Its covariance is that of probabilistic PCA (Tipping and Bishop 1999) within the subspace: there
+    it is that of the rows; outside, the noise has the same variance along every direction.
+    Everything is about the fit's centre, in units of the features, scaled if it scales.
     """
 
-    components_: FloatArray
-    mean_: FloatArray
-    scale_: FloatArray | None
-    subspace_: FairSubspace
     n_features_in_: int
+    subspace_: FairSubspace
+    moments_: Moments
+    explained_variance_: FloatArray
     # Columns that were named as groups or weights at fit, and are no features.
     _group_columns: tuple[str, ...]
 
@@ -123,56 +122,6 @@ class ProjectsRows(TransformerMixin):  # type: ignore[misc]
         mean = self.score_samples(X).mean()
         return float(mean.compute() if hasattr(mean, "compute") else mean)
 
-
-def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
-    """Set number and names of the features, or make sure that they are those set before.
-
-    Raises
-    ------
-    InvalidInput
-        Other features than before; for rows in memory it is scikit-learn's own ValueError.
-    """
-    if reset and not isinstance(rows, FrameRows):
-        set_features(estimator, rows.n_features, rows.feature_names)
-    elif isinstance(rows, ArrayRows | FrameRows | SparseRows):
-        zeros: Any = np.broadcast_to(0.0, rows.shape)
-        table = rows.frame.to_native() if isinstance(rows, FrameRows) else zeros
-        validate_data(estimator, table, reset=reset, skip_check_array=True)
-    elif rows.feature_names is None:
-        check_width(rows.n_features, estimator.n_features_in_, "features")
-    else:
-        names, known = rows.feature_names, getattr(estimator, "feature_names_in_", None)
-        if known is None or names != tuple(known):
-            own = () if known is None else tuple(known)
-            before = f"of the rows before, {listed(own)}" if own else "without names"
-            raise InvalidInput(
-                f"The rows have {len(names)} features, {listed(names)}",
-                f"Allowed: the features {before}",
-                "Choose the same columns in the same order",
-            )
-
-
-def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
-    """Set number and names of the features, or no names."""
-    estimator.n_features_in_ = n_features
-    if names is not None:
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
-    elif hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
-
-
-class ModelsCovariances:
-    """The covariance of probabilistic PCA (Tipping and Bishop 1999) within a fitted subspace.
-
-    Within the subspace it is that of the rows; outside, the noise has the same variance along every
-    direction. Everything is about the fit's centre, in units of the features, scaled if it scales.
-    """
-
-    moments_: Moments
-    subspace_: FairSubspace
-    explained_variance_: FloatArray
-    explained_variance_ratio_: FloatArray
-
     @property
     def n_samples_seen_(self) -> int:
         """Rows that were fitted on, those of every `partial_fit` together."""
@@ -193,13 +142,7 @@ class ModelsCovariances:
         Of ordinary PCA the mean of the p - d least eigenvalues of the covariance (divided by the
         total weight, not n - 1).
         """
-        subspace = self.subspace_
-        outside = subspace.n_features - subspace.dimension
-        if outside == 0:
-            return 0.0
-        variance, _ = self._variances("noise_variance_")
-        left = variance - float(self.explained_variance_.sum())
-        return left / outside if left > _ROUNDING * variance else 0.0
+        return self._variances("noise_variance_")[1]
 
     def get_covariance(self) -> FloatArray:
         """V M V' + s (I - V V'), M the covariance within the subspace and s the noise variance.
@@ -216,8 +159,7 @@ class ModelsCovariances:
             A soft or an oblique projection.
         """
         check_is_fitted(self)
-        _, inside = self._variances("get_covariance")
-        return self._spread(inside, self.noise_variance_)
+        return _spread(self.subspace_.components, *self._variances("get_covariance"))
 
     def get_precision(self) -> FloatArray:
         """The inverse of :meth:`get_covariance`, from the d x d part alone.
@@ -233,9 +175,8 @@ class ModelsCovariances:
             variance.
         """
         check_is_fitted(self)
-        _, inside = self._variances("get_precision")
-        noise, subspace = self.noise_variance_, self.subspace_
-        outside = subspace.n_features > subspace.dimension
+        inside, noise = self._variances("get_precision")
+        outside = self.subspace_.n_features > self.subspace_.dimension
         variances = np.linalg.eigvalsh(inside)
         if variances[0] <= _ROUNDING * variances[-1] or (outside and noise == 0):
             raise Incompatible(
@@ -243,15 +184,11 @@ class ModelsCovariances:
                 "Allowed: rows that vary along every direction",
                 "Leave out constant features, or choose fewer components",
             )
-        return self._spread(np.asarray(np.linalg.inv(inside)), 1 / noise if outside else 0.0)
+        components, inverse = self.subspace_.components, np.asarray(np.linalg.inv(inside))
+        return _spread(components, inverse, 1 / noise if outside else 0.0)
 
-    def _spread(self, inside: FloatArray, outside: float) -> FloatArray:
-        basis = self.subspace_.components
-        within = basis.T @ (inside - outside * np.eye(len(basis))) @ basis
-        return np.asarray(within + outside * np.eye(basis.shape[1]))
-
-    def _variances(self, what: str) -> tuple[float, FloatArray]:
-        """The total variance, and the covariance within the subspace."""
+    def _variances(self, what: str) -> tuple[FloatArray, float]:
+        """The covariance within the subspace, and the mean variance outside of it."""
         subspace, moments = self.subspace_, self.moments_
         check_orthogonal(subspace, what)
         point = None if subspace.center == "group" else subspace.mean
@@ -259,10 +196,55 @@ class ModelsCovariances:
             moments = moments.divided_by(subspace.scale)
             point = None if point is None else point / subspace.scale
         columns = np.ascontiguousarray(subspace.components.T)
-        inside, point, columns = moments.with_basis(point, columns, subspace.dimension)
-        second: Any = inside.operator_about(point)
-        within = np.tensordot(moments.proportions, second.compressed(columns), axes=1)
-        return float(moments.proportions @ second.traces), np.asarray(within)
+        held, point, columns = moments.with_basis(point, columns, subspace.dimension)
+        second: Any = held.operator_about(point)
+        inside = np.tensordot(moments.proportions, second.compressed(columns), axes=1)
+        total = float(moments.proportions @ second.traces)
+        outside = subspace.n_features - subspace.dimension
+        left = total - float(self.explained_variance_.sum())
+        return np.asarray(inside), left / outside if outside and left > _ROUNDING * total else 0.0
+
+
+def _spread(components: FloatArray, inside: FloatArray, outside: float) -> FloatArray:
+    """The (p, p) matrix that is `inside` in the subspace and a multiple of I outside of it."""
+    within = components.T @ (inside - outside * np.eye(len(components))) @ components
+    return np.asarray(within + outside * np.eye(components.shape[1]))
+
+
+def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
+    """Set number and names of the features, or make sure that they are those set before.
+
+    Raises
+    ------
+    InvalidInput
+        Other features than before; for rows in memory it is scikit-learn's own ValueError.
+    """
+    names = rows.feature_names
+    if isinstance(rows, FrameRows):
+        validate_data(estimator, rows.frame.to_native(), reset=reset, skip_check_array=True)
+    elif reset:
+        set_features(estimator, rows.n_features, names)
+    elif isinstance(rows, ArrayRows | SparseRows):
+        as_wide = np.broadcast_to(0.0, rows.shape)
+        validate_data(estimator, as_wide, reset=False, skip_check_array=True)
+    elif names is None:
+        check_width(rows.n_features, estimator.n_features_in_, "features")
+    elif names != (known := tuple(getattr(estimator, "feature_names_in_", ()))):
+        before = f"of the rows before, {listed(known)}" if known else "without names"
+        raise InvalidInput(
+            f"The rows have {len(names)} features, {listed(names)}",
+            f"Allowed: the features {before}",
+            "Choose the same columns in the same order",
+        )
+
+
+def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
+    """Set number and names of the features, or no names."""
+    estimator.n_features_in_ = n_features
+    if names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
 
 
 def check_orthogonal(subspace: FairSubspace, what: str) -> None:
