@@ -22,8 +22,8 @@ from fairspan.linalg.machine import threads_of
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.held_rows import ThinMoments
 from fairspan.moments.of_rows import Moments, not_moments
-from fairspan.moments.thin import ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.posing import criterion_of

@@ -11,8 +11,7 @@ from sklearn.decomposition import PCA
 import fairspan as fs
 from fairspan import FairPCA, FairSubspace, GroupMoments, verify
 from fairspan.errors import Incompatible, InvalidInput
-from fairspan.moments.held_rows.sparse_moments import SparseMoments
-from fairspan.moments.thin import ThinMoments
+from fairspan.moments.held_rows import SparseMoments, ThinMoments
 
 CRITERIA = (
     "total_error",

@@ -6,8 +6,7 @@ import pytest
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments import uncentred
-from fairspan.moments.deflation import deflated
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.operators import DenseSecondMoments, deflated
 from fairspan.rows.registry import rows_of
 
 RNG = np.random.default_rng(0)

@@ -35,7 +35,7 @@ def no_matrices(monkeypatch):
         pytest.fail("a matrix was made")
 
     monkeypatch.setattr(running_group, "RunningGroup", fail)
-    monkeypatch.setattr("fairspan.moments.held_rows.sparse_group.SparseGroup.of", fail)
+    monkeypatch.setattr("fairspan.moments.sparse.SparseGroup.of", fail)
     monkeypatch.setattr("fairspan.moments.device_kernels._Group", fail)
 
 

@@ -25,6 +25,7 @@ from fairspan.metrics import GroupFigures
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.held_rows import ThinMoments
 from fairspan.moments.of_rows import (
     FEWEST_FOLDS,
     MATRICES_UP_TO,
@@ -39,7 +40,6 @@ from fairspan.moments.of_rows import (
 )
 from fairspan.moments.operators import errors_under
 from fairspan.moments.running_group import GroupLimit
-from fairspan.moments.thin import ThinMoments
 from fairspan.projector import Projector
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.folds import Folds

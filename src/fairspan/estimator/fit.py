@@ -16,9 +16,9 @@ from fairspan.linalg import with_positive_signs
 from fairspan.linalg.machine import threads_for
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
+from fairspan.moments.held_rows import Coordinates
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import errors_under, kept_by_component
-from fairspan.moments.thin import Coordinates
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.nesting import check_nested
 from fairspan.problem.posing import (

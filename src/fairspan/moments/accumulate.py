@@ -12,8 +12,8 @@ from fairspan.moments.group_statistics import (
     from_bytes,
     to_bytes,
 )
-from fairspan.moments.held_rows.sparse_group import sparse_groups
 from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit, RunningMoments
+from fairspan.moments.sparse import sparse_groups
 from fairspan.moments.uncentred import MOST_AT_ONCE, uncentred_groups
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device import DeviceRows

@@ -13,8 +13,8 @@ from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
 if TYPE_CHECKING:
     from fairspan.moments.group_moments import GroupMoments
+    from fairspan.moments.held_rows import Coordinates
     from fairspan.moments.operators import SecondMoments
-    from fairspan.moments.thin import Coordinates
 
 Center = Literal["global", "group", "none"]
 

@@ -20,9 +20,8 @@ from fairspan.moments.group_statistics import (
     joined,
     to_bytes,
 )
-from fairspan.moments.held_rows.sparse_moments import SparseMoments
+from fairspan.moments.held_rows import SparseMoments, ThinMoments, thin_moments
 from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
-from fairspan.moments.thin import ThinMoments, thin_moments
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.frames import FrameRows

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
+from scipy.linalg import lapack, qr
 
 from fairspan.linalg import (
     GUARD,
@@ -19,10 +20,11 @@ from fairspan.linalg import (
     leading_subspace,
     leading_subspace_of,
     root_mean_squares,
+    rounding_of_basis,
 )
 from fairspan.linalg.machine import threads_of
 from fairspan.projector import Projector, softened
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
 # Entries of I - VV' that are rounding, where V has p columns and is no soft projection.
 _SPANS_ALL = 1e-12
@@ -37,6 +39,10 @@ _ITERATED_UP_TO_SHARE = 1 / 40
 _GUARDED_SHARE = 8
 # Products with matrices use threads from here on.
 _THREADS_FROM_FEATURES = 400
+# Columns that LAPACK applies reflections to at once.
+_BLOCK = 64
+# Sums of products are rounded by this share of their terms.
+_ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
 
 
 class SecondMoments(Protocol):
@@ -307,3 +313,111 @@ def _by_lapack(matrix: FloatArray, n_components: int, n_vectors: int) -> Iterati
     return IterativeSubspace(
         LeadingSubspace.of(wider.eigenvalues, wider.vectors, d, 0.0), wider.vectors, 0.0
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Complement:
+    """Orthonormal basis Q of what is orthogonal to (p, r) directions, as r Householder reflections.
+
+    With them a (p, p) matrix is compressed by products with r columns, where a (p, p - r) basis
+    would take products with p - r.
+
+    Attributes
+    ----------
+    reflectors : (p, r) array
+    factors : (r,) array
+        As LAPACK's QR decomposition of the directions leaves them.
+    order : (p,) array of int or slice
+        Of the features, in the reflectors.
+    """
+
+    reflectors: FloatArray
+    factors: FloatArray
+    order: IndexArray | slice
+
+    @classmethod
+    def of(cls, directions: FloatArray, *, nearest_left_out: bool = False) -> "Complement":
+        """The complement of independent (p, r) directions, r < p.
+
+        Parameters
+        ----------
+        directions : (p, r) array
+        nearest_left_out : bool
+            Whether the coordinates are near the features that the directions are not near to. So a
+            column of large numbers, which a direction follows, does not drown all others.
+        """
+        p, r = directions.shape
+        order: IndexArray | slice = slice(None)
+        if nearest_left_out:
+            nearest = qr(directions.T, mode="economic", pivoting=True)[2][:r]
+            order = np.concatenate([nearest, np.setdiff1d(np.arange(p), nearest)])
+        reflectors, factors, *_ = lapack.dgeqrf(directions[order])
+        return cls(reflectors, factors, order)
+
+    @property
+    def basis(self) -> FloatArray:
+        """Q, shape (p, p - r)."""
+        p, r = self.reflectors.shape
+        basis = np.empty((p, p - r))
+        basis[self.order] = self._reflected(np.eye(p)[:, r:], "L", "N")
+        return basis
+
+    def coordinates(self, columns: FloatArray) -> FloatArray:
+        """Q'C of (p, n) columns C."""
+        return self._reflected(columns[self.order], "L", "T")[len(self.factors) :]
+
+    def compressed(self, matrices: FloatArray, factors: FloatArray) -> FloatArray:
+        """Q'MQ of each of (k, p, p) symmetric matrices times its factor, shape (k, p - r, p - r).
+
+        So matrices that are to be divided need not be copied.
+        """
+        k, (p, r) = len(matrices), self.reflectors.shape
+        found = np.empty((k, p - r, p - r))
+        for matrix, factor, own in zip(matrices, factors, found, strict=True):
+            # Transposed, as LAPACK reads columns: then it works in the memory of the product.
+            image = np.multiply(matrix[self.order][:, self.order], factor, order="C").T
+            image = self._reflected(image, "L", "T", overwrite=True)
+            own[:] = self._reflected(image, "R", "N", overwrite=True).T[r:, r:]
+        return found
+
+    def _reflected(
+        self, columns: FloatArray, side: str, transposed: str, *, overwrite: bool = False
+    ) -> FloatArray:
+        if not len(self.factors):
+            return columns
+        return np.asarray(
+            lapack.dormqr(
+                side,
+                transposed,
+                self.reflectors,
+                self.factors,
+                columns,
+                lwork=_BLOCK * max(columns.shape),
+                overwrite_c=overwrite,
+            )[0]
+        )
+
+
+def deflated(
+    second: DenseSecondMoments, basis: FloatArray
+) -> tuple[DenseSecondMoments, FloatArray, Complement]:
+    """Second moments in what orthonormal (p, r) columns leave, r < p.
+
+    Returns
+    -------
+    second_moments : DenseSecondMoments
+        Q'S_gQ.
+    rounding : (k,) array
+        By how much rounding may have moved their traces.
+    complement : Complement
+        Q, orthogonal to the columns.
+    """
+    complement = Complement.of(basis, nearest_left_out=True)
+    matrices = complement.compressed(second.matrices, np.ones(second.n_groups))
+    reach = np.abs(complement.basis.T)
+    left = DenseSecondMoments(matrices, second.outside, reach @ second.offset_rounding)
+    # No term of Q'S_gQ is larger than the root mean squares of its columns allow; and columns that
+    # are rounded to float64 leave a rounding of the directions that they should take away.
+    rounding = _ROUNDINGS * ((reach @ second.spreads.T) ** 2).sum(axis=0)
+    turned = rounding_of_basis(second.deviations, np.zeros(second.n_groups))
+    return left, rounding + turned, complement

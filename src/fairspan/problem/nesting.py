@@ -14,9 +14,8 @@ from typing import cast
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.moments.deflation import Complement, DeflatedSparse, deflated
-from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
-from fairspan.moments.operators import SecondMoments
+from fairspan.moments.operators import Complement, deflated
+from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.posing import Restricted, criterion_of
 from fairspan.problem.problem import Problem
@@ -75,12 +74,12 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
     if not basis.shape[1]:
         return restricted
     if not restricted.problem.has_matrices:
-        sparse = _without_rows_along(restricted.problem.second_moments, basis)
+        sparse = cast(SparseSecondMoments, restricted.problem.second_moments).beside(basis)
         problem = replace(restricted.problem, second_moments=sparse)
         if problem.unrestricted is not None:
-            beside = _without_rows_along(restricted.full.second_moments, basis)
+            beside = cast(SparseSecondMoments, restricted.full.second_moments).beside(basis)
             problem = replace(problem, unrestricted=replace(restricted.full, second_moments=beside))
-        return replace(restricted, problem=problem, forbidden=sparse.basis)
+        return replace(restricted, problem=problem, forbidden=sparse.forbidden)
     left, problem = _deflated(restricted.problem, basis, restricted.directions)
     if restricted.directions is None:
         return replace(restricted, problem=problem, directions=left.basis)
@@ -92,12 +91,6 @@ def left_beside(restricted: Restricted, basis: FloatArray) -> Restricted:
         to_coordinates=partial(np.matmul, whole.coordinates(directions).T),
     )
     return replace(restricted, problem=problem, directions=directions)
-
-
-def _without_rows_along(second: SecondMoments, basis: FloatArray) -> DeflatedSparse:
-    if isinstance(second, DeflatedSparse):
-        return second.further(basis)
-    return DeflatedSparse(cast(SparseSecondMoments, second), basis, np.zeros(second.n_groups))
 
 
 def _deflated(

@@ -12,12 +12,11 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import Incompatible, warn
-from fairspan.moments.deflation import Complement, DeflatedSparse
 from fairspan.moments.group_means import Center, GroupMeans
-from fairspan.moments.held_rows.sparse_moments import SparseSecondMoments
+from fairspan.moments.held_rows import Coordinates as RowCoordinates
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import DenseSecondMoments
-from fairspan.moments.thin import Coordinates as RowCoordinates
+from fairspan.moments.operators import Complement, DenseSecondMoments
+from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parity import (
     Encoding,
@@ -188,8 +187,8 @@ class Posed:
         common = 0.0 if moves is None else float(outside.min())
         problem = replace(
             full,
-            second_moments=DeflatedSparse(
-                cast(SparseSecondMoments, full.second_moments), forbidden, outside - common
+            second_moments=cast(SparseSecondMoments, full.second_moments).beside(
+                forbidden, outside - common
             ),
             unrestricted=full,
             fixed=outside - common,
@@ -390,7 +389,7 @@ def _in_coordinates(
     """The restriction in coordinates that is equivalent to that of all features.
 
     Rows that are fewer than their features have coordinates in which most directions without
-    variance are left out (:mod:`fairspan.moments.thin`). A restriction counts those as well.
+    variance are left out (:mod:`fairspan.moments.held_rows`). A restriction counts those as well.
 
     Raises
     ------

@@ -1,10 +1,13 @@
-"""Moments of rows that are fewer than their features: the rows are kept instead of the matrices.
+"""Moments that refer to their rows in place of matrices: sparse rows, or fewer than their features.
 
-About one of them, the pilot, n rows span r < n directions. With an orthonormal basis Q of these a
-row is x = pilot + Ql, and the r coordinates l have ordinary moments. A subspace of d dimensions may
-also hold directions beside the rows: so the basis gets the direction of the origin, where errors
-are measured about that, and min(d, p - r) more along which nothing varies. In these m coordinates
-stands a problem of few features that has the same d and the same answer as that of all p.
+Sparse rows of many features are fitted by products with them (:mod:`fairspan.moments.sparse`).
+
+Few rows have coordinates. About one of them, the pilot, n rows span r < n directions. With an
+orthonormal basis Q of these a row is x = pilot + Ql, and the r coordinates l have ordinary moments.
+A subspace of d dimensions may also hold directions beside the rows: so the basis gets the direction
+of the origin, where errors are measured about that, and min(d, p - r) more along which nothing
+varies. In these m coordinates stands a problem of few features that has the same d and the same
+answer as that of all p.
 
 Let B = DW be the rows about the pilot, the rows of W of unit length. The fast way takes their
 products, WW' = TT' by Cholesky, and Q = W'T'^-1, which is applied through the rows and never
@@ -17,23 +20,26 @@ multiplied, so that a large offset common to a column costs no digits, whatever 
 """
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import blas, lapack, qr
 
+from fairspan.errors import running_out_told
 from fairspan.linalg.machine import check_memory
-from fairspan.moments.accumulate import statistics_of
+from fairspan.moments.accumulate import no_rows, statistics_of
 from fairspan.moments.group_means import Center, GroupMeans
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.group_statistics import EVERY_ROW, Intake
+from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake, check_sizes
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
+from fairspan.moments.sparse import SparseGroup, SparseSecondMoments, sparse_groups
 from fairspan.rows.checks import checked_values, converted
 from fairspan.rows.groups import CodedLabels, LabelCoder, in_order, label_array
 from fairspan.rows.registry import rows_of
+from fairspan.rows.sparse import SparseRows
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -53,6 +59,92 @@ _ROUNDING = 1e-14
 # product of it runs at full speed.
 _BLOCK_NUMBERS = 2**18
 _FEWEST_COLUMNS = 256
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseMoments(GroupMeans):
+    """Weight, mean and variances of each group of sparse rows, and the rows themselves.
+
+    What a fit needs of :class:`GroupMoments`, without matrices of p x p numbers. It refers to all
+    rows, so it cannot be merged, saved or given away as moments can; `matrices()` can.
+
+    Attributes
+    ----------
+    groups : (k,) array
+        Labels in sorted order.
+    counts, weights : (k,) arrays
+    means, variances : (k, p) arrays
+        Of each feature in each group, about the group's own mean.
+    parts : tuple of SparseGroup
+    intake : Intake
+    """
+
+    matrix_free = True
+
+    groups: AnyArray
+    counts: IntegerArray
+    weights: FloatArray
+    means: FloatArray
+    variances: FloatArray
+    parts: tuple[SparseGroup, ...] = field(repr=False)
+    intake: Intake = EVERY_ROW
+
+    @classmethod
+    def of_rows(cls, rows: SparseRows, limit: GroupLimit = USUAL_LIMIT) -> "SparseMoments":
+        """Moments that refer to these rows.
+
+        Raises
+        ------
+        InvalidInput
+            No rows, a bad label, too many groups, or numbers whose squares overflow.
+        """
+        groups, intake = sparse_groups(rows, limit)
+        if not groups:
+            raise no_rows(intake)
+        found = cls._of(sorted(groups, key=lambda part: part.label), intake)
+        check_sizes(found.means, found.variances, None, in_part=True)
+        return found
+
+    @classmethod
+    def _of(cls, parts: Iterable[SparseGroup], intake: Intake) -> "SparseMoments":
+        parts = tuple(parts)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls(
+                label_array([part.label for part in parts]),
+                np.array([part.count for part in parts], dtype=np.int64),
+                np.array([part.weight for part in parts]),
+                np.array([part.mean for part in parts]),
+                np.array([part.variances for part in parts]),
+                parts,
+                intake,
+            )
+
+    @property
+    def feature_names(self) -> None:
+        """Sparse matrices have no names."""
+        return
+
+    def operator_about(self, point: FloatArray | None) -> SparseSecondMoments:
+        """Second moments about a point, or about each group's own mean if it is None."""
+        offsets = np.zeros_like(self.means) if point is None else self.means - point
+        nothing = np.zeros(self.n_groups)
+        return SparseSecondMoments(self.parts, offsets, np.empty((self.n_features, 0)), nothing)
+
+    def divided_by(self, scale: FloatArray) -> "SparseMoments":
+        """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        return self._of((part.divided_by(scale) for part in self.parts), self.intake)
+
+    @property
+    def scatters(self) -> FloatArray:
+        """(k, p, p) scatters about each group's own mean, computed now: k p^2 numbers."""
+        return self.matrices().scatters
+
+    @running_out_told()
+    def matrices(self) -> GroupMoments:
+        """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
+        check_memory(self.n_groups, self.n_features)
+        groups = [part.scattered() for part in self.parts]
+        return GroupMoments.of(GroupStatistics(groups, self.n_features, None, self.intake))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

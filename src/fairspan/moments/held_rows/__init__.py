@@ -1,1 +1,0 @@
-"""Moments that refer to the rows in place of matrices: of few rows, and of sparse rows."""

@@ -1,0 +1,387 @@
+"""Second moments of sparse rows: products with them, without centring, filling or matrices.
+
+Centring x to x - m would fill every cell, so it stays implicit: with T = XV - m'V, a group's
+covariance times V is X'T / n. That loses no digits as long as no column's mean is large beside its
+spread. A column that is zero in at least half of the rows cannot have such a mean (mean^2 <=
+variance); from the others their mean value is subtracted first, which fills in no more cells than
+they held.
+
+Where few directions are forbidden, second moments S are P S P, P = I - FF', in all features.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse
+
+from fairspan.errors import InvalidInput
+from fairspan.linalg import (
+    GUARD,
+    IterativeSubspace,
+    LeadingSubspace,
+    leading_subspace_of,
+    symmetric,
+)
+from fairspan.moments.group_statistics import Intake, OneGroup
+from fairspan.moments.operators import CANCELLING
+from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
+from fairspan.projector import softened
+from fairspan.rows.groups import Label, LabelCoder
+from fairspan.rows.protocol import block_rows
+from fairspan.rows.sparse import Csr, SparseRows
+from fairspan.typing import FloatArray, IndexArray
+
+# Rows of one part, and numbers that it stores: what is computed from a part stays small.
+_PART_ROWS = 2**15
+_PART_NUMBERS = 2**22
+_FEWEST_PART_ROWS = 256
+# Columns of a block that are multiplied with a part at once.
+_COLUMNS = 64
+# Features that are zero in every row are left out where they are more than all but this share.
+_FEW_USED = 2
+
+
+@dataclass(frozen=True, eq=False)
+class SparseGroup:
+    """Rows y = x - pilot of one group, and their mean.
+
+    Attributes
+    ----------
+    label : Label
+    parts : tuple of ((r, p) csr_array, (r,) array)
+        The rows y in consecutive parts, and their weights, all positive.
+    weight : float
+        n_g, the sum of all weights.
+    pilot : (p,) array
+        Zero for columns that are zero in at least half of the rows.
+    drift : (p,) array
+        Weighted mean of the rows y; the group's mean is pilot + drift.
+    """
+
+    label: Label
+    parts: tuple[tuple[Csr, FloatArray], ...]
+    weight: float
+    pilot: FloatArray
+    drift: FloatArray
+
+    @classmethod
+    def of(cls, label: Label, rows: Csr, weights: FloatArray | None) -> "SparseGroup":
+        """Take rows of positive weight, at least one, without duplicates or stored zeros."""
+        n, weights = rows.shape[0], np.ones(rows.shape[0]) if weights is None else weights
+        weight = float(weights.sum())
+        pilot = _pilot(rows, weights, weight)
+        filled = np.flatnonzero(pilot)
+        each = max(rows.nnz / n + len(filled), 1.0)
+        size = int(min(max(_PART_NUMBERS / each, _FEWEST_PART_ROWS), _PART_ROWS))
+        parts = tuple(
+            (_shifted(rows[start : start + size], pilot, filled), weights[start : start + size])
+            for start in range(0, n, size)
+        )
+        return cls(label, parts, weight, pilot, sum(part.T @ own for part, own in parts) / weight)
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return sum(len(weights) for _, weights in self.parts)
+
+    @property
+    def mean(self) -> FloatArray:
+        """Weighted mean row, (p,)."""
+        return np.asarray(self.pilot + self.drift)
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Of each feature about the group's own mean, (p,)."""
+        squares = sum(part.power(2).T @ weights for part, weights in self.parts)
+        return np.asarray(np.maximum(squares / self.weight - self.drift**2, 0.0))
+
+    def selected(self, features: IndexArray) -> "SparseGroup":
+        """The same rows with some of the features, by position."""
+        return replace(
+            self,
+            parts=tuple((part[:, features], weights) for part, weights in self.parts),
+            pilot=self.pilot[features],
+            drift=self.drift[features],
+        )
+
+    def divided_by(self, scale: FloatArray) -> "SparseGroup":
+        """The rows divided by a (p,) array of positive numbers."""
+        parts = []
+        for part, weights in self.parts:
+            scaled = part.copy()
+            scaled.data /= scale[scaled.indices]
+            parts.append((scaled, weights))
+        return replace(self, parts=tuple(parts), pilot=self.pilot / scale, drift=self.drift / scale)
+
+    def applied(self, directions: FloatArray) -> FloatArray:
+        """The covariance about the group's own mean times (p, m) directions."""
+        image = np.zeros_like(directions)
+        for columns, coordinates, part, weights in self._coordinates(directions):
+            image[:, columns] += part.T @ (weights[:, None] * coordinates)
+        return image / self.weight
+
+    def captured(self, directions: FloatArray) -> float:
+        """tr(V'CV) for (p, m) directions V."""
+        total = sum(
+            float(weights @ np.einsum("ij,ij->i", coordinates, coordinates))
+            for _, coordinates, _, weights in self._coordinates(directions)
+        )
+        return total / self.weight
+
+    def _coordinates(
+        self, directions: FloatArray
+    ) -> Iterator[tuple[slice, FloatArray, Csr, FloatArray]]:
+        """Centred rows along some of the directions at a time, with parts and their weights."""
+        for start in range(0, directions.shape[1], _COLUMNS):
+            columns = slice(start, start + _COLUMNS)
+            block = directions[:, columns]
+            center = self.drift @ block
+            for part, weights in self.parts:
+                yield columns, part @ block - center, part, weights
+
+    def mean_residual(self, point: FloatArray, soft: FloatArray) -> float:
+        """Mean of ||(I - VV')(x - point)||^2 for columns V, from the rows, a block at a time."""
+        total, n_rows = 0.0, block_rows(len(point))
+        for part, weights in self.parts:
+            for start in range(0, part.shape[0], n_rows):
+                rows = part[start : start + n_rows].toarray() + (self.pilot - point)
+                rows -= (rows @ soft) @ soft.T
+                total += float(weights[start : start + n_rows] @ np.einsum("ij,ij->i", rows, rows))
+        return total / self.weight
+
+    def scattered(self) -> OneGroup:
+        """The group's moments as a (p, p) matrix."""
+        scatter = -self.weight * np.outer(self.drift, self.drift)
+        for part, weights in self.parts:
+            half = part.multiply(np.sqrt(weights)[:, None]).tocsr()
+            scatter += (half.T @ half).toarray()
+        # Differences, which rounding may turn.
+        np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
+        return OneGroup(self.label, self.count, self.weight, self.mean, scatter)
+
+
+def sparse_groups(
+    rows: SparseRows, limit: GroupLimit = USUAL_LIMIT
+) -> tuple[list[SparseGroup], Intake]:
+    """The rows of each group that has some, without those in which something is missing.
+
+    Raises
+    ------
+    InvalidInput
+        No labels, a bad label, or too many groups.
+    """
+    whole = rows.complete()
+    if whole.labels is None:
+        raise InvalidInput(
+            "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
+        )
+    present = np.ones(whole.n_rows, bool) if whole.weights is None else whole.weights > 0
+    coder = LabelCoder()
+    codes = coder.encode(whole.labels.between(0, whole.n_rows))
+    counts = np.bincount(codes[present])
+    limit.check(int(np.count_nonzero(counts)), int(counts.sum()), whole.n_features)
+    groups = []
+    with np.errstate(over="ignore", invalid="ignore"):  # found by check_sizes
+        for code in np.flatnonzero(counts).tolist():
+            own = np.flatnonzero((codes == code) & present)
+            weights = None if whole.weights is None else whole.weights[own]
+            groups.append(SparseGroup.of(coder.labels[code], whole.matrix[own], weights))
+    return groups, Intake(rows.n_rows - whole.n_rows)
+
+
+def _pilot(rows: Csr, weights: FloatArray, weight: float) -> FloatArray:
+    """Mean of the stored values of each column that stores most of its cells; zero elsewhere."""
+    p = rows.shape[1]
+    cell_weights = np.repeat(weights, np.diff(rows.indptr))
+    stored = np.bincount(rows.indices, cell_weights, minlength=p)
+    mostly = stored > weight / 2
+    if not mostly.any():
+        return np.zeros(p)
+    # About the last stored value, so that the mean of equal values is exactly that value.
+    last = np.zeros(p)
+    last[rows.indices] = rows.data
+    centred = np.bincount(rows.indices, cell_weights * (rows.data - last[rows.indices]), p)
+    return np.where(mostly, last + centred / np.where(mostly, stored, 1.0), 0.0)
+
+
+def _shifted(part: Csr, pilot: FloatArray, filled: IndexArray) -> Csr:
+    """Subtract the pilot, which fills the columns in which it is not zero."""
+    if len(filled) == 0:
+        return part
+    n, p = part.shape
+    pilots = (np.tile(pilot[filled], n), np.tile(filled, n), np.arange(n + 1) * len(filled))
+    shifted = scipy.sparse.csr_array(part - scipy.sparse.csr_array(pilots, shape=(n, p)))
+    shifted.eliminate_zeros()
+    return shifted
+
+
+@dataclass(frozen=True, eq=False)
+class SparseSecondMoments:
+    """Second moments of groups of sparse rows about a point, or about each group's own mean.
+
+    Parameters
+    ----------
+    parts : sequence of SparseGroup
+    offsets : (k, p) array
+        Means of the groups minus the point; zero about each group's own mean.
+    forbidden : (p, r) array
+        F, orthonormal columns.
+    outside : (k,) array
+        Variance of each group along F that counts as lost, whatever is chosen beside it.
+    """
+
+    parts: Sequence[SparseGroup]
+    offsets: FloatArray
+    forbidden: FloatArray
+    outside: FloatArray
+    has_matrices: ClassVar[bool] = False
+
+    def beside(
+        self, columns: FloatArray, outside: FloatArray | None = None
+    ) -> "SparseSecondMoments":
+        """Those beside (p, r) further orthonormal columns, of whose variance some may be lost."""
+        outside = self.outside if outside is None else outside
+        return replace(self, forbidden=np.hstack([self.forbidden, columns]), outside=outside)
+
+    @property
+    def n_groups(self) -> int:
+        """k."""
+        return len(self.parts)
+
+    @property
+    def n_features(self) -> int:
+        """p."""
+        return int(self.offsets.shape[1])
+
+    @cached_property
+    def traces(self) -> FloatArray:
+        """tr P S_g P of each group, and what counts as lost along F, shape (k,)."""
+        if not self.forbidden.size:
+            return np.asarray(self._variances.sum(axis=1) + self.outside)
+        return self._losses(self.forbidden) + self.outside
+
+    @cached_property
+    def _variances(self) -> FloatArray:
+        """Mean square of each feature about the point, in all directions, shape (k, p)."""
+        return np.array([part.variances for part in self.parts]) + self.offsets**2
+
+    def captured_variances(self, basis: FloatArray) -> FloatArray:
+        """c_g(V) = tr(V'P S_g P V), shape (k,)."""
+        return self._captured(self._projected(basis))
+
+    def residual_variances(self, basis: FloatArray) -> FloatArray:
+        """What a basis beside F loses of each group, accurate however little it is, shape (k,)."""
+        return self.outside + self._losses(np.hstack([self.forbidden, self._projected(basis)]))
+
+    def compressed(self, basis: FloatArray) -> FloatArray:
+        """V'P S_g P V of every group, shape (k, d, d)."""
+        return symmetric(basis.T @ self.applied(basis))
+
+    def applied(self, basis: FloatArray) -> FloatArray:
+        """P S_g P V of every group, shape (k, p, d)."""
+        return np.array([self._mixed(alone, basis) for alone in np.eye(self.n_groups)])
+
+    def leading(
+        self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
+    ) -> LeadingSubspace:
+        """Leading eigenvectors of sum_g weights_g P S_g P, as far as an iteration can tell."""
+        return self.sought(weights, n_components, tie_tolerance=tie_tolerance).leading
+
+    def sought(
+        self,
+        weights: FloatArray,
+        n_components: int,
+        *,
+        start: FloatArray | None = None,
+        tie_tolerance: float = 0.0,
+        sum_goal: float | None = None,
+        n_vectors: int | None = None,
+    ) -> IterativeSubspace:
+        """The same, with how far the eigenvalue sum may be off.
+
+        Parameters
+        ----------
+        weights : (k,) array
+            Of either sign.
+        n_components : int
+        start : (p, m) array, optional
+            Directions near the eigenvectors.
+        tie_tolerance : float
+        sum_goal : float, optional
+            Enough, as an uncertainty of the eigenvalue sum.
+        n_vectors : int, optional
+            How many are wanted; some more than d if left out.
+        """
+        used = np.flatnonzero(self._variances.any(axis=0))
+        wanted = max(n_vectors or 0, n_components + GUARD)
+        few = max(_FEW_USED * len(used), wanted) < self.n_features and len(used) > wanted
+        if few and not self.forbidden.size:
+            # Bases of many vectors are then as long as the features that matter.
+            return self._narrow.sought(
+                weights,
+                n_components,
+                start=None if start is None else start[used],
+                tie_tolerance=tie_tolerance,
+                sum_goal=sum_goal,
+                n_vectors=n_vectors,
+            ).widened(used, self.n_features)
+        return leading_subspace_of(
+            lambda block: self._mixed(weights, block),
+            self.n_features,
+            n_components,
+            float(np.abs(weights) @ self.traces),
+            start=start,
+            beside=self.forbidden,
+            tie_tolerance=tie_tolerance,
+            sum_goal=sum_goal,
+            n_vectors=n_vectors,
+        )
+
+    @cached_property
+    def _narrow(self) -> "SparseSecondMoments":
+        """The same without features that are zero in every row, once moved to the point."""
+        used = np.flatnonzero(self._variances.any(axis=0))
+        parts = [part.selected(used) for part in self.parts]
+        return replace(
+            self, parts=parts, offsets=self.offsets[:, used], forbidden=self.forbidden[used]
+        )
+
+    def n_held(self, n_components: int) -> int:
+        """How many leading vectors are found with d of them."""
+        return min(n_components + GUARD, self.n_features - int(self.forbidden.shape[1]))
+
+    def _mixed(self, weights: FloatArray, block: FloatArray) -> FloatArray:
+        """sum_g weights_g P S_g P times a block."""
+        block = self._projected(block)
+        image = np.zeros_like(block)
+        for group in np.flatnonzero(weights).tolist():
+            offset = self.offsets[group]
+            own = self.parts[group].applied(block) + np.outer(offset, offset @ block)
+            image += weights[group] * own
+        return self._projected(image)
+
+    def _projected(self, block: FloatArray) -> FloatArray:
+        if not self.forbidden.size:
+            return block
+        return np.asarray(block - self.forbidden @ (self.forbidden.T @ block))
+
+    def _captured(self, basis: FloatArray) -> FloatArray:
+        """tr(V'S_gV), shape (k,)."""
+        within = np.array([part.captured(basis) for part in self.parts])
+        return np.asarray(within + ((self.offsets @ basis) ** 2).sum(axis=1))
+
+    def _losses(self, basis: FloatArray) -> FloatArray:
+        """tr S_g - tr(V'S_gV), shape (k,).
+
+        Where nearly everything is captured, the difference would only be rounding; the
+        residual of each row has no such cancellation.
+        """
+        whole, soft = self._variances.sum(axis=1), softened(basis)
+        losses = whole - self._captured(basis)
+        for group in np.flatnonzero(losses <= CANCELLING * whole).tolist():
+            part = self.parts[group]
+            losses[group] = part.mean_residual(part.mean - self.offsets[group], soft)
+        return np.asarray(np.maximum(losses, 0.0))
