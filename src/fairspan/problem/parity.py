@@ -30,8 +30,7 @@ from fairspan.typing import FloatArray
 ATTRIBUTES = ("intersections", "marginal")
 
 # Differences of means below this share of a feature's spread, or of the means, are rounding.
-_ROUNDING_OF_SPREAD = 1e-12
-_ROUNDING_OF_MEAN = 1e-14
+_ROUNDING_OF_SPREAD, _ROUNDING_OF_MEAN = 1e-12, 1e-14
 # Mean differences that depend on each other linearly span less; relative to the largest.
 _DEPENDENT = 1e-9
 # Variance below this share of what the columns of a direction have is rounding.
@@ -76,69 +75,52 @@ def coinciding_means(
     >>> int(np.linalg.matrix_rank(points - points[0]))
     2
     """
-    if given_labels is None or moments.n_groups == 1:
-        return _side_by_side(_families(moments, attributes))
-    if moments.by_label is None:
-        raise InvalidInput(
-            f"given_labels is {given_labels!r}, and y is missing",
-            "Allowed: the class of each row: an array, or the name of a column of X",
-            "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows, or --label COL",
-        )
-    return _side_by_side(
-        [
-            family
-            for part in _chosen(moments.by_label, given_labels)
-            for family in _families(part, attributes)
-        ]
-    )
+    parts: Sequence[GroupMeans] = [moments]
+    if given_labels is not None and moments.n_groups > 1:
+        if moments.by_label is None:
+            raise InvalidInput(
+                f"given_labels is {given_labels!r}, and y is missing",
+                "Allowed: the class of each row: an array, or the name of a column of X",
+                "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows, or "
+                "--label COL",
+            )
+        parts = _of_classes(moments.by_label, given_labels)
+    families = [family for part in parts for family in _families(part, attributes)]
+    # Every family is moved so that all begin at the same point, which changes no difference.
+    return np.vstack([families[0][0] + (family - family[0]) for family in families])
 
 
-def _chosen(by_label: GroupMoments, given_labels: str | Sequence[Label]) -> list[GroupMoments]:
+def _of_classes(
+    by_label: GroupMoments, given_labels: str | Sequence[Label]
+) -> Sequence[GroupMoments]:
     """The moments of the groups among the rows of each chosen class."""
     classes = [pair[-1] for pair in by_label.labels if isinstance(pair, tuple)]
-    known = sorted(set(classes))
-    wanted = known if given_labels == "all" else given_labels
-    unknown = [each for each in wanted if each not in known]
+    wanted = sorted(set(classes)) if given_labels == "all" else given_labels
+    unknown = [each for each in wanted if each not in classes]
     if unknown:
         raise InvalidInput(
             f"given_labels names {listed(unknown)}, which no row of y has",
-            f"Allowed: 'all' and some of the classes {listed(known)}",
+            f"Allowed: 'all' and some of the classes {listed(sorted(set(classes)))}",
             "Correct given_labels, or pass another y",
         )
     return [by_label.of_groups(np.array([each == label for each in classes])) for label in wanted]
 
 
 def _families(moments: GroupMeans, attributes: str) -> list[FloatArray]:
-    """Means that are to coincide with those of their own family."""
+    """Means that are to coincide with those of their own family.
+
+    Those of the categories of an attribute are merged from those of intersections, about the first
+    one, so that a large common offset costs no digits.
+    """
     if attributes == "intersections":
         return [moments.means]
-    return _means_by_attribute(moments.labels, moments.weights, moments.means)
-
-
-def _means_by_attribute(
-    labels: Sequence[Label], weights: FloatArray, means: FloatArray
-) -> list[FloatArray]:
-    """The means of the categories of each attribute, merged from those of intersections."""
-    crossed = [label if isinstance(label, tuple) else (label,) for label in labels]
-    found = []
+    first, found = moments.means[0], []
+    crossed = [label if isinstance(label, tuple) else (label,) for label in moments.labels]
     for column in zip(*crossed, strict=True):
-        categories = [np.array([each == value for each in column]) for value in sorted({*column})]
-        found.append(np.array([_merged(weights[own], means[own]) for own in categories]))
+        isin = np.array([[each == value for each in column] for value in sorted({*column})])
+        shares = isin * moments.weights / (isin @ moments.weights)[:, None]
+        found.append(first + shares @ (moments.means - first))
     return found
-
-
-def _merged(weights: FloatArray, means: FloatArray) -> FloatArray:
-    """The weighted mean, about the first, so that a large common offset costs no digits."""
-    return np.asarray(means[0] + (weights / weights.sum()) @ (means - means[0]))
-
-
-def _side_by_side(families: Sequence[FloatArray]) -> FloatArray:
-    """Points that coincide exactly where those of each family do.
-
-    Every family is moved so that all begin at the same point, which changes no difference.
-    """
-    start = families[0][0]
-    return np.vstack([start + (family - family[0]) for family in families])
 
 
 def mean_free_directions(

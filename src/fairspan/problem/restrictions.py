@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairspan.errors import Incompatible, InvalidParameter
-from fairspan.linalg import eigh, eigvalsh
+from fairspan.linalg import eigh
 from fairspan.moments.group_means import GroupMeans
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.parameters import (
@@ -48,8 +48,8 @@ __all__ = ["CovarianceParity", "MeanParity", "Restriction"]
 class Restriction(ABC):
     """A condition that hides the group: it limits the subspaces that a criterion may choose.
 
-    A restriction of your own inherits from this class. Five members are required; the others have
-    defaults.
+    A restriction of your own inherits from this class. It has a `name` and says its `directions`;
+    the others have defaults.
 
     Attributes
     ----------
@@ -74,10 +74,6 @@ class Restriction(ABC):
         """The name by which it can be requested."""
 
     @abstractmethod
-    def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
-        """Raise Incompatible unless it is defined for these groups and this criterion."""
-
-    @abstractmethod
     def directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
     ) -> FloatArray | None:
@@ -91,13 +87,18 @@ class Restriction(ABC):
         n_components : int
         """
 
-    @abstractmethod
+    def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
+        """Raise Incompatible unless it is defined for these groups and this criterion."""
+        return
+
     def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
         """The largest d that can be requested, where it is to be found from a share of variance."""
+        directions = self.directions(means, covariances, 1)
+        return int((means if directions is None else directions).shape[1])
 
-    @abstractmethod
     def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
         """What a subspace must not exceed, within the directions; None for no further limit."""
+        return None
 
     @property
     def is_exact(self) -> bool:
@@ -137,17 +138,16 @@ def check_tolerated(
     instead: str,
 ) -> None:
     """Raise Incompatible where a restriction with a tolerance is not defined."""
-    if isinstance(criterion, TotalError) and len(labels) <= 2 and not allow_extra:
-        return
     received = "allow_extra=True" if allow_extra else f"the criterion {criterion.name!r}"
     if len(labels) > 2:
         received = f"{len(labels)} groups"
-    raise Incompatible(
-        f"{restriction!r} was requested together with {received}",
-        "Allowed with a tolerance are the criterion 'total_error', two groups and "
-        "allow_extra=False",
-        f"Use these; or no tolerance: {instead}",
-    )
+    if len(labels) > 2 or allow_extra or not isinstance(criterion, TotalError):
+        raise Incompatible(
+            f"{restriction!r} was requested together with {received}",
+            "Allowed with a tolerance are the criterion 'total_error', two groups and "
+            "allow_extra=False",
+            f"Use these; or no tolerance: {instead}",
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,10 +215,16 @@ class MeanParity(Restriction):
         check_number("tolerance", self.tolerance, 0)
         check_choice("attributes", self.attributes, ATTRIBUTES)
         check_flag("oblique", self.oblique)
-        if self.given_labels is not None:
-            object.__setattr__(self, "given_labels", _classes(self.given_labels))
-        changed = changed_fields(self)
-        if not self.is_exact and len(changed) > 1:
+        classes = self.given_labels
+        if isinstance(classes, list | tuple | np.ndarray) and len(classes):
+            object.__setattr__(self, "given_labels", tuple(plain_labels(classes)))
+        elif classes is not None and not (isinstance(classes, str) and classes == "all"):
+            raise InvalidParameter(
+                f"given_labels is {classes!r}",
+                "Allowed: None, 'all' and a list of classes of y",
+                "Use one of these, such as given_labels=[1]",
+            )
+        if not self.is_exact and len(changed_fields(self)) > 1:
             raise Incompatible(
                 f"{self!r} has a tolerance",
                 "Allowed with a tolerance are the other parameters at their defaults",
@@ -289,27 +295,9 @@ class MeanParity(Restriction):
         """
         return mean_free_directions(means, covariances, n_components) if self.is_exact else None
 
-    def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
-        """The largest d that can be requested."""
-        directions = self.directions(means, covariances, 1)
-        return int((means if directions is None else directions).shape[1])
-
     def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
         """The distance of the two means, if there is a tolerance."""
         return None if self.is_exact else MeansWithin(means[0] - means[-1], self.tolerance)
-
-
-def _classes(given_labels: object) -> str | tuple[Label, ...]:
-    """The classes that were requested, as plain values."""
-    if isinstance(given_labels, str) and given_labels == "all":
-        return given_labels
-    if isinstance(given_labels, list | tuple | np.ndarray) and len(given_labels):
-        return tuple(plain_labels(given_labels))
-    raise InvalidParameter(
-        f"given_labels is {given_labels!r}",
-        "Allowed: None, 'all' and a list of classes of y",
-        "Use one of these, such as given_labels=[1]",
-    )
 
 
 @dataclass(frozen=True)
@@ -411,15 +399,26 @@ class CovarianceParity(Restriction):
         free = mean_free_directions(means, covariances, n_components)
         if len(means) == 1:
             return free
-        if not self.is_exact:
-            varying, still = split_by_variance(free, covariances)
-            self._check_varying(n_components, varying.shape[1])
-            # Directions without variance would only stand for a feasible subspace of more.
-            return self._where_nothing_cancels(
-                varying if still.shape[1] else free, covariances, n_components
+        varying, still = split_by_variance(free, covariances)
+        if n_components > varying.shape[1]:
+            raise Incompatible(
+                f"CovarianceParity received n_components={n_components}",
+                f"Allowed: up to {varying.shape[1]}: along no more of the directions that mean "
+                "parity leaves does any row vary about its group's mean",
+                "Choose fewer components, or use MeanParity()",
             )
-        left = free.shape[1]
-        wanted = self.n_directions
+        values, vectors = eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
+        sizes = np.abs(values)
+        if self.tolerance is not None:
+            # Where one group varies more along all directions but those of no difference, equal
+            # covariances require these, and the answer among them is exact. Directions without
+            # variance would only stand for a feasible subspace of more.
+            rounding = _NO_DIFFERENCE * sizes.max()
+            cancels = values[0] < -rounding and values[-1] > rounding
+            same = vectors[:, sizes <= rounding]
+            only = self.tolerance == 0 and not cancels and same.shape[1] >= n_components
+            return np.asarray(varying @ same if only else varying)
+        wanted, left = self.n_directions, free.shape[1]
         if wanted is None:
             wanted = max(int(_SHARE_OF_DIRECTIONS * left), n_components)
         if not n_components <= wanted <= left:
@@ -429,52 +428,19 @@ class CovarianceParity(Restriction):
                 f"features, mean parity takes {means.shape[1] - left} direction(s) away",
                 "Choose a number in that range, or another n_components",
             )
-        varying, still = split_by_variance(free, covariances)
-        self._check_varying(n_components, varying.shape[1])
-        values, vectors = eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
-        nearest = np.sort(np.argsort(np.abs(values), kind="stable")[:wanted])
+        nearest = np.sort(np.argsort(sizes, kind="stable")[:wanted])
         # Along directions without variance groups are alike, and there is nothing to be kept.
         return np.hstack([varying @ vectors[:, nearest], still[:, : wanted - len(nearest)]])
 
-    def _where_nothing_cancels(
-        self, kept: FloatArray, covariances: FloatArray, n_components: int
-    ) -> FloatArray:
-        """The directions, or those of no difference where one group varies more along all others.
-
-        Equal covariances then require only these, and the answer among them is exact.
-        """
-        if self.tolerance != 0:
-            return kept
-        apart = kept.T @ (covariances[0] - covariances[1]) @ kept
-        least, *_, most = eigvalsh(apart) if len(apart) > 1 else np.repeat(apart, 2)
-        rounding = _NO_DIFFERENCE * max(abs(least), abs(most))
-        if least < -rounding and most > rounding:
-            return kept
-        values, vectors = eigh(apart)
-        same = np.abs(values) <= rounding
-        return kept @ vectors[:, same] if np.count_nonzero(same) >= n_components else kept
-
-    def _check_varying(self, n_components: int, n_varying: int) -> None:
-        if n_components > n_varying:
-            raise Incompatible(
-                f"CovarianceParity received n_components={n_components}",
-                f"Allowed: up to {n_varying}: along no more of the directions that mean "
-                "parity leaves does any row vary about its group's mean",
-                "Choose fewer components, or use MeanParity()",
-            )
-
     def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
-        """The largest d that can be requested."""
-        free = mean_free_directions(means, covariances, 1)
-        if len(means) == 1:
-            return int(free.shape[1])
-        n_varying = int(split_by_variance(free, covariances)[0].shape[1])
-        return n_varying if self.n_directions is None else min(n_varying, self.n_directions)
+        """The largest d that can be requested: along so many directions rows vary."""
+        kept = mean_free_directions(means, covariances, 1)
+        if len(means) > 1:
+            kept = split_by_variance(kept, covariances)[0][:, : self.n_directions]
+        return int(kept.shape[1])
 
     def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
         """The difference of the two covariances, if there is a tolerance and a difference."""
         apart = covariances[0] - covariances[-1]
-        rounding = _NO_DIFFERENCE * float(np.abs(covariances).max())
-        if self.tolerance is None or float(np.abs(apart).max()) <= rounding:
-            return None
-        return CovariancesWithin(apart, self.tolerance)
+        alike = np.abs(apart).max() <= _NO_DIFFERENCE * np.abs(covariances).max()
+        return None if self.tolerance is None or alike else CovariancesWithin(apart, self.tolerance)

@@ -1,12 +1,12 @@
 """A restriction: components that use only the first features of a table."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.extending import Criterion, Restriction
+from fairspan.extending import Restriction
 
 
 @dataclass(frozen=True)
@@ -15,9 +15,6 @@ class FirstFeatures(Restriction):
 
     count: int = 3
     name: ClassVar[str] = "first_features"
-
-    def check(self, labels: list[Any], criterion: Criterion, *, allow_extra: bool) -> None:
-        """Accept any groups, and any criterion."""
 
     def directions(
         self, means: np.ndarray, covariances: np.ndarray, n_components: int
@@ -30,10 +27,3 @@ class FirstFeatures(Restriction):
                 "Choose fewer components, or a larger count",
             )
         return np.eye(means.shape[1])[:, : self.count]
-
-    def most_components(self, means: np.ndarray, covariances: np.ndarray) -> int:
-        """As many as features are used."""
-        return min(self.count, means.shape[1])
-
-    def limit(self, means: np.ndarray, covariances: np.ndarray) -> None:
-        """Within these directions every subspace is allowed."""
