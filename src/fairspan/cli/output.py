@@ -12,7 +12,7 @@ from fairspan.formatting.names import settings, spoken
 from fairspan.formatting.numbers import count, decimals_of, figure, in_ascii, interval, percent
 from fairspan.formatting.results import plain
 from fairspan.formatting.terminal_text import Role, aligned, cut_names, width_of, wrapped
-from fairspan.problem.parameters import used_parameters
+from fairspan.problem.problem import used_parameters
 from fairspan.rows.groups import printable
 
 if TYPE_CHECKING:

@@ -2,35 +2,33 @@
 
 import math
 import numbers
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fairspan.errors import InvalidParameter, InvalidType
-from fairspan.rows.groups import Label, printable, spelled
-
-if TYPE_CHECKING:
-    from fairspan.problem.problem import Problem
 
 
-def check_number(name: str, value: object, least: float, most: float = math.inf) -> None:
-    """Make sure that a parameter is a finite number in a range.
+def check_number(
+    name: str, value: Any, least: float, most: float = math.inf, *, whole: bool = False
+) -> None:
+    """Make sure that a parameter is a finite number in a range, or a whole one.
 
     Raises
     ------
     InvalidType
-        No number.
+        No number, or no whole one.
     InvalidParameter
         Out of range, infinite or NaN.
     """
-    allowed = f"Allowed: a finite number of at least {least:g}"
+    kind = numbers.Integral if whole else numbers.Real
+    allowed = f"Allowed: a {'whole' if whole else 'finite'} number of at least {least:g}"
     if most < math.inf:
         allowed = f"Allowed: a number from {least:g} to {most:g}"
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise InvalidType(f"{name} is {value!r}", allowed, "Pass a number")
-    if not math.isfinite(value) or not least <= float(value) <= most:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise InvalidType(f"{name} is {value!r}", allowed, f"Pass a {'whole ' * whole}number")
+    if not least <= value <= most or value == math.inf:
         raise InvalidParameter(f"{name} is {value!r}", allowed, "Choose a number in that range")
 
 
@@ -54,11 +52,7 @@ def check_count(name: str, value: object, least: int = 1) -> None:
     ------
     InvalidType, InvalidParameter
     """
-    allowed = f"Allowed: a whole number of at least {least}"
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        raise InvalidType(f"{name} is {value!r}", allowed, "Pass a whole number")
-    if value < least:
-        raise InvalidParameter(f"{name} is {value!r}", allowed, "Choose a larger number")
+    check_number(name, value, least, whole=True)
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -100,24 +94,3 @@ def changed_fields(settings: Any) -> dict[str, Any]:
     return {
         name: value for name, value in field_values(settings).items() if value != defaults[name]
     }
-
-
-def used_parameters(problem: "Problem") -> dict[str, Any]:
-    """The parameters of the problem's criterion, groups as tables print them.
-
-    The group that was chosen where none was named is named; what differs by group is a mapping; a
-    flag that is not set is left out.
-    """
-    values: dict[str, Any] = {}
-    for name, value in field_values(problem.criterion.settled(problem)).items():
-        if name == "protected":
-            values[name] = _shown(value)
-        elif isinstance(value, Mapping):
-            values[name] = {_shown(label): value[label] for label in problem.labels}
-        elif value is not False:
-            values[name] = value
-    return values
-
-
-def _shown(label: Label) -> str:
-    return printable(spelled(label))

@@ -7,7 +7,6 @@ nowhere below L(M) - b. Multipliers of the affine functions give such weights an
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
 from typing import TypeVar
 
 import numpy as np
@@ -88,12 +87,10 @@ class Blocks:
 
     def normalised(self, multipliers: FloatArray) -> FloatArray:
         """Not negative and summing to one in each block, without which they prove nothing."""
-        positive = np.maximum(multipliers, 0.0)
-        totals, which = self.sums(positive), self.of(len(positive))
-        if not totals.all():  # where all are zero, none is preferred
-            positive = np.where(totals[which] > 0, positive, 1.0)
-            totals = self.sums(positive)
-        return np.asarray(positive / totals[which])
+        positive, which = np.maximum(multipliers, 0.0), self.of(len(multipliers))
+        # Where all are zero, none is preferred.
+        positive = np.where(self.sums(positive)[which] > 0, positive, 1.0)
+        return np.asarray(positive / self.sums(positive)[which])
 
 
 # All pieces in one block: the largest of them.
@@ -166,33 +163,6 @@ class Pieces:
     def single(cls, coefficients: FloatArray) -> "Pieces":
         """One linear function of the errors."""
         return cls(np.atleast_2d(coefficients), np.zeros(1))
-
-    @classmethod
-    def total_and_gap(cls, proportions: FloatArray, penalty: float) -> "Pieces":
-        """sum_g q_g e_g + penalty (max_g e_g - min_g e_g): two blocks of k pieces.
-
-        Otherwise every pair of groups would be a separate piece, k (k - 1) of them. With two
-        groups there are two pieces, and they are kept: the search for two groups is along the
-        segment between them.
-        """
-        k = len(proportions)
-        if k == 2:
-            return cls(pairwise_weights(proportions, penalty), np.zeros(2))
-        alone = penalty * np.eye(k)
-        return cls(np.vstack([proportions + alone, -alone]), np.zeros(2 * k), Blocks((0, k)))
-
-
-def pairwise_weights(proportions: FloatArray, penalty: float) -> FloatArray:
-    """q + penalty (1_a - 1_b) for every ordered pair of groups, shape (k (k - 1), k).
-
-    sum_g q_g e_g + penalty max_(a, b) (e_a - e_b) is the largest of these weights times the errors.
-    """
-    k = len(proportions)
-    rows = np.tile(proportions, (k * (k - 1), 1))
-    for row, (larger, smaller) in zip(rows, permutations(range(k), 2), strict=True):
-        row[larger] += penalty
-        row[smaller] -= penalty
-    return rows
 
 
 T = TypeVar("T")

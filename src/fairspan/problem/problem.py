@@ -2,7 +2,7 @@
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self, cast
@@ -13,8 +13,9 @@ import numpy.typing as npt
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.linalg import LeadingSubspace, eigvalsh
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
+from fairspan.problem.parameters import field_values
 from fairspan.problem.pieces import OF_PIECES, Formula, Pieces
-from fairspan.rows.groups import Label
+from fairspan.rows.groups import Label, printable, spelled
 from fairspan.typing import FloatArray
 
 Coordinates = Callable[[FloatArray], FloatArray]
@@ -336,6 +337,24 @@ class Problem:
     def value(self, basis: FloatArray) -> float:
         """The criterion at a basis."""
         return self.criterion.value(self.errors(basis), self)
+
+
+def used_parameters(problem: Problem) -> dict[str, Any]:
+    """The parameters of the problem's criterion, groups as tables print them.
+
+    The group that was chosen where none was named is named; what differs by group is a mapping; a
+    flag that is not set is left out.
+    """
+    values: dict[str, Any] = {}
+    names = {label: printable(spelled(label)) for label in problem.labels}
+    for name, value in field_values(problem.criterion.settled(problem)).items():
+        if name == "protected":
+            values[name] = names[value]
+        elif isinstance(value, Mapping):
+            values[name] = {names[label]: value[label] for label in problem.labels}
+        elif value is not False:
+            values[name] = value
+    return values
 
 
 def check_n_components(n_components: object, n_features: int) -> None:

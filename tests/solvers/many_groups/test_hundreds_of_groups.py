@@ -14,7 +14,7 @@ from fairspan.problem.criteria import (
     NashWelfare,
     TotalError,
 )
-from fairspan.problem.pieces import Blocks, Pieces, pairwise_weights
+from fairspan.problem.pieces import Blocks, Pieces
 from fairspan.solvers.choose import Auto
 from fairspan.solvers.exact_rank.descent import affine_scores, descend, scores_of
 from fairspan.solvers.many_groups.dual import Dual, SpectralModel, block_around
@@ -26,8 +26,12 @@ from sweeps import part_of
 
 
 def pairwise(problem, penalty):
-    rows = pairwise_weights(problem.proportions, penalty)
+    rows = ErrorGap(penalty).pair_weights(problem)
     return Pieces(rows, np.zeros(len(rows)))
+
+
+def gap_alone(k):
+    return Pieces(np.vstack([np.eye(k), -np.eye(k)]), np.zeros(2 * k), Blocks((0, k)))
 
 
 def blocks_of(rng, n_blocks):
@@ -43,7 +47,7 @@ def test_blocks_equal_the_pairs_at_any_errors(k):
     assert len(pieces.offsets) == (2 if k == 2 else 2 * k)
     for _ in range(50):
         errors = rng.exponential(3.0, k)
-        value = ErrorGap(0.8).value(errors, problem)
+        value = problem.proportions @ errors + 0.8 * np.ptp(errors)
         assert pieces.value(errors) == pytest.approx(value, rel=1e-12)
         assert pairs.value(errors) == pytest.approx(value, rel=1e-12)
 
@@ -201,7 +205,7 @@ def test_fifty_groups_are_answered_honestly(criterion):
 def test_the_gap_alone_starts_where_its_weights_do_not_cancel(n_uncounted):
     rng = np.random.default_rng(3)
     problem = problem_of(random_moments(rng, 5 + n_uncounted, 8), 2, TotalError())
-    gap = Pieces.total_and_gap(np.zeros(5), 1.0)
+    gap = gap_alone(5)
     nothing = np.zeros((len(gap.offsets), n_uncounted))
     gap = replace(gap, coefficients=np.hstack([gap.coefficients, nothing]))
     search = PiecewiseSearch(problem, gap, 1e-9)
@@ -230,7 +234,7 @@ def test_the_gap_to_reach_is_in_the_units_of_the_errors(unit):
     found = []
     for each in (matrices, unit * matrices):
         problem = problem_of(each, 2, ErrorGap(1.0))
-        search = PiecewiseSearch(problem, Pieces.total_and_gap(np.zeros(3), 1.0), 0.0)
+        search = PiecewiseSearch(problem, gap_alone(3), 0.0)
         search.descend_from(random_basis(np.random.default_rng(1), 4, 2))
         found.append(search.tolerance)
     assert found[1] == pytest.approx(unit * found[0], rel=1e-6)

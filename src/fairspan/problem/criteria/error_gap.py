@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.errors import UnknownGroup
 from fairspan.problem.parameters import check_number
-from fairspan.problem.pieces import KY_FAN, Formula, Pieces, pairwise_weights
+from fairspan.problem.pieces import KY_FAN, Blocks, Formula, Pieces
 from fairspan.problem.problem import Criterion, Problem
 from fairspan.rows.groups import Label, listed
 from fairspan.typing import FloatArray
@@ -74,10 +74,18 @@ class ErrorGap(Criterion):
         return {"penalty": self.penalty}
 
     def pieces(self, problem: Problem) -> Pieces | None:
-        """Two blocks: the group of the largest error, and that of the least."""
-        if self.penalty == 0 or problem.n_groups == 1:
-            return Pieces.single(problem.proportions)
-        return Pieces.total_and_gap(problem.proportions, self.penalty)
+        """Two blocks: the group of the largest error, and that of the least.
+
+        Otherwise every pair of groups would be a separate piece. With two groups there are two
+        pieces, and they are kept: the search for two groups is along the segment between them.
+        """
+        q, k = problem.proportions, problem.n_groups
+        if self.penalty == 0 or k == 1:
+            return Pieces.single(q)
+        if k == 2:
+            return Pieces(self.pair_weights(problem), np.zeros(2))
+        alone = self.penalty * np.eye(k)
+        return Pieces(np.vstack([q + alone, -alone]), np.zeros(2 * k), Blocks((0, k)))
 
     def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """w = q + penalty (u - v), u and v on the simplex; ``|w - q|_1`` <= 2 penalty, sum 1."""
@@ -96,22 +104,24 @@ class ErrorGap(Criterion):
         return np.zeros(problem.n_groups)
 
     def pair_weights(self, problem: Problem) -> FloatArray:
-        """v of every ordered pair of groups, shape (m, k); of the proportions for one group."""
-        if problem.n_groups == 1:
-            return problem.proportions[None, :]
-        return pairwise_weights(problem.proportions, self.penalty)
+        """v of every ordered pair of groups (a, b), shape (m, k): q + penalty (1_a - 1_b)."""
+        alone = np.eye(problem.n_groups)
+        apart = (alone[:, None] - alone)[alone == 0] if len(alone) > 1 else np.zeros((1, 1))
+        return np.asarray(problem.proportions + self.penalty * apart)
 
     def scores(self, errors: FloatArray, problem: Problem) -> FloatArray:
-        """J of every ordered pair at (..., k) errors, shape (..., m); each is concave in them."""
-        terms = worst_case(self.pair_weights(problem), errors[..., None, :], self.radii(problem))
-        return np.asarray(terms.sum(axis=-1))
+        """Of every ordered pair at (..., k) errors, shape (..., m); each is concave in them."""
+        v, spread = self.pair_weights(problem), np.sqrt(self.radii(problem))
+        roots = np.sqrt(errors[..., None, :]) + np.where(v >= 0, spread, -spread)
+        return np.asarray((v * np.maximum(roots, 0.0) ** 2).sum(axis=-1))
 
     def gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
-        """Derivative of every pair's score in the (k,) errors, shape (m, k).
-
-        Infinite where an error with a radius is zero.
-        """
-        return worst_case_slope(self.pair_weights(problem), errors, self.radii(problem))
+        """Derivatives of the scores; infinite where an error with a radius is zero."""
+        v, radii = self.pair_weights(problem), self.radii(problem)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(radii > 0, np.sqrt(radii / errors), 0.0)
+            slopes = v * np.maximum(1 + np.where(v >= 0, ratio, -ratio), 0.0)
+        return np.where(v != 0, slopes, 0.0)
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,9 @@ class RobustErrorGap(ErrorGap):
     Vu et al. (2022), equations (4) and (6): the supremum of sum_g q_g e_g + penalty
     ``|e_1 - e_2|`` over all pairs of distributions within radius eps_g of each group's. It equals
     the max over ordered pairs (a, b) of sum_g h(v_g, e_g, eps_g), v_a = q_a + penalty,
-    v_b = q_b - penalty, v_g = q_g for the others, with h of :func:`worst_case`.
+    v_b = q_b - penalty, v_g = q_g for the others. h(v, e, eps) is the extreme of v E over errors E
+    with (sqrt(E) - sqrt(e))^2 <= eps: v (sqrt(e) + sqrt(eps))^2 for v >= 0; for v < 0
+    v (sqrt(e) - sqrt(eps))^2, or 0 where e < eps. It is concave in e.
 
     Parameters
     ----------
@@ -205,9 +217,7 @@ class RobustErrorGap(ErrorGap):
 
     def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
         """That of the error gap, as h(v, e, eps) >= v e; with one group h of the least error."""
-        if problem.n_groups > 1:
-            return least
-        return self.value(np.maximum([least / weights[0]], 0.0), problem)
+        return least if problem.n_groups > 1 else self.value(np.maximum([least], 0.0), problem)
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
         """The largest of a pair; the roots of small errors are steep."""
@@ -222,25 +232,5 @@ class RobustErrorGap(ErrorGap):
         For each group: penalty <= q_g, or no subspace has an error on it below eps_g. Where it does
         not hold, the paper's equation (6) may underestimate the supremum; h does not.
         """
-        small = self.penalty <= problem.proportions
-        return bool((small | (problem.best_errors >= self.radii(problem))).all())
-
-
-def worst_case(weights: FloatArray, errors: FloatArray, radii: FloatArray) -> FloatArray:
-    """h(v, e, eps): the extreme of v E over errors E with (sqrt(E) - sqrt(e))^2 <= eps.
-
-    v (sqrt(e) + sqrt(eps))^2 for v >= 0; v (sqrt(e) - sqrt(eps))^2 for v < 0 and e >= eps; 0
-    otherwise. Concave in e.
-    """
-    roots, spread = np.sqrt(errors), np.sqrt(radii)
-    return np.asarray(
-        weights * np.where(weights >= 0, roots + spread, np.maximum(roots - spread, 0.0)) ** 2
-    )
-
-
-def worst_case_slope(weights: FloatArray, errors: FloatArray, radii: FloatArray) -> FloatArray:
-    """Derivative of h in e; infinite at e = 0 where v > 0 and eps > 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(radii > 0, np.sqrt(radii / errors), 0.0)
-        rising, falling = weights * (1 + ratio), weights * np.maximum(1 - ratio, 0.0)
-    return np.where(weights > 0, rising, np.where(weights < 0, falling, 0.0))
+        met = (self.penalty <= problem.proportions) | (problem.best_errors >= self.radii(problem))
+        return bool(met.all())

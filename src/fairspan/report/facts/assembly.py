@@ -15,7 +15,7 @@ from fairspan.formatting.results import plain
 from fairspan.linalg.machine import threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
-from fairspan.problem.parameters import used_parameters
+from fairspan.problem.problem import used_parameters
 from fairspan.report.facts.answers import Answers, ReportSettings, answers_of
 from fairspan.report.facts.models import (
     audit_of,

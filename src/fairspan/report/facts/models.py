@@ -15,8 +15,7 @@ from fairspan.formatting.names import spoken
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
-from fairspan.problem.parameters import used_parameters
-from fairspan.problem.problem import check_n_components
+from fairspan.problem.problem import check_n_components, used_parameters
 from fairspan.report.facts.answers import MANY_GROUPS, PCA, SLOW, Answer, Answers
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows

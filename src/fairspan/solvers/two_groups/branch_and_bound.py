@@ -20,7 +20,6 @@ import numpy as np
 from fairspan.certificates.optimality import goal, rounding_at
 from fairspan.certificates.proof import least_of_largest
 from fairspan.certificates.solution import TracePoint
-from fairspan.problem.criteria.error_gap import worst_case, worst_case_slope
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.faces import (
     QUARTER,
@@ -70,8 +69,6 @@ class BranchAndBound:
         self.upper = self.goal = np.inf
         self.lower, self.supporting_weights = -np.inf, list[FloatArray]()
         self.trace: list[TracePoint] = []
-        criterion = problem.robust
-        self._weights, self._radii = criterion.pair_weights(problem), criterion.radii(problem)
         self._far: BoundaryPoint | None = None
 
     def run(self) -> None:
@@ -107,7 +104,7 @@ class BranchAndBound:
         if np.isfinite(self.upper):
             # Nearer eigenvalues are taken as tied: it moves no score at the best by much of the
             # goal. A small error has a steep score, and a large penalty makes any steep.
-            slopes = worst_case_slope(self._weights, self.best.errors, self._radii)
+            slopes = self.problem.criterion.gradients(self.best.errors, self.problem)
             steepest = float(np.abs(slopes).sum(axis=1).max())
             tie = _TIE_SHARE * self.goal / (self.problem.n_components * steepest)
         contact = ends_at(self.problem, angle, tie)
@@ -139,7 +136,7 @@ class BranchAndBound:
 
     def _scores(self, errors: FloatArray) -> Any:
         """Both scores at one point, or a row of them for each of several."""
-        return worst_case(self._weights, errors[..., None, :], self._radii).sum(axis=-1).tolist()
+        return self.problem.criterion.scores(errors, self.problem).tolist()
 
     def _angle(self, sector: Sector) -> float:
         """Where to split: an angle strictly inside the sector.
@@ -178,7 +175,7 @@ class BranchAndBound:
             return float(sector.first.angle + width * (a - b) / (a - b - (c - d)))
         errors = self.best.errors
         larger = int(np.argmax(self._scores(errors)))
-        slope = worst_case_slope(self._weights, errors, self._radii)[larger]
+        slope = self.problem.criterion.gradients(errors, self.problem)[larger]
         return float(np.arctan2(slope[1], slope[0])) if np.isfinite(slope).all() else np.nan
 
     def _bound(self, sector: Sector) -> float:
