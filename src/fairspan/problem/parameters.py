@@ -22,7 +22,7 @@ def check_number(
     InvalidParameter
         Out of range, infinite or NaN.
     """
-    kind = numbers.Integral if whole else numbers.Real
+    kind: Any = numbers.Integral if whole else numbers.Real
     allowed = f"Allowed: a {'whole' if whole else 'finite'} number of at least {least:g}"
     if most < math.inf:
         allowed = f"Allowed: a number from {least:g} to {most:g}"
