@@ -14,7 +14,6 @@ from fairspan.estimator.fit import Fit, check_dimension, fit_subspace
 from fairspan.estimator.projecting import (
     FittedProjection,
     check_orthogonal,
-    set_features,
     take_features,
 )
 from fairspan.model.subspace import FairSubspace
@@ -24,7 +23,7 @@ from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import signed_disparity
-from fairspan.rows.frames import columns_aside
+from fairspan.rows.frames import FrameRows
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import KnownRows
 from fairspan.rows.registry import is_opened, rows_beside
@@ -444,7 +443,6 @@ class FairPCA(
         fitted, before = copy(self), None
         rows = rows_beside(X, sensitive_features, {"y": y}, sample_weight)
         columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
-        columns = columns or columns_aside(X, sensitive_features, sample_weight)
         columns += (y,) if isinstance(y, str) else ()
         if adds and hasattr(self, "moments_"):
             if has_groups != self._has_groups:
@@ -455,7 +453,10 @@ class FairPCA(
                     "Fit again on all rows with their groups",
                 )
             before, columns = self.moments_.matrices(), columns or self._group_columns
-        take_features(fitted, rows, reset=before is None)
+        if before is None and not isinstance(rows, FrameRows):
+            set_features(fitted, rows.n_features, rows.feature_names)
+        else:
+            take_features(fitted, rows, reset=before is None)
         check_dimension(self.n_components, fitted.n_features_in_)
         if adds:
             # Never moments that refer to the rows, whose memory the next ones may be read into.
@@ -515,6 +516,15 @@ class FairPCA(
         kept = self.explained_variance_
         varies = kept > _ROUNDING * kept.max(initial=0.0)
         return replace(subspace, whitening=np.sqrt(np.where(varies, kept, 1.0)))
+
+
+def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
+    """Set number and names of the features, or no names."""
+    estimator.n_features_in_ = n_features
+    if names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
 
 
 def _part(owner: str, value: Any) -> Any:

@@ -97,7 +97,7 @@ class FittedProjection(TransformerMixin):  # type: ignore[misc]
             return -there
         rows = X if is_opened(X) else rows_of(X, Everyone(""))
         if isinstance(rows, RowsInMemory):
-            take_features(self, rows, reset=False)
+            take_features(self, rows)
         blocks = blocks_for(rows, self.subspace_)
         return -np.concatenate([self.subspace_.squared_residuals(each.values) for each in blocks])
 
@@ -211,8 +211,8 @@ def _spread(components: FloatArray, inside: FloatArray, outside: float) -> Float
     return np.asarray(within + outside * np.eye(components.shape[1]))
 
 
-def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
-    """Set number and names of the features, or make sure that they are those set before.
+def take_features(estimator: Any, rows: Rows, *, reset: bool = False) -> None:
+    """Make sure that the features are those set before, or set those of a data frame.
 
     Raises
     ------
@@ -222,8 +222,6 @@ def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
     names = rows.feature_names
     if isinstance(rows, FrameRows):
         validate_data(estimator, rows.frame.to_native(), reset=reset, skip_check_array=True)
-    elif reset:
-        set_features(estimator, rows.n_features, names)
     elif isinstance(rows, ArrayRows | SparseRows):
         as_wide = np.broadcast_to(0.0, rows.shape)
         validate_data(estimator, as_wide, reset=False, skip_check_array=True)
@@ -236,15 +234,6 @@ def take_features(estimator: Any, rows: Rows, *, reset: bool) -> None:
             f"Allowed: the features {before}",
             "Choose the same columns in the same order",
         )
-
-
-def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
-    """Set number and names of the features, or no names."""
-    estimator.n_features_in_ = n_features
-    if names is not None:
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
-    elif hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
 
 
 def check_orthogonal(subspace: FairSubspace, what: str) -> None:

@@ -39,10 +39,13 @@ class FrameRows(RowsInMemory):
     frame : narwhals DataFrame
     set_aside : narwhals DataFrame or None
         Group columns of the same table, which are features only if requested by name.
+    reserved_columns : tuple of str
+        Names of columns of groups and weights of the same table.
     """
 
     frame: nw.DataFrame[Any]
     set_aside: nw.DataFrame[Any] | None = field(default=None, kw_only=True)
+    reserved_columns: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         check_shape(self.frame.shape)
@@ -114,6 +117,7 @@ class DataFrames(RowOpener):
             weights=checked_weights(given, len(frame)),
             on_missing=on_missing,
             set_aside=frame.select(names) if names else None,
+            reserved_columns=(*names, *weight),
         )
 
 
@@ -194,14 +198,6 @@ def without_columns(X: Any, names: tuple[str, ...]) -> Any:
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         return X
     return frame.drop(list(names), strict=False).to_native()
-
-
-def columns_aside(X: Any, sensitive_features: Any, sample_weight: Any) -> tuple[str, ...]:
-    """Columns of a data frame that hold groups or weights, and so are no features."""
-    frame = frame_of(X)
-    if frame is None:
-        return ()
-    return (*named_columns(frame, sensitive_features), *named_weight(frame, sample_weight))
 
 
 @dataclass(frozen=True)
