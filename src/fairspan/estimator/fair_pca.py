@@ -443,7 +443,7 @@ class FairPCA(
         fitted, before = copy(self), None
         rows = rows_beside(X, sensitive_features, {"y": y}, sample_weight)
         columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
-        columns += (y,) if isinstance(y, str) else ()
+        columns += (y,) if isinstance(y, str) and y not in columns else ()
         if adds and hasattr(self, "moments_"):
             if has_groups != self._has_groups:
                 raise InvalidInput(

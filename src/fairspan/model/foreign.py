@@ -282,7 +282,6 @@ def _points_around(middle: FloatArray, spread: FloatArray) -> FloatArray:
 
 def _alike(found: FloatArray, expected: FloatArray, sizes: FloatArray) -> bool:
     """Whether rows agree up to rounding, each beside the size of its own numbers."""
-    if found.shape != expected.shape or not np.isfinite(found).all():
-        return False
-    largest = 1.0 + np.abs(sizes).max(axis=1, keepdims=True)
-    return bool((np.abs(found - expected) <= SAME * largest).all())
+    comparable = found.shape == expected.shape and bool(np.isfinite(found).all())
+    allowed = SAME * (1.0 + np.abs(sizes).max(axis=1, keepdims=True))
+    return comparable and bool((np.abs(found - expected) <= allowed).all())

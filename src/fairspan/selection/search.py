@@ -3,8 +3,8 @@
 import numbers
 import time
 import warnings
-from collections.abc import Callable, Container, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Container, Mapping
+from copy import copy, deepcopy
 from functools import partial
 from typing import Any
 
@@ -175,23 +175,19 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             seed = check_random_state(seed).randint(2**31 - 1)
         check_count("random_state", seed, 0)
         strata = strata_of(self.estimator, X, y, params, n_rows)
-        before = dict(vars(self))
+        searched = copy(self)  # taken over once the search has ended
         for name in ("best_estimator_", "refit_time_", "best_score_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-        self._split = partial(random_split, strata, float(self.test_size), int(seed))
-        try:
-            super().fit(X, y, **params)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-        del self._split
-        self.n_splits_ = int(self.cv_results_["n_pulls"].max())
-        if self.errors_:
-            settings = self.cv_results_["params"]
-            told = "; ".join(f"{settings[arm]!r}: {why}" for arm, why in self.errors_.items())
+            searched.__dict__.pop(name, None)
+        searched._split = partial(random_split, strata, float(self.test_size), int(seed))
+        BaseSearchCV.fit(searched, X, y, **params)
+        del searched._split
+        settings, errors = searched.cv_results_["params"], searched.errors_
+        searched.n_splits_ = int(searched.cv_results_["n_pulls"].max())
+        self.__dict__ = searched.__dict__
+        if errors:
+            told = "; ".join(f"{settings[arm]!r}: {why}" for arm, why in errors.items())
             warn(
-                f"{len(self.errors_)} of {len(settings)} settings failed and were left out; "
+                f"{len(errors)} of {len(settings)} settings failed and were left out; "
                 f"errors_ keeps the reasons. {told}"
             )
         return self
@@ -252,7 +248,14 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             counts[arm] += 1
             arms.append(arm)
         if len(errors) == len(settings):
-            raise _all_failed(settings, errors)
+            arm, said = min(errors.items())
+            of_type = said.startswith(("TypeError", InvalidType.__name__))
+            raise (InvalidType if of_type else InvalidInput)(
+                f"All {len(settings)} settings of the grid failed, the first with "
+                f"{said.removesuffix('.')}",
+                "Allowed: a grid with at least one setting that fits these data",
+                f"Try estimator.set_params(**{settings[arm]!r}).fit on the same data",
+            )
         means, spread = np.full((2, len(settings)), np.nan)
         usable = np.setdiff1d(np.arange(len(settings)), list(errors))
         means[usable], spread[usable] = (
@@ -360,19 +363,6 @@ def split_effects(scores: FloatArray) -> FloatArray:
         effects[split] = np.mean(scores[seen, split] - sums[seen] / split)
         sums[seen] += scores[seen, split] - effects[split]
     return effects
-
-
-def _all_failed(
-    settings: Sequence[Mapping[str, Any]], errors: Mapping[int, str]
-) -> InvalidInput | InvalidType:
-    first = min(errors)
-    of_type = errors[first].startswith(("TypeError", InvalidType.__name__))
-    return (InvalidType if of_type else InvalidInput)(
-        f"All {len(settings)} settings of the grid failed, the first with "
-        f"{errors[first].removesuffix('.')}",
-        "Allowed: a grid with at least one setting that fits these data",
-        f"Try estimator.set_params(**{settings[first]!r}).fit on the same data",
-    )
 
 
 def strata_of(
