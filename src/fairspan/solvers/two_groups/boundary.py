@@ -12,20 +12,20 @@ zero is at the border, the subspaces that reach it hold the eigenvectors of D be
 choice among those tied at it, and the best choice is a smaller problem of its own.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fairspan.certificates.optimality import certified, goal
-from fairspan.certificates.proof import LinesProof
 from fairspan.certificates.solution import Solution, Solver, TracePoint
 from fairspan.errors import Incompatible
-from fairspan.linalg import graded_eigh, leading_subspace, smallest_sum, symmetric
+from fairspan.linalg import smallest_sum
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
+from fairspan.solvers.two_groups.faces import Found
 from fairspan.solvers.two_groups.root import RootSearch
 from fairspan.typing import FloatArray
 
@@ -56,17 +56,16 @@ class BoundarySearch(Solver):
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        # The pieces of losses take an eigenproblem for each group, so only others are looked at.
-        many = problem.n_groups > 2 and not problem.criterion.measures_losses
-        linear = many and problem.pieces is not None and problem.pieces.is_linear
-        nash = problem.criterion.is_logarithmic
+        pieces, nash = None, problem.criterion.is_logarithmic
         if nash and problem.has_group_without_variance:
             return "a group without variance has no logarithm"
-        if problem.n_groups == 1 or linear:
-            return None
-        if problem.n_groups > 2:
+        # The pieces of losses take an eigenproblem for each group, so only others are looked at.
+        if problem.n_groups > 2 and not problem.criterion.measures_losses:
+            pieces = problem.pieces
+        if problem.n_groups > 2 and (pieces is None or not pieces.is_linear):
             return "it takes one or two groups, except for 'total_error'"
-        return "the logarithm needs a search beyond one segment of weights" if nash else None
+        beyond = nash and problem.n_groups == 2
+        return "the logarithm needs a search beyond one segment of weights" if beyond else None
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Find the optimum.
@@ -94,43 +93,35 @@ class BoundarySearch(Solver):
 
     def solve_dense(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
         """Find it by eigenproblems of whole matrices, and not in a subspace that grows."""
-        pieces = problem.pieces
         if problem.n_groups == 1:
             # Ordinary PCA: every criterion grows with the error of the only group.
-            return _linear(problem, problem.proportions, tol)
-        if problem.criterion.wants_equal_errors:
-            return _equal_errors(problem, tol)
-        if pieces is None:
-            # Branch and bound on the angle of the weights.
-            search = BranchAndBound(problem, tol)
-            search.run()
-            lines = np.array(search.supporting_weights)
-            return certified(
-                problem,
-                search.best.basis,
-                LinesProof(search.best.face.weights, lines),
-                tol=tol,
-                n_eigenproblems=len(lines),
-                trace=search.trace,
-                solver=self.name,
-            )
-        if pieces.is_linear:
-            return _linear(problem, pieces.coefficients.sum(axis=0), tol)
-        return _largest_of_two(problem, pieces, tol)
+            found = _leading(problem, problem.proportions)
+        elif problem.criterion.wants_equal_errors:
+            found = _equal_errors(problem, tol)
+        elif problem.pieces is None:
+            # The robust error gap, which is not convex.
+            found = BranchAndBound(problem, tol).run()
+        elif problem.pieces.is_linear:
+            found = _leading(problem, problem.pieces.coefficients.sum(axis=0))
+        else:
+            found = _largest_of_two(problem, problem.pieces, tol)
+        basis, proof, n_eigenproblems, trace = found
+        return certified(
+            problem,
+            basis,
+            proof,
+            tol=tol,
+            n_eigenproblems=n_eigenproblems,
+            trace=trace,
+            solver=self.name,
+        )
 
 
-def _linear(problem: Problem, weights: FloatArray, tol: float) -> Solution:
+def _leading(problem: Problem, weights: FloatArray) -> Found:
     """The leading eigenvectors of one mixture."""
-    solution = certified(
-        problem,
-        problem.second_moments.leading(weights, problem.n_components).vectors,
-        weights,
-        tol=tol,
-        n_eigenproblems=1,
-        trace=[],
-        solver=BoundarySearch.name,
-    )
-    return replace(solution, trace=(TracePoint(1, solution.lower_bound, solution.objective),))
+    basis = problem.second_moments.leading(weights, problem.n_components).vectors
+    value = problem.value(basis)
+    return basis, weights, 1, [TracePoint(1, value, value)]
 
 
 def _search(problem: Problem, pieces: Pieces, tol: float, **settings: Any) -> RootSearch:
@@ -153,7 +144,7 @@ def _search(problem: Problem, pieces: Pieces, tol: float, **settings: Any) -> Ro
     )
 
 
-def _largest_of_two(problem: Problem, pieces: Pieces, tol: float) -> Solution:
+def _largest_of_two(problem: Problem, pieces: Pieces, tol: float) -> Found:
     """Where both pieces agree, or the end at which one stays larger."""
     search = _search(problem, pieces, tol)
     left = search.contact(0.0)
@@ -162,20 +153,18 @@ def _largest_of_two(problem: Problem, pieces: Pieces, tol: float) -> Solution:
         right = search.contact(1.0)
         if right.excess < 0:
             search.close(left, right)
-    return _certified(problem, search, search.weights_at(search.weight), tol)
+    return search.found
 
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
-# Eigenvalues of D this near to the one at the cut, as a share of what rounding is one of, are tied.
-_TIED = 1e-10
 # Errors that differ by this share of them are equal.
 _MET = 1e-15
 # At the border the bound rises with nu to the optimum, as 1 / nu, and its rounding grows as nu.
 _MULTIPLIERS = tuple(10.0 ** (half / 2) for half in range(2, 18))
 
 
-def _equal_errors(problem: Problem, tol: float) -> Solution:
+def _equal_errors(problem: Problem, tol: float) -> Found:
     """The least total error where both errors are equal.
 
     Raises
@@ -194,66 +183,34 @@ def _equal_errors(problem: Problem, tol: float) -> Solution:
     left = search.contact(0.0)
     if left.last <= search.goal_at(left.basis):
         search.take(left.basis, left.first)
-    else:
-        right = search.contact(1.0)
-        if right.last < -search.goal_at(left.basis):
-            search.close(left, right)
-    if search.basis is not None:
-        return _certified(problem, search, search.weights_at(search.weight), tol)
+        return search.found
+    # At a tie, of the subspaces with the least gap that of least total error.
+    right, second = search.contact(1.0), problem.dense
+    if right.last < -search.goal_at(left.basis):
+        search.close(left, right)
+        return search.found
     # Where the least gap is zero; otherwise it is too large, and equal errors are out of reach.
-    search.basis, second = _least_gap(problem, gap), problem.dense
-    multipliers = np.array([problem.proportions + multiplier * gap for multiplier in _MULTIPLIERS])
-    bounds = [smallest_sum(second.matrices, each, problem.n_components) for each in multipliers]
-    proven = [bound.value - bound.rounding for bound in bounds]
-    best = multipliers[int(np.argmax(proven))]
-    found = _certified(problem, search, best, tol)
-    least = smallest_sum(second.matrices, gap, problem.n_components)
+    least, *bounds = (
+        smallest_sum(second.matrices, each, problem.n_components)
+        for each in (gap, *(problem.proportions + multiplier * gap for multiplier in _MULTIPLIERS))
+    )
     rounding = least.rounding + _EPSILON * float(second.outside.sum())
-    if least.value + float(gap @ second.outside) - rounding > tol * found.scale:
-        raise _out_of_reach(problem, found.violation)
-    return found
-
-
-def _least_gap(problem: Problem, gap: FloatArray) -> FloatArray:
-    """Of the subspaces with the least gap, the one of least total error."""
-    second, d = problem.dense, problem.n_components
-    values, vectors, sizes = (each[..., ::-1] for each in graded_eigh(second.mixture(gap), d))
-    tied = np.abs(values - values[d - 1]) <= _TIED * sizes[d - 1]
-    n_fixed = int(np.argmax(tied))
-    free = vectors[:, tied]
-    inside = symmetric(free.T @ second.mixture(problem.proportions) @ free)
-    chosen = leading_subspace(inside, d - n_fixed).vectors
-    return np.hstack([vectors[:, :n_fixed], free @ chosen])
-
-
-def _certified(problem: Problem, search: RootSearch, weights: FloatArray, tol: float) -> Solution:
-    assert search.basis is not None
-    return certified(
-        problem,
-        search.basis,
-        weights,
-        tol=tol,
-        n_eigenproblems=search.n_eigenproblems,
-        trace=search.trace,
-        solver=BoundarySearch.name,
-    )
-
-
-def _out_of_reach(problem: Problem, least: float) -> Incompatible:
-    """That no subspace has equal errors."""
-    remedy = "Use 'error_gap' with a large penalty, another n_components, or another center"
-    if problem.unrestricted is None:
-        condition = (
-            "zero lies between the sums of the p - d smallest and the p - d largest "
-            "eigenvalues of S_1 - S_2"
+    if least.value + float(gap @ second.outside) - rounding > search.goal_at(right.basis):
+        whole = problem.unrestricted is None
+        raise Incompatible(
+            "The criterion 'equal_error' was requested, but no subspace of "
+            f"{problem.n_components} dimensions has the same error for both groups: "
+            f"the least reachable gap is {np.ptp(problem.errors(right.basis)):.6g}",
+            "Allowed: tables where "
+            + (
+                "zero lies between the sums of the p - d smallest and the p - d largest "
+                "eigenvalues of S_1 - S_2"
+                if whole
+                else "the restriction leaves such a subspace"
+            ),
+            "Use 'error_gap' with a large penalty, another n_components, or another center"
+            + ("" if whole else ", or leave the restriction out"),
         )
-    else:
-        condition = "the restriction leaves such a subspace"
-        remedy += ", or leave the restriction out"
-    return Incompatible(
-        "The criterion 'equal_error' was requested, but no subspace of "
-        f"{problem.n_components} dimensions has the same error for both groups: "
-        f"the least reachable gap is {least:.6g}",
-        f"Allowed: tables where {condition}",
-        remedy,
-    )
+    best = max(bounds, key=lambda bound: bound.value - bound.rounding)
+    weights = problem.proportions + _MULTIPLIERS[bounds.index(best)] * gap
+    return right.basis, weights, search.n_eigenproblems, search.trace

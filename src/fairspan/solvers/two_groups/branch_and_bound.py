@@ -12,19 +12,19 @@ its gradient, for two the angle at which they agree.
 """
 
 from itertools import pairwise
-from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from fairspan.certificates.optimality import goal, rounding_at
-from fairspan.certificates.proof import least_of_largest
+from fairspan.certificates.proof import LinesProof, least_of_largest
 from fairspan.certificates.solution import TracePoint
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.faces import (
     QUARTER,
     BoundaryPoint,
     Ends,
+    Found,
     Sector,
     ends_at,
     point_on,
@@ -38,8 +38,9 @@ Point = tuple[float, float]
 _EIGHTH = np.pi / 4
 _TIE_SHARE = 1 / 16
 _MAX_STEPS = 400
-# As a share of the sector's width.
-_NEAR_AN_END = 0.25
+# A point nearer to an end than the first share of the sector's width is passed by its distance, and
+# by the second share.
+_NEAR_AN_END, _PAST = 0.25, 0.03
 
 
 class BranchAndBound:
@@ -69,12 +70,14 @@ class BranchAndBound:
         self.upper = self.goal = np.inf
         self.lower, self.supporting_weights = -np.inf, list[FloatArray]()
         self.trace: list[TracePoint] = []
-        self._far: BoundaryPoint | None = None
 
-    def run(self) -> None:
+    def run(self) -> Found:
         """Split the sector of least bound until the gap is closed."""
         sectors = sectors_through([self._touch(angle) for angle in self._first_angles()])
         split_worst(sectors, lambda each: -self._bound(each), self._is_closed, self._split)
+        lines = np.array(self.supporting_weights)
+        proof = LinesProof(self.best.face.weights, lines)
+        return self.best.basis, proof, len(lines), self.trace
 
     def _first_angles(self) -> list[float]:
         """At most 45 degrees apart, over the arc on which the optimum lies.
@@ -84,14 +87,9 @@ class BranchAndBound:
         """
         penalty, q = self.problem.robust.penalty, self.problem.proportions
         pooled = float(np.arctan2(q[1], q[0]))
-        angles = {0.0, pooled, QUARTER}
-        if not _EIGHTH / 2 < pooled < QUARTER - _EIGHTH / 2:
-            angles.add(_EIGHTH)
-        if penalty > q[1]:
-            angles.add(-_EIGHTH)
-        if penalty > q[0]:
-            angles.add(QUARTER + _EIGHTH)
-        return sorted(angles)
+        between = not _EIGHTH / 2 < pooled < QUARTER - _EIGHTH / 2
+        others = {_EIGHTH: between, -_EIGHTH: penalty > q[1], QUARTER + _EIGHTH: penalty > q[0]}
+        return sorted({0.0, pooled, QUARTER, *(angle for angle in others if others[angle])})
 
     def _is_closed(self, least_bound: float) -> bool:
         """Whether the least bound, with its sign turned, meets the best value."""
@@ -141,26 +139,14 @@ class BranchAndBound:
     def _angle(self, sector: Sector) -> float:
         """Where to split: an angle strictly inside the sector.
 
-        A point near an end is passed, so that it is soon enclosed from both sides. Where that did
-        not enclose it the last time, it is a kink, which the chord finds.
+        A point near an end is passed, so that it is soon enclosed from both sides.
         """
         low, high = sector.first.angle, sector.last.angle
-        angle = self._wanted_angle(sector)
-        if not low <= angle <= high:
-            return sector.chord_angle
-        near_end, far, step = angle - low, sector.last, 1.0
-        if high - angle < near_end:
-            near_end, far, step = high - angle, sector.first, -1.0
-        if near_end < _NEAR_AN_END * (high - low):
-            if far is self._far:
-                self._far = None
-                return sector.chord_angle
-            self._far = far
-            # Bounds of narrow sectors miss by the square of their width.
-            gap = self.upper - self.lower
-            share = min(sqrt(self.goal / (2 * gap)), 0.5) if gap > 0 else 0.5
-            step *= max(2 * near_end, share * (high - low))
-            angle = low + step if far is sector.last else high + step
+        angle, width = self._wanted_angle(sector), high - low
+        if low <= angle < low + _NEAR_AN_END * width:
+            angle += angle - low + _PAST * width
+        elif high - _NEAR_AN_END * width < angle <= high:
+            angle -= high - angle + _PAST * width
         return angle if low < angle < high else sector.chord_angle
 
     def _wanted_angle(self, sector: Sector) -> float:

@@ -22,6 +22,8 @@ from itertools import count, pairwise
 import numpy as np
 import scipy
 
+from fairspan.certificates.proof import Proof
+from fairspan.certificates.solution import TracePoint
 from fairspan.linalg import LeadingSubspace, eigh
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.problem import Problem
@@ -109,17 +111,13 @@ class Face:
         n_free, n_axes = self.n_free, len(self.positions)
         if n_axes == 0:
             return self.leading.vectors
-        free, excess = self.axes[:, :n_free].copy(), self.high - target
-        for upper in range(min(n_free, n_axes - n_free)):
-            if excess <= 0:
-                break
-            lower = n_axes - 1 - upper
-            drop = self.positions[upper] - self.positions[lower]
-            share = min(excess / drop, 1.0) if drop > 0 else 1.0
-            free[:, upper] = (
-                np.sqrt(1 - share) * self.axes[:, upper] + np.sqrt(share) * self.axes[:, lower]
-            )
-            excess -= drop
+        n_pairs = min(n_free, n_axes - n_free)
+        drops = self.positions[:n_pairs] - self.positions[::-1][:n_pairs]
+        left = self.high - target - (np.cumsum(drops) - drops)
+        shares = np.clip(left / np.where(drops > 0, drops, 1.0), 0.0, 1.0)
+        free = self.axes[:, :n_free].copy()
+        free[:, :n_pairs] *= np.sqrt(1 - shares)
+        free[:, :n_pairs] += np.sqrt(shares) * self.axes[:, ::-1][:, :n_pairs]
         return np.hstack([self.leading.vectors[:, : self.leading.n_fixed], free])
 
 
@@ -210,6 +208,8 @@ class BoundaryPoint:
         return self.face.basis_at(self.position)
 
 
+# What a search found: a basis, its proof, the number of eigenproblems, and the bounds on the way.
+Found = tuple[FloatArray, Proof | FloatArray, int, list[TracePoint]]
 # Both ends of the boundary's contact with one supporting line; the same twice at a point.
 Ends = tuple[BoundaryPoint, BoundaryPoint]
 
@@ -298,15 +298,25 @@ def split_worst(
     badness: Callable[[Sector], float],
     is_enough: Callable[[float], bool],
     split: Callable[[Sector], list[Sector]],
-) -> list[Sector]:
-    """Split the worst sector, one after the other, until the worst that is left is good enough."""
-    order, queue = count(), list[tuple[float, int, Sector]]()
+) -> tuple[list[Sector], float, int]:
+    """Split the worst sector, one after the other, until the worst that is left is good enough.
+
+    Returns
+    -------
+    sectors : list of Sector
+        What is left, in any order.
+    worst : float
+        The badness of the worst.
+    n_splits : int
+    """
+    order, queue, n_splits = count(), list[tuple[float, int, Sector]](), 0
     while True:
         for each in sectors:
             heappush(queue, (-badness(each), next(order), each))
         if is_enough(-queue[0][0]):
-            return [sector for _, _, sector in queue]
+            return [sector for _, _, sector in queue], -queue[0][0], n_splits
         sectors = split(heappop(queue)[2])
+        n_splits += 1
 
 
 def frontier_vertices(
@@ -334,11 +344,7 @@ def frontier_vertices(
     n_eigenproblems : int
     """
     goal = max(height, _ROUNDING * float(problem.second_moments.traces.max()))
-    q, heights = problem.proportions, list[float]()
-
-    def is_enough(highest: float) -> bool:
-        heights.append(highest)
-        return highest <= goal
+    q = problem.proportions
 
     def split(sector: Sector) -> list[Sector]:
         contact = ends_at(problem, sector.chord_angle)
@@ -349,11 +355,13 @@ def frontier_vertices(
         ends_at(problem, angle) for angle in (0.0, float(np.arctan2(q[1], q[0])), QUARTER)
     )
     # Of an edge at an end, only the point where the other group has the least error is Pareto.
-    contacts = [(first[1],) * 2, pooled, (last[0],) * 2]
-    sectors = split_worst(sectors_through(contacts), lambda sector: sector.height, is_enough, split)
-    points = _along_the_curve(sectors, problem.total_variance)
-    # One eigenproblem for each split, after the first three.
-    return points, heights[-1], len(contacts) + len(heights) - 1
+    sectors, highest, n_splits = split_worst(
+        sectors_through([(first[1],) * 2, pooled, (last[0],) * 2]),
+        lambda sector: sector.height,
+        lambda height: height <= goal,
+        split,
+    )
+    return _along_the_curve(sectors, problem.total_variance), highest, 3 + n_splits
 
 
 def attainable_polygon(problem: Problem, frontier: Sequence[BoundaryPoint]) -> FloatArray:

@@ -14,14 +14,14 @@ are then optimal for the same mixture, and so is every subspace on the path betw
 """
 
 from collections.abc import Callable
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 
 from fairspan.certificates.solution import TracePoint
 from fairspan.moments.operators import SecondMoments
-from fairspan.solvers.two_groups.faces import Face, PathBetween
+from fairspan.solvers.two_groups.faces import Face, Found, PathBetween
 from fairspan.typing import FloatArray
 
 # Bisection alone would reach float64's resolution in 53 steps.
@@ -34,6 +34,8 @@ _ENOUGH = 0.1
 _SLOW = 0.8
 # A root within this share of the bracket from an end is passed by half its distance.
 _NEAR_AN_END, _PAST = 0.1, 1.5
+# To the root of the model from that of a parabola, where it has a cube.
+_NEWTON_STEPS = 3
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -119,20 +121,20 @@ class RootSearch:
         bound = dual if not self.constrained else dual / (1 - t) if t < 1 else -np.inf
         if bound > self.lower:
             self.lower, self.weight = bound, t
-        if self.constrained:
-            self._note()
-        else:
-            self.take(basis, max(first, last))
+        self.take(basis, np.inf if self.constrained else max(first, last))
         return Contact(t, basis, first, last, dual, last if self.constrained else last - first)
 
     def take(self, basis: FloatArray, value: float) -> None:
         """Keep a subspace if it is the best so far."""
         if value < self.upper:
             self.upper, self.basis = value, basis
-        self._note()
-
-    def _note(self) -> None:
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+
+    @property
+    def found(self) -> Found:
+        """The best subspace, and the weights that prove the best bound."""
+        assert self.basis is not None
+        return self.basis, self.weights_at(self.weight), self.n_eigenproblems, self.trace
 
     def close(self, left: Contact, right: Contact) -> None:
         """Narrow a bracket, excess > 0 at its left end and <= 0 at its right end, to the root.
@@ -141,9 +143,9 @@ class RootSearch:
         smooth model holds, but there the supporting lines of both ends cross: that weight comes
         after a slow step. Near the root the path between the ends is tried.
         """
-        # The value falls towards the root, and the goal with it: most gaps are seen to be too large
-        # without working out the goal of their subspace.
-        most = max(self.goal_at(left.basis), self.goal_at(right.basis))
+        # The goal falls with the value towards the root, or grows with it towards the right end: at
+        # most gaps need not be worked out at their subspace to be seen as too large.
+        most = self.goal_at(right.basis if self.basis is None else self.basis)
 
         def is_at_most(gap: float, n_goals: float) -> bool:
             best = left.basis if self.basis is None else self.basis
@@ -198,21 +200,19 @@ class RootSearch:
         linear, cube = 2 * bend, 0.0
         if self.constrained:
             linear, cube = linear * (1 - low), -2 * width * twist
-        constant = left.excess
-        square = right.excess - constant - linear - cube
-
-        def excess(share: float) -> float:
-            return constant + share * (linear + share * (square + share * cube))
-
-        if not excess(1.0) < 0 < constant:
-            return low + width / 2
-        share = scipy.optimize.brentq(excess, 0.0, 1.0, xtol=1e-12)
+        bent = right.excess - left.excess - linear
+        root = sqrt(max(linear * linear - 4 * bent * left.excess, 0.0))
+        share = 2 * left.excess / max(root - linear, _TINY)
+        for _ in range(_NEWTON_STEPS if cube else 0):
+            square = bent - cube + share * cube
+            value = left.excess + share * (linear + share * square)
+            share -= value / (linear + share * (2 * square + share * cube) or _TINY)
         # A little past a root that is near one end, so that it is soon enclosed from both sides.
         if share < _NEAR_AN_END:
             share *= _PAST
         elif 1 - share < _NEAR_AN_END:
             share = 1 - _PAST * (1 - share)
-        return float(low + width * share)
+        return low + width * share
 
 
 def _crossing(left: Contact, right: Contact) -> tuple[float, float]:
