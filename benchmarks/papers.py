@@ -12,7 +12,8 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
 from benchmarks.rows import Labelled, faces, missing, table
 from fairspan import GroupMoments, MultiplicativeWeights, RiemannianSubgradient, RobustErrorGap
-from fairspan.estimator.fit import Fit, fit_subspace
+from fairspan.estimator.fit import fit_subspace, fit_with_problem
+from fairspan.model.subspace import FairSubspace
 from reproduction.vu.data_sets import DATA_SETS
 
 PENALTIES, RADIUS, D = (0.5, 2.5), 0.15, 3
@@ -59,28 +60,29 @@ def robust_line(
     theirs = RiemannianSubgradient(max_iter=starts.steps, n_starts=starts.n)
     ours, fit = _ours(moments, D, criterion)
     coarse, _ = _ours(moments, D, criterion, _COARSE)
+    posed = fit_with_problem(moments, D, criterion=criterion)[1]
     faster, stacked = timed(lambda: fit_subspace(moments, D, criterion=criterion, solver=theirs))
     problem = RobustProblem(
         moments.second_moments("global"),
         moments.proportions,
-        criterion.radii(fit.problem),
+        criterion.radii(posed),
         penalty,
     )
     printed, errors = timed(partial(descend, problem, D, starts.n, starts.steps))
-    least = fit.solution.objective
+    least = fit.proven.objective
     return [
         name,
         f"{moments.n_features}",
         f"{penalty:g}",
         shown_seconds(ours),
-        fit.solution.status.value,
+        fit.proven.status.value,
         shown_seconds(printed),
         f"**{printed / ours:,.0f}**",
         f"{printed / coarse:,.0f}",
-        excess(criterion.value(errors, fit.problem), least),
+        excess(criterion.value(errors, posed), least),
         shown_seconds(faster),
         f"{faster / ours:,.0f}",
-        excess(stacked.solution.objective, least),
+        excess(stacked.proven.objective, least),
     ]
 
 
@@ -95,11 +97,11 @@ def weights_line(name: str, rows: Labelled, d: int) -> list[str]:
         f"{moments.n_features}, {d}",
         str(moments.n_groups),
         shown_seconds(ours),
-        fit.solution.status.value,
+        fit.proven.status.value,
         shown_seconds(seconds),
         f"{seconds / ours:.2f}",
-        excess(baseline.solution.objective, fit.solution.objective),
-        baseline.solution.status.value,
+        excess(baseline.proven.objective, fit.proven.objective),
+        baseline.proven.status.value,
     ]
 
 
@@ -113,7 +115,7 @@ def excess(theirs: float, ours: float) -> str:
 
 def _ours(
     moments: GroupMoments, d: int, criterion: str | RobustErrorGap, tol: float = 1e-9
-) -> tuple[float, Fit]:
+) -> tuple[float, FairSubspace]:
     run = partial(fit_subspace, moments, d, criterion=criterion, tol=tol)
     return seconds_of({"ours": run}, _OWN_TURNS)["ours"], run()
 

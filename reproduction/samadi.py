@@ -196,8 +196,12 @@ def plain_figures(moments: GroupMoments) -> _Figures:
 
 def _fair_figures(moments: Callable[[], GroupMoments], d: int) -> _Figures:
     fit = fit_subspace(moments(), d, center="group")
-    proof = [fit.solution.gap, float(_STATUSES.index(str(fit.solution.status)))]
-    return {"errors": [fit.errors.tolist()], "losses": [fit.losses.tolist()], "proof": [proof]}
+    proof = [fit.proven.gap, float(_STATUSES.index(str(fit.proven.status)))]
+    return {
+        "errors": [fit.proven.errors.tolist()],
+        "losses": [fit.proven.losses.tolist()],
+        "proof": [proof],
+    }
 
 
 def _curves(values: dict[str, _Figures]) -> Iterator[Curve]:

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from fairspan.drawing.labels import BLUE, FAINT, VERMILION
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_with_problem
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
 from fairspan.solvers.many_groups.dual import Dual
@@ -96,8 +96,7 @@ def _moments(setting: Setting, name: str, group: str) -> GroupMoments:
 
 def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     """The relaxation, its rank before and after reduction, and exactly d dimensions."""
-    fit = fit_subspace(moments(), d, center="group", scale=True)
-    problem = fit.problem
+    fit, problem, _ = fit_with_problem(moments(), d, center="group", scale=True)
     assert problem.pieces is not None
     dual = Dual(problem, problem.pieces)
     relaxation = Relaxation(dual)
@@ -109,9 +108,9 @@ def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
         "k": problem.n_groups,
         # Of its two bounds the one that no subspace is below.
         "relaxation": relaxation.lower,
-        "exact": fit.solution.objective,
-        "gap": fit.solution.gap,
-        "status": str(fit.solution.status),
+        "exact": fit.proven.objective,
+        "gap": fit.proven.gap,
+        "status": str(fit.proven.status),
         "rank": soft.rank,
         "reduced_rank": fewer.rank,
         "rise": float(value) - relaxation.upper,

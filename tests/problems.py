@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from fairspan import (
     BoundarySearch,
+    Certificate,
     Disparity,
     ErrorGap,
     LeastVariance,
@@ -15,7 +16,6 @@ from fairspan import (
     MinimaxLoss,
     NashWelfare,
     RobustErrorGap,
-    Solution,
 )
 from fairspan.extending import Criterion, Problem
 from fairspan.moments.operators import DenseSecondMoments
@@ -40,7 +40,7 @@ def problem_of(
     )
 
 
-def solve(problem: Problem, tol: float = 1e-9) -> Solution:
+def solve(problem: Problem, tol: float = 1e-9) -> Certificate:
     return BoundarySearch().solve(problem, tol)
 
 

@@ -73,8 +73,8 @@ def test_the_printed_algorithm_finds_what_branch_and_bound_proves():
     )
     errors = printed.descend(problem, 2, 4, 300)
     value = criterion.value(errors, fit.problem)
-    assert value == pytest.approx(fit.solution.objective, rel=1e-2)
-    assert value >= fit.solution.lower_bound - 1e-12
+    assert value == pytest.approx(fit.proven.objective, rel=1e-2)
+    assert value >= fit.proven.lower_bound - 1e-12
 
 
 def test_lines_about_the_papers():

@@ -25,7 +25,7 @@ from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, Minima
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.extending import Criterion, Pieces
 from fairspan.registry import names_of
-from fairspan.solvers.choose import Auto
+from fairspan.solvers.solve import Auto
 from problems import problem_of, random_moments
 
 SOURCES = Path(__file__).parent / "plugin" / "src"

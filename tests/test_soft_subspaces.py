@@ -6,7 +6,7 @@ import pytest
 from by_hand import random_rows
 from fairspan import BoundarySearch, FairPCA, FairSubspace, MeanParity, audit, metrics
 from fairspan.errors import CorruptFile, InvalidInput
-from fairspan.extending import certified
+from fairspan.extending import certify
 from fairspan.projector import softened
 
 ROWS = random_rows(97, n=60, p=5)
@@ -98,7 +98,7 @@ def soft_fit(monkeypatch, basis, **settings):
     def solve(self, problem, tol, random_state=None):
         assert problem.allow_extra
         assert random_state == 5
-        return certified(
+        return certify(
             problem,
             basis,
             problem.proportions,

@@ -351,7 +351,7 @@ def test_real_data(name):
     landmarks = {placed.name: placed for placed in curve.landmarks()}
     for criterion in PARETO:
         fit = fit_subspace(moments, 3, criterion=criterion, scale=True)
-        np.testing.assert_allclose(landmarks[criterion].errors, fit.errors, rtol=1e-7)
+        np.testing.assert_allclose(landmarks[criterion].errors, fit.proven.errors, rtol=1e-7)
         assert landmarks[criterion].on_frontier
     # The whole row of weights is proven on the rows themselves.
     i = len(curve.errors) // 2

@@ -22,23 +22,23 @@ _pending: list[tuple[Any, Any]] = []
 
 def note_fits() -> None:
     """Note every fit of this process from now on, as it ends."""
-    end_fit = fits.fit_of
+    subspace_of = fits.subspace_of
 
-    def noted(solved: Any, moments: Any, *others: Any) -> Any:
-        fit = end_fit(solved, moments, *others)
-        if len(_pending) < MOST_FITS and _is_verified(fit.subspace, moments):
-            _pending.append((fit.subspace, moments))
-        return fit
+    def noted(found: Any, projector: Any, moments: Any, *others: Any) -> Any:
+        subspace = subspace_of(found, projector, moments, *others)
+        if len(_pending) < MOST_FITS and _is_verified(subspace, moments):
+            _pending.append((subspace, moments))
+        return subspace
 
-    fits.fit_of = noted
+    fits.subspace_of = noted
 
 
 def _is_verified(subspace: Any, moments: Any) -> bool:
     sizes = [moments.n_features]
     if isinstance(moments, ThinMoments):
         sizes.append(int(moments.counts.sum()))
-    is_known = subspace.provenance and subspace.provenance.criterion in names_of("criterion")
-    return bool(is_known) and min(sizes) <= MOST_FEATURES
+    is_known = subspace.certificate.criterion.name in names_of("criterion")
+    return is_known and min(sizes) <= MOST_FEATURES
 
 
 def failures() -> list[str]:

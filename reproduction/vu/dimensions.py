@@ -108,7 +108,7 @@ def curves_of(X: FloatArray, groups: GroupArray, chosen: Sequence[Method], seed:
         for method in chosen:
             fit = method.fit(moments, d, method.settings[0], seed)
             for name, part in parts.items():
-                curves[name][method.name].append(_figures(fit.subspace.components, part))
+                curves[name][method.name].append(_figures(fit.components, part))
     return curves
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairspan.estimator.fit import Fit, fit_subspace
+from fairspan.estimator.fit import fit_subspace
+from fairspan.model.subspace import FairSubspace as Fit
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
@@ -39,7 +40,7 @@ class Method:
     printed : str or None
         Its column in the printed tables.
     fit : callable
-        (training moments, d, setting, seed) to a Fit.
+        (training moments, d, setting, seed) to a subspace.
     settings : tuple of dict
         What cross-validation chooses from; a single one is taken as it is.
     follows : str or None

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.errors import Incompatible
-from fairspan.estimator.fit import Fit, fit_subspace
+from fairspan.estimator.fit import fit_subspace
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import ErrorGap
 from fairspan.typing import FloatArray
@@ -142,7 +143,7 @@ def least_error(points: Sequence[Point], gap: float) -> float:
     )
 
 
-def _frontier_fits(moments: GroupMoments) -> list[tuple[Fit, float | None]]:
+def _frontier_fits(moments: GroupMoments) -> list[tuple[FairSubspace, float | None]]:
     """The error gap criterion at penalties that draw the whole curve, and equal errors."""
     fits = {each: _at_penalty(moments, each) for each in _FIRST_PENALTIES}
     while len(fits) < _MOST_POINTS:
@@ -158,7 +159,7 @@ def _frontier_fits(moments: GroupMoments) -> list[tuple[Fit, float | None]]:
             break
         middle = (penalties[widest] + penalties[widest + 1]) / 2
         fits[middle] = _at_penalty(moments, middle)
-    curve: list[tuple[Fit, float | None]] = [(fits[each], each) for each in sorted(fits)]
+    curve: list[tuple[FairSubspace, float | None]] = [(fits[each], each) for each in sorted(fits)]
     try:
         equal = fit_subspace(moments, _N_COMPONENTS, criterion="equal_error", center="none")
     except Incompatible:
@@ -166,12 +167,12 @@ def _frontier_fits(moments: GroupMoments) -> list[tuple[Fit, float | None]]:
     return [*curve, (equal, None)]
 
 
-def _at_penalty(moments: GroupMoments, penalty: float) -> Fit:
+def _at_penalty(moments: GroupMoments, penalty: float) -> FairSubspace:
     return fit_subspace(moments, _N_COMPONENTS, criterion=ErrorGap(penalty), center="none")
 
 
-def _gap_and_error(fit: Fit, moments: GroupMoments) -> tuple[float, float]:
-    basis = fit.subspace.components.T
+def _gap_and_error(fit: FairSubspace, moments: GroupMoments) -> tuple[float, float]:
+    basis = fit.components.T
     second = moments.second_moments("none")
     captured = np.einsum("pd,gpq,qd->g", basis, second, basis)
     errors = np.einsum("gpp->g", second) - captured

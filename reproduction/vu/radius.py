@@ -39,7 +39,7 @@ def performance(train: Part, test: Part, radii: Sequence[float]) -> list[list[fl
         fit = fit_subspace(
             moments, 1, criterion=RobustErrorGap(_PENALTY, eps), center="none", tol=1e-7
         )
-        errors = errors_of(fit.subspace.components, test)
+        errors = errors_of(fit.components, test)
         found.append([errors.gap, errors.error])
     return found
 

@@ -83,10 +83,10 @@ def one_repeat(
         else:
             setting = chosen_setting(method, folds, repeat.seed)
         fit = method.fit(moments, N_COMPONENTS, setting, repeat.seed)
-        components = fit.subspace.components
+        components = fit.components
         outcomes[method.name] = {
             "setting": setting,
-            "objective": fit.solution.objective,
+            "objective": fit.proven.objective,
             "train": asdict(errors_of(components, train)),
             "test": asdict(errors_of(components, test)),
         }
@@ -141,6 +141,6 @@ def figures_of(outcomes: Sequence[Mapping[str, Outcome]], name: str, *path: str)
 def _judged(
     method: Method, moments: GroupMoments, part: Part, setting: Setting, seed: int
 ) -> float:
-    components = method.fit(moments, N_COMPONENTS, setting, seed).subspace.components
+    components = method.fit(moments, N_COMPONENTS, setting, seed).components
     errors = errors_of(components, part)
     return errors.gap + errors.error

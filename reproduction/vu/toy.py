@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan.drawing.labels import GREEN, INK, ORANGE, SKY, VERMILION
-from fairspan.estimator.fit import Fit, fit_subspace
+from fairspan.estimator.fit import fit_subspace
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion, RobustErrorGap
 from reproduction.experiment import Cell, Result, Setting
@@ -61,11 +62,11 @@ def directions(part: Part) -> list[Direction]:
 def _direction(
     name: str, penalty: float | None, moments: GroupMoments, criterion: str | Criterion
 ) -> Direction:
-    fit: Fit = fit_subspace(moments, 1, criterion=criterion, center="none")
-    x, y = fit.subspace.components[0].tolist()
-    first, second = fit.errors.tolist()
+    fit: FairSubspace = fit_subspace(moments, 1, criterion=criterion, center="none")
+    x, y = fit.components[0].tolist()
+    first, second = fit.proven.errors.tolist()
     return Direction(
-        name, penalty, (x, y), (first, second), float(moments.proportions @ fit.errors)
+        name, penalty, (x, y), (first, second), float(moments.proportions @ fit.proven.errors)
     )
 
 

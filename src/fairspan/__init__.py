@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     )
     from fairspan.auditing.audit import audit
     from fairspan.auditing.audit_result import Audit
-    from fairspan.certificates.solution import Solution, Status
-    from fairspan.certificates.verification import Verification, verify
+    from fairspan.certificates.certificate import Certificate, Status
     from fairspan.estimator.fair_pca import FairPCA
     from fairspan.model.subspace import FairSubspace
     from fairspan.moments.group_moments import GroupMoments
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights, Semidefinite
     from fairspan.solvers.two_groups.boundary import BoundarySearch
     from fairspan.trade_off import Frontier, frontier
+    from fairspan.verification import Verification, verify
 
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
 _HOMES = {
@@ -66,14 +66,14 @@ _HOMES = {
     "MultiplicativeWeights": "fairspan.solvers.published.samadi_et_al",
     "RiemannianSubgradient": "fairspan.solvers.published.riemannian",
     "Semidefinite": "fairspan.solvers.published.samadi_et_al",
-    "Solution": "fairspan.certificates.solution",
-    "Status": "fairspan.certificates.solution",
+    "Certificate": "fairspan.certificates.certificate",
+    "Status": "fairspan.certificates.certificate",
     "Frontier": "fairspan.trade_off",
-    "Verification": "fairspan.certificates.verification",
+    "Verification": "fairspan.verification",
     "audit": "fairspan.auditing.audit",
     "frontier": "fairspan.trade_off",
     "show_progress": "fairspan.progress",
-    "verify": "fairspan.certificates.verification",
+    "verify": "fairspan.verification",
     "write_report": "fairspan.report.writing",
 }
 _MODULES = ("datasets", "displays", "errors", "extending", "metrics", "regression", "selection")
@@ -81,6 +81,7 @@ _MODULES = ("datasets", "displays", "errors", "extending", "metrics", "regressio
 __all__ = [
     "Audit",
     "BoundarySearch",
+    "Certificate",
     "CovarianceParity",
     "Disparity",
     "DualNewton",
@@ -100,7 +101,6 @@ __all__ = [
     "RiemannianSubgradient",
     "RobustErrorGap",
     "Semidefinite",
-    "Solution",
     "Status",
     "TotalError",
     "Verification",

@@ -36,7 +36,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "covariance_parity": "fairspan.problem.restrictions:CovarianceParity",
     },
     "solver": {
-        "auto": "fairspan.solvers.choose:Auto",
+        "auto": "fairspan.solvers.solve:Auto",
         "boundary": "fairspan.solvers.two_groups.boundary:BoundarySearch",
         "dual_newton": "fairspan.solvers.many_groups.dual_newton:DualNewton",
         "multiplicative": "fairspan.solvers.published.samadi_et_al:MultiplicativeWeights",

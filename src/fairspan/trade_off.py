@@ -16,22 +16,23 @@ import numpy as np
 from fairspan.certificates.optimality import by_pooled_variance
 from fairspan.drawing.trade_offs import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
-from fairspan.estimator.fit import Fit, fit_subspace
+from fairspan.estimator.fit import fit_with_problem
 from fairspan.formatting.results import data_frame, html_table
+from fairspan.linalg import with_positive_signs
 from fairspan.linalg.machine import threads_of
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.held_rows import ThinMoments
+from fairspan.moments.held_rows import Coordinates, ThinMoments
 from fairspan.moments.of_rows import Moments, not_moments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import check_flag, check_number
-from fairspan.problem.posing import criterion_of
-from fairspan.problem.problem import check_n_components
+from fairspan.problem.problem import Problem, check_n_components
+from fairspan.problem.reduction import criterion_of
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import names_of
 from fairspan.rows.groups import Label, printable, spelled
-from fairspan.solvers.choose import Auto
+from fairspan.solvers.solve import Auto
 from fairspan.solvers.two_groups.faces import (
     BoundaryPoint,
     attainable_polygon,
@@ -129,12 +130,14 @@ class Frontier:
     largest_height: float
     n_eigenproblems: int
     _points: tuple[BoundaryPoint, ...] = field(repr=False)
-    _pca: Fit = field(repr=False)
+    _pca: FairSubspace = field(repr=False)
+    _problem: Problem = field(repr=False)
+    _coordinates: Coordinates | None = field(repr=False)
 
     @property
     def total_variance(self) -> float:
         """Variance over all rows, in units of the errors."""
-        return self._pca.problem.total_variance
+        return self._problem.total_variance
 
     def subspace(self, i: int) -> FairSubspace:
         """The subspace of vertex i, of exactly d orthonormal components.
@@ -161,11 +164,13 @@ class Frontier:
                 f"Allowed: a whole number from 0 to {m - 1}",
                 "Choose one of the rows of errors",
             )
-        basis = by_pooled_variance(self._pca.problem, self._points[i].basis)
+        basis = by_pooled_variance(self._problem, self._points[i].basis)
+        if self._coordinates is not None:
+            basis = self._coordinates.lift(basis)
         return replace(
-            self._pca.subspace,
-            components=np.ascontiguousarray(self._pca.in_features(basis).T),
-            provenance=None,
+            self._pca,
+            components=np.ascontiguousarray(with_positive_signs(basis).T),
+            certificate=None,
         )
 
     def frame(self) -> Any:
@@ -212,7 +217,7 @@ class Frontier:
             No criterion, or one for other groups.
         """
         # What is known of the moments serves every criterion.
-        problem = replace(self._pca.problem, criterion=criterion_of(criterion))
+        problem = replace(self._problem, criterion=criterion_of(criterion))
         errors = problem.errors(Auto().solve(problem, _TOLERANCE).components.T)
         slack = _ON_CURVE * problem.total_variance
         distance = distance_from(errors, self.errors)
@@ -251,7 +256,7 @@ class Frontier:
             Counterclockwise. Each corner, and every pair between corners, is achievable.
         """
         with threads_of(None):
-            return attainable_polygon(self._pca.problem, self._points)
+            return attainable_polygon(self._problem, self._points)
 
     def picture(self, criteria: Sequence[str | Criterion] | None = None) -> FrontierPicture:
         """The frontier with what lies above it, ordinary PCA, and answers of criteria.
@@ -313,9 +318,10 @@ class Frontier:
         points = (self.weights, self.errors, self.losses, self.total_errors)
         rows = [(f"vertex {i}", *self._shown(*(each[i] for each in points))) for i in seen]
         among = f" ({len(seen)} shown)" if len(seen) < m else ""
-        pca = self._pca
-        shares = pca.problem.proportions
-        of_pca = self._shown(shares, pca.errors, pca.losses, float(shares @ pca.errors))
+        pca, shares = self.place(_PLAIN).errors, self._problem.proportions
+        of_pca = self._shown(
+            shares, pca, np.maximum(pca - self._problem.best_errors, 0.0), float(shares @ pca)
+        )
         return html_table(
             f"{m:,} vertices{among}, {self.n_components} components, center {self.center!r}",
             (
@@ -409,8 +415,9 @@ def frontier(
     check_flag("scale", scale)
     check_n_components(n_components, moments.n_features)
     # Ordinary PCA brings the problem, the mean and the scale.
-    pca = fit_subspace(moments, n_components, criterion=_PLAIN, center=center, scale=scale)
-    problem = pca.problem
+    pca, problem, coordinates = fit_with_problem(
+        moments, n_components, criterion=_PLAIN, center=center, scale=scale
+    )
     with threads_of(None):
         points, height, n_solved = frontier_vertices(problem, float(tol) * problem.total_variance)
     errors = np.array([point.errors for point in points])
@@ -427,6 +434,8 @@ def frontier(
         n_eigenproblems=n_solved,
         _points=points,
         _pca=pca,
+        _problem=problem,
+        _coordinates=coordinates,
     )
 
 

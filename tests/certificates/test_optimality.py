@@ -24,7 +24,7 @@ from fairspan import (
     verify,
 )
 from fairspan.certificates.optimality import by_pooled_variance, goal, judged
-from fairspan.certificates.proof import (
+from fairspan.certificates.proofs import (
     CovariancesProof,
     LinesProof,
     MeansProof,
@@ -33,7 +33,7 @@ from fairspan.certificates.proof import (
     positive_part,
 )
 from fairspan.errors import Incompatible
-from fairspan.extending import certified
+from fairspan.extending import certify
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin
 from fairspan.solvers.parity.within_limits import LimitedMeans
@@ -293,7 +293,7 @@ def test_the_unit_of_the_rows_does_not_change_the_verdict(criterion, factor):
 
 def test_a_solution_says_what_it_was_judged_by():
     problem = two_lines(MinimaxError())
-    solution = certified(
+    solution = certify(
         problem,
         BEST,
         np.array([0.25, 0.75]),

@@ -14,7 +14,7 @@ from fairspan.cli.output import certificate_in_words
 from fairspan.cli.parameters import PARAMETERS, parameters_of
 from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.of_rows import accumulate
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.reduction import criterion_of
 from fairspan.registry import names_of
 from fairspan.rows.registry import rows_beside
 from sweeps import mostly_long

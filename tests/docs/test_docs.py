@@ -14,7 +14,7 @@ import pytest
 from numpydoc.validate import validate
 
 import fairspan
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.reduction import criterion_of
 from fairspan.registry import factory_of, names_of
 from real_data import FOLDER
 

@@ -9,7 +9,7 @@ import pytest
 import real_data
 from fairspan import Disparity, ErrorGap, FairPCA, GroupMoments, audit
 from fairspan.datasets import diabetes_by_sex, tumours_by_diagnosis
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.reduction import criterion_of
 from fairspan.registry import names_of
 from reproduction.data import load
 

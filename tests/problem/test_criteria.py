@@ -20,8 +20,8 @@ from fairspan import (
 )
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType, UnknownGroup
 from fairspan.problem.parity import mean_differences, mean_free_directions
-from fairspan.problem.posing import criterion_of, largest_column, pose
 from fairspan.problem.problem import MeansWithin, check_n_components, is_within, signed_disparity
+from fairspan.problem.reduction import criterion_of, largest_column, pose
 from fairspan.registry import names_of
 from problems import problem_of, random_moments
 

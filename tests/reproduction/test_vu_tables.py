@@ -248,8 +248,8 @@ def test_the_certified_answer_is_never_above_the_papers(seed, penalty):
     exact = methods.certified_rfpca(moments, 3, setting, 0)
     theirs = methods.papers_rfpca(3, 200)(moments, 3, setting, 0)
     slack = 1e-6 * exact.problem.total_variance
-    assert exact.solution.objective <= theirs.solution.objective + slack
-    assert exact.solution.gap <= slack
+    assert exact.proven.objective <= theirs.proven.objective + slack
+    assert exact.proven.gap <= slack
 
 
 def test_their_objectives_are_the_robust_error_gap():
@@ -257,7 +257,7 @@ def test_their_objectives_are_the_robust_error_gap():
     moments = GroupMoments.from_rows(X, groups)
     fit = methods.certified_rfpca(moments, 3, {"radius": 0.1, "penalty": 1.5}, 0)
     criterion = RobustErrorGap(1.5, 0.1)
-    assert fit.solution.objective == pytest.approx(criterion.value(fit.errors, fit.problem))
+    assert fit.proven.objective == pytest.approx(criterion.value(fit.proven.errors, fit.problem))
 
 
 def test_parity_is_kept():
@@ -265,9 +265,9 @@ def test_parity_is_kept():
     X[groups == "a"] += np.linspace(0, 1, X.shape[1])
     moments = GroupMoments.from_rows(X - X.mean(axis=0), groups)
     difference = moments.means[0] - moments.means[1]
-    exact = methods.mean_parity(moments, 3, {}, 0).subspace.components
+    exact = methods.mean_parity(moments, 3, {}, 0).components
     assert np.linalg.norm(exact @ difference) < 1e-9
-    tolerant = methods.mean_parity(moments, 3, {"tolerance": 0.3}, 0).subspace.components
+    tolerant = methods.mean_parity(moments, 3, {"tolerance": 0.3}, 0).components
     assert np.linalg.norm(tolerant @ difference) == pytest.approx(0.3, rel=1e-6)
 
 
@@ -276,8 +276,8 @@ def test_variances_differ_by_no_more_than_the_limit(share):
     X, groups = rows_of_two_groups(5, p=5)
     moments = GroupMoments.from_rows(X - X.mean(axis=0), groups)
     first, second = moments.second_moments("group")
-    limited = methods.limited_covariances(moments, 2, {"share": share}, 0).subspace.components
-    closest = methods.closest_covariances(moments, 2, {}, 0).subspace.components
+    limited = methods.limited_covariances(moments, 2, {"share": share}, 0).components
+    closest = methods.closest_covariances(moments, 2, {}, 0).components
 
     def differences(components):
         return np.abs(np.linalg.eigvalsh(components @ (first - second) @ components.T)).max()
@@ -296,7 +296,7 @@ def test_fair_pca_is_about_each_groups_own_mean():
     moments = GroupMoments.from_rows(X, groups)
     shifted = GroupMoments.from_rows(X + 5 * (groups == "a")[:, None], groups)
     fits = [methods.exact_fair_pca(each, 2, {}, 0) for each in (moments, shifted)]
-    projectors = [fit.subspace.components.T @ fit.subspace.components for fit in fits]
+    projectors = [fit.components.T @ fit.components for fit in fits]
     np.testing.assert_allclose(projectors[0], projectors[1], atol=1e-6)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from bank import BANK
 from fairspan import FairPCA
-from fairspan.certificates.optimality import certified
+from fairspan.certificates.optimality import certify
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import (
     Disparity,
@@ -19,10 +19,10 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.solvers.choose import Auto, check_accepted
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights, Semidefinite
+from fairspan.solvers.solve import Auto, check_accepted
 from fairspan.solvers.two_groups.boundary import BoundarySearch
 from problems import (
     MINIMAX,
@@ -162,13 +162,13 @@ def test_a_bound_is_worked_out_from_the_weights_and_never_taken_on_trust():
     problem = problem_of([np.diag([2.0, 1]), np.diag([1.0, 2])], 1, MinimaxError())
     settings = {"tol": 1e-9, "n_eigenproblems": 1, "trace": [], "solver": "none"}
     axis, diagonal = np.eye(2)[:, :1], np.full((2, 1), 0.5**0.5)
-    poor = certified(problem, axis, np.array([0.5, 0.5]), **settings)
+    poor = certify(problem, axis, np.array([0.5, 0.5]), **settings)
     assert (poor.objective, poor.status) == (2.0, "open gap")
     assert poor.lower_bound == pytest.approx(1.5)
-    best = certified(problem, diagonal, np.array([0.5, 0.5]), **settings)
+    best = certify(problem, diagonal, np.array([0.5, 0.5]), **settings)
     assert best.status == "optimal"
     # Weights that are not on the simplex prove nothing as they are.
-    doubled = certified(problem, diagonal, np.array([5.0, 5.0]), **settings)
+    doubled = certify(problem, diagonal, np.array([5.0, 5.0]), **settings)
     assert doubled.lower_bound == pytest.approx(1.5)
 
 

@@ -13,7 +13,7 @@ from fairspan import FairPCA, GroupMoments
 from fairspan.auditing.models import plain_pca
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.metrics import group_figures
-from fairspan.solvers.choose import Auto
+from fairspan.solvers.solve import Auto
 from problems import (
     MINIMAX,
     RELATIVE,

@@ -7,7 +7,6 @@ from typing import Protocol, cast
 import numpy as np
 
 from fairspan.auditing.models import Audited
-from fairspan.certificates.proof import settings_of
 from fairspan.errors import FairspanError, Incompatible
 from fairspan.estimator.fit import fit_subspace
 from fairspan.linalg.machine import in_threads
@@ -321,7 +320,7 @@ def _leading(
 
 def _is_plain(each: Audited) -> bool:
     """Whether a model is ordinary PCA, whose components are the same for any d that has them."""
-    return each.is_plain_pca or each.subspace.provenance is None
+    return each.is_plain_pca or each.subspace.certificate is None
 
 
 @dataclass(eq=False)
@@ -343,7 +342,7 @@ class _Refits:
 
     def of(self, each: Audited) -> Projector:
         """A model fitted again, in the units of the existing one."""
-        subspace, made = each.subspace, each.subspace.provenance
+        subspace, made = each.subspace, each.subspace.certificate
         if not each.is_known:
             raise Incompatible(
                 "how it was fitted is not known, so it was not fitted again without each part",
@@ -362,17 +361,16 @@ class _Refits:
             return Projector(self.known[key][: subspace.dimension])
         if scale is not None:
             training = training.divided_by(scale)
-        criterion, restriction = settings_of(made)
         return fit_subspace(
             training,
             subspace.dimension,
-            criterion=criterion,
-            restriction=restriction,
+            criterion=made.criterion,
+            restriction=made.restriction,
             center=cast(Center, subspace.center),
             tol=max(made.tol, _CLOSE_ENOUGH),
             allow_extra=subspace.is_soft,
             nested=subspace.is_nested,
-        ).subspace.projector
+        ).projector
 
 
 def points_of(subspace: FairSubspace, whole: Moments) -> FloatArray:

@@ -266,15 +266,15 @@ def _model_audit(
 ) -> ModelAudit:
     captured = figures.captured_ratios
     low, high = widest_pair(figures.errors) if moments.n_groups > 1 else (0, 0)
-    provenance = each.subspace.provenance
+    certificate = each.subspace.certificate
     return ModelAudit(
         name=each.name,
         n_components=each.subspace.dimension,
         center=each.subspace.center,
         scaled=each.subspace.scale is not None,
-        status=None if provenance is None else provenance.status,
-        reason=None if provenance is None else provenance.reason,
-        gap=None if provenance is None else provenance.objective - provenance.lower_bound,
+        status=None if certificate is None else str(certificate.status),
+        reason=None if certificate is None else certificate.reason,
+        gap=None if certificate is None else certificate.gap,
         is_plain_pca=each.is_plain_pca,
         fitted_here=each.was_fitted_on(moments, figures.errors),
         baseline=each.baseline,

@@ -63,8 +63,8 @@ class Audited:
 
         A model of a single group is ordinary PCA, which knows nothing of groups.
         """
-        provenance = self.subspace.provenance
-        return () if provenance is None or len(provenance.groups) < 2 else provenance.groups
+        certificate = self.subspace.certificate
+        return () if certificate is None or len(certificate.groups) < 2 else certificate.groups
 
     def check_groups(self, labels: Sequence[Label]) -> None:
         """Raise UnknownGroup if the rows hold a group that the model was not fitted on."""
@@ -88,11 +88,11 @@ class Audited:
         """
         if self.n_fitted != int(moments.counts.sum()):
             return False
-        provenance = self.subspace.provenance
-        if self.subspace.center == "none" and self.moments is None and provenance is not None:
+        certificate = self.subspace.certificate
+        if self.subspace.center == "none" and self.moments is None and certificate is not None:
             # Nothing was centred, so there is no mean to compare; the errors tell instead.
-            return len(provenance.errors) == len(errors) and bool(
-                np.allclose(provenance.errors, errors, rtol=1e-9, atol=0)
+            return len(certificate.errors) == len(errors) and bool(
+                np.allclose(certificate.errors, errors, rtol=1e-9, atol=0)
             )
         mean = self.subspace.mean if self.moments is None else self.moments.mean
         spread = np.maximum(moments.standard_deviations, np.finfo(np.float64).tiny)
@@ -132,8 +132,8 @@ def plain_pca(moments: Moments, n_components: int, center: Any, *, scale: bool) 
     only its errors are measured about each group's own mean, as in Samadi et al. (2018).
     """
     fitted_about: Center = "none" if center == "none" else "global"
-    fit = fit_subspace(moments, n_components, criterion=_PLAIN, center=fitted_about, scale=scale)
-    return replace(fit.subspace, center=center)
+    pca = fit_subspace(moments, n_components, criterion=_PLAIN, center=fitted_about, scale=scale)
+    return replace(pca, center=center)
 
 
 def audited_pca(
@@ -147,19 +147,19 @@ def audited_pca(
 
 def _is_ordinary(subspace: FairSubspace) -> bool:
     """Whether a fit is PCA as everybody has it; about each group's own mean it is another one."""
-    provenance = subspace.provenance
+    certificate = subspace.certificate
     return (
-        provenance is not None
-        and provenance.restriction is None
-        and provenance.criterion == _PLAIN
+        certificate is not None
+        and certificate.restriction is None
+        and certificate.criterion.name == _PLAIN
         and subspace.center in ("global", "none")
     )
 
 
 def _default_name(model: Any, n_features: int | None) -> str:
     does = read_as_it_is(model, n_features).does
-    if isinstance(does, FairSubspace) and does.provenance is not None:
-        return "PCA" if _is_ordinary(does) else does.provenance.minimised
+    if isinstance(does, FairSubspace) and does.certificate is not None:
+        return "PCA" if _is_ordinary(does) else does.certificate.minimised
     return "array" if isinstance(model, np.ndarray) else type(model).__name__
 
 
@@ -171,12 +171,12 @@ def read_model(name: str, model: Any, n_features: int | None = None) -> Audited:
         axes = np.eye(read.does.dimension, read.does.n_features)
         stand_in = FairSubspace(axes, None, read.does.scale, feature_names=read.does.feature_names)
         return Audited(shown, stand_in, None, read.n_fitted, False, None, read.does, False)
-    provenance = read.does.provenance
-    if provenance is None:
+    certificate = read.does.certificate
+    if certificate is None:
         known = read.is_pca or read.part is None
         return Audited(shown, read.does, None, read.n_fitted, read.is_pca, is_known=known)
     return Audited(
-        shown, read.does, _moments_of(read), sum(provenance.counts), _is_ordinary(read.does)
+        shown, read.does, _moments_of(read), sum(certificate.counts), _is_ordinary(read.does)
     )
 
 

@@ -16,16 +16,20 @@ variance larger than every loss.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from fairspan.certificates.proof import Proof
-from fairspan.certificates.solution import Judged, Solution, Status, TracePoint
+from fairspan.certificates.certificate import Certificate, Status, TracePoint
+from fairspan.certificates.proofs import Proof
 from fairspan.linalg import rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.linalg.graded import graded_eigh
+from fairspan.moments.of_rows import Moments
 from fairspan.problem.pieces import proof_formula_of
 from fairspan.problem.problem import Problem, is_within
+from fairspan.problem.reduction import largest_column
 from fairspan.projector import softened
 from fairspan.typing import FloatArray
 
@@ -42,14 +46,16 @@ _SAME_LENGTH = 1e-12
 _ROUNDINGS_OF_BEST: WeakKeyDictionary[Problem, FloatArray] = WeakKeyDictionary()
 
 
-def judged(
+def evaluate(
     problem: Problem,
     basis: FloatArray,
-    proof: Proof,
+    proof: Proof | FloatArray,
+    *,
     tol: float,
     lower_bound: float | None = None,
-) -> Judged:
-    """Value, bound and status of a subspace.
+    room: float = 1.0,
+) -> Certificate:
+    """Value, bound and status of a subspace: one routine for fits and for verification.
 
     Parameters
     ----------
@@ -57,22 +63,25 @@ def judged(
     basis : (p, r) array
         Orthonormal columns; or, for a soft projection, orthogonal ones of length sqrt(lb_j) <= 1
         with sum_j lb_j = d.
-    proof : Proof
-        The data that prove the bound.
+    proof : Proof or (k,) array
+        The data of the bound; the weights of the groups alone, if these are enough.
     tol : float
         Relative: the gap that is called optimal, as a share of the objective.
     lower_bound : float, optional
         A bound that was proven in another way, if there are no matrices to compute it from.
+    room : float
+        How many times tolerance and resolution a gap may be to be called closed.
 
     Returns
     -------
-    Judged
+    Certificate
     """
+    proof = proof if isinstance(proof, Proof) else Proof(proof)
     formula = proof_formula_of(problem.criterion)
     errors = problem.errors(basis)
     objective = problem.criterion.value(errors, problem)
-    roundings = _roundings(problem, basis)
-    own = rounding = formula.rounding(roundings, errors, problem)
+    roundings = roundings_of_errors(problem, basis)
+    own = formula.rounding(roundings, errors, problem)
     if lower_bound is None:
         gap, lowered = proof.gap(problem, basis, errors)
         unsure = gap
@@ -89,37 +98,44 @@ def judged(
         own += float(np.abs(problem.proportions - weights / weights.sum()) @ roundings)
     resolution = own + lowered
     scale = _scale(problem, errors, proof.weights)
-    size = _size(problem, errors, resolution)
     # Both are to hold: the bound is met, and so is the constraint.
     # Beside a bound that is known to be zero, the value itself is uncertain.
     worst = max(gap, unsure, violation)
     if problem.limit is not None and not is_within(problem.limit, basis):
         worst = np.inf
-    allowed = tol * scale
+    tolerance = tol * scale
     # Within a restriction, what no choice changes is a part of the objective, and is not zero.
     least = scale if problem.fixed is None else _largest_inner(problem, errors)
-    known = resolution <= np.sqrt(tol) * scale or least <= _ZERO * resolution
-    if known and resolution <= tol * size:
-        allowed = max(allowed, resolution)
-    unproven = Status.UNRESOLVED if worst <= resolution else Status.OPEN_GAP
-    return Judged(
-        objective,
-        objective - gap,
-        gap,
-        violation,
-        scale,
-        resolution,
-        allowed,
-        float(worst),
-        rounding,
-        size,
-        errors,
-        roundings,
-        Status.OPTIMAL if worst <= allowed else unproven,
+    known = resolution <= room * np.sqrt(tol) * scale or least <= room * _ZERO * resolution
+    if known and resolution <= room * tol * _size(problem, errors, resolution):
+        tolerance = max(tolerance, resolution)
+    status = Status.OPEN_GAP
+    if worst <= room * tolerance:
+        status = Status.OPTIMAL
+    elif worst <= room * resolution:
+        status = Status.UNRESOLVED
+    whole = problem if problem.unrestricted is None else problem.unrestricted
+    return Certificate(
+        components=np.ascontiguousarray(softened(basis).T),
+        criterion=problem.criterion,
+        n_components=problem.n_components,
+        tol=tol,
+        objective=objective,
+        lower_bound=objective - gap,
+        status=status,
+        proof=proof,
+        scale=scale,
+        tolerance=tolerance,
+        resolution=resolution,
+        violation=violation,
+        theorem_3_2=problem.criterion.theorem_3_2_holds(problem),
+        groups=tuple(problem.labels),
+        errors=errors + problem.left_out,
+        total_variance=whole.total_variance,
     )
 
 
-def certified(
+def certify(
     problem: Problem,
     basis: FloatArray,
     proof: Proof | FloatArray,
@@ -129,44 +145,40 @@ def certified(
     trace: Sequence[TracePoint],
     solver: str,
     lower_bound: float | None = None,
-) -> Solution:
+) -> Certificate:
     """Order the basis, evaluate the criterion at it, and compare with the bound.
 
     Parameters
     ----------
-    problem : Problem
-    basis : (p, r) array
-        As of :func:`judged`.
-    proof : Proof or (k,) array
-        The data of the bound; the weights of the groups alone, if these are enough.
-    tol : float
-        Relative: the gap that is called optimal, as a share of the objective.
-    lower_bound : float, optional
-        A bound that was proven in another way, if there are no matrices to compute it from.
+    problem, basis, proof, tol, lower_bound
+        As of :func:`evaluate`.
+    n_eigenproblems, trace, solver
+        Records of the run.
 
     Returns
     -------
-    Solution
+    Certificate
     """
-    proof = proof if isinstance(proof, Proof) else Proof(proof)
-    basis = by_pooled_variance(problem, basis)
-    found = judged(problem, basis, proof, tol, lower_bound)
-    return Solution(
-        components=np.ascontiguousarray(softened(basis).T),
-        objective=found.objective,
-        lower_bound=found.lower_bound,
-        status=found.status,
-        tolerance=found.tolerance,
-        weights=proof.weights,
-        n_eigenproblems=n_eigenproblems,
-        trace=tuple(trace),
-        solver=solver,
-        violation=found.violation,
-        theorem_3_2=problem.criterion.theorem_3_2_holds(problem),
-        proof=proof,
-        resolution=found.resolution,
-        scale=found.scale,
+    found = evaluate(
+        problem, by_pooled_variance(problem, basis), proof, tol=tol, lower_bound=lower_bound
     )
+    return replace(found, n_eigenproblems=n_eigenproblems, trace=tuple(trace), solver=solver)
+
+
+def reason_of(
+    found: Certificate, problem: Problem, moments: Moments, center: Any, *, is_scaled: bool
+) -> str | None:
+    """Why double precision cannot resolve a gap: a column of large numbers, or a tiny objective."""
+    if found.status is not Status.UNRESOLVED:
+        return None
+    column = None if is_scaled else largest_column(moments, center)
+    if column is not None:
+        return column
+    if problem.criterion.is_logarithmic:
+        return "a group keeps so little of its variance that the logarithm is uncertain"
+    largest = float((problem.second_moments.traces / problem.divisors).max())
+    share = max(found.scale, found.resolution) / largest
+    return f"the objective is no more than {share:.0e} of the variance"
 
 
 def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
@@ -191,7 +203,7 @@ def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
 def rounding_at(problem: Problem, basis: FloatArray) -> float:
     """By how much rounding may have moved the criterion's value at a (p, d) basis."""
     formula = proof_formula_of(problem.criterion)
-    return formula.rounding(_roundings(problem, basis), problem.errors(basis), problem)
+    return formula.rounding(roundings_of_errors(problem, basis), problem.errors(basis), problem)
 
 
 def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
@@ -210,7 +222,7 @@ def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
     return with_positive_signs(np.hstack([rotated, basis[:, ~full]]))
 
 
-def _roundings(problem: Problem, basis: FloatArray) -> FloatArray:
+def roundings_of_errors(problem: Problem, basis: FloatArray) -> FloatArray:
     """By how much rounding may have moved each group's error, shape (k,)."""
     second = problem.dense
     if not problem.has_matrices:
@@ -232,7 +244,9 @@ def _best_roundings(problem: Problem) -> FloatArray:
         return np.zeros(problem.n_groups)
     known = _ROUNDINGS_OF_BEST.get(whole)
     if known is None:
-        own = [_roundings(whole, best.vectors)[g] for g, best in enumerate(whole.group_optima)]
+        own = [
+            roundings_of_errors(whole, best.vectors)[g] for g, best in enumerate(whole.group_optima)
+        ]
         known = _ROUNDINGS_OF_BEST[whole] = np.array(own)
     return known
 

@@ -48,14 +48,14 @@ def demo(page: Path, as_json: bool) -> None:
 
     refuse_overwriting(page)
     missing = reporting.missing_for_page(page)
-    fit, result, data = reporting.demo_facts()
+    certificate, result, data = reporting.demo_facts()
     if missing is None:
         reporting.write_demo_page(page, data)
     if not as_json:
-        click.echo(reporting.demo_screen(fit, result, data))
+        click.echo(reporting.demo_screen(certificate, result, data))
     facts = {
         "data": data.name,
-        "certificate": output.certificate_facts(fit),
+        "certificate": output.certificate_facts(certificate),
         **result.to_dict(),
         "page": str(page) if missing is None else None,
     }
@@ -182,16 +182,17 @@ def fit(
     options.refuse_without_folds(folds, clusters)
     table = inputs.open_input(data, reading, clusters)
     wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
-    fitted, audited = inputs.fair_models(table, n_components, center, standardize, fitting)
+    fair, audited = inputs.fair_models(table, n_components, center, standardize, fitting)
     result = inputs.audited_table(table, audited, wanted)
     with writing(model):
-        fitted.subspace.save(model)
+        fair.save(model)
+    certificate = fair.proven
     facts = {
         "model": str(model),
-        "certificate": output.certificate_facts(fitted),
+        "certificate": output.certificate_facts(certificate),
         **result.to_dict(),
     }
-    proof = f"{output.certificate_in_words(fitted)}\nSaved to {model}"
+    proof = f"{output.certificate_in_words(certificate)}\nSaved to {model}"
     click.echo(output.in_json(facts) if as_json else f"{output.audit_in_words(result)}\n\n{proof}")
 
 

@@ -19,26 +19,26 @@ from fairspan.auditing.models import (
     pca_by_dimension,
     read_model,
 )
-from fairspan.certificates.verification import Verification, verify
 from fairspan.cli.options import Fitting, Reading
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import check_numeric, opened
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGroup
-from fairspan.estimator.fit import Fit, check_dimension, dimension_keeping, fit_subspace
+from fairspan.estimator.fit import check_dimension, dimension_keeping, fit_subspace
 from fairspan.formatting.names import spoken
 from fairspan.formatting.numbers import count, in_ascii, percent
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate, fold_moments
 from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
-from fairspan.problem.posing import criterion_of, restriction_of
+from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import Foreign
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.groups import Label, listed, spelled
 from fairspan.rows.protocol import Rows, RowSource
-from fairspan.solvers.choose import solver_of
+from fairspan.solvers.solve import solver_of
 from fairspan.storage import is_archive
+from fairspan.verification import Verification, verify
 
 # Without -d, the dimension that keeps this share of the pooled variance.
 SHARE_KEPT = 0.9
@@ -245,7 +245,7 @@ def audit_by_dimension(
 
 def fair_models(
     table: Table, n_components: int | float | None, center: Any, standardize: bool, asked: Fitting
-) -> tuple[Fit, list[Audited]]:
+) -> tuple[FairSubspace, list[Audited]]:
     """The fair fit, and what to audit: ordinary PCA beside it."""
     # Settings are looked at before the rows are read.
     criterion_of(asked.criterion, **asked.parameters)
@@ -255,7 +255,7 @@ def fair_models(
         raise click.UsageError(f"{hide!r} holds in classes of y: name its column, --label COL.")
     dimension = table.check_dimension(n_components)
     moments = table.moments
-    fit = fit_subspace(
+    fair = fit_subspace(
         moments,
         dimension,
         criterion=criterion_of(asked.criterion, **with_labels(asked.parameters, moments.labels)),
@@ -270,10 +270,10 @@ def fair_models(
         nested=asked.nested,
         random_state=_SEED,
     )
-    d = fit.problem.n_components
-    tell_dimension(n_components, d, moments.n_features, spoken(fit.problem.criterion.name))
+    d, certificate = fair.dimension, fair.proven
+    tell_dimension(n_components, d, moments.n_features, spoken(certificate.criterion.name))
     plain = audited_pca(moments, d, center, scale=standardize)
-    return fit, [plain, replace(read_model("fair", fit.subspace), baseline=plain.name)]
+    return fair, [plain, replace(read_model("fair", fair), baseline=plain.name)]
 
 
 def refuse_replacing(
@@ -290,10 +290,10 @@ def refuse_replacing(
         raise click.UsageError(
             f"{path} is not a readable model; replace it with --force, or name another."
         ) from None
-    provenance = old.provenance
+    certificate = old.certificate
     settings: dict[str, tuple[object, object]] = {
         "criterion": (
-            None if provenance is None else provenance.criterion,
+            None if certificate is None else certificate.criterion.name,
             criterion_of(asked.criterion, **asked.parameters).name,
         ),
         "center": (old.center, center),

@@ -18,7 +18,7 @@ from fairspan.rows.groups import printable
 if TYPE_CHECKING:
     from fairspan.auditing.audit_result import Audit
     from fairspan.auditing.results import GroupAudit
-    from fairspan.estimator.fit import Fit
+    from fairspan.certificates.certificate import Certificate
 
 # Letters of a group's name.
 _LONGEST_NAME = 24
@@ -33,31 +33,29 @@ def in_json(facts: dict[str, Any]) -> str:
     return json.dumps({"version": JSON_VERSION, **plain(facts)}, indent=2, allow_nan=False)
 
 
-def certificate_facts(fit: "Fit") -> dict[str, Any]:
-    """The certificate of a fit as plain values, with what was minimised."""
+def certificate_facts(certificate: "Certificate") -> dict[str, Any]:
+    """A certificate as plain values, with what was minimised."""
     from fairspan.report.facts.models import certificate_facts as facts_of
 
-    made = fit.subspace.provenance
     return {
-        "criterion": fit.problem.criterion.name,
-        "parameters": used_parameters(fit.problem),
-        "restriction": None if made is None else made.restriction,
-        "n_components": fit.problem.n_components,
-        "nested": _nested_facts(fit),
-        **facts_of(fit),
+        "criterion": certificate.criterion.name,
+        "parameters": used_parameters(certificate.criterion, certificate.groups),
+        "restriction": certificate.restricted_by,
+        "n_components": certificate.n_components,
+        "nested": _nested_facts(certificate),
+        **facts_of(certificate),
     }
 
 
-def _nested_facts(fit: "Fit") -> list[dict[str, Any]] | None:
+def _nested_facts(certificate: "Certificate") -> list[dict[str, Any]] | None:
     """Of nested components, the first 1, 2, .. of them and each step; None of others."""
-    made = fit.subspace.provenance
-    if made is None or not made.steps:
+    if not certificate.steps:
         return None
     return [
         {
             "n_components": d,
-            "objective": claimed.together.objective,
-            "lower_bound": claimed.together.lower_bound,
+            "objective": together.objective,
+            "lower_bound": together.lower_bound,
             "step": {
                 "objective": step.objective,
                 "lower_bound": step.lower_bound,
@@ -65,8 +63,8 @@ def _nested_facts(fit: "Fit") -> list[dict[str, Any]] | None:
                 "status": str(step.status),
             },
         }
-        for d, (claimed, step) in enumerate(
-            zip(made.steps, fit.solution.steps, strict=True), start=1
+        for d, (together, step) in enumerate(
+            zip((*certificate.prefixes, certificate), certificate.steps, strict=True), start=1
         )
     ]
 
@@ -76,18 +74,17 @@ def audit_in_words(result: "Audit") -> str:
     return result.in_words(width_of(sys.stdout), paint_on(sys.stdout))
 
 
-def certificate_in_words(fit: "Fit") -> str:
+def certificate_in_words(solution: "Certificate") -> str:
     """The certificate as a paragraph as wide as standard output, and in its colours."""
-    solution, d = fit.solution, fit.problem.n_components
-    values = printable(settings(used_parameters(fit.problem)))
-    criterion, made = spoken(fit.problem.criterion.name), fit.subspace.provenance
+    values = printable(settings(used_parameters(solution.criterion, solution.groups)))
+    criterion = spoken(solution.criterion.name)
     if solution.steps:
         criterion = f"nested {criterion}"
-    if made is not None and made.restriction is not None:
-        criterion += f" with {printable(made.restriction)}"
+    if solution.restricted_by is not None:
+        criterion += f" with {printable(solution.restricted_by)}"
     steps = in_ascii(count(solution.n_eigenproblems, "eigenproblem"))
-    among = " with equal errors" if fit.problem.criterion.wants_equal_errors else ""
-    subspace = f"subspace of {in_ascii(count(d, 'dimension'))}{among}"
+    among = " with equal errors" if solution.criterion.wants_equal_errors else ""
+    subspace = f"subspace of {in_ascii(count(solution.n_components, 'dimension'))}{among}"
     sentences = [
         f"Certificate: {criterion}{values and f' ({values})'} is {solution.objective:.6g};"
     ]

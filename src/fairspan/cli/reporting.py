@@ -10,6 +10,7 @@ from typing import Any
 
 from fairspan.auditing.audit import audit
 from fairspan.auditing.audit_result import Audit, finding_lines
+from fairspan.certificates.certificate import Certificate
 from fairspan.cli.inputs import loaded, open_input, with_labels
 from fairspan.cli.options import Reading
 from fairspan.cli.output import certificate_in_words
@@ -18,12 +19,11 @@ from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, tumours_by_diagnosis
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.estimator.fair_pca import FairPCA
-from fairspan.estimator.fit import Fit, fit_subspace
 from fairspan.formatting.numbers import figure, in_ascii, relative
 from fairspan.formatting.terminal_text import width_of, wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import accumulate
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.reduction import criterion_of
 from fairspan.registry import Foreign
 from fairspan.report.facts.answers import PCA, ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
@@ -207,7 +207,7 @@ def _options_of(reading: Reading) -> Iterator[str]:
             yield from (option, str(text))
 
 
-def demo_facts() -> tuple[Fit, Audit, Dataset]:
+def demo_facts() -> tuple[Certificate, Audit, Dataset]:
     """Fit and audit the data."""
     data = tumours_by_diagnosis()
     moments = GroupMoments.from_rows(data.X, data.sensitive_features)
@@ -217,7 +217,7 @@ def demo_facts() -> tuple[Fit, Audit, Dataset]:
         for criterion in ("total_error", "minimax_loss")
     )
     return (
-        fit_subspace(moments, _N_COMPONENTS, scale=True),
+        fair.solution_,
         audit({"PCA": plain, "fair": fair}, data.X, data.sensitive_features),
         data,
     )
@@ -243,7 +243,7 @@ def write_demo_page(page: Path, data: Dataset) -> None:
     write_page(page, facts_of(moments, rows, asked, origin))
 
 
-def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
+def demo_screen(certificate: Certificate, result: Audit, data: Dataset) -> str:
     """What the reader sees, as wide as the terminal."""
     plain, fair = result.models
     sizes = ", ".join(f"{spelled(group.group)}: {group.n}" for group in plain.groups)
@@ -264,7 +264,7 @@ def demo_screen(fit: Fit, result: Audit, data: Dataset) -> str:
         _filled(about, width),
         _filled(f"Verdict: {result.verdict}", width),
         result.table(width, paint_on(sys.stdout)),
-        f"{_filled(conclusion, width)}\n{certificate_in_words(fit)}",
+        f"{_filled(conclusion, width)}\n{certificate_in_words(certificate)}",
         # In one line, as it is copied.
         "Try it on your data: fairspan audit DATA.csv --group COLUMN --standardize",
     ]

@@ -24,7 +24,7 @@ from fairspan.drawing.trade_offs import FrontierPicture
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.metrics import group_figures
 from fairspan.problem.parameters import check_count, check_flag
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.reduction import criterion_of
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 from fairspan.trade_off import frontier_to_look_at
@@ -277,10 +277,10 @@ class GroupLossDisplay(GroupLossPicture):
         if X is not None or sensitive_features is not None:
             rows = rows_for(estimator, X, sensitive_features, cls.__name__)
             return cls(**_expected_losses(estimator, rows, on_rows=on_rows))
-        solution, provenance = estimator.solution_, estimator.subspace_.provenance
+        solution = estimator.solution_
         criterion = criterion_of(estimator.criterion)
         is_loss = criterion.measures_losses and not criterion.relative
-        bounds_losses = provenance.criterion == criterion.name and is_loss
+        bounds_losses = solution.criterion.name == criterion.name and is_loss
         plain = plain_figures(estimator)
         return cls(
             groups=names_of(moments.labels),

@@ -25,7 +25,7 @@ from fairspan.metrics import GroupFigures, group_figures
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.running_group import GroupLimit
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.reduction import criterion_of
 from fairspan.rows.checks import check_width
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import is_opened, rows_of
@@ -59,7 +59,7 @@ def names_of(labels: Any) -> tuple[str, ...]:
 
 def criterion_name(estimator: Any) -> str:
     """The criterion that was minimised, and the restriction if there was one."""
-    return str(estimator.subspace_.provenance.minimised)
+    return str(estimator.solution_.minimised)
 
 
 def refitted(estimator: Any, **settings: Any) -> Any:
@@ -74,7 +74,7 @@ def refitted(estimator: Any, **settings: Any) -> Any:
     """
     subspace = estimator.subspace_
     now = (criterion_of(estimator.criterion).name, estimator.center, bool(estimator.scale))
-    then = (subspace.provenance.criterion, subspace.center, subspace.scale is not None)
+    then = (subspace.proven.criterion.name, subspace.center, subspace.scale is not None)
     if now != then:  # answers of other settings would stand under the name of these
         raise InvalidParameter(
             "The settings of the estimator were changed after it was fitted",

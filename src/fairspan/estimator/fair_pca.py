@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
 
 from fairspan.errors import FairspanError, InvalidInput, InvalidParameter, warn
-from fairspan.estimator.fit import Fit, check_dimension, fit_subspace
+from fairspan.estimator.fit import check_dimension, fit_with_problem
 from fairspan.estimator.projecting import (
     FittedProjection,
     check_orthogonal,
@@ -19,15 +19,17 @@ from fairspan.estimator.projecting import (
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import check_center
 from fairspan.moments.of_rows import Moments, accumulate, moments_of, not_moments
+from fairspan.moments.operators import kept_by_component
 from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.parameters import check_choice, check_flag, field_values
-from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import signed_disparity
+from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import KnownRows
 from fairspan.rows.registry import is_opened, rows_beside
-from fairspan.solvers.choose import solver_of
+from fairspan.solvers.solve import solver_of
+from fairspan.typing import FloatArray
 
 # Of the largest variance: less is none.
 _ROUNDING = 1e-14
@@ -173,7 +175,7 @@ class FairPCA(
         rather than the estimator; `moments_.matrices()` can be merged and saved.
     subspace_ : FairSubspace
         The projection alone, to save or ship.
-    solution_ : Solution
+    solution_ : Certificate
         Objective, lower bound, gap, status; of nested components also `steps`.
     solver_ : str
     n_features_in_ : int
@@ -480,18 +482,25 @@ class FairPCA(
                 f"All rows are of one group ({moments.labels[0]!r}), so this is ordinary PCA. "
                 "Fairness needs at least two groups; check the group column."
             )
-        fitted._take(fit_subspace(moments, self.n_components, **settings), moments)
+        subspace, problem, coordinates = fit_with_problem(moments, self.n_components, **settings)
+        projector = subspace.projector
+        if coordinates is not None:
+            projector = projector.with_columns(coordinates.reduce(projector.columns))
+        kept = kept_by_component(projector, problem.second_moments)
+        fitted._take(subspace, kept, problem.second_moments.traces, moments)
         fitted._group_columns, fitted._has_groups = columns, has_groups
         self.__dict__ = fitted.__dict__
         return self
 
-    def _take(self, fit: Fit, moments: Moments) -> None:
-        """Set all fitted attributes."""
-        subspace, traces = fit.subspace, fit.problem.second_moments.traces
-        pooled = moments.proportions @ fit.component_variances
+    def _take(
+        self, subspace: FairSubspace, kept: FloatArray, traces: FloatArray, moments: Moments
+    ) -> None:
+        """Set all fitted attributes; (k, r) variances that components keep of (k,) total ones."""
+        certificate = subspace.proven
+        pooled = moments.proportions @ kept
         with np.errstate(invalid="ignore"):  # 0 / 0: a group, or a table, without variance
-            ratios = fit.component_variances / traces[:, None]
-            pooled_ratios = pooled / np.float64(fit.problem.total_variance)
+            ratios = kept / traces[:, None]
+            pooled_ratios = pooled / np.float64(certificate.total_variance)
         self.components_ = subspace.components
         self.mean_ = np.asarray(subspace.mean)
         self.scale_ = subspace.scale
@@ -499,14 +508,14 @@ class FairPCA(
         self.explained_variance_ = pooled
         self.explained_variance_ratio_ = pooled_ratios
         self.groups_ = moments.groups
-        self.group_errors_ = fit.errors
-        self.group_losses_ = fit.losses
+        self.group_errors_ = certificate.errors
+        self.group_losses_ = certificate.losses
         self.group_explained_variance_ratio_ = ratios
-        self.disparity_ = signed_disparity(fit.errors)
+        self.disparity_ = signed_disparity(certificate.errors)
         self.moments_ = moments
         self.subspace_ = self._whitened(subspace)
-        self.solution_ = fit.solution
-        self.solver_ = fit.solution.solver
+        self.solution_ = certificate
+        self.solver_ = certificate.solver
 
     def _whitened(self, subspace: FairSubspace) -> FairSubspace:
         """With coordinates of variance one; a component without variance stays at zero."""

@@ -1,15 +1,26 @@
-"""From moments to a certified subspace: the road that estimator, audit and command line share."""
+"""From moments to a certified subspace: what estimator, audit and command line share.
+
+The way of a fit has eight steps, each in a room of its own::
+
+    FairPCA.fit         estimator/fair_pca   parameters are checked
+    open_rows           rows/                a table, file or collection becomes blocks of rows
+    accumulate          moments/             the blocks become GroupMoments
+    build_problem       problem/             criterion, restriction and centre make a Problem,
+                                             and a Reduction where a smaller one has its answer
+    solve               solvers/             a solver finds the subspace and weights that prove it
+    certify             certificates/        objective, bound and status: the Certificate
+    fit_subspace        estimator/fit        components in the features: the FairSubspace
+    FairPCA attributes  estimator/fair_pca   what scikit-learn's users expect
+"""
 
 import numbers
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 
-from fairspan.certificates.proof import evidence_of, stored_settings
-from fairspan.certificates.solution import Solution, Status
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.optimality import reason_of
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
 from fairspan.formatting.names import spoken
 from fairspan.linalg import with_positive_signs
@@ -18,76 +29,27 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.held_rows import Coordinates
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import errors_under, kept_by_component
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.nesting import check_nested
-from fairspan.problem.posing import (
+from fairspan.problem.problem import Problem, check_n_components
+from fairspan.problem.reduction import (
+    build_problem,
+    check_nested,
     criterion_of,
     deviations_of,
-    largest_column,
-    pose,
     restriction_of,
 )
-from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import EIGENPROBLEMS, Stage
-from fairspan.provenance import Claim, NestedStep, Provenance
-from fairspan.registry import names_of
+from fairspan.projector import Projector
 from fairspan.rows.groups import listed
-from fairspan.solvers.choose import Solved, Task, smallest_keeping, solver_of
-from fairspan.solvers.nested import nested_keeping, solve_nested
+from fairspan.solvers.nested import solve_nested
 from fairspan.solvers.projected.growing_subspace import GrowingSubspace
+from fairspan.solvers.solve import able_solver, solve, solve_for_share, solver_of
 from fairspan.typing import FloatArray
-from fairspan.version import __version__
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A solved problem: the subspace, its certificate, and each group's figures.
-
-    Attributes
-    ----------
-    problem : Problem
-        Without the restriction, if there is one; in coordinates, if it was solved in such.
-    solution : Solution
-    subspace : FairSubspace
-    errors, losses : (k,) arrays
-        e_g and l_g of each group, in squared (scaled) units of the features.
-    component_variances : (k, r) array
-        Variance of each group that each component keeps.
-    coordinates : Coordinates or None
-        Those of the problem, where it was not solved in the features.
-    """
-
-    problem: Problem
-    solution: Solution
-    subspace: FairSubspace
-    errors: FloatArray
-    losses: FloatArray
-    component_variances: FloatArray
-    coordinates: Coordinates | None = None
-
-    def in_features(self, basis: FloatArray) -> FloatArray:
-        """A basis of the problem as columns of the features, (p, r)."""
-        if self.coordinates is None:
-            return basis
-        return with_positive_signs(self.coordinates.lift(basis))
-
-
-@dataclass(frozen=True, eq=False)
-class _Settings:
-    """What a fit is made with, once it is checked."""
-
-    criterion: Criterion
-    restriction: Restriction | None
-    center: Center
-    divisor: FloatArray | None
-    tol: float
-    nested: bool
 
 
 @running_out_told()
-def fit_subspace(
+def fit_with_problem(
     moments: Moments,
     n_components: int | float,
     *,
@@ -100,7 +62,7 @@ def fit_subspace(
     allow_extra: bool = False,
     nested: bool = False,
     random_state: Any = None,
-) -> Fit:
+) -> tuple[FairSubspace, Problem, Coordinates | None]:
     """Solve for a criterion of the groups' errors.
 
     Parameters
@@ -129,7 +91,12 @@ def fit_subspace(
 
     Returns
     -------
-    Fit
+    subspace : FairSubspace
+        With its certificate.
+    problem : Problem
+        Without the restriction, if there is one.
+    coordinates : Coordinates or None
+        Those of the problem, where it was not posed in the features.
 
     Raises
     ------
@@ -143,46 +110,103 @@ def fit_subspace(
     """
     # All settings are checked before the first eigenproblem.
     chosen, solve_with = criterion_of(criterion), solver_of(solver)
-    hide = restriction_of(restriction)
+    allowed = restriction_of(restriction)
     check_dimension(n_components, moments.n_features)
-    single = [label for label, n in zip(moments.labels, moments.counts, strict=True) if n < 2]
-    if center == "group" and single:
-        raise InvalidInput(
-            f"These groups have a single row: {listed(single)}",
-            'Allowed with center="group": groups of two rows or more: about its own mean one '
-            "row has no variance",
-            'Use center="global", or join these groups with others',
-        )
+    _check_group_centers(moments, center)
     if moments.matrix_free:
-        _check_without_matrices(n_components, hide)
+        _check_without_matrices(n_components, allowed)
         solve_with = GrowingSubspace(solve_with)
     moments.in_range()
     divisor = deviations_of(moments) if scale else None
     if nested:
-        check_nested(chosen, hide, allow_extra=bool(allow_extra))
-    settings = _Settings(chosen, hide, center, divisor, tol, bool(nested))
+        check_nested(chosen, allowed, allow_extra=bool(allow_extra))
     counting = Stage(f"fitting {spoken(chosen.name)}", unit=EIGENPROBLEMS)
     with threads_for(moments.n_features), counting:
-        posed = pose(
+        family = build_problem(
             moments,
             n_components,
             chosen,
-            restriction=hide,
+            restriction=allowed,
             center=center,
             divisor=divisor,
             allow_extra=bool(allow_extra),
         )
-        found = _solved(Task(posed, solve_with, tol, random_state), nested=bool(nested))
-        return fit_of(found[-1], moments, settings, posed.coordinates, found[:-1])
+        if isinstance(n_components, numbers.Integral):
+            n_components = int(n_components)
+        if nested:
+            reduction, found = solve_nested(family, solve_with, n_components, tol, random_state)
+        elif isinstance(n_components, int):
+            reduction = family.at(n_components)
+            able = able_solver(family, reduction, solve_with)
+            found = solve(reduction, able, tol, random_state)
+        else:
+            share = float(n_components)
+            reduction, found = solve_for_share(family, solve_with, share, tol, random_state)
+
+        def told(each: Certificate) -> Certificate:
+            """With what is known of the rows."""
+            whole = replace(reduction.whole, n_components=each.n_components)
+            return replace(
+                each,
+                criterion=chosen.settled(whole),
+                center=center,
+                restriction=allowed,
+                counts=tuple(moments.counts.tolist()),
+                reason=reason_of(each, whole, moments, center, is_scaled=scale),
+                steps=tuple(
+                    replace(step, reason=reason_of(step, whole, moments, center, is_scaled=scale))
+                    for step in each.steps
+                ),
+            )
+
+        found = replace(told(found), prefixes=tuple(map(told, found.prefixes)))
+        projector = reduction.projector(found.components)
+        if family.coordinates is not None:
+            found = in_features(found, family.coordinates)
+            lifted = family.coordinates.lift(projector.columns)
+            projector = projector.with_columns(lifted)
+        subspace = subspace_of(found, projector, moments, divisor)
+        return subspace, reduction.whole, family.coordinates
 
 
-def _solved(task: Task, *, nested: bool) -> list[Solved]:
-    """The answer; of nested components, after those of fewer dimensions."""
-    wanted = task.posed.n_components
-    if isinstance(wanted, numbers.Integral):
-        return solve_nested(task, int(wanted)) if nested else [task.at(int(wanted))]
-    share = float(wanted)
-    return nested_keeping(task, share) if nested else [smallest_keeping(task, share)]
+def subspace_of(
+    found: Certificate, projector: Projector, moments: Moments, divisor: FloatArray | None
+) -> FairSubspace:
+    """The subspace of a certificate, with the mean of the rows."""
+    center, names = cast(Center, found.center), moments.feature_names
+    mean = np.zeros(moments.n_features) if center == "none" else moments.mean
+    if projector.oblique_decoder is None:
+        return FairSubspace(found.components, mean, divisor, center, names, found)
+    # The largest loading of each component is positive in the encoder, which is what is shown.
+    columns = projector.encoder.T
+    signed = with_positive_signs(columns)
+    decoder = projector.oblique_decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
+    found = replace(found, components=np.ascontiguousarray(decoder.T))
+    encoder = np.ascontiguousarray(signed.T)
+    return FairSubspace(encoder, mean, divisor, center, names, found, decoder)
+
+
+def in_features(found: Certificate, coordinates: Coordinates) -> Certificate:
+    """A certificate in coordinates as one of the features."""
+    columns = with_positive_signs(coordinates.lift(found.components.T))
+    rows = np.ascontiguousarray(columns.T)
+    return replace(
+        found,
+        components=rows,
+        eigen="thin",
+        steps=tuple(
+            replace(each, components=rows[[i]], eigen="thin") for i, each in enumerate(found.steps)
+        ),
+        prefixes=tuple(
+            replace(each, components=rows[: i + 1], eigen="thin")
+            for i, each in enumerate(found.prefixes)
+        ),
+    )
+
+
+def fit_subspace(moments: Moments, n_components: int | float, **settings: Any) -> FairSubspace:
+    """The subspace alone; parameters and errors are those of :func:`fit_with_problem`."""
+    return fit_with_problem(moments, n_components, **settings)[0]
 
 
 def check_dimension(n_components: object, n_features: int) -> None:
@@ -241,7 +265,19 @@ def dimension_keeping(
         return int(n_components)
     return fit_subspace(
         moments, n_components, criterion=criterion, center=center, scale=scale
-    ).problem.n_components
+    ).dimension
+
+
+def _check_group_centers(moments: Moments, center: Center) -> None:
+    """Raise InvalidInput for a group of one row that is to be centred at its own mean."""
+    single = [label for label, n in zip(moments.labels, moments.counts, strict=True) if n == 1]
+    if center == "group" and single:
+        raise InvalidInput(
+            f"These groups have a single row: {listed(single)}",
+            'Allowed with center="group": groups of two rows or more: about its own mean one '
+            "row has no variance",
+            'Use center="global", or join these groups with others',
+        )
 
 
 def _check_without_matrices(n_components: object, restriction: Restriction | None) -> None:
@@ -262,140 +298,3 @@ def _check_without_matrices(n_components: object, restriction: Restriction | Non
         "MeanParity() without a tolerance",
         "If k p^2 numbers fit into memory, use fit_moments(GroupMoments.from_rows(...))",
     )
-
-
-def fit_of(
-    solved: Solved,
-    moments: Moments,
-    settings: _Settings,
-    coordinates: Coordinates | None,
-    before: Sequence[Solved] = (),
-) -> Fit:
-    """The fit of an answer; of nested components, after those of fewer dimensions."""
-    problem, solution = solved.problem, solved.solution
-    errors, losses = _errors_and_losses(solved)
-    variances = kept_by_component(solved.projector, problem.second_moments)
-    reasons = partial(_with_reason, problem, moments=moments, settings=settings)
-    solution = reasons(replace(solution, steps=tuple(map(reasons, solution.steps))))
-    steps = [_step_of(replace(each, solution=reasons(each.solution))) for each in before]
-    if settings.nested:
-        steps.append(_step_of(replace(solved, solution=solution)))
-    if coordinates is not None:
-        components = np.ascontiguousarray(
-            with_positive_signs(coordinates.lift(solution.components.T)).T
-        )
-        inside = tuple(
-            replace(step, components=row, eigen="thin")
-            for step, row in zip(solution.steps, components[:, None], strict=False)
-        )
-        solution = replace(solution, components=components, eigen="thin", steps=inside)
-    encoder, decoder = solution.components, None
-    if solved.encoder is not None:
-        encoder, decoder = _oblique(solved.encoder, solved.solution, solution, coordinates)
-        solution = replace(solution, components=np.ascontiguousarray(decoder.T))
-    center, hide = settings.center, settings.restriction
-    mean = np.zeros(moments.n_features) if center == "none" else moments.mean
-    provenance = Provenance(
-        criterion=problem.criterion.name,
-        solver=solution.solver,
-        status=str(solution.status),
-        groups=tuple(moments.labels),
-        counts=tuple(moments.counts.tolist()),
-        errors=tuple(errors.tolist()),
-        losses=tuple(losses.tolist()),
-        objective=solution.objective,
-        lower_bound=solution.lower_bound,
-        total_variance=problem.total_variance,
-        version=__version__,
-        restriction=None if hide is None else repr(hide),
-        tol=settings.tol,
-        resolution=solution.resolution,
-        settings=stored_settings(settings.criterion, hide),
-        reason=solution.reason,
-        steps=tuple(steps),
-        parts=tuple(
-            each
-            for kind, each in (("criterion", settings.criterion), ("restriction", hide))
-            if each is not None and each.name not in names_of(kind)
-        ),
-    )
-    subspace = FairSubspace(
-        encoder,
-        mean,
-        settings.divisor,
-        center,
-        moments.feature_names,
-        provenance,
-        evidence_of(solution.proof),
-        decoder,
-    )
-    return Fit(problem, solution, subspace, errors, losses, np.array(variances), coordinates)
-
-
-def _errors_and_losses(solved: Solved) -> tuple[FloatArray, FloatArray]:
-    errors = errors_under(solved.projector, solved.problem.second_moments)
-    return errors, np.maximum(errors - solved.problem.best_errors, 0.0)
-
-
-def _step_of(solved: Solved) -> NestedStep:
-    """The last of nested components, and all of them."""
-    errors, losses = _errors_and_losses(solved)
-    together = solved.solution
-    return NestedStep(
-        _claim_of(together.steps[-1]),
-        _claim_of(together),
-        tuple(errors.tolist()),
-        tuple(losses.tolist()),
-    )
-
-
-def _claim_of(solution: Solution) -> Claim:
-    return Claim(
-        solution.objective,
-        solution.lower_bound,
-        solution.resolution,
-        str(solution.status),
-        tuple(solution.weights.tolist()),
-        solution.reason,
-    )
-
-
-def _oblique(
-    encoder: FloatArray, solved: Solution, solution: Solution, coordinates: Coordinates | None
-) -> tuple[FloatArray, FloatArray]:
-    """Encoder and decoder in the features, the largest loading of each component positive.
-
-    Parameters
-    ----------
-    encoder : (d, m) array
-    solved, solution : Solution
-        As it was solved, with the decoder's columns in the same coordinates as the encoder; and
-        with those in the features.
-    coordinates : Coordinates or None
-    """
-    columns, decoder = encoder.T, solution.components.T
-    if coordinates is not None:
-        turned, columns = np.hsplit(coordinates.lift(np.hstack([solved.components.T, columns])), 2)
-        columns = columns * np.sign(np.einsum("ij,ij->j", turned, decoder))
-    signed = with_positive_signs(columns)
-    return np.ascontiguousarray(signed.T), decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
-
-
-def _with_reason(
-    problem: Problem, solution: Solution, moments: Moments, settings: _Settings
-) -> Solution:
-    """With the reason of an unresolved gap: a column of large numbers, or a tiny objective."""
-    if solution.status is not Status.UNRESOLVED:
-        return solution
-    column = None if settings.divisor is not None else largest_column(moments, settings.center)
-    if column is not None:
-        return replace(solution, reason=column)
-    if problem.criterion.is_logarithmic:
-        return replace(
-            solution,
-            reason="a group keeps so little of its variance that the logarithm is uncertain",
-        )
-    share = max(solution.scale, solution.resolution) / float(
-        (problem.second_moments.traces / problem.divisors).max()
-    )
-    return replace(solution, reason=f"the objective is no more than {share:.0e} of the variance")

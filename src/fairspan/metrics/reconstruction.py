@@ -226,7 +226,7 @@ def _figures(
     model: Any, X: Any, sensitive_features: Any, sample_weight: Any, max_groups: int | None
 ) -> GroupFigures:
     subspace = FairSubspace.of(model)
-    known = 0 if subspace.provenance is None else len(subspace.provenance.groups)
+    known = 0 if subspace.certificate is None else len(subspace.certificate.groups)
     source = rows_of(X, sensitive_features, sample_weight)
     if subspace.feature_names is not None:
         source = source.selected(subspace.feature_names)

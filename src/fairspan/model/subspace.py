@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.certificates.certificate import Certificate
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.model.export import graph_bytes, select_of
 from fairspan.model.foreign import ALLOWED_MODELS, RowModel, affine_map_of, row_model_of
 from fairspan.projector import Projector, check_components, is_soft, soft_dimension
-from fairspan.provenance import Evidence, Provenance, read_subspace, write_subspace
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of
 from fairspan.rows.registry import opener_of, transformed_there
 from fairspan.storage import check_name, write_whole
+from fairspan.stored import read_subspace, write_subspace
 from fairspan.typing import FloatArray
 
 
@@ -39,9 +40,8 @@ class FairSubspace:
         The centre about which errors are measured. With "group" each group's own mean is used when
         errors are measured, while `transform` subtracts `mean`, since it never sees a group.
     feature_names : tuple of str or None
-    provenance : Provenance or None
-    evidence : Evidence or None
-        The data that prove its bound (:func:`fairspan.verify`).
+    certificate : Certificate or None
+        What was minimised, what was reached, and what proves it (:func:`fairspan.verify`).
     oblique_decoder : (p, d) array or None
         The decoder of an oblique projection, orthonormal columns; otherwise it is the transpose of
         the components.
@@ -65,8 +65,7 @@ class FairSubspace:
     scale: FloatArray | None = None
     center: str = "global"
     feature_names: tuple[str, ...] | None = None
-    provenance: Provenance | None = None
-    evidence: Evidence | None = None
+    certificate: Certificate | None = None
     oblique_decoder: FloatArray | None = None
     whitening: FloatArray | None = None
 
@@ -137,7 +136,24 @@ class FairSubspace:
     @property
     def is_nested(self) -> bool:
         """Whether its first components are a solution with fewer dimensions: see :meth:`first`."""
-        return self.provenance is not None and len(self.provenance.steps) > 0
+        return self.certificate is not None and len(self.certificate.steps) > 0
+
+    @property
+    def proven(self) -> Certificate:
+        """The certificate.
+
+        Raises
+        ------
+        Incompatible
+            There is none: the subspace was not fitted by this library.
+        """
+        if self.certificate is None:
+            raise Incompatible(
+                f"A certificate was requested of {self!r}, which has none",
+                "Allowed: subspaces that FairPCA fitted",
+                "Fit FairPCA",
+            )
+        return self.certificate
 
     @property
     def encoder(self) -> FloatArray:
@@ -252,11 +268,11 @@ class FairSubspace:
         >>> line = fair.subspace_.first(1)
         >>> np.array_equal(line.components, fair.components_[:1])
         True
-        >>> round(line.provenance.objective, 3)
+        >>> round(line.certificate.objective, 3)
         2.391
         """
-        made = self.provenance
-        if made is None or not made.steps:
+        certificate = self.certificate
+        if certificate is None or not certificate.steps:
             raise Incompatible(
                 f"The first {n_components!r} components were requested of {self!r}",
                 "Allowed: nested components: the first of others are not a solution with fewer "
@@ -274,13 +290,8 @@ class FairSubspace:
         return replace(
             self,
             components=self.components[:d],
-            provenance=made.of_first(d),
+            certificate=certificate.of_first(d),
             whitening=None if self.whitening is None else self.whitening[:d],
-            evidence=None
-            if self.evidence is None
-            else replace(
-                self.evidence, arrays={"weights": np.array(made.steps[d - 1].together.weights)}
-            ),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -314,10 +325,7 @@ class FairSubspace:
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        subspace = cls(**read_subspace(path))
-        if subspace.provenance is None or not parts:
-            return subspace
-        return replace(subspace, provenance=replace(subspace.provenance, parts=tuple(parts)))
+        return cls(**read_subspace(path, parts))
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
         """Write :meth:`transform` as an ONNX graph; needs the extra `onnx`.
@@ -384,14 +392,14 @@ class FairSubspace:
         return select_of(self, table, one_hot=one_hot)
 
     def __repr__(self) -> str:
-        how = "" if self.provenance is None else f", {self.provenance.minimised}"
+        how = "" if self.certificate is None else f", {self.certificate.minimised}"
         if self.is_soft:
             how += f", soft in {self.n_components} coordinates"
         return f"<FairSubspace of {self.dimension} in {self.n_features} features{how}>"
 
     def _repr_html_(self) -> str | None:
         """Where it comes from as a table in a notebook; None (plain text) if that is unknown."""
-        return None if self.provenance is None else self.provenance.table(repr(self)[1:-1])
+        return None if self.certificate is None else self.certificate.table(repr(self)[1:-1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -280,6 +280,11 @@ class Problem:
         return float(self.proportions @ self.second_moments.traces)
 
     @property
+    def offset(self) -> float:
+        """What the criterion is larger by in all directions, where all groups lose `left_out`."""
+        return self.left_out * (self.criterion.moves_with_errors or 0.0)
+
+    @property
     def fixed_errors(self) -> FloatArray:
         """The same, zero without a restriction."""
         return np.zeros(self.n_groups) if self.fixed is None else self.fixed
@@ -339,19 +344,19 @@ class Problem:
         return self.criterion.value(self.errors(basis), self)
 
 
-def used_parameters(problem: Problem) -> dict[str, Any]:
-    """The parameters of the problem's criterion, groups as tables print them.
+def used_parameters(criterion: object, labels: Sequence[Label]) -> dict[str, Any]:
+    """The parameters of the criterion that was minimised, groups as tables print them.
 
     The group that was chosen where none was named is named; what differs by group is a mapping; a
     flag that is not set is left out.
     """
     values: dict[str, Any] = {}
-    names = {label: printable(spelled(label)) for label in problem.labels}
-    for name, value in field_values(problem.criterion.settled(problem)).items():
+    names = {label: printable(spelled(label)) for label in labels}
+    for name, value in field_values(criterion).items():
         if name == "protected":
             values[name] = names[value]
         elif isinstance(value, Mapping):
-            values[name] = {names[label]: value[label] for label in problem.labels}
+            values[name] = {names[label]: value[label] for label in labels}
         elif value is not False:
             values[name] = value
     return values

@@ -1,114 +1,116 @@
 """Nested components: one step after the other.
 
 A step is the problem of one component in the complement of those before it
-(:mod:`fairspan.problem.nesting`), solved and proven as any other.
+(:func:`fairspan.problem.reduction.left_beside`), solved and proven as any other.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.optimality import certified
-from fairspan.certificates.proof import Proof
-from fairspan.certificates.solution import Solution, Solver, TracePoint
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint
+from fairspan.certificates.optimality import certify, evaluate
+from fairspan.certificates.proofs import Proof
 from fairspan.linalg import eigh
-from fairspan.problem.nesting import left_beside
-from fairspan.problem.posing import Restricted
 from fairspan.problem.problem import Problem
-from fairspan.solvers.choose import Solved, Task, check_accepted, keeps, not_kept
+from fairspan.problem.reduction import ProblemFamily, Reduction, left_beside
+from fairspan.solvers.solve import (
+    able_solver,
+    check_accepted,
+    in_all_directions,
+    keeps,
+    not_kept,
+    solve,
+)
 from fairspan.typing import FloatArray
 
 # Two groups have no other component that is as good but with the same variances.
 _FEW_GROUPS = 2
 
 
-def solve_nested(task: Task, n_components: int) -> list[Solved]:
-    """The first 1, 2, .. n_components components, each with its certificates.
+def solve_nested(
+    family: ProblemFamily, solver: Solver, n_components: int | float, tol: float, state: Any = None
+) -> tuple[Reduction, Certificate]:
+    """The first d components, one after the other, with a certificate of each step and prefix.
+
+    Parameters
+    ----------
+    family : ProblemFamily
+    solver : Solver
+    n_components : int or float
+        d; or the share of every group's variance that they are to keep, as few as do.
+    tol : float
+    state : int, Generator, RandomState or None
 
     Raises
     ------
     Incompatible
-        The solver, or the restriction, cannot take the problem.
+        The solver, or the restriction, cannot take the problem; no number of components keeps that
+        share.
     """
-    task.checked(n_components)
-    return list(islice(_prefixes(task), n_components))
+    prefixes = _prefixes(family, solver, tol, state)
+    if isinstance(n_components, float):
+        share, found = n_components, list[Certificate]()
+        for each in islice(prefixes, family.most_components):
+            found.append(each)
+            if keeps(family, each, share):
+                break
+        else:
+            raise not_kept(family, share, found)
+    else:
+        able_solver(family, family.at(n_components), solver)
+        found = list(islice(prefixes, n_components))
+    *before, last = found
+    return family.at(len(found)), replace(
+        last, prefixes=tuple(replace(each, steps=()) for each in before)
+    )
 
 
-def nested_keeping(task: Task, share: float) -> list[Solved]:
-    """The same, up to the first that keep this share of every group's variance.
-
-    Raises
-    ------
-    Incompatible
-        No number of components keeps it.
-    """
-    found: list[Solved] = []
-    for solved in islice(_prefixes(task), task.posed.most_components):
-        found.append(solved)
-        if keeps(solved, share):
-            return found
-    raise not_kept(task, share, found)
-
-
-def _prefixes(task: Task) -> Iterator[Solved]:
+def _prefixes(
+    family: ProblemFamily, solver: Solver, tol: float, state: Any
+) -> Iterator[Certificate]:
     """The first d components for d = 1, 2, .., of which each takes one more step."""
-    single, one_more = task.posed.at(1), _StepSolver(task.solver)
-    components = np.empty((0, task.problem.n_features))
-    steps: list[Solution] = []
+    single, one_more = family.at(1), _StepSolver(solver)
+    components = np.empty((0, family.any_dimension.n_features))
+    steps: list[Certificate] = []
     n_eigenproblems = 0
-    while True:
+    for d in count(1):
         left = left_beside(single, components.T)
-        check_accepted(task.solver, left.problem)
-        step = task.solved(left, one_more).solution
+        check_accepted(solver, left.problem)
+        step = solve(left, one_more, tol, state)
         steps.append(step)
         components = np.vstack([components, step.components])
         n_eigenproblems += step.n_eigenproblems
-        restricted, together = single, step
-        if len(steps) > 1:
-            restricted = task.posed.at(len(steps))
-            together = _together(restricted, components, step, task.tol)
+        together = step
+        if d > 1:
+            together = _together(family.at(d), components, step)
             n_eigenproblems += 1
-        solution = replace(
+        point = TracePoint(n_eigenproblems, together.lower_bound, together.objective)
+        yield replace(
             together,
             n_eigenproblems=n_eigenproblems,
-            trace=(TracePoint(n_eigenproblems, together.lower_bound, together.objective),),
+            trace=(point,),
             steps=tuple(steps),
         )
-        yield Solved(restricted.full, solution)
 
 
-def _together(
-    restricted: Restricted, components: FloatArray, step: Solution, tol: float
-) -> Solution:
+def _together(reduction: Reduction, components: FloatArray, step: Certificate) -> Certificate:
     """Components as an answer of as many dimensions, with the bound that a step's weights prove.
 
     Weights of the groups prove a bound for any number of dimensions; those of the last step are
     seldom the best ones.
     """
-    problem, basis, shift = restricted.problem, components.T, restricted.shift
-    if restricted.directions is not None:
-        basis = restricted.directions.T @ basis
-    found = certified(
-        problem,
-        basis,
-        Proof(step.weights),
-        tol=tol,
-        n_eigenproblems=0,
-        trace=(),
-        solver=step.solver,
-        # Without matrices no eigenvalue sum is proven.
-        lower_bound=None if problem.has_matrices else -np.inf,
+    basis = components.T if reduction.axes is None else reduction.axes.T @ components.T
+    # Without matrices no eigenvalue sum is proven.
+    lower_bound = None if reduction.problem.has_matrices else -np.inf
+    found = evaluate(
+        reduction.problem, basis, Proof(step.weights), tol=step.tol, lower_bound=lower_bound
     )
-    return replace(
-        found,
-        components=components,
-        objective=found.objective + shift,
-        lower_bound=found.lower_bound + shift,
-        eigen=step.eigen,
-    )
+    found = replace(found, components=components, solver=step.solver, eigen=step.eigen)
+    return in_all_directions(reduction, found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,24 +124,24 @@ class _StepSolver:
 
     solver: Solver
 
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
         """Solve, and look at the tied eigenvectors of the mixture that proves the bound."""
-        solution = self.solver.solve(problem, tol, random_state)
-        if problem.n_groups <= _FEW_GROUPS or solution.eigen != "dense" or not solution.proof:
-            return solution
-        tied = problem.second_moments.leading(solution.weights, 1).tied
+        found = self.solver.solve(problem, tol, random_state)
+        if problem.n_groups <= _FEW_GROUPS or found.eigen != "dense" or not found.proof:
+            return found
+        tied = problem.second_moments.leading(found.weights, 1).tied
         if not tied.shape[1]:
-            return solution
+            return found
         compressed = problem.second_moments.compressed(tied)
         most = tied @ eigh(np.tensordot(problem.proportions, compressed, axes=1))[1][:, -1:]
-        if problem.value(most) > solution.objective + solution.tolerance:
-            return solution
-        return certified(
+        if problem.value(most) > found.objective + found.tolerance:
+            return found
+        return certify(
             problem,
             most,
-            solution.proof,
+            found.proof,
             tol=tol,
-            n_eigenproblems=solution.n_eigenproblems,
-            trace=solution.trace,
-            solver=solution.solver,
+            n_eigenproblems=found.n_eigenproblems,
+            trace=found.trace,
+            solver=found.solver,
         )

@@ -91,6 +91,15 @@ class Real:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """A truth value."""
+
+    def check(self, member: str, value: Any, sizes: Sizes) -> None:
+        """Raise NotAllowed if it is not that."""
+        _require(type(value) is bool, member, value, "true or false")
+
+
+@dataclass(frozen=True)
 class Maybe:
     """Nothing, or what another rule allows."""
 
@@ -379,62 +388,55 @@ MOMENTS = Schema(
     },
 )
 
-_CLAIM = Fields(
+_POINT = Fixed((Whole(0), Real(may_be_infinite=True), Real(may_be_infinite=True)))
+_CLAIMS: dict[str, Rule] = {
+    "n_components": Whole(1),
+    "objective": Real(may_be_infinite=True),
+    "lower_bound": Real(may_be_infinite=True),
+    "scale": Real(0, may_be_infinite=True),
+    "tolerance": Real(0, may_be_infinite=True),
+    "resolution": Real(0, may_be_infinite=True),
+    "violation": Real(0),
+    "theorem_3_2": Maybe(Flag()),
+    "total_variance": Real(0),
+    "status": Text(("optimal", "estimated", "open gap", "unresolved")),
+    "reason": Maybe(Text()),
+    "errors": Listed(Real(), "g"),
+    "solver": Text(),
+    "n_eigenproblems": Whole(0),
+    "eigen": Text(),
+    "trace": Listed(_POINT),
+}
+# Of each nested component, and of the first ones together.
+_STEP = Fields({**_CLAIMS, "losses": Listed(Real()), "weights": Listed(Real(), "g")})
+_PART = Fields({"name": Text(), "settings": Mapped()})
+_CERTIFICATE = Fields(
     {
-        "objective": Real(may_be_infinite=True),
-        "lower_bound": Real(may_be_infinite=True),
-        "resolution": Real(0, may_be_infinite=True),
-        "status": Text(),
-        "weights": Listed(Real(), "g"),
-        "reason": Maybe(Text()),
-    }
-)
-# One for each of nested components.
-_STEP = Fields(
-    {
-        "own": _CLAIM,
-        "together": _CLAIM,
-        "errors": Listed(Real(), "g"),
+        **_CLAIMS,
         "losses": Listed(Real(), "g"),
-    }
-)
-_PROVENANCE = Fields(
-    {
-        "criterion": Text(),
-        "solver": Text(),
-        "status": Text(),
+        "tol": Real(0),
+        "center": Text(("global", "group", "none")),
+        "version": Text(),
+        "criterion": _PART,
+        "restriction": Maybe(_PART),
         "groups": Labels("g"),
         "counts": Listed(Whole(0, MOST_ROWS), "g"),
-        "errors": Listed(Real(), "g"),
-        "losses": Listed(Real(), "g"),
-        "objective": Real(may_be_infinite=True),
-        "lower_bound": Real(may_be_infinite=True),
-        "total_variance": Real(0),
-        "version": Text(),
-        "restriction": Maybe(Text()),
-        "tol": Real(0),
-        "resolution": Real(0, may_be_infinite=True),
-        "settings": Fields(
-            {"criterion": Mapped(), "restriction": Maybe(Mapped())},
-            may_lack=frozenset({"criterion", "restriction"}),
-        ),
-        "reason": Maybe(Text()),
-        "steps": Listed(_STEP, "d"),
-    },
-    may_lack=frozenset({"restriction", "tol", "resolution", "settings", "reason", "steps"}),
+        "steps": Listed(_STEP),
+        "prefixes": Listed(_STEP),
+    }
 )
 # What proves a bound, by the kind of the proof; the proofs know what else has to fit.
 _WEIGHTS = Numbers("*", may_be_infinite=True)
 _ROWS_OF_NUMBERS = Numbers("* *", may_be_infinite=True)
 _PROOFS = {
-    "weights": {"evidence_weights": _WEIGHTS},
-    "lines": {"evidence_weights": _WEIGHTS, "evidence_lines": _ROWS_OF_NUMBERS},
-    "means": {"evidence_weights": _WEIGHTS, "evidence_multiplier": _WEIGHTS},
+    "weights": {"proof_weights": _WEIGHTS},
+    "lines": {"proof_weights": _WEIGHTS, "proof_lines": _ROWS_OF_NUMBERS},
+    "means": {"proof_weights": _WEIGHTS, "proof_multiplier": _WEIGHTS},
     "covariances": {
-        "evidence_weights": _WEIGHTS,
-        "evidence_multipliers": Numbers("2 * *", may_be_infinite=True),
+        "proof_weights": _WEIGHTS,
+        "proof_multipliers": Numbers("2 * *", may_be_infinite=True),
     },
-    "covariance_trace": {"evidence_weights": _WEIGHTS, "evidence_multiplier": _WEIGHTS},
+    "covariance_trace": {"proof_weights": _WEIGHTS, "proof_multiplier": _WEIGHTS},
 }
 
 SUBSPACE = Schema(
@@ -444,10 +446,9 @@ SUBSPACE = Schema(
         {
             "feature_names": Maybe(Listed(Text(), "p", differ=True)),
             "center": Text(("global", "group", "none")),
-            "provenance": Maybe(_PROVENANCE),
-            "evidence": Maybe(Text(tuple(_PROOFS))),
+            "certificate": Maybe(_CERTIFICATE),
+            "proof": Maybe(Text(tuple(_PROOFS))),
         },
-        may_lack=frozenset({"evidence"}),
     ),
     {
         "components": Numbers("d p"),
@@ -457,7 +458,7 @@ SUBSPACE = Schema(
         "whitening": Numbers("d", above=0),
     },
     may_lack=frozenset({"mean", "scale", "oblique_decoder", "whitening"}),
-    chosen_by="evidence",
+    chosen_by="proof",
     of_choice=_PROOFS,
 )
 

@@ -20,12 +20,12 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
 )
 from fairspan.problem.problem import Problem
-from fairspan.solvers.choose import Auto
 from fairspan.solvers.exact_rank.descent_model import Model
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
 from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.dual_newton import DualNewton, NashSearch
 from fairspan.solvers.many_groups.newton import Relaxation
+from fairspan.solvers.solve import Auto
 from fairspan.solvers.two_groups.boundary import BoundarySearch
 from problems import (
     RELATIVE,

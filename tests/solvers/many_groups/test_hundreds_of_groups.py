@@ -15,12 +15,12 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.problem.pieces import Blocks, Pieces
-from fairspan.solvers.choose import Auto
 from fairspan.solvers.exact_rank.descent import affine_scores, descend, scores_of
 from fairspan.solvers.many_groups.dual import Dual, SpectralModel, block_around
 from fairspan.solvers.many_groups.newton import PiecewiseSearch, Relaxation
 from fairspan.solvers.programs import ModelProgram, least_on_simplex
 from fairspan.solvers.published.samadi_et_al import Semidefinite
+from fairspan.solvers.solve import Auto
 from problems import independent_value, problem_of, random_basis, random_moments, top_sum
 from sweeps import part_of
 

@@ -10,7 +10,7 @@ import pytest
 import fairspan
 from by_hand import projector_distance, random_rows
 from fairspan import CovarianceParity, FairPCA, GroupMoments, MeanParity
-from fairspan.certificates.proof import CovariancesProof, CovarianceTraceProof
+from fairspan.certificates.proofs import CovariancesProof, CovarianceTraceProof
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import CovariancesWithin

@@ -7,16 +7,19 @@ from typing import Any
 from fairspan import registry
 from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.models import Audited, read_model
+from fairspan.certificates.certificate import Certificate
 from fairspan.drawing.picture import Display
 from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of
-from fairspan.estimator.fit import Fit, fit_subspace
+from fairspan.estimator.fit import fit_with_problem
 from fairspan.formatting.names import settings as spelled_settings
 from fairspan.formatting.names import spoken
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import check_count, check_flag, field_values
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.problem import Problem
+from fairspan.problem.reduction import criterion_of
 from fairspan.progress import track
 from fairspan.rows.groups import printable
 
@@ -125,18 +128,26 @@ class Answer:
     ----------
     name : str
         As it is shown; different for each answer of a report.
-    fit : Fit
+    subspace : FairSubspace
+    problem : Problem
+        Without a restriction.
     is_main : bool
     """
 
     name: str
-    fit: Fit
+    subspace: FairSubspace
+    problem: Problem
     is_main: bool
+
+    @property
+    def certificate(self) -> Certificate:
+        """What proves how good the subspace is."""
+        return self.subspace.proven
 
     @property
     def criterion(self) -> Criterion:
         """What was minimised."""
-        return self.fit.problem.criterion
+        return self.problem.criterion
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +181,9 @@ class Answers:
     def audited(self) -> list[Audited]:
         """All of them as an audit takes them."""
         # Ordinary PCA knows no groups: only its errors are measured about each group's own mean.
-        judged = replace(self.plain.fit.subspace, center=self.center)
+        judged = replace(self.plain.subspace, center=self.center)
         plain = replace(read_model(PCA, judged), is_plain_pca=True)
-        others = (read_model(spoken(each.name), each.fit.subspace) for each in self.others)
+        others = (read_model(spoken(each.name), each.subspace) for each in self.others)
         return [plain, *(replace(each, baseline=PCA) for each in others)]
 
 
@@ -185,7 +196,9 @@ def answers_of(moments: GroupMoments, settings: ReportSettings, n_components: in
         The main criterion has no answer for these groups at this dimension.
     """
     about: Center = "none" if settings.center == "none" else "global"
-    pca = fit_subspace(moments, n_components, criterion=PLAIN, center=about, scale=settings.scale)
+    pca, problem, _ = fit_with_problem(
+        moments, n_components, criterion=PLAIN, center=about, scale=settings.scale
+    )
     answers, without = [], []
     named = list(zip(settings.criteria, names_of(settings.criteria), strict=True))
     for criterion, name in track("comparing criteria", named, "criteria"):
@@ -198,7 +211,7 @@ def answers_of(moments: GroupMoments, settings: ReportSettings, n_components: in
             without.append((name, _NOT_COMPARED))
             continue
         try:
-            fit = fit_subspace(
+            fair, own, _ = fit_with_problem(
                 moments,
                 n_components,
                 criterion=criterion,
@@ -210,9 +223,12 @@ def answers_of(moments: GroupMoments, settings: ReportSettings, n_components: in
                 raise
             without.append((name, printable("{}. {}.".format(*error.args))))
             continue
-        answers.append(Answer(name, fit, is_main))
+        answers.append(Answer(name, fair, own, is_main))
     return Answers(
-        Answer(PCA, pca, settings.is_plain), tuple(answers), tuple(without), settings.center
+        Answer(PCA, pca, problem, settings.is_plain),
+        tuple(answers),
+        tuple(without),
+        settings.center,
     )
 
 

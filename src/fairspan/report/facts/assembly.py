@@ -109,7 +109,9 @@ def facts_of(
         "center": asked.center,
         "standardize": bool(asked.scale),
         "criterion": asked.criterion.name,
-        "parameters": used_parameters(answers.main.fit.problem),
+        "parameters": used_parameters(
+            answers.main.certificate.criterion, answers.main.certificate.groups
+        ),
     }
     # Hundreds of small eigenproblems: where cores are shared, threads would wait for each other.
     with threads_of(None):
@@ -199,12 +201,12 @@ def _curves(
             "errors": curve.errors.tolist(),  # all of them: the height is that of their polygon
             "region": region[spread_along(region, _MOST_CORNERS)].tolist(),
             "plain": plain_errors.tolist(),
-            "answers": {each.name: each.fit.errors.tolist() for each in answers.others},
+            "answers": {each.name: each.certificate.errors.tolist() for each in answers.others},
             "largest_height": curve.largest_height,
         }
     else:
         walk = along_found(found, n_components)
-    scale = answers.main.fit.subspace.scale
+    scale = answers.main.subspace.scale
     scaled = moments if scale is None else moments.divided_by(scale)
     second = scaled.second_moments(asked.center)
     return {

@@ -10,7 +10,7 @@ from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
-from fairspan.estimator.fit import Fit
+from fairspan.certificates.certificate import Certificate
 from fairspan.formatting.names import spoken
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
@@ -125,9 +125,8 @@ def findings_facts(answers: Answers, audit: Audit) -> list[dict[str, Any]]:
     ]
 
 
-def certificate_facts(fit: Fit) -> dict[str, Any]:
-    """The certificate of a fit as plain values; a bound that is not known is not finite."""
-    solution, problem = fit.solution, fit.problem
+def certificate_facts(solution: Certificate) -> dict[str, Any]:
+    """A certificate as plain values; a bound that is not known is not finite."""
     return {
         "objective": solution.objective,
         "lower_bound": solution.lower_bound,
@@ -144,11 +143,11 @@ def certificate_facts(fit: Fit) -> dict[str, Any]:
         "weights": solution.weights.tolist(),
         "violation": solution.violation,
         "theorem_3_2": solution.theorem_3_2,
-        "wants_equal_errors": problem.criterion.wants_equal_errors,
+        "wants_equal_errors": solution.criterion.wants_equal_errors,
         "bounds_largest_loss": (
-            problem.criterion.measures_losses and not problem.criterion.relative
+            solution.criterion.measures_losses and not solution.criterion.relative
         ),
-        "total_variance": problem.total_variance,
+        "total_variance": solution.total_variance,
     }
 
 
@@ -158,7 +157,7 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
     return {
         "name": answer.name,
         "criterion": answer.criterion.name,
-        "parameters": used_parameters(answer.fit.problem),
+        "parameters": used_parameters(answer.certificate.criterion, answer.certificate.groups),
         "asks": answer.criterion.sentence,
         "is_main": answer.is_main,
         "is_plain_pca": model.is_plain_pca,
@@ -172,7 +171,7 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         },
         "pair": [group_name(low), group_name(high)],
         "why_no_estimates": model.why_no_estimates,
-        "certificate": certificate_facts(answer.fit),
+        "certificate": certificate_facts(answer.certificate),
     }
 
 
@@ -204,7 +203,7 @@ def read_models(models: Any, moments: GroupMoments) -> list[Audited]:
     added: dict[tuple[int, str, bool], Audited] = {}
     compared = []
     for each in audited:
-        made = each.subspace.provenance
+        made = each.subspace.certificate
         if each.baseline is None and not each.is_plain_pca and made is not None:
             d, center = each.subspace.dimension, each.subspace.center
             kind = (d, center, each.subspace.scale is not None)
@@ -259,7 +258,7 @@ def given_facts(
 
 
 def _given_model(each: Audited, model: ModelAudit) -> dict[str, Any]:
-    made = each.subspace.provenance
+    made = each.subspace.certificate
     return {
         "name": printable(model.name),
         "n_components": model.n_components,
@@ -268,8 +267,8 @@ def _given_model(each: Audited, model: ModelAudit) -> dict[str, Any]:
         "is_plain_pca": model.is_plain_pca,
         "fitted_here": model.fitted_here,
         "kind": _kind_of(each),
-        "criterion": None if made is None else made.criterion,
-        "restriction": None if made is None else made.restriction,
+        "criterion": None if made is None else made.criterion.name,
+        "restriction": None if made is None else made.restricted_by,
         "status": model.status,
         "gap": model.gap,
         "why_no_estimates": model.why_no_estimates,
@@ -288,9 +287,9 @@ def _kind_of(each: Audited) -> str:
     subspace: FairSubspace = each.subspace
     kinds = {"oblique": subspace.is_oblique, "soft": subspace.is_soft, "nested": subspace.is_nested}
     told = [kind for kind, is_so in kinds.items() if is_so]
-    made = subspace.provenance
+    made = subspace.certificate
     if made is not None and not each.is_plain_pca:
-        told.append(spoken(made.criterion))
+        told.append(spoken(made.criterion.name))
     if made is not None and made.restriction is not None:
-        told.append(f"with {made.restriction}")
+        told.append(f"with {made.restriction!r}")
     return ", ".join(told) or "projection"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.drawing.picture import Display
-from fairspan.problem.posing import criterion_of
+from fairspan.problem.reduction import criterion_of
 from fairspan.registry import names_of
 from fairspan.version import __version__
 

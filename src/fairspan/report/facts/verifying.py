@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.proof import LinesProof, Proof
-from fairspan.estimator.fit import Fit
+from fairspan.certificates.proofs import LinesProof, Proof
 from fairspan.problem.pieces import Formula
 from fairspan.report.facts.answers import Answer
 from fairspan.report.facts.origin import Origin
@@ -98,45 +97,44 @@ def verification_facts(answer: Answer, origin: Origin) -> dict[str, Any]:
         components are too many numbers to be written down. `tolerance` is how close both are to the
         certificate's.
     """
-    fit = answer.fit
-    formula = formula_of(fit)
-    from_mixture = _mixture_tells(fit)
-    has_objective = from_mixture or fit.subspace.components.size <= _MOST_NUMBERS
+    formula = formula_of(answer)
+    from_mixture = _mixture_tells(answer)
+    has_objective = from_mixture or answer.subspace.components.size <= _MOST_NUMBERS
     return {
         "model": answer.name,
         "calls": list(_CALLS),
         "of_calls": _OF_CALLS,
-        "words": _words(fit, formula, has_objective=has_objective),
+        "words": _words(answer, formula, has_objective=has_objective),
         "snippet": program(
-            fit,
+            answer,
             formula,
             origin.moments,
-            components=None if from_mixture or not has_objective else fit.subspace.components,
+            components=None if from_mixture or not has_objective else answer.subspace.components,
             has_objective=has_objective,
         ),
-        "objective": fit.solution.objective,
-        "lower_bound": fit.solution.lower_bound,
-        "tolerance": _tolerance(fit),
+        "objective": answer.certificate.objective,
+        "lower_bound": answer.certificate.lower_bound,
+        "tolerance": _tolerance(answer),
     }
 
 
-def _tolerance(fit: Fit) -> float:
+def _tolerance(answer: Answer) -> float:
     """What rounding does to the certificate and to plain formulas, and a share of the objective."""
-    solution, problem = fit.solution, fit.problem
+    solution, problem = answer.certificate, answer.problem
     traces, p = problem.second_moments.traces, problem.second_moments.n_features
     if problem.criterion.is_logarithmic:
-        plain = _ROUNDING * p * float(1 + np.mean(traces / (traces - fit.errors)))
+        plain = _ROUNDING * p * float(1 + np.mean(traces / (traces - answer.certificate.errors)))
     else:
-        weights = np.abs(proving_weights(fit))
+        weights = np.abs(proving_weights(answer))
         total = float(weights @ problem.divisors)
         plain = _ROUNDING * p * float(weights @ traces) / min(total, 1.0)
     return solution.resolution + plain + _SHARE * abs(solution.scale)
 
 
-def _mixture_tells(fit: Fit) -> bool:
+def _mixture_tells(answer: Answer) -> bool:
     """Whether the leading eigenvectors of the mixture have the objective: then they are enough."""
-    solution, problem = fit.solution, fit.problem
-    leading = problem.second_moments.leading(proving_weights(fit), problem.n_components).vectors
+    solution, problem = answer.certificate, answer.problem
+    leading = problem.second_moments.leading(proving_weights(answer), problem.n_components).vectors
     value = problem.criterion.value(problem.errors(leading), problem)
     close = abs(value - solution.objective) <= max(
         solution.tolerance, solution.resolution, 1e-9 * abs(solution.scale)
@@ -144,20 +142,20 @@ def _mixture_tells(fit: Fit) -> bool:
     return bool(close) and solution.violation <= solution.tolerance
 
 
-def _words(fit: Fit, formula: Formula, *, has_objective: bool) -> list[str]:
-    d, solution = fit.problem.n_components, fit.solution
+def _words(answer: Answer, formula: Formula, *, has_objective: bool) -> list[str]:
+    d, solution = answer.problem.n_components, answer.certificate
     largest = "largest" if d == 1 else f"{d} largest"
     rest = f"the sum of all eigenvalues but the {largest}"
     bound = "no bound is known"
     if math.isfinite(solution.lower_bound):
-        among = " with equal errors" if fit.problem.criterion.wants_equal_errors else ""
+        among = " with equal errors" if answer.problem.criterion.wants_equal_errors else ""
         bound = f"no subspace of as many dimensions{among} is below {solution.lower_bound:.6g}"
     words = [
         f"The objective is {formula.objective_in_words} Here it is {solution.objective:.6g}, and "
         f"{bound}.",
         formula.bound_in_words.format(rest=rest),
     ]
-    if not has_bound(fit):
+    if not has_bound(answer):
         words.append("The program below recomputes the objective; the command checks the bound.")
     if not has_objective:
         words.append(
@@ -167,23 +165,23 @@ def _words(fit: Fit, formula: Formula, *, has_objective: bool) -> list[str]:
     return words
 
 
-def formula_of(fit: Fit) -> Formula:
+def formula_of(answer: Answer) -> Formula:
     """How the criterion of a fit is computed, and its bound from the proof that was found."""
-    formula = fit.problem.criterion.formula
-    proof = fit.solution.proof
+    formula = answer.problem.criterion.formula
+    proof = answer.certificate.proof
     if proof is None or type(proof) is Proof:
         return formula
-    return replace(formula, bound_in_words=_BY_LINES if has_bound(fit) else _BY_A_LIMIT)
+    return replace(formula, bound_in_words=_BY_LINES if has_bound(answer) else _BY_A_LIMIT)
 
 
-def has_bound(fit: Fit) -> bool:
+def has_bound(answer: Answer) -> bool:
     """Whether the program recomputes the bound: from one mixture, or from supporting lines."""
-    proof = fit.solution.proof
+    proof = answer.certificate.proof
     return isinstance(proof, LinesProof) or type(proof) is Proof
 
 
 def program(
-    fit: Fit,
+    answer: Answer,
     formula: Formula,
     moments: str,
     *,
@@ -194,7 +192,7 @@ def program(
 
     Parameters
     ----------
-    fit : Fit
+    answer : Answer
     formula : Formula
     moments : str
         The line that sets `moments`.
@@ -207,12 +205,12 @@ def program(
         *(_CODED if coded else ()),
         *_START,
         moments,
-        *_scaled(fit),
-        f'S = moments.second_moments("{fit.subspace.center}")  # one matrix for each group',
+        *_scaled(answer),
+        f'S = moments.second_moments("{answer.subspace.center}")  # one matrix for each group',
         "q = moments.proportions",
-        f"weights = {_numbers(proving_weights(fit))}",
+        f"weights = {_numbers(proving_weights(answer))}",
         "",
-        *_LEAST_LEFT.format(dimensions=fit.problem.n_components).splitlines(),
+        *_LEAST_LEFT.format(dimensions=answer.problem.n_components).splitlines(),
         "",
         "traces = np.array([np.trace(each) for each in S])",
         "best = np.array([least_left(each) for each in S])  # least error of each group alone",
@@ -220,39 +218,39 @@ def program(
     ]
     if has_objective:
         lines += [
-            *_components(fit, components),
+            *_components(answer, components),
             "left = np.eye(len(V)) - V @ V.T",
             "errors = np.array([np.trace(left @ each @ left) for each in S])",
         ]
-    lines += _parameters(fit)
+    lines += _parameters(answer)
     if has_objective:
         lines.append(f"objective = {formula.objective}")
-    proof = fit.solution.proof
+    proof = answer.certificate.proof
     if isinstance(proof, LinesProof):
         rows = [f"    {each}," for each in proof.lines.tolist()]
         lines += ["lines = np.array([", *rows, "])", *_POLYGON.splitlines()]
-    elif has_bound(fit):
+    elif has_bound(answer):
         lines.append(f"lower_bound = {formula.bound}")
-    told = ["objective"] * has_objective + ["lower_bound"] * has_bound(fit)
+    told = ["objective"] * has_objective + ["lower_bound"] * has_bound(answer)
     return "\n".join([*lines, f"print({', '.join(told)})", ""])
 
 
-def proving_weights(fit: Fit) -> FloatArray:
+def proving_weights(answer: Answer) -> FloatArray:
     """The weights of the mixture that proves the bound."""
-    return fit.problem.criterion.dual_weights(fit.solution.weights, fit.problem)
+    return answer.criterion.dual_weights(answer.certificate.weights, answer.problem)
 
 
-def _scaled(fit: Fit) -> list[str]:
+def _scaled(answer: Answer) -> list[str]:
     in_units = [
         "deviations = moments.standard_deviations",
         "moments = moments.divided_by(np.where(deviations > 0, deviations, 1))",
     ]
-    return [] if fit.subspace.scale is None else in_units
+    return [] if answer.subspace.scale is None else in_units
 
 
-def _components(fit: Fit, components: FloatArray | None) -> list[str]:
+def _components(answer: Answer, components: FloatArray | None) -> list[str]:
     if components is None:
-        return [f"V = np.linalg.eigh(mixture)[1][:, -{fit.problem.n_components}:]"]
+        return [f"V = np.linalg.eigh(mixture)[1][:, -{answer.problem.n_components}:]"]
     if components.size <= _FEW_NUMBERS:
         rows = [f"    {each.round(_DIGITS).tolist()}," for each in components]
         return ["V = np.array([", *rows, "]).T"]
@@ -265,11 +263,11 @@ def _components(fit: Fit, components: FloatArray | None) -> list[str]:
     ]
 
 
-def _parameters(fit: Fit) -> list[str]:
+def _parameters(answer: Answer) -> list[str]:
     """Lines that set the criterion's parameters, and what its formula needs beside them."""
-    problem, criterion = fit.problem, fit.problem.criterion
+    problem, criterion = answer.problem, answer.criterion
     formula = criterion.formula
-    values = criterion.formula_parameters(problem, fit.solution.weights)
+    values = criterion.formula_parameters(problem, answer.certificate.weights)
     lines = [
         f"{name} = {_numbers(value) if isinstance(value, np.ndarray) else repr(value)}"
         for name, value in values.items()

@@ -15,7 +15,7 @@ from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.expected_losses import USUAL, ExpectedFigures
 from fairspan.auditing.judging import expected_in_folds
 from fairspan.auditing.models import chosen_dimensions, estimated_of, pca_by_dimension
-from fairspan.certificates.solution import Solution
+from fairspan.certificates.certificate import Certificate
 from fairspan.errors import Incompatible
 from fairspan.formatting.numbers import count, in_ascii, share
 from fairspan.moments.group_moments import GroupMoments
@@ -23,7 +23,7 @@ from fairspan.moments.of_rows import FoldMoments, SummedFolds
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.report.facts.answers import PCA, Answers
-from fairspan.solvers.choose import Auto
+from fairspan.solvers.solve import Auto
 from fairspan.trade_off import Frontier
 from fairspan.typing import FloatArray
 
@@ -53,7 +53,7 @@ class AtDimension:
         Errors of ordinary PCA.
     fair : (k,) array or None
         Errors at the main criterion's answer; None if it has none.
-    solution : Solution or None
+    solution : Certificate or None
         That answer.
     """
 
@@ -61,12 +61,12 @@ class AtDimension:
     best: FloatArray
     plain: FloatArray
     fair: FloatArray | None
-    solution: Solution | None
+    solution: Certificate | None
 
 
 def along_dimensions(answers: Answers) -> list[AtDimension]:
     """Solve for 40 dimensions at most, 16 of three groups or more, the requested one among them."""
-    main, pca = answers.main.fit, answers.plain.fit
+    main, pca = answers.main, answers.plain
     judged = main.problem
     is_quick = len(judged.labels) <= 2 and judged.n_features <= _MANY_FEATURES
     dimensions = chosen_dimensions(
@@ -76,7 +76,7 @@ def along_dimensions(answers: Answers) -> list[AtDimension]:
     for d in track("comparing numbers of dimensions", dimensions, "dimensions"):
         problem = replace(judged, n_components=d)
         plain = replace(pca.problem, n_components=d).pooled_optimum.vectors
-        solution = main.solution if d == main.subspace.dimension else _solved(problem)
+        solution = main.certificate if d == main.subspace.dimension else _solved(problem)
         fair = None if solution is None else problem.errors(solution.components.T)
         found.append(AtDimension(d, problem.best_errors, problem.errors(plain), fair, solution))
     return found
@@ -157,7 +157,7 @@ def without_rounding(values: FloatArray, rounding: float) -> list[float]:
     return np.where(values <= rounding, 0.0, values).tolist()  # type: ignore[no-any-return]
 
 
-def _solved(problem: Problem) -> Solution | None:
+def _solved(problem: Problem) -> Certificate | None:
     """The answer; None if there is none, such as equal errors that are out of reach."""
     try:
         return Auto().solve(problem, _TOLERANCE)
@@ -211,11 +211,10 @@ def along_frontier(
     """From the optimum of the first group to that of the second, PCA and the answer on the way."""
     best = np.array([curve.errors[0, 0], curve.errors[-1, 1]])
     main = answers.main
-    named = [Step(PCA, answers.plain.fit.subspace.components, plain_errors, best)]
+    named = [Step(PCA, answers.plain.subspace.components, plain_errors, best)]
     if not answers.plain.is_main:
-        fit = main.fit
-        named.append(Step(main.name, fit.subspace.components, fit.errors, best))
-    near = _SAME * main.fit.problem.total_variance
+        named.append(Step(main.name, main.subspace.components, main.certificate.errors, best))
+    near = _SAME * main.problem.total_variance
     if len(named) == 2 and np.abs(named[0].errors - named[1].errors).max() <= near:
         named = [replace(named[1], label=f"{PCA}, {main.name}")]
     others = [

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.certificates.certificate import TracePoint
 from fairspan.certificates.optimality import goal
-from fairspan.certificates.solution import TracePoint
 from fairspan.linalg import eigh
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem

@@ -20,8 +20,8 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import Solution, Solver
+from fairspan.certificates.certificate import Certificate, Solver
+from fairspan.certificates.optimality import certify
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.pieces import Pieces
@@ -83,7 +83,7 @@ class DualNewton(Solver):
             return "equal errors are made for one or two groups alone, by 'boundary'"
         return None
 
-    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
         """Find a subspace with a small objective, and a bound.
 
         Parameters
@@ -96,7 +96,7 @@ class DualNewton(Solver):
 
         Returns
         -------
-        Solution
+        Certificate
 
         Raises
         ------
@@ -107,7 +107,7 @@ class DualNewton(Solver):
             return GrowingSubspace(self).solve(problem, tol)
         return self.solve_dense(problem, tol)
 
-    def solve_dense(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
+    def solve_dense(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
         """Find it by eigenproblems of whole matrices, and not in a subspace that grows."""
         if problem.pieces is not None:
             search: PiecewiseSearch | NashSearch = PiecewiseSearch(problem, problem.pieces, tol)
@@ -119,7 +119,7 @@ class DualNewton(Solver):
         return search.solution(self.name)
 
 
-def solve_robust(problem: Problem, tol: float, solver: str) -> Solution:
+def solve_robust(problem: Problem, tol: float, solver: str) -> Certificate:
     """The robust error gap of more than two groups: descents, and the error gap's dual as bound.
 
     The robust error gap is the largest over ordered pairs of sum_g h(v_g, e_g, eps_g), and the
@@ -145,7 +145,7 @@ def solve_robust(problem: Problem, tol: float, solver: str) -> Solution:
         if not search.closed:
             search.descend_from(start)
     assert search.best is not None
-    return certified(
+    return certify(
         problem,
         search.best.basis,
         relaxation.dual.weights(relaxation.multipliers),
@@ -193,7 +193,7 @@ class NashSearch(Search):
         away = np.random.default_rng(0).standard_normal(basis.shape) / np.sqrt(len(basis))
         return np.linalg.qr(basis + away)[0]
 
-    def solution(self, solver: str) -> Solution:
+    def solution(self, solver: str) -> Certificate:
         """The best subspace, or with `allow_extra` a soft projection if that is better."""
         assert self.best is not None
         basis = self.best.basis
@@ -204,7 +204,7 @@ class NashSearch(Search):
             whole = not len(soft.shares)
             if (self.problem.allow_extra or whole) and self.problem.value(soft.basis) < self.upper:
                 basis = soft.basis
-        return certified(
+        return certify(
             self.problem,
             basis,
             self.weights,

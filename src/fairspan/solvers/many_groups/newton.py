@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import Solution, TracePoint
+from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.certificates.optimality import certify
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import (
@@ -279,7 +279,7 @@ class PiecewiseSearch(Search):
             self.dual, SoftBasis.of(self.relaxation.projector, self.problem.n_components)
         )
 
-    def solution(self, solver: str) -> Solution:
+    def solution(self, solver: str) -> Certificate:
         """The best subspace, or with `allow_extra` a soft projection if that is better."""
         assert self.best is not None
         basis = self.best.basis
@@ -287,7 +287,7 @@ class PiecewiseSearch(Search):
             soft = self.soft_basis()
             value = self.dual.pieces.value(soft.errors(self.problem.second_moments))
             basis = soft.basis if value < self.upper else basis
-        return certified(
+        return certify(
             self.problem,
             basis,
             self.dual.weights(self.relaxation.multipliers),

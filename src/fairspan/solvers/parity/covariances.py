@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from fairspan.certificates.proof import positive_part
+from fairspan.certificates.proofs import positive_part
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigh, eigvalsh, leading_subspace
 from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
@@ -208,7 +208,7 @@ def program(
 ) -> tuple[FloatArray, FloatArray]:
     """Multipliers that bound tr(V'SV) of all subspaces within the limit, and where to start from.
 
-    Their bound is computed from them alone (:class:`fairspan.certificates.proof.
+    Their bound is computed from them alone (:class:`fairspan.certificates.proofs.
     CovariancesProof`), so the bound holds however inaccurate the conic solver is.
 
     Parameters

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.certificates.optimality import certified, goal
-from fairspan.certificates.proof import CovariancesProof, CovarianceTraceProof, MeansProof, Proof
-from fairspan.certificates.solution import Solution, Solver, TracePoint
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint
+from fairspan.certificates.optimality import certify, goal
+from fairspan.certificates.proofs import CovariancesProof, CovarianceTraceProof, MeansProof, Proof
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigvalsh, leading_subspace
 from fairspan.moments.operators import DenseSecondMoments
@@ -72,7 +72,7 @@ class LimitedMeans:
 
     name: ClassVar[str] = "boundary"
 
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
         """Find the optimum; `weights` of the solution are those of its objective.
 
         Raises
@@ -124,7 +124,7 @@ class LimitedMeans:
         t = search.weight
         assert search.basis is not None
         multiplier = t / (1 - t) * unit if t < 1 else 0.0
-        return certified(
+        return certify(
             problem,
             search.basis,
             MeansProof(problem.proportions, multiplier),
@@ -152,7 +152,7 @@ class LimitedCovariances:
 
     name: str = "augmented_lagrangian"
 
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
         """Find a subspace and a bound; `weights` of the solution are those of its objective.
 
         Raises
@@ -175,7 +175,7 @@ class LimitedCovariances:
                 start = leading_subspace(pooled - nu * apart, d).vectors
                 proof = CovarianceTraceProof(q, nu)
             basis = best_within(pooled, apart, most, [basis, start])
-        return certified(
+        return certify(
             problem,
             basis,
             proof,

@@ -17,8 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import Solution, Solver, Status
+from fairspan.certificates.certificate import Certificate, Solver, Status
+from fairspan.certificates.optimality import certify
 from fairspan.errors import Incompatible
 from fairspan.linalg import IterativeSubspace, LeadingSubspace, with_positive_signs
 from fairspan.problem.problem import Problem
@@ -119,7 +119,7 @@ class GrowingSubspace(Solver):
         """Why the solver cannot take this problem; None if it can."""
         return self.solver.objection(problem)
 
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
         """Find a subspace whose gap is at most `tol`, a share of the objective.
 
         Raises
@@ -159,7 +159,7 @@ class _Growth:
         self.iterates = not problem.has_matrices or problem.dense.iterates(problem.n_components)
         self.n_eigenproblems = self.n_sharpened = 0
 
-    def run(self, n_rounds: int) -> Solution:
+    def run(self, n_rounds: int) -> Certificate:
         """Solve within, and grow, until nothing is lacking.
 
         Raises
@@ -277,7 +277,7 @@ class _Growth:
             return self.second.sought(weights, d, start=start)
         return self.second.sought(weights, d, start=start, sum_goal=sum_goal, n_vectors=n_vectors)
 
-    def _within(self, space: GrownSpace, tol: float) -> Solution:
+    def _within(self, space: GrownSpace, tol: float) -> Certificate:
         criterion = self.problem.criterion
         inside = replace(
             self.problem,
@@ -303,7 +303,7 @@ class _Growth:
         self.n_eigenproblems += solution.n_eigenproblems
         return solution
 
-    def _grown(self, space: GrownSpace, solution: Solution, *, loose: bool) -> GrownSpace:
+    def _grown(self, space: GrownSpace, solution: Certificate, *, loose: bool) -> GrownSpace:
         """With all directions that W lacks; the same object if what it may lack is bounded."""
         mixtures = [*mixtures_of(solution), *self.bounds.groups]
         goal = self._goal(space, solution)
@@ -318,7 +318,7 @@ class _Growth:
             return space.with_columns(self.bounds.missing(space, mixtures, goal))
         return wider
 
-    def _balanced(self, space: GrownSpace, solution: Solution) -> FloatArray:
+    def _balanced(self, space: GrownSpace, solution: Certificate) -> FloatArray:
         """Weights of the mixtures that the answer balances, (m, k): those of its bound.
 
         More than two groups are bounded by the error gap, whose weights are not those of the
@@ -341,7 +341,7 @@ class _Growth:
             columns.append(self._sought(weights, sum_goal, space.ritz_vectors(weights)).vectors)
         return space.with_columns(np.hstack(columns))
 
-    def _goal(self, space: GrownSpace, solution: Solution) -> float:
+    def _goal(self, space: GrownSpace, solution: Certificate) -> float:
         """What W may lack of an eigenvalue sum."""
         gap = self.tol * solution.scale
         share = _SHARE if self.problem.has_matrices else _SHARE_ESTIMATED
@@ -390,13 +390,13 @@ class _Growth:
             values = space.mixture(alone).leading.eigenvalues
             solved.remember(alone, LeadingSubspace.of(values, space.ritz_vectors(alone), d, 0.0))
 
-    def _in_all_features(self, space: GrownSpace, solution: Solution) -> Solution:
+    def _in_all_features(self, space: GrownSpace, solution: Certificate) -> Certificate:
         """The solution in all features, with a bound lowered by what the subspace may lack."""
         problem = self.problem
         assert solution.proof is not None
         if problem.has_matrices and problem.unrestricted is None:
             self._remember(space)
-        found = certified(
+        found = certify(
             problem,
             with_positive_signs(space.basis @ coordinates_of(solution)),
             solution.proof,

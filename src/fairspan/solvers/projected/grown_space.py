@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from fairspan.certificates.proof import least_beyond_lines
-from fairspan.certificates.solution import Solution
+from fairspan.certificates.certificate import Certificate
+from fairspan.certificates.proofs import least_beyond_lines
 from fairspan.linalg import (
     IterativeSubspace,
     LeadingSubspace,
@@ -326,7 +326,7 @@ class SubspaceBounds:
         # Below a share of the goal for each component, eigenvalues beside do not matter.
         return max(cut - room, goal / (4 * d))
 
-    def lower_bound(self, space: GrownSpace, solution: Solution, tol: float) -> float:
+    def lower_bound(self, space: GrownSpace, solution: Certificate, tol: float) -> float:
         """The bound of a solution within, lowered by what the subspace may lack."""
         problem, lines, d = self.problem, solution.supporting_weights, self.problem.n_components
         # What was not bounded, as rounds ran out, may lack anything.
@@ -347,7 +347,7 @@ class SubspaceBounds:
         )
 
 
-def fall_of_bound(problem: Problem, space: GrownSpace, solution: Solution) -> float:
+def fall_of_bound(problem: Problem, space: GrownSpace, solution: Certificate) -> float:
     """By how much the bound falls, at most, per unit that W lacks of an eigenvalue sum."""
     criterion, weight = problem.criterion, float(solution.weights.sum())
     tiny = float(np.finfo(np.float64).tiny)
@@ -365,13 +365,13 @@ def fall_of_bound(problem: Problem, space: GrownSpace, solution: Solution) -> fl
     return 1.0
 
 
-def mixtures_of(solution: Solution) -> list[FloatArray]:
+def mixtures_of(solution: Certificate) -> list[FloatArray]:
     """Weights of all mixtures that the bound rests on, the last one first."""
     lines = solution.supporting_weights
     return [solution.weights, *([] if lines is None else lines)]
 
 
-def coordinates_of(solution: Solution) -> FloatArray:
+def coordinates_of(solution: Certificate) -> FloatArray:
     """The basis in coordinates of the subspace, shape (m, r)."""
     components = solution.components
     return retained(components) if is_soft(components) else components.T

@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.optimality import certified
-from fairspan.certificates.solution import Solution, Solver, TracePoint
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint
+from fairspan.certificates.optimality import certify
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
@@ -89,7 +89,7 @@ class RiemannianSubgradient(Solver):
             return "it takes 'error_gap' and 'robust_error_gap' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
         """Descend from random starts.
 
         Parameters
@@ -102,7 +102,7 @@ class RiemannianSubgradient(Solver):
 
         Returns
         -------
-        Solution
+        Certificate
             Its trace has one point for each start.
         """
         shape = (self.n_starts, problem.n_features, problem.n_components)
@@ -116,7 +116,7 @@ class RiemannianSubgradient(Solver):
         outside = exact.solve(replace(problem, allow_extra=False), tol)
         lower, count = outside.lower_bound, outside.n_eigenproblems
         assert outside.proof is not None
-        return certified(
+        return certify(
             problem,
             bases[int(np.argmin(values))],
             outside.proof,

@@ -12,8 +12,8 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from fairspan.certificates.optimality import certified, goal
-from fairspan.certificates.solution import Solution, Solver, TracePoint
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint
+from fairspan.certificates.optimality import certify, goal
 from fairspan.errors import Incompatible
 from fairspan.linalg import leading_subspace
 from fairspan.problem.criteria.minimax import LargestOfGroups
@@ -81,7 +81,7 @@ class Semidefinite(Solver):
             return f"it takes up to {_MOST_FEATURES} features, not {problem.n_features}"
         return None
 
-    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
         """Solve both programs.
 
         Parameters
@@ -95,7 +95,7 @@ class Semidefinite(Solver):
 
         Returns
         -------
-        Solution
+        Certificate
             With `allow_extra`, of rank d + k - 1 at most.
 
         Raises
@@ -116,7 +116,7 @@ class Semidefinite(Solver):
             basis = best_rounding(problem, basis @ basis.T, [point.atom.basis])
         # The second eigenproblem is that of P.
         count = dual.n_eigenproblems + 1
-        return certified(
+        return certify(
             problem,
             basis,
             dual.weights(multipliers),
@@ -259,7 +259,7 @@ class MultiplicativeWeights(Solver):
             return "it takes 'minimax_loss', 'minimax_error' and 'least_variance' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 
-    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
         """Play the rounds.
 
         Parameters
@@ -272,7 +272,7 @@ class MultiplicativeWeights(Solver):
 
         Returns
         -------
-        Solution
+        Certificate
             Its trace has one point for each round. The upper bounds are those of subspaces of d
             dimensions, or with `allow_extra` of the average as well.
         """
@@ -282,7 +282,7 @@ class MultiplicativeWeights(Solver):
             errors = problem.errors(rounds.nearest.basis)
             if rounds.upper - rounds.lower <= goal(problem, errors, tol):
                 break
-        return certified(
+        return certify(
             problem,
             rounds.basis(),
             rounds.dual.weights(rounds.best.multipliers),

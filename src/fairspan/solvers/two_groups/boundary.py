@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.certificates.optimality import certified, goal
-from fairspan.certificates.solution import Solution, Solver, TracePoint
+from fairspan.certificates.optimality import certify, goal
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint
 from fairspan.errors import Incompatible
 from fairspan.linalg import smallest_sum
 from fairspan.problem.pieces import Pieces
@@ -67,7 +67,7 @@ class BoundarySearch(Solver):
         beyond = nash and problem.n_groups == 2
         return "the logarithm needs a search beyond one segment of weights" if beyond else None
 
-    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
         """Find the optimum.
 
         Parameters
@@ -80,7 +80,7 @@ class BoundarySearch(Solver):
 
         Returns
         -------
-        Solution
+        Certificate
 
         Raises
         ------
@@ -91,7 +91,7 @@ class BoundarySearch(Solver):
             return GrowingSubspace(self).solve(problem, tol)
         return self.solve_dense(problem, tol)
 
-    def solve_dense(self, problem: Problem, tol: float, random_state: object = None) -> Solution:
+    def solve_dense(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
         """Find it by eigenproblems of whole matrices, and not in a subspace that grows."""
         if problem.n_groups == 1:
             # Ordinary PCA: every criterion grows with the error of the only group.
@@ -106,7 +106,7 @@ class BoundarySearch(Solver):
         else:
             found = _largest_of_two(problem, problem.pieces, tol)
         basis, proof, n_eigenproblems, trace = found
-        return certified(
+        return certify(
             problem,
             basis,
             proof,

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.certificates.certificate import TracePoint
 from fairspan.certificates.optimality import goal, rounding_at
-from fairspan.certificates.proof import LinesProof, least_of_largest
-from fairspan.certificates.solution import TracePoint
+from fairspan.certificates.proofs import LinesProof, least_of_largest
+from fairspan.certificates.certificate import TracePoint
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.faces import (
     QUARTER,

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairspan.certificates.solution import TracePoint
+from fairspan.certificates.certificate import TracePoint
 from fairspan.moments.operators import SecondMoments
 from fairspan.solvers.two_groups.faces import Face, Found, PathBetween
 from fairspan.typing import FloatArray

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan import Solution
+from fairspan import Certificate
 from fairspan.errors import InvalidParameter
-from fairspan.extending import Problem, TracePoint, certified
+from fairspan.extending import Problem, TracePoint
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class WeightGrid:
             return "it takes criteria of two linear pieces only"
         return None
 
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Solution:
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
         """Keep the best subspace and the best weights; what they prove is not for it to say."""
         trace: list[TracePoint] = []
 
-        def certify(basis: np.ndarray, weights: np.ndarray) -> Solution:
-            return certified(
+        def certify(basis: np.ndarray, weights: np.ndarray) -> Certificate:
+            return certify(
                 problem,
                 basis,
                 weights,

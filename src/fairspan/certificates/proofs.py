@@ -5,24 +5,16 @@ restriction, so that anybody can compute the bound again from second moments alo
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.errors import InvalidParameter
 from fairspan.linalg import eigh, eigvalsh, smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.criteria import Criterion
-from fairspan.problem.parameters import field_values
-from fairspan.problem.posing import criterion_of, restriction_of
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
-from fairspan.problem.restrictions import Restriction
-from fairspan.provenance import Evidence, Provenance
-from fairspan.registry import names_of
-from fairspan.rows.groups import plain_labels
 from fairspan.typing import FloatArray
 
 # How near the bound comes to the least value on the polygon of supporting lines.
@@ -370,79 +362,15 @@ _KINDS: dict[str, Callable[..., Proof]] = {
     each.kind: each
     for each in (Proof, LinesProof, MeansProof, CovariancesProof, CovarianceTraceProof)
 }
-# A mapping by group is stored as pairs, since names in JSON are text.
-_BY_GROUP = "by_group"
 
 
-def evidence_of(proof: Proof | None) -> Evidence | None:
-    """The numbers of a proof; None of a kind that is not known here."""
+def numbers_of(proof: Proof | None) -> dict[str, FloatArray] | None:
+    """The numbers of a proof by name; None of a kind that is not known here."""
     if proof is None or type(proof) is not _KINDS.get(proof.kind):
         return None
-    return Evidence(proof.kind, {name: np.atleast_1d(each) for name, each in vars(proof).items()})
+    return {name: np.atleast_1d(each) for name, each in vars(proof).items()}
 
 
-def proof_of(evidence: Evidence) -> Proof:
-    """The proof that these are the numbers of.
-
-    Raises
-    ------
-    ValueError, TypeError
-        They are not those of a proof.
-    """
-    if evidence.kind not in _KINDS:
-        raise ValueError(f"{evidence.kind!r} is no kind of proof")
-    return _KINDS[evidence.kind](**evidence.arrays)
-
-
-def stored_settings(criterion: Criterion, restriction: Restriction | None) -> dict[str, Any]:
-    """The settings of criterion and restriction, ready for JSON."""
-    hide = None if restriction is None else {"name": restriction.name, **field_values(restriction)}
-    values = {name: _plain(value) for name, value in field_values(criterion).items()}
-    return {"criterion": values, "restriction": hide}
-
-
-def settings_of(made: Provenance) -> tuple[Criterion, Restriction | None]:
-    """Criterion and restriction of a model: its own names stand for parts of this library alone.
-
-    Raises
-    ------
-    ValueError, KeyError, TypeError, FairspanError
-        They are not those of a criterion or restriction.
-    """
-    values = {key: _restored(value) for key, value in made.settings["criterion"].items()}
-    criterion: Criterion = _part("criterion", made.criterion, values, made.parts)
-    hide = made.settings["restriction"]
-    if hide is None:
-        return criterion, None
-    values = {key: value for key, value in hide.items() if key != "name"}
-    return criterion, _part("restriction", hide["name"], values, made.parts)
-
-
-def _part(kind: str, name: str, values: dict[str, Any], parts: tuple[Any, ...]) -> Any:
-    """The part of this name with these settings, built in or one of the objects passed."""
-    made = criterion_of if kind == "criterion" else restriction_of
-    if name in names_of(kind):
-        return made(name, **values)
-    for part in parts:
-        if getattr(part, "name", None) == name:
-            return made(replace(part, **values) if values else part)
-    raise InvalidParameter(
-        f"The model was fitted with the {kind} {name!r} of another package",
-        f"Allowed: a {kind} of this library, or one that is passed as an object",
-        "Pass it where the model is loaded: FairSubspace.load(path, parts=[...]), or --part "
-        "package.module:Object on the command line",
-    )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {_BY_GROUP: [[*plain_labels([key]), each] for key, each in value.items()]}
-    if isinstance(value, float | int | None):
-        return value
-    return plain_labels([value])[0]
-
-
-def _restored(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {plain_labels([key])[0]: each for key, each in value[_BY_GROUP]}
-    return plain_labels([value])[0] if isinstance(value, str | list) else value
+def proof_of(kind: str, numbers: dict[str, FloatArray]) -> Proof:
+    """The proof of a kind that these are the numbers of."""
+    return _KINDS[kind](**numbers)

@@ -1,8 +1,9 @@
-"""What a model claims, computed again from second moments, without any solver.
+"""Verification of a model: what its certificate claims, computed again without any solver.
 
 Everything is recomputed from the components, the proof that the model carries, and the moments of
 the rows: that the components are orthonormal, the errors, the objective, the lower bound and the
-nested steps, with eigenvalues by LAPACK and room for rounding on the safe side.
+nested steps, with eigenvalues by LAPACK and room for rounding on the safe side. Which solver ran,
+how many eigenproblems it solved and on which way it came there are records, and not judged.
 """
 
 from collections.abc import Iterator
@@ -12,28 +13,28 @@ from typing import Any, cast
 
 import numpy as np
 
+from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.claims import (
     Fails,
-    judged_components,
+    Recomputed,
+    check_same_features,
     of_components,
     of_data,
-    of_estimator,
     of_figures,
+    of_groups,
+    of_reason,
     of_steps,
-    of_variances,
+    recompute,
 )
-from fairspan.certificates.proof import proof_of, settings_of
-from fairspan.certificates.solution import Judged
 from fairspan.errors import FairspanError, running_out_told
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.problem.posing import Posed, pose
-from fairspan.provenance import Provenance
-from fairspan.rows.groups import Label, listed
+from fairspan.problem.reduction import ProblemFamily, build_problem
 from fairspan.rows.labels import Everyone
 from fairspan.rows.registry import rows_beside
+from fairspan.stored import PartElsewhere
 
 # Beyond so many numbers in the second moments they are not formed.
 _MOST_NUMBERS = 3e8
@@ -143,9 +144,9 @@ def verify(
 def _moments_of(
     given: Any, groups: Any, weight: Any, labels: Any, subspace: FairSubspace
 ) -> Moments:
-    made = subspace.provenance
-    if groups is None and made is not None and len(made.groups) == 1:
-        groups = Everyone(str(made.groups[0]))
+    claimed = subspace.certificate
+    if groups is None and claimed is not None and len(claimed.groups) == 1:
+        groups = Everyone(str(claimed.groups[0]))
     moments: Moments = (
         given
         if isinstance(given, Moments)
@@ -178,74 +179,79 @@ class _Checks:
 
     def run(self) -> Verification:
         """Check everything; what does not hold is said first."""
-        made = self.subspace.provenance
-        if made is None or not made.settings:
+        claimed, subspace = self.subspace.certificate, self.subspace
+        if claimed is None:
             raise Fails("The model does not say what it minimises: nothing can be verified.")
-        self._check_same_features(made.groups)
+        for part in (claimed.criterion, claimed.restriction):
+            if isinstance(part, PartElsewhere):
+                raise part.missing()
+        check_same_features(claimed, subspace.n_features, subspace.feature_names, self.moments)
+        family = self._family(claimed)
+        reduction = family.at(subspace.dimension)
+        computed = recompute(subspace.projector, family, reduction, claimed)
         failures = [
-            *of_estimator(self.model, self.subspace, made),
-            *of_components(self.subspace),
-            *of_data(self.subspace, self.moments, made),
+            *self._of_model(claimed),
+            *of_components(subspace.projector, is_soft=subspace.is_soft),
+            *of_data(claimed, subspace.mean, subspace.scale, self.moments),
+            *of_groups(computed, claimed, reduction),
+            *of_figures(computed, claimed, by_rows=self.moments.matrix_free),
         ]
-        posed, evidence = self._posed(made), self.subspace.evidence
-        proof = None if evidence is None else proof_of(evidence)
-        restricted = posed.at(int(posed.n_components))
-        found, unchecked = judged_components(
-            self.subspace.projector, posed, restricted, proof, made.tol
-        )
-        full = restricted.full
-        # The groups' own best errors are known where there are matrices.
-        failures += of_variances(
-            found, made, full.total_variance, full.best_errors if full.has_matrices else None
-        )
-        failures += of_figures(found, made, has_bound=unchecked is None)
-        if made.steps:
-            failures += self._of_nested(made, posed, has_bound=unchecked is None)
-        said = self._said(found, made, has_bound=unchecked is None)
-        messages = (*failures, said, *filter(None, [unchecked]))
+        if not of_reason(claimed, reduction, self.moments, subspace.scale):
+            failures.append("The reason of the status is not what the figures say.")
+        if claimed.steps:
+            failures += self._of_nested(claimed, family, has_bound=computed.has_bound)
+        messages = (*failures, *self._said(computed, claimed))
+        found = computed.found
         return Verification(not failures, found.objective, found.lower_bound, found.gap, messages)
 
-    def _of_nested(self, made: Provenance, posed: Posed, *, has_bound: bool) -> Iterator[str]:
+    def _of_model(self, claimed: Certificate) -> Iterator[str]:
+        """What an estimator's attributes say, which anybody may have changed."""
+        model, subspace = self.model, self.subspace
+        if claimed.center != subspace.center:
+            yield "The certificate is of another centre than the model's."
+        if not np.array_equal(claimed.components, subspace.projector.decoder.T):
+            yield "The components of the certificate are not those of the model."
+        if model is subspace:
+            return
+        for name in ("components", "mean", "scale"):
+            # Two that are None are equal, and None differs from any array.
+            given: Any = getattr(model, f"{name}_", None)
+            if not np.array_equal(given, getattr(subspace, name)):
+                yield f"{name}_ of the estimator differs from what was fitted (subspace_)."
+        if getattr(model, "solution_", claimed) is not claimed:
+            yield "solution_ of the estimator differs from what was fitted (subspace_)."
+        for name in ("errors", "losses"):
+            attribute = getattr(model, f"group_{name}_", None)
+            if attribute is not None and not np.array_equal(attribute, getattr(claimed, name)):
+                yield f"group_{name}_ of the estimator differs from what was fitted (subspace_)."
+
+    def _of_nested(
+        self, claimed: Certificate, family: ProblemFamily, *, has_bound: bool
+    ) -> Iterator[str]:
         """What does not hold of the steps, and of the first components by themselves."""
-        steps = made.steps
-        if len(steps) != len(self.subspace.components) or made.of_first(len(steps)) != made:
+        d = len(self.subspace.components)
+        if len(claimed.steps) != d or len(claimed.prefixes) != d - 1:
             yield "The steps are not those of the components."
+            return
         basis = self.subspace.components.T
-        if posed.coordinates is not None:
-            basis = np.linalg.qr(posed.coordinates.reduce(basis))[0]
+        if family.coordinates is not None:
+            basis = np.linalg.qr(family.coordinates.reduce(basis))[0]
         if has_bound:
-            yield from of_steps(posed, basis, made)
-        for d in range(1, len(made.steps)):
-            first = self.subspace.first(d)
-            alone = replace(first, provenance=replace(made.of_first(d), steps=()))
+            yield from of_steps(family, basis, claimed)
+        for n in range(1, d):
+            first = self.subspace.first(n)
+            own = replace(first.proven, steps=(), prefixes=())
+            alone = replace(first, certificate=own)
             found = _Checks(alone, alone, self._posed_moments).run()
             if not found.holds:
-                yield f"The first {d} components: {found.messages[0]}"
+                yield f"The first {n} components: {found.messages[0]}"
 
-    def _check_same_features(self, groups: tuple[Label, ...]) -> None:
-        p, given = self.subspace.n_features, self.moments.n_features
-        if p != given:
-            raise Fails(f"The model has {p} features, the data have {given}.")
-        names, known = self.subspace.feature_names, self.moments.feature_names
-        if names is not None and known is not None and names != known:
-            raise Fails("The data have other features than the model, or in another order.")
-        if tuple(self.moments.labels) != tuple(groups):
-            raise Fails(
-                f"The model was fitted on the groups {listed(list(groups))}, the data have "
-                f"{listed(self.moments.labels)}."
-            )
-
-    def _posed(self, made: Provenance) -> Posed:
-        criterion, restriction = settings_of(made)
-        if made.restriction != (None if restriction is None else repr(restriction)):
-            raise Fails(
-                f"The model says that it is restricted by {made.restriction}, but it is not."
-            )
-        return pose(
+    def _family(self, claimed: Certificate) -> ProblemFamily:
+        return build_problem(
             self._posed_moments,
             self.subspace.dimension,
-            criterion,
-            restriction=restriction,
+            claimed.criterion,
+            restriction=claimed.restriction,
             center=cast(Center, self.subspace.center),
             divisor=self.subspace.scale,
             allow_extra=self.subspace.is_soft,
@@ -254,23 +260,32 @@ class _Checks:
     @cached_property
     def _posed_moments(self) -> Moments:
         """Matrices where they are no too many numbers; otherwise the moments as they are."""
-        moments, made = self.moments, self.subspace.provenance
+        moments, claimed = self.moments, self.subspace.certificate
         if moments.matrix_free:
             by_matrices = moments.n_groups * float(moments.n_features) ** 2 <= _MOST_NUMBERS
         else:  # coordinates of the rows lose digits beside a column of large numbers
-            bare = made is not None and made.restriction is None
+            bare = claimed is not None and claimed.restriction is None
             by_matrices = self.by_matrices and bare and moments.n_features <= _MOST_FEATURES
         return moments.matrices() if by_matrices else moments
 
-    def _said(self, found: Judged, made: Provenance, *, has_bound: bool) -> str:
+    def _said(self, computed: Recomputed, claimed: Certificate) -> Iterator[str]:
+        """What was found, and what was not judged."""
+        found = computed.found
         said = (
-            f"{made.criterion} is {found.objective:.9g} at these components "
-            f"(the model says {made.objective:.9g})"
+            f"{claimed.criterion.name} is {found.objective:.9g} at these components "
+            f"(the model says {claimed.objective:.9g})"
         )
-        if not has_bound:
-            return said + "."
-        return (
-            f"{said}, and its proof gives the lower bound {found.lower_bound:.9g} "
-            f"(the model says {made.lower_bound:.9g}). Double precision resolves "
-            f"{found.resolution:.1e}."
+        if computed.has_bound:
+            yield (
+                f"{said}, and its proof gives the lower bound {found.lower_bound:.9g} "
+                f"(the model says {claimed.lower_bound:.9g}). Double precision resolves "
+                f"{found.resolution:.1e}."
+            )
+        else:
+            yield f"{said}."
+            why = "the model carries no proof" if claimed.proof is None else "the rows stay sparse"
+            yield f"The lower bound was not checked: {why}."
+        yield (
+            "Not judged are records of the run: its solver, number of eigenproblems, trace and "
+            "version."
         )

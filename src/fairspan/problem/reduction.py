@@ -1,0 +1,538 @@
+"""From moments, and criteria by name, to the problem that solvers receive or verification poses.
+
+A problem is made smaller where something is known of its answer: a restriction leaves some
+directions, rows that are fewer than their features have coordinates of their own, nested components
+leave what those before them do not take. Each of these is a :class:`Reduction`: a smaller problem,
+and the map of its components back to the larger one.
+"""
+
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, cast
+
+import numpy as np
+from scipy.linalg import blas
+
+from fairspan.errors import Incompatible, warn
+from fairspan.moments.group_means import Center, GroupMeans
+from fairspan.moments.held_rows import Coordinates
+from fairspan.moments.of_rows import Moments
+from fairspan.moments.operators import Complement, DenseSecondMoments, SecondMoments, deflated
+from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.problem.criteria import Criterion
+from fairspan.problem.parity import (
+    Encoding,
+    check_enough_left,
+    encoding_without,
+    mean_differences,
+    mean_free_directions,
+)
+from fairspan.problem.problem import Problem
+from fairspan.problem.restrictions import CovarianceParity, Restriction
+from fairspan.projector import Projector
+from fairspan.registry import names_of, object_of
+from fairspan.rows.groups import listed
+from fairspan.typing import FloatArray
+
+# Sums of squares in the directions that a restriction forbids are rounded by this share.
+_ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+# Directions are few where they are no more than one in so many.
+_FEW_OF = 20
+# A column that is so many times as large as most may leave the others few digits.
+_FAR_LARGER = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """A smaller problem, with the map of its components back to the larger one.
+
+    Attributes
+    ----------
+    problem : Problem
+    axes : (p, m) array or None
+        Orthonormal columns, along which the coordinates of the smaller problem are; None where
+        they are the features of the larger one.
+    encoding : Encoding or None
+        How rows are moved before they are projected, where a restriction is oblique; the problem
+        is then that of the moved rows.
+    """
+
+    problem: Problem
+    axes: FloatArray | None = None
+    encoding: Encoding | None = None
+
+    @property
+    def whole(self) -> Problem:
+        """The problem without a restriction, in whose coordinates the axes are."""
+        return self.problem if self.problem.unrestricted is None else self.problem.unrestricted
+
+    def lift(self, columns: FloatArray) -> FloatArray:
+        """(m, r) columns in the coordinates of the larger problem, (p, r)."""
+        return columns if self.axes is None else self.axes @ columns
+
+    def projector(self, components: FloatArray) -> Projector:
+        """The projection that (d, p) components of an answer stand for."""
+        if self.encoding is None:
+            return Projector(components)
+        return Projector(self.encoding.encoder(components.T), components.T)
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemFamily:
+    """The problems of a criterion, one for each dimension.
+
+    Attributes
+    ----------
+    any_dimension : Problem
+        Without the restriction; its number of components is to be replaced.
+    restriction : Restriction or None
+        In the coordinates of the problem.
+    moments : GroupMeans
+        What the problem was made of.
+    point : (p,) array or None
+        About which errors are measured; None for each group's own mean.
+    coordinates : Coordinates or None
+        Those of the problem, where it is not posed in the features.
+    """
+
+    any_dimension: Problem
+    restriction: Restriction | None
+    moments: GroupMeans
+    point: FloatArray | None
+    coordinates: Coordinates | None
+
+    def at(self, n_components: int) -> Reduction:
+        """The problem at a dimension, in the directions that the restriction leaves.
+
+        Raises
+        ------
+        Incompatible
+            The restriction leaves too few directions.
+        """
+        whole = replace(self.any_dimension, n_components=n_components)
+        restriction = self.restriction
+        if restriction is None:
+            return Reduction(whole)
+        if not whole.has_matrices:
+            return self._of_sparse_rows(whole, restriction)
+        if restriction.oblique:
+            return self._of_moved_rows(whole)
+        forbidden, axes, to_coordinates, within = self._split(restriction, n_components)
+        if axes is None:
+            return Reduction(replace(whole, limit=restriction.limit(self._means, within)))
+        limit = restriction.limit(self._means @ axes, within)
+        outside, rounding = self._outside(whole, forbidden)
+        common = 0.0 if whole.criterion.moves_with_errors is None else float(outside.min())
+        # Not from the second moments: means that lie far apart would leave their rounding.
+        within = np.ascontiguousarray(within) if limit is None else within.copy()
+        for matrix, offset in zip(within, self._offsets @ axes, strict=True):
+            # In place, as the matrix is in C order: a product of its own would take longer.
+            blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
+        moved = np.abs(axes.T) @ whole.dense.offset_rounding
+        problem = replace(
+            whole,
+            second_moments=DenseSecondMoments(within, outside - common, moved),
+            unrestricted=whole,
+            to_coordinates=to_coordinates,
+            limit=limit,
+            fixed=outside - common,
+            left_out=common,
+            fixed_rounding=rounding,
+            inner_rounding=_ROUNDINGS * self._variances.sum(axis=1),
+        )
+        return Reduction(problem, axes)
+
+    @property
+    def most_components(self) -> int:
+        """The largest d that can be requested."""
+        known = self.coordinates
+        most = self.any_dimension.n_features if known is None else known.most_components
+        if self.restriction is None:
+            return most
+        if self.restriction.oblique:
+            return min(most, self._encoding.rank)
+        return min(most, self.restriction.most_components(self._means, self._covariances))
+
+    @cached_property
+    def _means(self) -> FloatArray:
+        """The means that the restriction receives: of the groups, unless it requires others."""
+        return cast(Restriction, self.restriction).means_of(self.moments)
+
+    @cached_property
+    def _offsets(self) -> FloatArray:
+        """The groups' means, from the point about which errors are measured, (k, p)."""
+        return self.moments.means - (self.moments.means if self.point is None else self.point)
+
+    @cached_property
+    def _scatters(self) -> FloatArray:
+        """Sums of weighted squares and products about each group's own mean, (k, p, p)."""
+        return self.moments.matrices().scatters
+
+    @cached_property
+    def _covariances(self) -> FloatArray:
+        """About each group's own mean, (k, p, p)."""
+        return self._scatters / self.moments.weights[:, None, None]
+
+    @cached_property
+    def _variances(self) -> FloatArray:
+        """Of each feature about each group's own mean, (k, p)."""
+        return self.moments.variances
+
+    @cached_property
+    def _encoding(self) -> Encoding:
+        differences = mean_differences(self._means, self._variances)
+        return encoding_without(self.any_dimension.pooled_matrix, differences)
+
+    def _of_sparse_rows(self, whole: Problem, restriction: Restriction) -> Reduction:
+        """The problem in the features, beside the few directions that are forbidden."""
+        forbidden = self._forbidden(restriction, whole.n_components)
+        outside = whole.second_moments.captured_variances(forbidden)
+        if whole.criterion.counts_kept_variance:
+            outside = np.zeros(whole.n_groups)
+        common = 0.0 if whole.criterion.moves_with_errors is None else float(outside.min())
+        sparse = cast(SparseSecondMoments, whole.second_moments)
+        problem = replace(
+            whole,
+            second_moments=sparse.beside(forbidden, outside - common),
+            unrestricted=whole,
+            fixed=outside - common,
+            left_out=common,
+        )
+        return Reduction(problem)
+
+    def _forbidden(self, restriction: Restriction, n_components: int) -> FloatArray:
+        """Orthonormal columns, (p, r), that a restriction forbids alone."""
+        columns = restriction.forbidden(self._means, self._variances)
+        check_enough_left(n_components, len(columns), columns.shape[1])
+        return np.linalg.qr(columns)[0]
+
+    def _split(
+        self, restriction: Restriction, n_components: int
+    ) -> tuple[
+        FloatArray, FloatArray | None, Callable[[FloatArray], FloatArray] | None, FloatArray
+    ]:
+        """What is forbidden, what is left (None for all), Q'V of columns V, and Q'C_gQ of groups.
+
+        Where few of many directions are forbidden, what is left has a basis in which that takes
+        products with those few alone.
+        """
+        p = self._means.shape[1]
+        if restriction.forbids_few:
+            forbidden = self._forbidden(restriction, n_components)
+            if forbidden.shape[1] <= p // _FEW_OF:
+                complement = Complement.of(forbidden)
+                within = complement.compressed(self._scatters, 1 / self.moments.weights)
+                return forbidden, complement.basis, complement.coordinates, within
+        axes = restriction.directions(self._means, self._covariances, n_components)
+        if axes is None:
+            return self._means[:0].T, None, None, self._covariances
+        forbidden = np.linalg.qr(axes, mode="complete")[0][:, axes.shape[1] :]
+        within = np.array([axes.T @ each @ axes for each in self._covariances])
+        return forbidden, axes, partial(np.matmul, axes.T), within
+
+    def _of_moved_rows(self, whole: Problem) -> Reduction:
+        """The problem of rows that an oblique restriction moves first: the same for all groups.
+
+        What matters is the total error, which is that of the moved rows and what moving them costs.
+        """
+        encoding, k, p = self._encoding, whole.n_groups, whole.n_features
+        if whole.n_components > encoding.rank:
+            raise Incompatible(
+                f"n_components is {whole.n_components} with {self.restriction!r}",
+                f"Allowed: at most {encoding.rank}: once their means agree, the rows vary along "
+                "no more directions",
+                "Choose fewer components",
+            )
+        moved = DenseSecondMoments(
+            np.broadcast_to(encoding.second_moment, (k, p, p)),
+            offset_rounding=whole.dense.offset_rounding,
+        )
+        problem = replace(
+            whole,
+            second_moments=moved,
+            unrestricted=whole,
+            fixed=np.zeros(k),
+            left_out=encoding.lost,
+            fixed_rounding=np.full(k, _ROUNDINGS * encoding.lost),
+            inner_rounding=_ROUNDINGS * moved.traces,
+        )
+        return Reduction(problem, encoding=encoding)
+
+    def _outside(self, whole: Problem, forbidden: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Each group's errors beside the directions left, and by how much these may be rounded."""
+        if whole.criterion.counts_kept_variance:
+            return np.zeros(whole.n_groups), np.zeros(whole.n_groups)
+        within = np.array([np.vdot(forbidden, each @ forbidden) for each in self._scatters])
+        outside = within / self.moments.weights + ((self._offsets @ forbidden) ** 2).sum(axis=1)
+        moved = float(np.linalg.norm(whole.dense.offset_rounding))
+        return outside, (2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside)
+
+
+def build_problem(
+    moments: Moments,
+    n_components: int | float,
+    criterion: Criterion,
+    *,
+    restriction: Restriction | None = None,
+    center: Center = "global",
+    divisor: FloatArray | None = None,
+    allow_extra: bool = False,
+) -> ProblemFamily:
+    """The problems of a criterion.
+
+    Parameters
+    ----------
+    moments : GroupMoments, SparseMoments or ThinMoments
+        Thin ones are posed in the coordinates of the rows.
+    n_components : int or float
+        d, or a share of every group's variance.
+    criterion : Criterion
+    restriction : Restriction or None
+    center : {"global", "group", "none"}
+    divisor : (p,) array, optional
+        What each feature is divided by.
+    allow_extra : bool
+
+    Returns
+    -------
+    ProblemFamily
+
+    Raises
+    ------
+    Incompatible, UnknownGroup
+        The criterion or the restriction is not defined for these groups.
+    """
+    scaled = moments if divisor is None else moments.divided_by(divisor)
+    deviations = scaled.standard_deviations
+    varying = deviations[deviations > 0]
+    inside: GroupMeans = scaled
+    # Coordinates of few rows turn the features, which a restriction may treat differently.
+    turns = restriction is None or restriction.follows_rotations
+    thin = scaled.in_coordinates(n_components, center) if turns else None
+    if thin is None:
+        inside = scaled if scaled.matrix_free else scaled.matrices()
+        point = scaled.center_point(center)
+    else:
+        inside, point = thin.moments, thin.point
+    problem = Problem(
+        inside.operator_about(point),
+        moments.labels,
+        moments.weights,
+        int(n_components) if isinstance(n_components, numbers.Integral) else 1,
+        criterion,
+        allow_extra,
+        least_column_variance=float(varying.min() ** 2) if len(varying) else None,
+    )
+    if restriction is not None:
+        restriction.check(moments.labels, criterion, allow_extra=allow_extra)
+        _check_center(restriction, center)
+        if thin is not None:
+            restriction = _in_coordinates(restriction, thin, problem.n_components)
+    return ProblemFamily(problem, restriction, inside, point, thin)
+
+
+def deviations_of(moments: Moments) -> FloatArray:
+    """What features are divided by where they are to be scaled: 1 for those that are constant."""
+    deviations = moments.standard_deviations
+    constant = deviations == 0
+    if constant.any():
+        names = moments.feature_names or tuple(map(str, range(moments.n_features)))
+        columns = [name for name, is_constant in zip(names, constant, strict=True) if is_constant]
+        warn(
+            f"These columns are constant and stay unscaled: {listed(columns)}. Scaling needs "
+            "columns that vary. They carry no variance, so you can leave them out."
+        )
+    return np.where(constant, 1.0, deviations)
+
+
+def largest_column(moments: Moments, center: Center) -> str | None:
+    """Which feature is so large that others are rounding beside it, in words; None of none."""
+    spreads = moments.standard_deviations
+    if center == "none":
+        spreads = np.hypot(spreads, moments.mean)
+    largest = int(np.argmax(spreads))
+    names = moments.feature_names or tuple(map(str, range(moments.n_features)))
+    others = np.delete(spreads, largest)
+    typical = float(np.median(others[others > 0])) if (others > 0).any() else 0.0
+    times = float(spreads[largest]) / typical if typical > 0 else np.inf
+    if times < _FAR_LARGER:
+        return None
+    told = f", {times:.0e} times as large as most" if np.isfinite(times) else ""
+    return f"the column {names[largest]!r} is the largest{told}"
+
+
+def _check_center(restriction: Restriction, center: Center) -> None:
+    if center != "global" and restriction.oblique:
+        raise Incompatible(
+            f"{restriction!r} was requested with center={center!r}",
+            "Allowed: center='global': rows are moved about the mean of all of them",
+            "Use center='global', or an orthogonal restriction",
+        )
+
+
+def _in_coordinates(
+    restriction: Restriction, within: Coordinates, n_components: int
+) -> Restriction:
+    """The restriction in coordinates that is equivalent to that of all features.
+
+    Rows that are fewer than their features have coordinates in which most directions without
+    variance are left out (:mod:`fairspan.moments.held_rows`). A restriction counts those as well.
+
+    Raises
+    ------
+    Incompatible
+        Fewer directions are left than components or directions were requested, or it is not said
+        how many.
+    """
+    # A restriction that counts no directions means the same in all coordinates.
+    if not restriction.is_exact or restriction.oblique:
+        return restriction
+    moments, n_features = within.moments, within.thin.n_features
+    free = mean_free_directions(restriction.means_of(moments), moments.second_moments("group"), 1)
+    most = n_features - moments.n_features + free.shape[1]
+    if n_components > most:
+        raise Incompatible(
+            f"n_components is {n_components} with {restriction!r}",
+            f"Allowed: at most {most}: of {n_features} features, the means that are to agree "
+            f"differ along {n_features - most} direction(s)",
+            "Choose fewer components, or leave the restriction out",
+        )
+    if not restriction.counts_directions or moments.n_groups == 1:
+        return restriction
+    wanted = cast(CovarianceParity, restriction).n_directions
+    if wanted is None or not n_components <= wanted <= most:
+        varying = within.n_known
+        raise Incompatible(
+            f"{restriction!r} was requested with rows that vary along only {varying} of "
+            f"{n_features} directions",
+            f"Allowed: a number n_directions from {n_components} to {most}; unless it is above "
+            f"{n_features - varying}, no direction with variance needs to be among them",
+            "Choose such a number, or another n_components",
+        )
+    # Directions without variance, which the coordinates leave out, are taken last.
+    fewer: Any = replace(cast(Any, restriction), n_directions=min(wanted, free.shape[1]))
+    return cast(Restriction, fewer)
+
+
+def check_nested(
+    criterion: Criterion, restriction: Restriction | None, *, allow_extra: bool
+) -> None:
+    """Make sure that components can be nested.
+
+    Raises
+    ------
+    Incompatible
+        The criterion or the restriction does not say so of itself, or a soft projection is allowed.
+    """
+    if not criterion.can_be_nested:
+        able = [name for name in names_of("criterion") if criterion_of(name).can_be_nested]
+        raise Incompatible(
+            f"nested=True was requested with {criterion!r}",
+            f"Allowed: the criteria {', '.join(map(repr, able))}, with default settings",
+            "Use one of these, or nested=False",
+        )
+    if restriction is not None and not restriction.can_be_nested:
+        raise Incompatible(
+            f"nested=True was requested with {restriction!r}",
+            "Allowed: restrictions that leave the same directions for every number of "
+            "components, such as MeanParity()",
+            "Use MeanParity(), or nested=False",
+        )
+    if allow_extra:
+        raise Incompatible(
+            "nested=True was requested with allow_extra=True",
+            "Allowed with nested components: allow_extra=False, as each of them is one direction",
+            "Leave out one of the two",
+        )
+
+
+def left_beside(reduction: Reduction, basis: FloatArray) -> Reduction:
+    """The problem of the next of nested components, in what those before it leave.
+
+    Component v_r minimises the criterion over the unit vectors that are orthogonal to
+    V = (v_1 .. v_(r-1)), where the second moments are P S_g P, P = I - VV': for the largest loss,
+    max_g (lambda_1(P S_g P) - v'S_gv). So the first d components are an answer of d dimensions for
+    every d, and d can be cut later (Matakos et al. 2025). Every step is the problem of d = 1,
+    proven given the steps before it; the first d components together need not be optimal among all
+    subspaces of d dimensions.
+
+    Parameters
+    ----------
+    reduction : Reduction
+        The problem of a single component.
+    basis : (p, r) array
+        The components before it: orthonormal columns, r < p.
+
+    Returns
+    -------
+    Reduction
+        In coordinates beside these; where the rows stay sparse, in those of the features.
+    """
+    problem, whole = reduction.problem, reduction.whole
+    if not basis.shape[1]:
+        return reduction
+    if not problem.has_matrices:
+        problem = replace(problem, second_moments=_without(problem.second_moments, basis))
+        if problem.unrestricted is not None:
+            beside = replace(whole, second_moments=_without(whole.second_moments, basis))
+            problem = replace(problem, unrestricted=beside)
+        return replace(reduction, problem=problem)
+    if reduction.axes is None:
+        complement, problem = _deflated(problem, basis)
+        return Reduction(problem, complement.basis)
+    complement, problem = _deflated(problem, reduction.axes.T @ basis)
+    left, whole = _deflated(whole, basis)
+    axes = complement.coordinates(reduction.axes.T).T
+    to_coordinates = partial(np.matmul, left.coordinates(axes).T)
+    return Reduction(replace(problem, unrestricted=whole, to_coordinates=to_coordinates), axes)
+
+
+def _without(second: SecondMoments, basis: FloatArray) -> SparseSecondMoments:
+    """Second moments of sparse rows without what lies along a basis."""
+    return cast(SparseSecondMoments, second).beside(basis)
+
+
+def _deflated(problem: Problem, basis: FloatArray) -> tuple[Complement, Problem]:
+    """What is orthogonal to a basis in a problem's coordinates, and the problem there."""
+    left, rounding, complement = deflated(problem.dense, basis)
+    if problem.fixed_rounding is not None:
+        rounding = rounding + problem.fixed_rounding
+    return complement, replace(problem, second_moments=left, fixed_rounding=rounding)
+
+
+def criterion_of(criterion: object, **parameters: Any) -> Criterion:
+    """A criterion from its name and parameters, or the object itself.
+
+    Raises
+    ------
+    InvalidParameter
+        An unknown name or parameter, or a parameter out of range.
+    InvalidType
+        Neither a name nor an object that has what a criterion has.
+
+    Examples
+    --------
+    >>> criterion_of("error_gap", penalty=2.0)
+    ErrorGap(penalty=2.0)
+    """
+    return cast(Criterion, object_of("criterion", criterion, Criterion, parameters))
+
+
+def restriction_of(restriction: object, **parameters: Any) -> Restriction | None:
+    """A restriction from its name and parameters, the object itself, or None.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        As of :func:`criterion_of`.
+
+    Examples
+    --------
+    >>> restriction_of("mean_parity")
+    MeanParity(tolerance=0.0)
+    """
+    if restriction is None:
+        return None
+    return cast(Restriction, object_of("restriction", restriction, Restriction, parameters))

@@ -1,0 +1,228 @@
+"""Solving a problem with a solver that takes it, at a dimension or the smallest that will do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from fairspan.certificates.certificate import Certificate, Solver
+from fairspan.errors import Incompatible
+from fairspan.linalg import with_positive_signs
+from fairspan.linalg.machine import threads_of
+from fairspan.moments.operators import errors_under
+from fairspan.problem.problem import Problem
+from fairspan.problem.reduction import ProblemFamily, Reduction
+from fairspan.registry import names_of, object_of
+from fairspan.typing import FloatArray
+
+# A share that is met up to rounding is met.
+_ROUNDING = 1e-12
+# A group with less than this share of another's variance has none: its rows differ by rounding.
+_NO_VARIANCE = 1e-20
+
+
+@dataclass(frozen=True)
+class Auto(Solver):
+    """The first solver that is exact for the problem.
+
+    For one and two groups the boundary search, and so for linear criteria of any number; otherwise
+    Newton's method on the dual.
+    """
+
+    name: ClassVar[str] = "auto"
+
+    def objection(self, problem: Problem) -> str | None:
+        """Why neither can take this problem; None if one can."""
+        return solver_of("boundary").objection(problem) and solver_of("dual_newton").objection(
+            problem
+        )
+
+    def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
+        """Solve by the boundary search if it can, else by Newton's method on the dual."""
+        exact = solver_of("boundary")
+        able = exact if exact.objection(problem) is None else solver_of("dual_newton")
+        return able.solve(problem, tol, random_state)
+
+
+def solver_of(solver: object, **parameters: Any) -> Solver:
+    """A solver from its name and parameters, or the object itself.
+
+    Raises
+    ------
+    InvalidParameter
+        An unknown name or parameter, or a parameter out of range.
+    InvalidType
+        Neither a name nor a solver.
+
+    Examples
+    --------
+    >>> solver_of("boundary")
+    BoundarySearch()
+    """
+    return cast(Solver, object_of("solver", solver, Solver, parameters))
+
+
+def check_accepted(solver: Solver, problem: Problem) -> None:
+    """Raise Incompatible, naming the solvers that work, if this one cannot take the problem.
+
+    Raises
+    ------
+    Incompatible
+    """
+    criterion = problem.criterion
+    if not criterion.proves_itself and problem.pieces is None:
+        raise Incompatible(
+            f"The criterion {criterion.name!r} has neither pieces nor a formula of its own that "
+            "proves a lower bound",
+            "Allowed: criteria of which a bound can be proven, such as sums of maxima of "
+            "affine functions of the errors",
+            "Return Pieces from its method pieces",
+        )
+    objection = solver.objection(problem)
+    if objection is None:
+        return
+    groups = "one group" if problem.n_groups == 1 else f"{problem.n_groups} groups"
+    # The exact ones come first.
+    others = [solver_of(name) for name in names_of("solver") if name != "auto"]
+    able = [each.name for each in others if each.objection(problem) is None]
+    raise Incompatible(
+        f"The solver {solver.name!r} received the criterion {problem.criterion.name!r} of "
+        f"{groups}, but {objection}",
+        f"Solvers that support it: {', '.join(map(repr, able)) or 'none'}",
+        "Use solver='auto'" if able else "Choose another criterion, or join groups",
+    )
+
+
+def able_solver(family: ProblemFamily, reduction: Reduction, solver: Solver) -> Any:
+    """The solver that takes a problem: the requested one, or that of a limit.
+
+    Raises
+    ------
+    Incompatible
+        The requested one cannot take it.
+    """
+    if reduction.problem.limit is not None:
+        # Imported where it is needed: it brings half of the solvers with it.
+        from fairspan.solvers.parity.within_limits import tolerant_solver
+
+        return tolerant_solver(reduction.problem, family.restriction, solver)
+    check_accepted(solver, reduction.problem)
+    return solver
+
+
+def solve(reduction: Reduction, solver: Any, tol: float, random_state: Any = None) -> Certificate:
+    """Solve a reduced problem, and bring the answer back to the features of the larger one.
+
+    Parameters
+    ----------
+    reduction : Reduction
+    solver : Solver
+        One that takes its problem.
+    tol : float
+        Largest gap to call optimal, as a share of the objective.
+    random_state : int, Generator, RandomState or None
+
+    Raises
+    ------
+    Incompatible
+        The solver finds that no subspace is allowed.
+    """
+    # Only the largest steps should use threads; they say so themselves.
+    # What overflows on the way, beside a column of large numbers, is looked at in the end.
+    with threads_of(None), np.errstate(all="ignore"):
+        found: Certificate = solver.solve(reduction.problem, tol, random_state)
+    columns, proof = found.components.T, found.proof
+    if reduction.axes is not None:
+        columns = with_positive_signs(reduction.lift(columns))
+        proof = None if proof is None else proof.lifted(reduction.axes)
+    if reduction.encoding is not None:
+        columns = reduction.encoding.settled(columns)
+    found = replace(found, components=np.ascontiguousarray(columns.T), proof=proof)
+    return in_all_directions(reduction, found)
+
+
+def in_all_directions(reduction: Reduction, found: Certificate) -> Certificate:
+    """With errors and losses in all directions, and what all lose beside those of a restriction."""
+    whole = reduction.whole
+    # Nested components are beside others, in fewer coordinates; what they lose is told of all.
+    if whole.n_features == found.components.shape[1]:
+        if whole is not reduction.problem:
+            projector = reduction.projector(found.components)
+            found = replace(found, errors=errors_under(projector, whole.second_moments))
+        found = replace(found, losses=np.maximum(found.errors - whole.best_errors, 0.0))
+    return found.plus(reduction.problem.offset)
+
+
+def solve_for_share(
+    family: ProblemFamily, solver: Solver, share: float, tol: float, random_state: Any = None
+) -> tuple[Reduction, Certificate]:
+    """Solve for the smallest dimension that keeps this share of every group's variance.
+
+    The share that a criterion leaves to a group need not grow with the dimension, so every
+    dimension is tried, from the first at which each group's own best subspace would do.
+
+    Raises
+    ------
+    Incompatible
+        No dimension keeps it, or the solver cannot take the problem.
+    """
+    last = family.most_components
+    tried: list[Certificate] = []
+    obstacle: Incompatible | None = None
+    for d in range(min(_least_components(family.any_dimension, share), last), last + 1):
+        reduction = family.at(d)
+        able = able_solver(family, reduction, solver)
+        try:
+            found = solve(reduction, able, tol, random_state)
+        except Incompatible as error:  # such as equal errors that are out of reach for this d
+            obstacle = error
+            continue
+        if keeps(family, found, share):
+            return reduction, found
+        tried.append(found)
+    if not tried and obstacle is not None:
+        raise obstacle
+    raise not_kept(family, share, tried)
+
+
+def keeps(family: ProblemFamily, found: Certificate, share: float) -> bool:
+    """Whether every group keeps this share of its variance."""
+    return _least_kept(family, found) >= share - _ROUNDING
+
+
+def not_kept(family: ProblemFamily, share: float, tried: Sequence[Certificate]) -> Incompatible:
+    """What to raise where none of the dimensions that were tried keeps a share."""
+    best = max(_least_kept(family, each) for each in tried)
+    return Incompatible(
+        f"n_components is {share!r}, a share of every group's variance, with the criterion "
+        f"{family.any_dimension.criterion.name!r} and restriction {family.restriction!r}",
+        f"Allowed: at most {np.floor(best * 1e6) / 1e6:g}, which the group with the least share "
+        f"keeps with up to {family.most_components} components",
+        "Choose a smaller share, another criterion, or a looser restriction",
+    )
+
+
+def _least_components(problem: Problem, share: float) -> int:
+    """The first d with t_d(S_g) >= share tr S_g for every group."""
+    p, traces = problem.n_features, problem.second_moments.traces
+    needed = 1
+    for group in np.flatnonzero(_varying(traces)):
+        # Solving for each dimension asks for the same decompositions.
+        kept = np.cumsum(problem.dense.solved.spectrum(np.eye(len(traces))[group]).values)
+        reached = np.flatnonzero(kept >= (share - _ROUNDING) * traces[group])
+        needed = max(needed, int(reached[0]) + 1 if len(reached) else p)
+    return needed
+
+
+def _least_kept(family: ProblemFamily, found: Certificate) -> float:
+    """1 - e_g / tr S_g of the group for which it is least; a group without variance keeps all."""
+    traces = family.any_dimension.second_moments.traces
+    varies = _varying(traces)
+    return 1.0 - float((found.errors[varies] / traces[varies]).max(initial=0.0))
+
+
+def _varying(traces: FloatArray) -> npt.NDArray[np.bool_]:
+    """Which groups have variance."""
+    return np.asarray(traces > _NO_VARIANCE * traces.max())
