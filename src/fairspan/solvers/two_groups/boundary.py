@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.certificates.optimality import certify, goal
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint
+from fairspan.certificates.optimality import certify, goal
 from fairspan.errors import Incompatible
 from fairspan.linalg import smallest_sum
 from fairspan.problem.pieces import Pieces

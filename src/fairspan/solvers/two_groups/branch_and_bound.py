@@ -19,7 +19,6 @@ import numpy as np
 from fairspan.certificates.certificate import TracePoint
 from fairspan.certificates.optimality import goal, rounding_at
 from fairspan.certificates.proofs import LinesProof, least_of_largest
-from fairspan.certificates.certificate import TracePoint
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.faces import (
     QUARTER,

@@ -22,8 +22,8 @@ from itertools import count, pairwise
 import numpy as np
 import scipy
 
-from fairspan.certificates.proof import Proof
-from fairspan.certificates.solution import TracePoint
+from fairspan.certificates.certificate import TracePoint
+from fairspan.certificates.proofs import Proof
 from fairspan.linalg import LeadingSubspace, eigh
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.problem import Problem
