@@ -17,8 +17,7 @@ from fairspan.auditing.cross_fitting import (
 from fairspan.linalg.machine import threads_for
 from fairspan.rows.folds import FoldedLabels, Folds
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
-from fairspan.rows.parallel import folded
-from fairspan.rows.protocol import KnownRows, Rows, RowSource
+from fairspan.rows.protocol import KnownRows, Rows, RowSource, folded
 from fairspan.typing import FloatArray, IntegerArray
 
 # Fewer rows may be in order by chance.

@@ -18,8 +18,7 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import moments_of
 from fairspan.problem.parameters import check_count
 from fairspan.rows.groups import Label, LabelCoder
-from fairspan.rows.parallel import folded
-from fairspan.rows.protocol import RowBlock, RowSource
+from fairspan.rows.protocol import RowBlock, RowSource, folded
 from fairspan.typing import FloatArray, IndexArray, IntegerArray
 
 

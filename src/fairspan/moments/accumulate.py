@@ -19,8 +19,7 @@ from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.device import DeviceRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.groups import without_last_attribute
-from fairspan.rows.parallel import folded
-from fairspan.rows.protocol import KnownRows, Rows, RowSource
+from fairspan.rows.protocol import KnownRows, Rows, RowSource, folded
 from fairspan.rows.sparse import SparseRows
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.

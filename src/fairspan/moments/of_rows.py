@@ -26,8 +26,7 @@ from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.labels import Labels
-from fairspan.rows.parallel import folded
-from fairspan.rows.protocol import Rows, RowSource
+from fairspan.rows.protocol import Rows, RowSource, folded
 from fairspan.rows.sparse import SparseRows
 from fairspan.typing import IndexArray
 

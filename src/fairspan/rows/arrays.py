@@ -34,12 +34,15 @@ class RowsInMemory(KnownRows, ABC):
     on_missing : {"error", "drop"}
     first_position : int
         Rows of the whole table before these, where they are a part of it.
+    reserved_columns : tuple of str
+        Names of columns of groups and weights in the same table.
     """
 
     labels: Labels | None = None
     weights: FloatArray | None = None
     on_missing: OnMissing = "error"
     first_position: int = 0
+    reserved_columns: tuple[str, ...] = ()
 
     @property
     @abstractmethod

@@ -39,13 +39,10 @@ class FrameRows(RowsInMemory):
     frame : narwhals DataFrame
     set_aside : narwhals DataFrame or None
         Group columns of the same table, which are features only if requested by name.
-    reserved_columns : tuple of str
-        Names of columns of groups and weights of the same table.
     """
 
     frame: nw.DataFrame[Any]
     set_aside: nw.DataFrame[Any] | None = field(default=None, kw_only=True)
-    reserved_columns: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         check_shape(self.frame.shape)

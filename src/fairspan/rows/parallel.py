@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar, cast
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError
-from fairspan.rows.protocol import Fold, PartedRows, Result, Rows, RowSource
+from fairspan.rows.protocol import Fold, Result, RowSource
 
 Item = TypeVar("Item")
 
@@ -32,11 +32,6 @@ class Part(RowSource, Protocol):
     @property
     def where(self) -> str:
         """What the part is called in messages."""
-
-
-def folded(rows: Rows, fold: Fold[Result]) -> Result | None:
-    """Pass over all rows, wherever they are; None if there are none."""
-    return rows.folded(fold) if isinstance(rows, PartedRows) else fold.over(rows)
 
 
 def results_of_parts(

@@ -135,6 +135,11 @@ class PartedRows(Features, Protocol):
 Rows = RowSource | PartedRows
 
 
+def folded(rows: Rows, fold: Fold[Result]) -> Result | None:
+    """Pass over all rows, wherever they are; None if there are none."""
+    return rows.folded(fold) if isinstance(rows, PartedRows) else fold.over(rows)
+
+
 class RowOpener(ABC):
     """A kind of data that rows are read from, such as data frames or files.
 
