@@ -136,10 +136,6 @@ class Pieces:
         """What rounding of the value at these (k,) errors is a share of, but for the offsets."""
         return self.blocks.value(np.abs(self.coefficients) @ errors)
 
-    def references(self, traces: FloatArray) -> FloatArray:
-        """R with the pieces R - A.c in the captured variances c = traces - e, shape (m,)."""
-        return np.asarray(self.coefficients @ traces - self.offsets)
-
     @cached_property
     def _diagonal(self) -> FloatArray | None:
         """The slopes, if there is one piece for each group, of its error alone."""
@@ -158,11 +154,6 @@ class Pieces:
         system = np.vstack([self.coefficients.T / size, sums])
         found, _ = scipy.optimize.nnls(system, np.append(weights / size, np.ones(len(sums))))
         return self.blocks.normalised(found)
-
-    @classmethod
-    def single(cls, coefficients: FloatArray) -> "Pieces":
-        """One linear function of the errors."""
-        return cls(np.atleast_2d(coefficients), np.zeros(1))
 
 
 T = TypeVar("T")

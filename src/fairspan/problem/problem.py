@@ -20,6 +20,7 @@ from fairspan.typing import FloatArray
 
 Coordinates = Callable[[FloatArray], FloatArray]
 
+_EPSILON = float(np.finfo(np.float64).eps)
 # Errors within this share of the variance are the same, to eigenvectors found by iteration.
 _ALIKE = 1e-9
 
@@ -283,6 +284,12 @@ class Problem:
     def offset(self) -> float:
         """What the criterion is larger by in all directions, where all groups lose `left_out`."""
         return self.left_out * (self.criterion.moves_with_errors or 0.0)
+
+    @property
+    def variance_roundings(self) -> FloatArray:
+        """By how much rounding may have moved each group's variance, shape (k,)."""
+        inner = 0.0 if self.inner_rounding is None else self.inner_rounding
+        return 2 * self.n_features * _EPSILON * self.second_moments.traces + inner
 
     @property
     def fixed_errors(self) -> FloatArray:

@@ -81,7 +81,7 @@ class ErrorGap(Criterion):
         """
         q, k = problem.proportions, problem.n_groups
         if self.penalty == 0 or k == 1:
-            return Pieces.single(q)
+            return Pieces(q[None], np.zeros(1))
         if k == 2:
             return Pieces(self.pair_weights(problem), np.zeros(2))
         alone = self.penalty * np.eye(k)

@@ -39,7 +39,7 @@ class TotalError(Criterion):
 
     def pieces(self, problem: Problem) -> Pieces:
         """One: the groups' shares of the rows."""
-        return Pieces.single(problem.proportions)
+        return Pieces(problem.proportions[None], np.zeros(1))
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Disparity(Criterion):
         if problem.n_groups == 2:
             signs = np.where(np.arange(2) == self._protected(problem), 1.0, -1.0)
             weights = self.trade_off * weights + (1 - self.trade_off) * signs
-        return Pieces.single(weights)
+        return Pieces(weights[None], np.zeros(1))
 
     def scale(self, errors: FloatArray, weights: FloatArray, problem: Problem) -> float:
         """The sum without its signs, as the value may be zero by chance."""
@@ -136,6 +136,7 @@ class Disparity(Criterion):
         return replace(self, protected=problem.labels[self._protected(problem)])
 
     def _protected(self, problem: Problem) -> int:
+        """Index of the protected group."""
         if self.protected is None:
             return problem.served_worse_by_pca
         return problem.labels.index(self.protected)
@@ -187,12 +188,9 @@ class EqualError(Criterion):
                 "Use 'error_gap' with a large penalty, or join groups",
             )
 
-    def pieces(self, problem: Problem) -> None:
-        """None: a constraint is not the maximum of finitely many pieces."""
-
-    def value(self, errors: FloatArray, problem: Problem) -> float:
-        """sum_g q_g e_g; whether the errors are equal is checked separately."""
-        return float(problem.proportions @ errors)
+    def pieces(self, problem: Problem) -> Pieces:
+        """The groups' shares of the rows; whether the errors are equal is checked separately."""
+        return Pieces(problem.proportions[None], np.zeros(1))
 
     def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Any with a positive sum: if errors are equal, w.e is this sum times the error."""
@@ -201,7 +199,3 @@ class EqualError(Criterion):
     def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
         """The error of all groups of which the weighted sum is the least."""
         return least / float(weights.sum())
-
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
-        """sum_g q_g times the errors' own."""
-        return float(problem.proportions @ roundings)

@@ -18,20 +18,42 @@ from fairspan.problem.problem import Criterion, Problem
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
 
-_EPSILON = float(np.finfo(np.float64).eps)
 _LOSS_IN_WORDS = (
     "The excess loss of a group is its error minus the smallest error that any subspace of the "
     "same dimension has on that group."
 )
 
 
+@dataclass(frozen=True, repr=False)
 class LargestOfGroups(Criterion):
-    """The largest (e_g - b_g) / s_g of a group: weights w with w.s = 1 prove L(M) - w.b."""
+    """The largest (e_g - b_g) / s_g of a group: weights w with w.s = 1 prove L(M) - w.b.
+
+    b is the groups' own optima where losses are measured, and zero otherwise; s is the groups'
+    variances tr S_g where it is relative, and one otherwise.
+    """
+
+    relative: bool = False
+    is_never_negative: ClassVar[bool] = True
+    sentences: ClassVar[tuple[str, str]]
+    formulas: ClassVar[tuple[Formula, Formula]]
+
+    def __post_init__(self) -> None:
+        check_flag("relative", self.relative)
 
     def __repr__(self) -> str:
         # What is not said is the default, so that names of models stay short.
         said = ", ".join(f"{name}={value!r}" for name, value in changed_fields(self).items())
         return f"{type(self).__name__}({said})"
+
+    @property
+    def sentence(self) -> str:
+        """What it minimises, in words."""
+        return self.sentences[self.relative]
+
+    @property
+    def formula(self) -> Formula:
+        """How a reader computes it."""
+        return self.formulas[self.relative]
 
     @property
     def can_be_nested(self) -> bool:
@@ -42,10 +64,6 @@ class LargestOfGroups(Criterion):
     def moves_with_errors(self) -> float | None:
         """By one, unless each group's error is divided by another number."""
         return None if self.relative else 1.0
-
-    def offsets(self, problem: Problem) -> FloatArray:
-        """b, shape (k,)."""
-        return np.zeros(problem.n_groups)
 
     def divisors(self, problem: Problem) -> FloatArray:
         """s, shape (k,): one, or the group's variance tr S_g.
@@ -69,34 +87,13 @@ class LargestOfGroups(Criterion):
 
     def pieces(self, problem: Problem) -> Pieces:
         """One for each group."""
-        return Pieces(np.diag(1 / problem.divisors), self.offsets(problem) / problem.divisors)
+        divisors = problem.divisors
+        offsets = problem.best_errors if self.measures_losses else np.zeros(len(divisors))
+        return Pieces(np.diag(1 / divisors), offsets / divisors)
 
 
 @dataclass(frozen=True, repr=False)
-class _Relative(LargestOfGroups):
-    """What is the largest of the groups may be divided by their variances."""
-
-    relative: bool = False
-    is_never_negative: ClassVar[bool] = True
-    sentences: ClassVar[tuple[str, str]]
-    formulas: ClassVar[tuple[Formula, Formula]]
-
-    def __post_init__(self) -> None:
-        check_flag("relative", self.relative)
-
-    @property
-    def sentence(self) -> str:
-        """What it minimises, in words."""
-        return self.sentences[self.relative]
-
-    @property
-    def formula(self) -> Formula:
-        """How a reader computes it."""
-        return self.formulas[self.relative]
-
-
-@dataclass(frozen=True, repr=False)
-class MinimaxLoss(_Relative):
+class MinimaxLoss(LargestOfGroups):
     """Largest excess loss of a group, max_g (e_g - e*_g): Samadi et al. (2018), equation (1).
 
     Each group is compared with its own best subspace of the same dimension, so a group that is
@@ -159,10 +156,6 @@ class MinimaxLoss(_Relative):
         ),
     )
 
-    def offsets(self, problem: Problem) -> FloatArray:
-        """The groups' own optima e*_g."""
-        return problem.best_errors
-
     def value(self, errors: FloatArray, problem: Problem) -> float:
         """max_g (e_g - e*_g) / s_g, which only rounding makes negative.
 
@@ -172,7 +165,7 @@ class MinimaxLoss(_Relative):
 
 
 @dataclass(frozen=True, repr=False)
-class MinimaxError(_Relative):
+class MinimaxError(LargestOfGroups):
     """Largest error of a group, max_g e_g: an alternative of Samadi et al. (2018).
 
     A group with more variance than the others can keep the larger error at the optimum: then its
@@ -224,8 +217,8 @@ class MinimaxError(_Relative):
     )
 
 
-@dataclass(frozen=True, repr=False)
-class LeastVariance(LargestOfGroups):
+@dataclass(frozen=True)
+class LeastVariance(Criterion):
     """Smallest variance that a group keeps, max_g -c_g with c_g = tr S_g - e_g.
 
     The value is minus the least c_g, so that it is minimised as all criteria are: fair PCA of
@@ -246,7 +239,9 @@ class LeastVariance(LargestOfGroups):
     """
 
     name: ClassVar[str] = "least_variance"
+    can_be_nested: ClassVar[bool] = True
     counts_kept_variance: ClassVar[bool] = True
+    moves_with_errors: ClassVar[float] = 1.0
     sentence: ClassVar[str] = "This criterion maximises the least variance that a group keeps."
     formula: ClassVar[Formula] = Formula(
         "minus the least variance that a group keeps.",
@@ -256,13 +251,10 @@ class LeastVariance(LargestOfGroups):
         "least_left(mixture) - float(weights @ traces)",
     )
 
-    def offsets(self, problem: Problem) -> FloatArray:
-        """The groups' variances: all of them within the directions of a restriction."""
-        return problem.second_moments.traces
+    def pieces(self, problem: Problem) -> Pieces:
+        """One for each group, less its variance within the directions of a restriction."""
+        return Pieces(np.eye(problem.n_groups), problem.second_moments.traces)
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
         """Of the errors, and of the variances that they are subtracted from."""
-        of_variances = 2 * problem.n_features * _EPSILON * problem.second_moments.traces
-        if problem.inner_rounding is not None:
-            of_variances = of_variances + problem.inner_rounding
-        return float((roundings + of_variances).max())
+        return float((roundings + problem.variance_roundings).max())

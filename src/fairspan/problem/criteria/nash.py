@@ -84,8 +84,6 @@ class NashWelfare(Criterion):
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
         """The logarithm is steep where little is kept."""
-        traces = problem.second_moments.traces
-        kept = np.maximum(traces - errors, _TINY)
-        if problem.inner_rounding is not None:
-            traces = traces + problem.inner_rounding / _EPSILON
-        return 2 * problem.n_features * _EPSILON * (1 + float((traces / kept).mean()))
+        kept = np.maximum(problem.second_moments.traces - errors, _TINY)
+        share = 2 * problem.n_features * _EPSILON
+        return share + float((problem.variance_roundings / kept).mean())

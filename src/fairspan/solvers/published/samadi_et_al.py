@@ -16,7 +16,7 @@ from fairspan.certificates.certificate import Certificate, Solver, TracePoint
 from fairspan.certificates.optimality import certify, goal
 from fairspan.errors import Incompatible
 from fairspan.linalg import leading_subspace
-from fairspan.problem.criteria.minimax import LargestOfGroups
+from fairspan.problem.criteria.minimax import LargestOfGroups, LeastVariance
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.pieces import Blocks
 from fairspan.problem.problem import Problem
@@ -75,7 +75,7 @@ class Semidefinite(Solver):
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if problem.pieces is None:
+        if problem.pieces is None or problem.criterion.wants_equal_errors:
             return "it takes criteria that are the largest of affine functions of the errors"
         if problem.n_features > _MOST_FEATURES:
             return f"it takes up to {_MOST_FEATURES} features, not {problem.n_features}"
@@ -107,7 +107,7 @@ class Semidefinite(Solver):
         dual = Dual(problem, problem.pieces)
         moments = problem.second_moments.applied(np.eye(problem.n_features))
         mixtures = np.tensordot(problem.pieces.coefficients, moments, axes=1)
-        references = problem.pieces.references(problem.second_moments.traces)
+        references = problem.pieces.at(problem.second_moments.traces)
         blocks = problem.pieces.blocks
         projector, multipliers = _relaxed(mixtures, references, blocks, problem.n_components)
         point = dual.at(multipliers)
@@ -255,7 +255,7 @@ class MultiplicativeWeights(Solver):
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if not isinstance(problem.criterion, LargestOfGroups):
+        if not isinstance(problem.criterion, LargestOfGroups | LeastVariance):
             return "it takes 'minimax_loss', 'minimax_error' and 'least_variance' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 
@@ -303,7 +303,7 @@ class _Rounds:
         traces = problem.second_moments.traces
         # Losses and errors are between zero and these; what is negative varies by the variance.
         never_negative = problem.criterion.is_never_negative
-        self.most = pieces.references(traces) if never_negative else pieces.coefficients @ traces
+        self.most = pieces.at(traces) if never_negative else pieces.coefficients @ traces
         self.log_weights, self.errors, self.projectors = np.zeros(k), np.zeros(k), np.zeros((p, p))
         self.least, self.upper, self.lower = np.inf, np.inf, -np.inf
         self.trace: list[TracePoint] = []
