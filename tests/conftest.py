@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 import shared_results
 import verified_fits
-from fairspan.solvers.projected import growing_subspace
+from fairspan.solvers.large import growing_subspace
 
 MARKERS = {
     "counts": "of the eigenproblems that the dense path solves; others take more",

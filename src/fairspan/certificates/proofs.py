@@ -173,7 +173,7 @@ class Proof:
         """
         second, criterion = problem.dense, problem.criterion
         weights = criterion.dual_weights(self.weights, problem)
-        least = smallest_sum(second.matrices, weights, problem.n_components)
+        least = second.smallest_sum(weights, problem.n_components)
         exact = least.value + float(weights @ second.outside)
         bound = criterion.bound(exact - least.rounding, weights, problem)
         # Where errors are to be equal and are not quite, the value may be below the bound of those
@@ -209,7 +209,7 @@ class LinesProof(Proof):
         value = criterion.value(errors, problem)
         # Lines that are met again prove nothing new.
         lines = np.unique(self.lines, axis=0)
-        least = [smallest_sum(second.matrices, each, problem.n_components) for each in lines]
+        least = [second.smallest_sum(each, problem.n_components) for each in lines]
         heights = np.array([each.value for each in least]) + lines @ second.outside
         roundings = np.array([each.rounding for each in least])
 

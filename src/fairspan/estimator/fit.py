@@ -42,8 +42,8 @@ from fairspan.problem.restrictions import Restriction
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.projector import Projector
 from fairspan.rows.groups import listed
+from fairspan.solvers.large.growing_subspace import GrowingSubspace
 from fairspan.solvers.nested import solve_nested
-from fairspan.solvers.projected.growing_subspace import GrowingSubspace
 from fairspan.solvers.solve import able_solver, solve, solve_for_share, solver_of
 from fairspan.typing import FloatArray
 

@@ -29,7 +29,6 @@ from fairspan.linalg.iterative import (
     leading_subspace_of,
     orthonormal_beside,
 )
-from fairspan.linalg.sum_bounds import cholesky_ceiling, frobenius_ceiling, top_sum_bound
 
 __all__ = [
     "GUARD",
@@ -39,10 +38,8 @@ __all__ = [
     "SmallestSum",
     "SolvedMixtures",
     "Spectrum",
-    "cholesky_ceiling",
     "eigh",
     "eigvalsh",
-    "frobenius_ceiling",
     "graded_eigh",
     "leading_subspace",
     "leading_subspace_of",
@@ -52,6 +49,5 @@ __all__ = [
     "rounding_of_errors",
     "smallest_sum",
     "symmetric",
-    "top_sum_bound",
     "with_positive_signs",
 ]

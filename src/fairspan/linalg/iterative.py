@@ -213,7 +213,7 @@ def _judged(values: FloatArray, lengths: FloatArray, d: int, size: float) -> tup
 def _sum_uncertainty(values: FloatArray, residuals: FloatArray, d: int) -> float:
     """By how much the sum of the d largest may be off, if no eigenvalue was missed.
 
-    As :func:`fairspan.linalg.top_sum_bound` to first order, with the next Ritz value as a ceiling.
+    To first order, with the next Ritz value as a bound on all other eigenvalues.
     """
     block = residuals.shape[1]
     distance = values[d - 1] - values[block] if len(values) > block else 0.0

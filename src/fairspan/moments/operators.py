@@ -16,11 +16,13 @@ from fairspan.linalg import (
     GUARD,
     IterativeSubspace,
     LeadingSubspace,
+    SmallestSum,
     SolvedMixtures,
     leading_subspace,
     leading_subspace_of,
     root_mean_squares,
     rounding_of_basis,
+    smallest_sum,
 )
 from fairspan.linalg.machine import threads_of
 from fairspan.projector import Projector, softened
@@ -235,6 +237,10 @@ class DenseSecondMoments:
         """The eigenproblems of mixtures, each solved once for all dimensions and criteria."""
         return SolvedMixtures(self.matrices)
 
+    def smallest_sum(self, weights: FloatArray, n_components: int) -> SmallestSum:
+        """The sum of all but the d largest eigenvalues of sum_g weights_g S_g."""
+        return smallest_sum(self.matrices, weights, n_components)
+
     def sought(
         self,
         weights: FloatArray,
@@ -304,7 +310,8 @@ def _inner_products(images: FloatArray, basis: FloatArray) -> FloatArray:
 def _product(matrices: FloatArray, block: FloatArray) -> FloatArray:
     """A product that is large enough for threads where there are many features."""
     with threads_of("numpy") if len(block) >= _THREADS_FROM_FEATURES else nullcontext():
-        return np.asarray(matrices @ block)
+        # Of a symmetric matrix the transposed product, which takes two thirds of the time.
+        return np.asarray(matrices @ block if matrices.ndim > 2 else (block.T @ matrices).T)
 
 
 def _by_lapack(matrix: FloatArray, n_components: int, n_vectors: int) -> IterativeSubspace:

@@ -34,10 +34,10 @@ from fairspan.solvers.exact_rank.descent import (
     starts_around,
 )
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced_keeping
+from fairspan.solvers.large.growing_subspace import GrowingSubspace, pays
 from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.many_groups.newton import PiecewiseSearch, Relaxation
 from fairspan.solvers.programs import least_on_simplex
-from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
 from fairspan.typing import FloatArray
 
 _ROUNDS = 200

@@ -23,7 +23,7 @@ from fairspan.errors import Incompatible
 from fairspan.linalg import smallest_sum
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.projected.growing_subspace import GrowingSubspace, pays
+from fairspan.solvers.large.growing_subspace import GrowingSubspace, pays
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
 from fairspan.solvers.two_groups.faces import Found
 from fairspan.solvers.two_groups.root import RootSearch

@@ -1,0 +1,382 @@
+"""Any solver, for many features: inside a subspace that grows as needed.
+
+The problem is solved exactly within a subspace W of few dimensions, whose compressed second moments
+are small matrices. Then the mixtures that its bound rests on are looked at in all p dimensions:
+their leading eigenvectors join W, and the problem is solved again, until W holds them. Errors stay
+those of the whole rows throughout.
+
+What W may lack is then bounded (:mod:`fairspan.solvers.large.grown_space`). Where the second
+moments are matrices the bound is proven, or the problem is solved without a subspace: its spectrum
+is nearly flat, or one column is so large that rounding would be as large as the gap. Where they are
+no matrices, it rests on eigenvectors found by iteration, which cannot exclude that a larger
+eigenvalue was missed, and a closed gap is called estimated.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from fairspan.certificates.certificate import Certificate, Solver, Status
+from fairspan.certificates.optimality import certify
+from fairspan.certificates.proofs import LinesProof
+from fairspan.errors import Incompatible
+from fairspan.linalg import LeadingSubspace, with_positive_signs
+from fairspan.problem.problem import Problem
+from fairspan.projector import is_soft, retained
+from fairspan.solvers.large.grown_space import ROUNDING, GrownSpace, SoughtMoments
+from fairspan.typing import FloatArray
+
+# Where second moments are matrices, LAPACK takes over after so many rounds.
+_MOST_ROUNDS, _ROUNDS_OF_MATRICES = 60, 6
+# Of the gap to reach: what the solver within may leave; what W may lack of an eigenvalue sum; and
+# where nothing is proven.
+_WITHIN, _LACKING, _LACKING_ESTIMATED = 0.25, 0.25, 1e-3
+# Residuals are made smaller than needed: a ceiling near eigenvalue d is then enough.
+_MARGIN = 0.05
+# The share of the gap, were the objective all variance, to which the groups' own optima are found
+# first; and of what is missed at first that of mixtures, whose weights still move.
+_FIRST_OPTIMA, _FIRST = 1e-3, 1e-6
+# A first look at the robust error gap needs no more than this multiple of the gap to reach.
+_LOOSE = 1e5
+# Mixtures that join W in one round; the robust error gap rests on dozens.
+_MIXTURES = 4
+
+# Measured with one thread, over LAPACK's time: 0.45 to 0.95 at p = 500, d = 5 to 20, and 0.8 to 1.4
+# at d = 40; at p = 1000 0.24 to 0.6 at d = 5 to 10, and up to 1.1 at d = 125.
+_PROJECTED_FROM_FEATURES, _MANY_FEATURES = 500, 1000
+_PROJECTED_UP_TO_SHARE, _UP_TO_SHARE_OF_MANY = 1 / 25, 1 / 8
+# (tr M)^2 / |M|_F^2 counts the eigenvalues that matter. Rows of noise have p / 3 and more, and take
+# 1.2 to 3.9 times as long; eigenvalues that fall like 1 / i or exp(-40 i / p) have p / 18 and less.
+_PROJECTED_UP_TO_SHARE_THAT_MATTERS = 1 / 8
+# As a share of the objective, what a subspace is not grown to prove.
+_LEAST_TOLERANCE = 1e-12
+
+
+def pays(problem: Problem, tol: float) -> bool:
+    """Whether a small subspace is faster, and proves as much as is requested."""
+    p, d, q = problem.n_features, problem.n_components, problem.proportions
+    share = _UP_TO_SHARE_OF_MANY if p >= _MANY_FEATURES else _PROJECTED_UP_TO_SHARE
+    # With more groups the answer to the robust error gap is not made of leading eigenvectors.
+    robust = problem.criterion.has_concave_scores and problem.n_groups > 2
+    # Operators that are no matrices come with a subspace around them.
+    if not problem.has_matrices or p < _PROJECTED_FROM_FEATURES or d > share * p:
+        return False
+    if robust or tol < _LEAST_TOLERANCE:
+        return False
+    second = problem.dense
+    variance = float(q @ (second.traces - second.outside))
+    return variance**2 <= _PROJECTED_UP_TO_SHARE_THAT_MATTERS * p * second.squared_norm(q)
+
+
+@dataclass(frozen=True)
+class GrowingSubspace(Solver):
+    """A solver of small problems, for large ones.
+
+    Attributes
+    ----------
+    solver : Solver
+    """
+
+    solver: Solver
+
+    @property
+    def name(self) -> str:
+        """That of the solver inside."""
+        return self.solver.name
+
+    def objection(self, problem: Problem) -> str | None:
+        """Why the solver cannot take this problem; None if it can."""
+        return self.solver.objection(problem)
+
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
+        """Find a subspace whose gap is at most `tol`, a share of the objective.
+
+        Raises
+        ------
+        Incompatible
+            As the solver inside.
+        """
+        # What is found on the way counts only where it is proven.
+        tried = _apart(problem) if problem.has_matrices else problem
+        growth = _Growth(tried, self.solver, tol, random_state)
+        try:
+            solution = growth.run()
+        except (NoSmallSubspace, Incompatible):
+            # That nothing is compatible within W says nothing of all dimensions.
+            if not problem.has_matrices:
+                raise
+            solution = self.solver.solve_dense(problem, tol, random_state)
+            count = growth.n_eigenproblems + solution.n_eigenproblems
+            return replace(solution, n_eigenproblems=count)
+        if problem.has_matrices:
+            # The groups' own optima, which all is reported against, are not found again.
+            whole, found = problem.unrestricted or problem, tried.unrestricted or tried
+            for alone, best in zip(np.eye(problem.n_groups), found.group_optima, strict=True):
+                whole.dense.solved.remember(alone, best)
+        return solution
+
+
+def _apart(problem: Problem) -> Problem:
+    """The same without what is known of its eigenvectors."""
+    whole = None if problem.unrestricted is None else _apart(problem.unrestricted)
+    return replace(problem, second_moments=replace(problem.dense), unrestricted=whole)
+
+
+class NoSmallSubspace(Exception):
+    """A subspace of few dimensions proves nothing: it is never raised to users."""
+
+
+class _Growth:
+    """One problem, and the subspaces that grow for it."""
+
+    def __init__(self, problem: Problem, solver: Solver, tol: float, random_state: Any) -> None:
+        self.problem, self.solver = problem, solver
+        self.tol, self.random_state = tol, random_state
+        self.matrices, self.n_components = problem.has_matrices, problem.n_components
+        self.second = cast(SoughtMoments, problem.second_moments)
+        # Each group's second moment as the criterion counts it, and its variance.
+        self.alone = list(np.diag(1 / problem.divisors))
+        counted = self.second.traces / problem.divisors
+        self.first = _FIRST_OPTIMA * tol * float(problem.proportions @ counted)
+        self.least = ROUNDING * float(counted.max())
+        self.n_eigenproblems = 0
+        # What W may lack of the groups' own optima in all directions, beside a restriction.
+        self.of_whole = 0.0
+
+    def run(self) -> Certificate:
+        """Solve within, and grow, until nothing is lacking.
+
+        Raises
+        ------
+        NoSmallSubspace
+            Second moments are matrices, and something is lacking after all rounds.
+        """
+        criterion = self.problem.criterion
+        wider = self._with(*self._start())
+        # Branch and bound takes dozens of steps, and what it finds first is not in all dimensions.
+        loose = criterion.has_concave_scores
+        # The groups' own optima count where losses are measured against them.
+        losses = criterion.measures_losses and self.problem.unrestricted is None and self.matrices
+        groups = self.alone if losses else []
+        for _ in range(_ROUNDS_OF_MATRICES if self.matrices else _MOST_ROUNDS):
+            space = wider
+            inside = replace(
+                self.problem,
+                second_moments=space.second_moments,
+                criterion=criterion.settled(self.problem),
+            )
+            solution = self._within(inside, self.tol * (_LOOSE if loose else _WITHIN))
+            goal = self._goal(inside, solution)
+            mixtures = [*mixtures_of(inside, solution), *groups]
+            # A closed gap within needs its leading eigenvectors only.
+            settled = solution.status == Status.OPTIMAL and self.matrices
+            pull = space.pull(
+                solution.weights, coordinates_of(solution)[:, : 0 if settled else None]
+            )
+            wider = self._grown(space, mixtures, goal, pull, prove=not loose)
+            if wider is space and not loose:
+                return self._in_all_features(space, inside, solution)
+            loose = False
+        if self.matrices:
+            raise NoSmallSubspace
+        return self._in_all_features(space, inside, solution)
+
+    def _with(self, first: FloatArray, *others: FloatArray) -> GrownSpace:
+        space = GrownSpace.of(self.second, self.second.n_held(self.n_components), first)
+        return space.with_columns(np.hstack([first[:, :0], *others]))
+
+    def _start(self) -> list[FloatArray]:
+        """Orthonormal columns each: first the groups' own optima, which all is reported against."""
+        problem, k = self.problem, self.problem.n_groups
+        whole, to_coordinates = problem.unrestricted, problem.to_coordinates
+        if not self.matrices:
+            columns = [each.vectors for each in (*problem.group_optima, problem.pooled_optimum)]
+        elif whole is None or to_coordinates is None:
+            columns = [self._sought(each, self.first) for each in self.alone]
+        else:
+            # Near those of all directions, which losses are measured against.
+            growth = _Growth(whole, self.solver, self.tol, self.random_state)
+            held = growth.optima()
+            self.n_eigenproblems += growth.n_eigenproblems
+            self.of_whole = growth.of_whole
+            columns = [np.linalg.qr(to_coordinates(held))[0]]
+        if problem.criterion.wants_equal_errors:
+            # Whether errors can be equal shows where each group differs most from the others.
+            for alone in np.eye(k)[: 1 if k == 2 else k]:
+                apart = alone - (1 - alone) / max(k - 1, 1)
+                columns += [self._sought(each, self.least) for each in (apart, -apart)]
+        return columns
+
+    def optima(self) -> FloatArray:
+        """Find the groups' own optima, prove and remember them: (p, m) columns that hold them.
+
+        Raises
+        ------
+        NoSmallSubspace
+            Something is lacking after all rounds.
+        """
+        space = self._with(*[self._sought(each, self.first) for each in self.alone])
+        for _ in range(_ROUNDS_OF_MATRICES):
+            wider = self._grown(space, self.alone, self.first, space.basis[:, :0], prove=True)
+            if wider is space:
+                self._remember(space)
+                self.of_whole = max(space.second_moments.lacking.values())
+                return space.basis
+            space = wider
+        raise NoSmallSubspace
+
+    def _sought(
+        self, weights: FloatArray, sum_goal: float, start: FloatArray | None = None
+    ) -> FloatArray:
+        """Leading eigenvectors of a mixture in all dimensions, and some beyond them."""
+        self.n_eigenproblems += 1
+        goal = sum_goal if self.matrices else None
+        found = self.second.sought(weights, self.n_components, start=start, sum_goal=goal)
+        return found.vectors
+
+    def _within(self, inside: Problem, tol: float) -> Certificate:
+        try:
+            solution = self.solver.solve_dense(inside, tol, self.random_state)
+        except Incompatible as error:
+            if not self.problem.criterion.wants_equal_errors:
+                raise
+            raise Incompatible(
+                error.args[0],
+                "Allowed: tables for which equal errors are achievable",
+                "Use 'error_gap' with a large penalty, another n_components, or another center",
+            ) from error
+        self.n_eigenproblems += solution.n_eigenproblems
+        return solution
+
+    def _goal(self, inside: Problem, solution: Certificate) -> float:
+        """What W may lack of an eigenvalue sum, such that the bound falls by a share of the gap."""
+        errors = inside.errors(coordinates_of(solution))
+        weights = mixtures_of(inside, solution)[0]
+        if isinstance(solution.proof, LinesProof):
+            slopes = self.problem.robust.gradients(np.maximum(errors, self.least), self.problem)
+            fall = max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
+        else:
+            # That of a logarithm falls with a share of the sum, of any size.
+            top = inside.second_moments.leading(weights, self.n_components).top_eigenvalue_sum
+            least = float(weights @ self.second.traces) - top
+            bounds = [
+                inside.criterion.bound(least - x, weights, inside) for x in (0, self.tol * top)
+            ]
+            fall = (bounds[0] - bounds[1]) / (self.tol * top) if top > 0 else 1.0
+        share = _LACKING if self.matrices else _LACKING_ESTIMATED
+        return max(share * self.tol * solution.scale / fall, self.least)
+
+    def _grown(
+        self,
+        space: GrownSpace,
+        mixtures: list[FloatArray],
+        goal: float,
+        pull: FloatArray,
+        *,
+        prove: bool,
+    ) -> GrownSpace:
+        """With what W lacks of the worst mixtures; the same object if it lacks little of all.
+
+        Raises
+        ------
+        NoSmallSubspace
+            More may be lacking of matrices than the goal, for all that can be proven.
+        """
+        wanted = _MARGIN * goal
+        missed = [
+            (space.mixture(weights).missed(self.n_components), weights) for weights in mixtures
+        ]
+        worst = sorted((each for each in missed if each[0] > wanted), key=lambda each: -each[0])
+        columns = [
+            self._sought(weights, max(_FIRST * lack, wanted / 4), space.ritz_vectors(weights))
+            for lack, weights in worst[:_MIXTURES]
+        ]
+        wider = space.with_columns(np.hstack([pull, *columns]))
+        if wider is not space or not prove:
+            return wider
+        lacking = space.second_moments.lacking
+        lacking.clear()
+        if self.matrices:
+            lacking.update(space.proven(mixtures, self.n_components, goal))
+            if max(lacking.values()) > goal:
+                raise NoSmallSubspace
+            return space
+        columns = []
+        for weights in mixtures:
+            self.n_eigenproblems += 1
+            sought = self.second.sought(weights, self.n_components)
+            most = sought.leading.top_eigenvalue_sum + sought.uncertainty
+            lack = max(most - space.mixture(weights).top_sum(self.n_components), 0.0)
+            lacking[weights.tobytes()] = lack
+            if lack > goal:
+                columns.append(sought.vectors)
+        return space.with_columns(np.hstack([space.basis[:, :0], *columns]))
+
+    def _remember(self, space: GrownSpace) -> None:
+        """The groups' own optima, which all is reported against: they are not found again."""
+        solved = self.problem.dense.solved
+        for alone in np.eye(self.problem.n_groups):
+            values, vectors = space.mixture(alone).leading.eigenvalues, space.ritz_vectors(alone)
+            solved.remember(alone, LeadingSubspace.of(values, vectors, self.n_components, 0.0))
+
+    def _in_all_features(
+        self, space: GrownSpace, inside: Problem, solution: Certificate
+    ) -> Certificate:
+        """The solution in all features, with a bound lowered by what the subspace may lack.
+
+        Raises
+        ------
+        NoSmallSubspace
+            Second moments are matrices, and rounding is in the way, of which there is less without
+            a subspace.
+        """
+        problem, coordinates = self.problem, coordinates_of(solution)
+        assert solution.proof is not None
+        lacking = space.second_moments.lacking
+        of_best = self.of_whole
+        if self.matrices and problem.unrestricted is None:
+            self._remember(space)
+            of_best = max((lacking.get(each.tobytes(), 0.0) for each in self.alone), default=0.0)
+        basis = with_positive_signs(space.basis @ coordinates)
+        objective = problem.value(basis)
+        gap, _ = solution.proof.gap(inside, coordinates, inside.errors(coordinates))
+        if problem.fixed is None and problem.criterion.is_never_negative:
+            gap = min(gap, objective)
+        found = certify(
+            problem,
+            basis,
+            solution.proof,
+            tol=self.tol,
+            n_eigenproblems=self.n_eigenproblems,
+            trace=solution.trace,
+            solver=solution.solver,
+            lower_bound=objective - gap - of_best,
+        )
+        # Two groups leave a gap open for no other reason.
+        open_within = solution.status == Status.OPEN_GAP and problem.n_groups > 2
+        if self.matrices and not open_within and found.status != Status.OPTIMAL:
+            raise NoSmallSubspace
+        estimated = found.status == Status.OPTIMAL and not self.matrices
+        return replace(
+            found,
+            status=Status.ESTIMATED if estimated else found.status,
+            eigen="projected" if self.matrices else "matrix-free",
+            trace=tuple(
+                replace(step, lower_bound=min(step.lower_bound, found.lower_bound))
+                for step in found.trace
+            ),
+        )
+
+
+def mixtures_of(problem: Problem, solution: Certificate) -> list[FloatArray]:
+    """Weights of all mixtures that the bound rests on."""
+    if isinstance(solution.proof, LinesProof):
+        return list(np.unique(solution.proof.lines, axis=0))
+    return [problem.criterion.dual_weights(solution.weights, problem)]
+
+
+def coordinates_of(solution: Certificate) -> FloatArray:
+    """The basis in coordinates of the subspace, shape (m, r)."""
+    components = solution.components
+    return retained(components) if is_soft(components) else components.T

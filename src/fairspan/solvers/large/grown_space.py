@@ -1,0 +1,318 @@
+"""A subspace of the features, to solve small problems in, and bounds on what it lacks.
+
+Let M be a mixture of the second moments, W orthonormal columns, H = W'MW and G = MW - WH; and let
+beta be at least every eigenvalue of M on the complement of W. For each eta > 0 Young's inequality
+gives M <= (H + G'G / eta) + (beta + eta) I on the two parts, so the d largest eigenvalues of the
+right side bound those of M. If beta lies below eigenvalue d by delta, the sum of the d largest
+exceeds that within W by |G|_F^2 / delta at most: a residual of 1e-5 proves ten digits.
+
+A residual cannot exclude that W misses an eigenvalue; beta does. It is proven by a Cholesky
+factorisation, in floating point (Rump 2006). One serves all mixtures: second moments have no
+negative eigenvalues, so each is at most the sum that gives every group its largest weight.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from fairspan.linalg import (
+    LeadingSubspace,
+    SmallestSum,
+    leading_subspace,
+    orthonormal_beside,
+    symmetric,
+)
+from fairspan.linalg.machine import threads_of
+from fairspan.moments.operators import CANCELLING, DenseSecondMoments
+from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.typing import FloatArray
+
+# Second moments whose leading eigenvectors are found by iteration.
+SoughtMoments = DenseSecondMoments | SparseSecondMoments
+
+_EPSILON, _TINY = float(np.finfo(np.float64).eps), 1e-150
+# Up to so many groups, products of all pairs' residuals serve any number of mixtures.
+_FEW_GROUPS = 3
+# What float64 can resolve, as a share of the trace.
+ROUNDING = 1e-13
+# Directions in which a solution is pulled out of W, as a share of the pull.
+_DIRECTION = 1e-9
+# Bounds are looked for this share below eigenvalue d at least, so that rounding has room.
+_ROOM = 1e-6
+
+
+def cholesky_ceiling(
+    matrix: FloatArray, basis: FloatArray, image: FloatArray, level: float, size: float
+) -> float:
+    """Bound on every eigenvalue beside W, near a level; infinite if the level is too low.
+
+    If level I - (I - WW') M (I - WW') has a Cholesky factor in floating point, its least eigenvalue
+    is at least minus (p + 1) epsilon times its trace (Rump 2006).
+
+    Parameters
+    ----------
+    matrix : (p, p) array
+        M, symmetric.
+    basis, image : (p, m) arrays
+        W, orthonormal, and MW.
+    level : float
+        What is to be proven.
+    size : float
+        At least |M|_F; more, where M is a difference of larger matrices and has their rounding.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> matrix, basis = np.diag([3.0, 2.0, 1.0]), np.eye(3)[:, :1]
+    >>> round(cholesky_ceiling(matrix, basis, matrix @ basis, 2.1, 4.0), 6)
+    2.1
+    >>> cholesky_ceiling(matrix, basis, matrix @ basis, 1.9, 4.0)
+    inf
+    """
+    p, m = basis.shape
+    shifted = -matrix
+    shifted.flat[:: p + 1] += level
+    with threads_of("scipy"):
+        if m:
+            half = image - basis @ ((basis.T @ image) / 2)
+            shifted = blas.dsyr2k(1.0, basis, half, 1.0, shifted.T, lower=1, overwrite_c=1).T
+        trace = float(np.trace(shifted))
+        # The lower triangle of the transposed array, which LAPACK reads without a copy.
+        failed = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
+    # Rounding in the products, each term at its largest.
+    rounding = 4 * (p + m) * _EPSILON * np.sqrt(m + 1) * size
+    return np.inf if failed else float(level + 2 * (p + 1) * _EPSILON * trace + rounding)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureWithin:
+    """A mixture M of the second moments as a subspace W sees it.
+
+    Attributes
+    ----------
+    weights : (k,) array
+    compressed : (m, m) array
+        H = W'MW.
+    residual_gram : (m, m) array
+        G'G, G = MW - WH.
+    n_beside : int
+        p - m.
+    leading : LeadingSubspace
+        Some leading eigenvectors of H, d or more.
+    """
+
+    weights: FloatArray
+    compressed: FloatArray
+    residual_gram: FloatArray
+    n_beside: int
+    leading: LeadingSubspace
+
+    def top_sum(self, n_components: int) -> float:
+        """t_d(H)."""
+        return float(self.leading.eigenvalues[:n_components].sum())
+
+    def missed(self, n_components: int) -> float:
+        """What W lacks of t_d(M), to first order, if it holds all leading vectors."""
+        values, vectors = self.leading.eigenvalues, self.leading.vectors[:, :n_components]
+        squares = max(float(np.vdot(vectors, self.residual_gram @ vectors)), 0.0)
+        distance = float(values[n_components - 1] - values[-1])
+        return squares / distance if distance > 0 else float(np.sqrt(squares * n_components))
+
+    def level(self, n_components: int, goal: float) -> float:
+        """A bound on M beside W with which the excess stays within the goal."""
+        values = self.leading.eigenvalues
+        cut = float(values[n_components - 1])
+        room = max((cut - float(values[-1])) / 2, _ROOM * abs(cut))
+        # Below a share of the goal for each component, eigenvalues beside do not matter.
+        return max(cut - room, goal / (4 * n_components), _EPSILON * float(values[0]) + _TINY)
+
+    def of_leading(self) -> "MixtureWithin":
+        """As the leading eigenvectors alone see it: others may be far from what they stand for."""
+        values, turn = self.leading.eigenvalues, self.leading.vectors
+        n = len(values)
+        return MixtureWithin(
+            self.weights,
+            np.diag(values),
+            turn.T @ self.residual_gram @ turn,
+            self.n_beside + len(turn) - n,
+            LeadingSubspace(values, np.eye(n), n, turn[:, :0], 0.0),
+        )
+
+    def excess(self, n_components: int, ceiling: float) -> float:
+        """By how much t_d(M) may exceed t_d(H), if `ceiling` bounds M beside W.
+
+        What the d leading eigenvalues have above the last of them is left out of both: t_d of a sum
+        is at most the sum of both t_d, and large numbers then leave no rounding.
+        """
+        d, values = n_components, self.leading.eigenvalues
+        if self.n_beside == 0:
+            return 0.0
+        if not np.isfinite(ceiling):
+            return np.inf
+        cut, vectors = float(values[d - 1]), self.leading.vectors[:, :d]
+        size = np.sqrt(max(float(np.trace(self.residual_gram)) / d, 0.0))
+        # The whole distance raises eigenvalues within the least, and those beside to the last.
+        eta = cut - ceiling if cut > ceiling else max(float(size), _TINY)
+        level = self.compressed - (vectors * (values[:d] - cut)) @ vectors.T
+        level = level + self.residual_gram / eta
+        level.flat[:: len(level) + 1] -= cut
+        raised = np.maximum(np.linalg.eigvalsh(level)[-d:], 0.0)
+        beside = max(ceiling + eta - cut - float(raised[0]), 0.0) * min(d, self.n_beside)
+        rounding = 4 * len(level) * abs(cut) + 8 * float(np.abs(values[:d]).sum())
+        return float(raised.sum()) + beside + _EPSILON * rounding
+
+
+@dataclass(frozen=True, eq=False)
+class _Compressed(DenseSecondMoments):
+    """W'S_gW, whose sums of smallest eigenvalues have room for what W lacks.
+
+    Attributes
+    ----------
+    lacking : dict of bytes to float
+        By how much t_d of a mixture may exceed what is within, by the bytes of its weights.
+    """
+
+    lacking: dict[bytes, float] = field(default_factory=dict)
+
+    def smallest_sum(self, weights: FloatArray, n_components: int) -> SmallestSum:
+        """That of a mixture; a proven bound on that in all features once what is lacking is."""
+        least = super().smallest_sum(weights, n_components)
+        return least._replace(rounding=least.rounding + self.lacking.get(weights.tobytes(), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class GrownSpace:
+    """A subspace W with the images S_gW.
+
+    Attributes
+    ----------
+    full : SoughtMoments
+    n_held : int
+        How many leading eigenvectors of a mixture W is to hold, d or more.
+    basis : (p, m) array
+    images : (k, p, m) array
+    compressed : (k, m, m) array
+        W'S_gW.
+    """
+
+    full: SoughtMoments
+    n_held: int
+    basis: FloatArray
+    images: FloatArray
+    compressed: FloatArray
+    _mixtures: dict[bytes, MixtureWithin] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, full: SoughtMoments, n_held: int, basis: FloatArray) -> "GrownSpace":
+        """The span of (p, m) orthonormal columns."""
+        images = full.applied(basis)
+        return cls(full, n_held, basis, images, symmetric(basis.T @ images))
+
+    @cached_property
+    def second_moments(self) -> _Compressed:
+        """W'S_gW, and what lies outside of W."""
+        outside = self.full.traces - np.einsum("gii->g", self.compressed)
+        # The difference is good enough unless nearly everything lies within.
+        if (outside <= CANCELLING * self.full.traces).any():
+            outside = self.full.residual_variances(self.basis)
+        return _Compressed(self.compressed, outside)
+
+    def with_columns(self, columns: FloatArray) -> "GrownSpace":
+        """The space with the span of (p, r) columns too; the same object if they add nothing."""
+        room = self.basis.shape[0] - self.basis.shape[1]
+        fresh = orthonormal_beside(self.basis, columns)[:, :room]
+        if fresh.shape[1] == 0:
+            return self
+        images = self.full.applied(fresh)
+        across = self.basis.T @ images
+        own = symmetric(fresh.T @ images)
+        rows = [[self.compressed, across], [across.transpose(0, 2, 1), own]]
+        return GrownSpace(
+            self.full,
+            self.n_held,
+            np.hstack([self.basis, fresh]),
+            np.concatenate([self.images, images], axis=2),
+            np.concatenate([np.concatenate(row, axis=2) for row in rows], axis=1),
+        )
+
+    def mixture(self, weights: FloatArray) -> MixtureWithin:
+        """The mixture sum_g weights_g S_g within; looked at once."""
+        key = weights.tobytes()
+        if key not in self._mixtures:
+            compressed = np.tensordot(weights, self.compressed, axes=1)
+            if len(self.compressed) <= _FEW_GROUPS:
+                products = np.tensordot(weights, self._residual_products, axes=1)
+                gram = np.tensordot(weights, products, axes=1)
+            else:
+                residual = self._image(weights) - self.basis @ compressed
+                gram = residual.T @ residual
+            p, m = self.basis.shape
+            leading = leading_subspace(compressed, min(self.n_held, m))
+            self._mixtures[key] = MixtureWithin(weights, compressed, gram, p - m, leading)
+        return self._mixtures[key]
+
+    def _image(self, weights: FloatArray) -> FloatArray:
+        """MW of the mixture sum_g weights_g S_g, shape (p, m)."""
+        return np.tensordot(weights, self.images, axes=1)
+
+    @cached_property
+    def _residual_products(self) -> FloatArray:
+        """G_g'G_h of the groups' residuals G_g = S_gW - WW'S_gW, shape (k, k, m, m)."""
+        residuals = self.images - self.basis @ self.compressed
+        return np.array([[left.T @ right for right in residuals] for left in residuals])
+
+    def ritz_vectors(self, weights: FloatArray) -> FloatArray:
+        """What the space knows of the leading eigenvectors of a mixture, shape (p, n_held)."""
+        return np.asarray(self.basis @ self.mixture(weights).leading.vectors)
+
+    def pull(self, weights: FloatArray, basis: FloatArray) -> FloatArray:
+        """Where to, outside of W, a mixture pulls a basis within, in (m, d) coordinates.
+
+        A solution with an open gap need not be made of leading eigenvectors.
+        """
+        image = self._image(weights) @ basis
+        outside = image - self.basis @ (self.basis.T @ image)
+        size = ROUNDING * float(np.abs(weights) @ self.full.traces)
+        least = max(_DIRECTION * float(np.linalg.norm(image)), size)
+        return outside if float(np.linalg.norm(outside)) > least else outside[:, :0]
+
+    def proven(
+        self, mixtures: list[FloatArray], n_components: int, goal: float
+    ) -> dict[bytes, float]:
+        """By how much t_d of each mixture may exceed what is within, by the bytes of its weights.
+
+        One factorisation for all, beside W; where that is too much to ask, or leaves more than the
+        goal, one of the mixture alone, beside its own leading vectors.
+        """
+        second, d = self.full, n_components
+        assert isinstance(second, DenseSecondMoments)
+        within = [self.mixture(weights) for weights in mixtures]
+        levels = [each.level(d, goal) for each in within]
+        # Each mixture divided by the bound that it needs: the sum is to stay below one.
+        demands = np.maximum(mixtures, 0.0) / np.array(levels)[:, None]
+        order = np.argsort(-demands.max(axis=1))
+        joint, n_alone = np.full(len(mixtures), np.inf), 0
+        while n_alone < len(mixtures) and not np.isfinite(joint).any():
+            rest = order[n_alone:]
+            most = demands[rest].max(axis=0)
+            image = np.tensordot(most, self.images, axes=1)
+            matrix, size = second.mixture(most), second.size(most)
+            joint[rest] = cholesky_ceiling(matrix, self.basis, image, 1.0, size)
+            n_alone = 2 * n_alone + 1
+        found: dict[bytes, float] = {}
+        for mixture, level, ceiling in zip(within, levels, joint, strict=True):
+            excess = mixture.excess(d, float(ceiling) * level)
+            if excess > goal:
+                weights, held = mixture.weights, mixture.leading.vectors
+                matrix, size = second.mixture(weights), second.size(weights)
+                basis, image = self.basis @ held, self._image(weights) @ held
+                alone = cholesky_ceiling(matrix, basis, image, level, size)
+                excess = min(excess, mixture.of_leading().excess(d, alone))
+            found[mixture.weights.tobytes()] = excess
+        return found
