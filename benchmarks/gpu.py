@@ -26,8 +26,7 @@ from benchmarks.effort import Effort, SkippedError
 from benchmarks.report import Measured
 from benchmarks.results import machine, table_of
 from fairspan import FairPCA, GroupMoments
-from fairspan.moments.of_rows import accumulate
-from fairspan.rows.device import BlockPlan
+from fairspan.moments.group_moments import accumulate
 from fairspan.rows.registry import rows_of
 
 REPETITIONS = 5
@@ -113,11 +112,11 @@ def check(X: torch.Tensor, labels: torch.Tensor) -> None:
     assert error <= 1e-9, f"the moments differ from numpy's by {error}"
 
 
-def seconds_needed(X: torch.Tensor, labels: torch.Tensor, plan: BlockPlan | None) -> Seconds:
+def seconds_needed(X: torch.Tensor, labels: torch.Tensor, numbers: int | None) -> Seconds:
     """Time one pass over the rows, and a fit on what it gave."""
     device = X.device
     opened: Any = rows_of(X, labels)
-    rows = opened if plan is None else replace(opened, plan=plan)
+    rows = opened if numbers is None else replace(opened, block_numbers=numbers)
     seconds = seconds_of(lambda: accumulate(rows), device)
     moments, model = accumulate(rows), FairPCA(min(10, X.shape[1]))
     fit = seconds_of(lambda: model.fit_moments(moments), device)
@@ -155,7 +154,6 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--features", type=int, default=200)
     parser.add_argument("--groups", type=int, default=2)
     parser.add_argument("--block-numbers", type=int, help="numbers in a block, to find the best")
-    parser.add_argument("--tiles", type=int, help="tiles under way at once, to find the best")
     return parser.parse_args()
 
 
@@ -172,22 +170,18 @@ def measure(effort: Effort) -> Measured:
     return Measured(compare(1_000_000 if effort.quick else 20_000_000), PACKAGES)
 
 
-def compare(
-    n: int, p: int = 200, k: int = 2, numbers: int | None = None, tiles: int | None = None
-) -> str:
+def compare(n: int, p: int = 200, k: int = 2, numbers: int | None = None) -> str:
     """Make rows, check the moments, and time them with a fit."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     is_gpu = device.type == "cuda"
     X, labels = rows_on(device, n, p, k)
     check(X, labels)
-    opened: Any = rows_of(X, labels)
-    usual = opened.plan
-    plan = replace(usual, numbers=numbers or usual.numbers, tiles=tiles or usual.tiles)
     with threadpool_limits(1):
-        text = report(X, limits_of(device), seconds_needed(X, labels, plan))
+        text = report(X, limits_of(device), seconds_needed(X, labels, numbers))
     name = torch.cuda.get_device_name(device) if is_gpu else f"CPU ({platform.machine()})"
     driver = f", CUDA {torch.version.cuda}" if is_gpu else ""
-    return f"{name}{driver}: {n:,} x {p} float32, {k} groups; {plan}\n\n{text}"
+    blocks = f"blocks of {numbers or 'the usual'} numbers"
+    return f"{name}{driver}: {n:,} x {p} float32, {k} groups; {blocks}\n\n{text}"
 
 
 def main() -> None:
@@ -197,7 +191,7 @@ def main() -> None:
     if not is_gpu:
         print("There is no GPU: these are figures of the CPU, for checking this program only\n")
     n = options.rows or (20_000_000 if is_gpu else 200_000)
-    text = compare(n, options.features, options.groups, options.block_numbers, options.tiles)
+    text = compare(n, options.features, options.groups, options.block_numbers)
     print(f"{machine(PACKAGES)}\n\n{text}")
 
 

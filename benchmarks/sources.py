@@ -28,7 +28,7 @@ from benchmarks.isolation import process
 from benchmarks.report import Measured
 from benchmarks.results import announce, machine, seconds_of, table_of
 from fairspan import GroupMoments
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.group_moments import accumulate
 from fairspan.rows.files.file_rows import FileRows
 
 FILES, GROUPS = 20, ("a", "b", "c")

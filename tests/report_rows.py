@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.group_moments import accumulate
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of
 from fairspan.report.facts.origin import Origin

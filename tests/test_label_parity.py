@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity, audit, verify
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, InvalidParameter
-from fairspan.moments.group_statistics import packed
+from fairspan.moments.group_moments import packed
 from fairspan.storage import write_archive
 from real_data import path_of
 
@@ -207,7 +207,7 @@ def test_small_classes_are_not_shown_to_others():
 
 def test_a_file_that_has_no_classes_is_refused(tmp_path):
     X, groups, _ = table(9, n=60)
-    header, arrays = packed(GroupMoments.from_rows(X, groups).statistics)
+    header, arrays = packed(GroupMoments.from_rows(X, groups))
     write_archive(tmp_path / "out", "moments", {**header, "n_label_columns": 1}, arrays)
     with pytest.raises(CorruptFile, match="has no class of y"):
         GroupMoments.load(tmp_path / "out")
@@ -237,8 +237,8 @@ def test_an_audit_with_labels_fits_again_with_them(folds):
     np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9)
     assert [group.group for group in result.models[0].groups] == [0, 1]
     assert result.models[0].why_no_estimates is None
-    frame = audit(model, frame_of(X, groups, y).to_numpy()[:, :8], groups, labels=y, folds=folds)
-    assert frame.models == result.models
+    same = np.array(frame_of(X, groups, y).to_numpy()[:, :8], order="C")
+    assert audit(model, same, groups, labels=y, folds=folds).models == result.models
     without = audit(model, X, groups, folds=folds)
     if folds is not None:
         assert result.models[0].groups[0].expected is not None

@@ -7,7 +7,7 @@ import pytest
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance
 from cli.row_folders import COLUMNS, made_rows
-from fairspan.moments.group_statistics import Intake
+from fairspan.moments.group_means import Intake
 
 SITES = ["north", "south", "west"]
 

@@ -13,7 +13,7 @@ from fairspan.cli.inputs import with_classes
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.parameters import PARAMETERS, parameters_of
 from fairspan.estimator.fit import fit_subspace
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.group_moments import accumulate
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import names_of
 from fairspan.rows.registry import rows_beside

@@ -10,9 +10,9 @@ import scipy.sparse
 from fairspan import FairPCA, GroupMoments, audit, cli, verify, write_report
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.linalg import machine
-from fairspan.moments.accumulate import MomentsFold
+from fairspan.moments.group_moments import MomentsFold
 from fairspan.moments.of_rows import fold_moments
-from fairspan.moments.running_group import GroupLimit
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.registry import rows_of
 
 GB = 10**9
@@ -88,7 +88,7 @@ def run_out(*args, **kwargs):
 def test_running_out_of_memory_is_an_error_of_ours(monkeypatch, tmp_path, capsys):
     (tmp_path / "data.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n0,3,b\n")
     moments = GroupMoments.from_rows(rows(8, 3), [0, 1] * 4)
-    monkeypatch.setattr("fairspan.moments.running_group.RunningGroup.absorb", run_out)
+    monkeypatch.setattr("fairspan.moments.accumulate._Span.sums", run_out)
     with pytest.raises(InvalidInput, match=r"Memory ran out \(Unable to allocate 26\.8 GiB"):
         GroupMoments.from_rows(rows(8, 3), [0, 1] * 4, np.ones(8))
     assert cli.run(["audit", str(tmp_path / "data.csv"), "--group", "g"]) == 2
@@ -160,7 +160,7 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
             lambda: FairPCA(1).fit(FEW, sensitive_features=np.arange(30) % 2),
         ),
         (
-            "fairspan.moments.of_rows._sum",
+            "fairspan.moments.of_rows.merged",
             lambda: audit(MODEL, rows(40, 3), np.arange(40) % 2),
         ),
         (
@@ -168,7 +168,7 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
             lambda: audit(MODEL, moments=MOMENTS),
         ),
         (
-            "fairspan.moments.group_statistics.GroupStatistics.__add__",
+            "fairspan.moments.group_moments.merged",
             lambda: MOMENTS + MOMENTS,
         ),
         (
@@ -199,7 +199,7 @@ def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(monkeypatch, tmp_p
 def test_running_out_in_a_worker_tells_of_the_part(monkeypatch, tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n")
-    monkeypatch.setattr("fairspan.moments.running_group.RunningGroup.absorb", run_out)
+    monkeypatch.setattr("fairspan.moments.accumulate._Span.sums", run_out)
     with pytest.raises(InvalidInput, match=r"a\.csv: Memory ran out"):
         GroupMoments.from_rows(tmp_path, "g")
 

@@ -5,9 +5,8 @@ import pytest
 
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments import uncentred
+from fairspan.moments import accumulate
 from fairspan.moments.operators import DenseSecondMoments, deflated
-from fairspan.rows.registry import rows_of
 
 RNG = np.random.default_rng(0)
 N = 700
@@ -50,7 +49,7 @@ TABLES = dict(tables())
 @pytest.mark.parametrize("few", [0, 128])
 @pytest.mark.parametrize("name", TABLES)
 def test_no_digits_are_lost(name, few, monkeypatch):
-    monkeypatch.setattr(uncentred, "FEW_FEATURES", few)
+    monkeypatch.setattr(accumulate, "FEW_FEATURES", few)
     X = TABLES[name]
     moments = GroupMoments.from_rows(X, GROUPS)
     means, scatters = in_long_double(X, GROUPS)
@@ -67,7 +66,6 @@ def test_of_many_groups_rows_are_sorted():
     X, groups = TABLES["standardised"], np.arange(N) % 60
     moments = GroupMoments.from_rows(X, groups)
     np.testing.assert_allclose(moments.scatters, in_long_double(X, groups)[1], atol=1e-12)
-    assert uncentred.uncentred_groups(rows_of(X, groups)) is None
 
 
 @pytest.mark.parametrize("name", ["constant", "constant in a group"])
@@ -79,10 +77,12 @@ def test_what_is_constant_has_no_variance_at_all(name):
 
 
 def test_parts_and_threads_change_no_bit(monkeypatch):
-    monkeypatch.setattr(uncentred, "_PART_NUMBERS", 600)
+    monkeypatch.setattr(accumulate, "_SPAN_NUMBERS", 600)
     X = TABLES["standardised"]
     together = GroupMoments.from_rows(X, GROUPS)
-    monkeypatch.setattr(uncentred, "in_threads", lambda function, items: list(map(function, items)))
+    monkeypatch.setattr(
+        accumulate, "in_threads", lambda function, items: list(map(function, items))
+    )
     alone = GroupMoments.from_rows(X, GROUPS)
     np.testing.assert_array_equal(together.scatters, alone.scatters)
     np.testing.assert_array_equal(together.means, alone.means)

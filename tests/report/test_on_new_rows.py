@@ -7,7 +7,7 @@ import pytest
 
 import fairspan as fs
 from fairspan.formatting.numbers import number
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.group_moments import accumulate
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of
 from fairspan.report.page import figures, tables

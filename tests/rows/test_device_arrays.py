@@ -9,15 +9,15 @@ import pytest
 from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.moments.of_rows import accumulate
-from fairspan.rows.device import BlockPlan, DeviceRows, on_host
+from fairspan.moments.group_moments import accumulate
+from fairspan.rows.device import DeviceRows, on_host
 from fairspan.rows.registry import rows_of
 from rows.source_cases import CASES
 
 # The second lies on a device that numpy cannot read without being told to, as a GPU does.
 KINDS = ["strict", "strict elsewhere", "torch", "jax"]
-# Many blocks in many chunks; and blocks whose products are made in strips.
-PLANS = [BlockPlan(1, 1300, 1), BlockPlan(20_000, 2600, 4)]
+# Many blocks of few rows; a block for each group or two.
+BLOCKS = [1, 20_000]
 
 ROWS = random_rows(1, n=5000, p=6, groups=("a", "b", "c"))
 CODES = np.unique(ROWS.labels, return_inverse=True)[1]
@@ -52,15 +52,15 @@ def test_the_contract_of_every_source(there, case):
     rows.check(there(rows.X), list(rows.labels), weights)
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=["blocks", "strips"])
+@pytest.mark.parametrize("numbers", BLOCKS)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("offset", [3.0, 1e6])
-def test_moments_are_those_of_numpy(there, weighted, offset, plan):
+def test_moments_are_those_of_numpy(there, weighted, offset, numbers):
     rows = random_rows(2, n=5000, p=6, groups=("a", "b", "c"), offset=offset)
     weights = rows.weights if weighted else None
     source = rows_of(there(rows.X), rows.labels, weights)
     assert isinstance(source, DeviceRows)
-    moments = accumulate(replace(source, plan=plan))
+    moments = accumulate(replace(source, block_numbers=numbers))
     assert_moments(moments, moments_by_hand(rows.X, rows.labels, weights))
     assert_moments(moments, GroupMoments.from_rows(rows.X, rows.labels, weights))
 
@@ -79,10 +79,10 @@ def test_moments_are_those_of_numpy(there, weighted, offset, plan):
     ],
     ids=["int64", "int8", "int16", "far apart", "uint8", "uint16", "bool", "float"],
 )
-@pytest.mark.parametrize("plan", [None, PLANS[0]], ids=["one block", "blocks"])
-def test_labels_may_lie_there_too(there, labels, plan):
+@pytest.mark.parametrize("numbers", [None, 1], ids=["one block", "blocks"])
+def test_labels_may_lie_there_too(there, labels, numbers):
     source = rows_of(there(ROWS.X), there(labels))
-    moments = accumulate(source if plan is None else replace(source, plan=plan))
+    moments = accumulate(source if numbers is None else replace(source, block_numbers=numbers))
     assert_moments(moments, moments_by_hand(ROWS.X, labels.tolist()))
     assert {type(label) for label in moments.labels} == {type(labels.tolist()[0])}
 
@@ -105,7 +105,7 @@ def test_a_group_of_one_row_and_rows_sorted_by_group(there):
     labels = np.sort(CODES)
     labels[-1] = 9
     for given in (labels, there(labels)):
-        source = replace(rows_of(there(ROWS.X), given), plan=PLANS[0])
+        source = replace(rows_of(there(ROWS.X), given), block_numbers=1)
         assert_moments(accumulate(source), moments_by_hand(ROWS.X, labels.tolist()))
 
 
@@ -116,13 +116,13 @@ def test_a_group_that_begins_with_outliers_loses_no_digits(there, weighted):
     X[2500:] += 1e3
     # The outliers weigh nearly nothing, so that what they would spoil is not drowned by them.
     weights = np.where(np.arange(5000) < 2, 1e-30, 1.0) if weighted else None
-    source = replace(rows_of(there(X), ["a"] * 5000, weights), plan=PLANS[0])
+    source = replace(rows_of(there(X), ["a"] * 5000, weights), block_numbers=1)
     assert_moments(accumulate(source), moments_by_hand(X, ["a"] * 5000, weights))
 
 
 def test_a_column_that_is_constant_in_a_group_has_no_variance(there):
     X = np.where(np.arange(6) == 2, 0.1 + 1e6, ROWS.X)
-    moments = accumulate(replace(rows_of(there(X), CODES), plan=PLANS[0]))
+    moments = accumulate(replace(rows_of(there(X), CODES), block_numbers=1))
     assert not moments.scatters[:, 2, :].any()
 
 
@@ -152,7 +152,7 @@ def test_what_is_not_finite_is_named_as_in_numpy(there, value, weighted):
         with pytest.raises(
             InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."
         ) as caught:
-            accumulate(replace(rows_of(there(X), labels, weights), plan=PLANS[0]))
+            accumulate(replace(rows_of(there(X), labels, weights), block_numbers=1))
         assert str(caught.value) == str(expected.value)
     model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
     for use in (model.transform, model.score, model.subspace_.transform):
@@ -170,7 +170,7 @@ def test_rows_with_missing_values_are_dropped_and_counted(there, weighted):
     kept = ~np.isin(np.arange(5000), [0, 17, 30, 4999])
     weights = np.where(np.arange(5000) % 7 == 0, 0, ROWS.weights) if weighted else None
     source = rows_of(there(X), labels, weights, "drop")
-    moments = accumulate(replace(source, plan=PLANS[0]))
+    moments = accumulate(replace(source, block_numbers=1))
     given = None if weights is None else weights[kept]
     assert_moments(moments, moments_by_hand(X[kept], labels[kept].tolist(), given))
     assert moments.intake.n_dropped == 4
@@ -347,7 +347,7 @@ def test_sparse_tensors_and_things_that_are_no_arrays(torch):
 
 def test_only_sums_leave_the_device(torch, monkeypatch):
     """No block of rows is brought to the host, however many there are."""
-    from fairspan.moments import device_kernels as kernels
+    from fairspan.moments import accumulate as summing
 
     sizes = []
 
@@ -355,8 +355,8 @@ def test_only_sums_leave_the_device(torch, monkeypatch):
         sizes.append(array.numel())
         return on_host(array)
 
-    monkeypatch.setattr(kernels, "on_host", watched)
+    monkeypatch.setattr(summing, "on_host", watched)
     monkeypatch.setattr(DeviceRows, "blocks", None)
     source = rows_of(torch.tensor(ROWS.X), torch.tensor(CODES))
-    assert_moments(accumulate(replace(source, plan=PLANS[0])), moments_by_hand(ROWS.X, CODES))
-    assert max(sizes) == 6 * 6
+    assert_moments(accumulate(replace(source, block_numbers=1)), moments_by_hand(ROWS.X, CODES))
+    assert max(sizes) == 64 * 6  # the first rows of a group, whatever the number of rows

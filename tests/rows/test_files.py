@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from fairspan import FileRows, GroupMoments
 from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.group_moments import accumulate
 from rows.file_rows import labels_of, rows_of_text, values_of
 
 
@@ -145,7 +145,7 @@ def test_parts_with_labels_of_different_types_are_an_error(tmp_path):
 
 _READ_ALL = """
 import sys, pyarrow
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.group_moments import accumulate
 from fairspan.rows.files.file_rows import FileRows
 moments = accumulate(FileRows.open(sys.argv[1], groups=["g"]))
 print(int(moments.counts.sum()), pyarrow.default_memory_pool().max_memory())

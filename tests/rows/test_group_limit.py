@@ -13,7 +13,7 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.moments import running_group
+from fairspan.rows import group_limit
 
 N, P = 3000, 5
 X = np.random.default_rng(3).normal(size=(N, P))
@@ -34,9 +34,8 @@ def no_matrices(monkeypatch):
     def fail(*_):
         pytest.fail("a matrix was made")
 
-    monkeypatch.setattr(running_group, "RunningGroup", fail)
+    monkeypatch.setattr("fairspan.moments.accumulate._Span.sums", fail)
     monkeypatch.setattr("fairspan.moments.sparse.SparseGroup.of", fail)
-    monkeypatch.setattr("fairspan.moments.device_kernels._Group", fail)
 
 
 def csv(tmp_path):
@@ -183,13 +182,15 @@ def test_parts_are_refused_together(size, tmp_path):
 def test_a_part_is_refused_where_its_matrices_would_be_large(tmp_path, monkeypatch):
     path = tmp_path / "people.parquet"
     FRAME.to_parquet(path, row_group_size=1000)
-    room = 1500 * ((P + 1) ** 2 + running_group._BESIDE_THE_MATRIX)
-    monkeypatch.setattr(running_group, "_ROOM_OF_A_PART", room)
+    room = 1500 * ((P + 1) ** 2 + group_limit._BESIDE_THE_MATRIX)
+    monkeypatch.setattr(group_limit, "_ROOM_OF_A_PART", room)
     # The second part is refused when it is added to the first.
     with pytest.raises(InvalidInput, match=r"row group 1: .*2000 groups .* so far.*max_groups=N"):
         GroupMoments.from_rows(path, "person")
-    monkeypatch.setattr(running_group, "_ROOM_OF_A_PART", room / 3)
-    monkeypatch.setattr(running_group, "RunningGroup", lambda *_: pytest.fail("a matrix was made"))
+    monkeypatch.setattr(group_limit, "_ROOM_OF_A_PART", room / 3)
+    monkeypatch.setattr(
+        "fairspan.moments.accumulate._Span.sums", lambda *_: pytest.fail("a matrix was made")
+    )
     with pytest.raises(InvalidInput, match=r"row group 0: .*1000 groups .* so far"):
         GroupMoments.from_rows(path, "person")
 

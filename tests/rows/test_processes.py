@@ -11,9 +11,8 @@ import pytest
 
 from fairspan import FileRows
 from fairspan.errors import FairspanError, InvalidInput
-from fairspan.moments.accumulate import MomentsFold
-from fairspan.moments.of_rows import accumulate
-from fairspan.moments.running_group import GroupLimit
+from fairspan.moments.group_moments import MomentsFold, accumulate
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.parallel import sigint_blocked
 
 

@@ -13,7 +13,7 @@ from by_hand import assert_moments, moments_by_hand
 from fairspan import GroupMoments
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, UnknownGroup
 from fairspan.extending import CodedLabels, RowSource
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.group_moments import accumulate
 from fairspan.rows.folds import Folds
 from fairspan.rows.groups import LabelCoder
 from fairspan.rows.registry import rows_of

@@ -10,8 +10,7 @@ import pytest
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
-from fairspan.moments.accumulate import MomentsFold
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.group_moments import MomentsFold, accumulate
 from fairspan.rows.registry import rows_of
 from rows.dask_cluster import lines_of_docs
 from rows.source_cases import CASES
@@ -223,7 +222,7 @@ def test_a_worker_that_dies_once_costs_nothing(spark, tmp_path):
     rows = rows_of(on_spark(spark, table().drop(columns=["id"])), "sex", "w")
     recovered = fs.GroupMoments.of(rows.folded(Dying()))
     assert (tmp_path / "died").exists()
-    assert recovered.to_bytes() == fs.GroupMoments.of(rows.folded(MomentsFold())).to_bytes()
+    assert recovered.to_bytes() == rows.folded(MomentsFold()).to_bytes()
 
 
 def test_a_worker_without_a_package_says_which(spark):

@@ -39,10 +39,10 @@ from fairspan.moments.of_rows import (
     sparse_folds,
 )
 from fairspan.moments.operators import errors_under
-from fairspan.moments.running_group import GroupLimit
 from fairspan.projector import Projector
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.folds import Folds
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label
 from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import Rows

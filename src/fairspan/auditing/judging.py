@@ -28,8 +28,8 @@ from fairspan.errors import Incompatible
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FEWEST_FOLDS, FoldMoments, Moments, SummedFolds
-from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.problem import signed_disparity
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.typing import FloatArray
 

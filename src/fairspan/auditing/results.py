@@ -7,7 +7,7 @@ from typing import Any, Literal
 from fairspan.auditing.expected_losses import ExpectedFigures, State
 from fairspan.auditing.intervals import Estimate
 from fairspan.formatting.names import first_of
-from fairspan.moments.group_statistics import Intake
+from fairspan.moments.group_means import Intake
 from fairspan.rows.groups import Label, printable, spelled
 
 # Of float64's sixteen digits the last four are left to rounding.

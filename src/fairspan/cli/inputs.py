@@ -27,13 +27,13 @@ from fairspan.estimator.fit import check_dimension, dimension_keeping, fit_subsp
 from fairspan.formatting.names import spoken
 from fairspan.formatting.numbers import count, in_ascii, percent
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import accumulate, fold_moments
-from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
+from fairspan.moments.group_moments import GroupMoments, accumulate
+from fairspan.moments.of_rows import fold_moments
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import Foreign
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.folds import Folds
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, listed, spelled
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.solvers.solve import solver_of

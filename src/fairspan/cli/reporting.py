@@ -21,8 +21,7 @@ from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.estimator.fair_pca import FairPCA
 from fairspan.formatting.numbers import figure, in_ascii, relative
 from fairspan.formatting.terminal_text import width_of, wrapped
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import Foreign
 from fairspan.report.facts.answers import PCA, ReportSettings

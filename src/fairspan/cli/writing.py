@@ -23,10 +23,14 @@ from fairspan.errors import FairspanError, InvalidInput
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import count, in_ascii
 from fairspan.formatting.terminal_text import aligned, cut_names, wrapped
-from fairspan.moments.accumulate import no_rows
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.group_statistics import GroupStatistics, joined, statistics_of_file, to_bytes
-from fairspan.moments.of_rows import accumulate
+from fairspan.moments.group_moments import (
+    GroupMoments,
+    accumulate,
+    merged,
+    no_rows,
+    nothing_of,
+    part_of_file,
+)
 from fairspan.progress import Stage
 from fairspan.registry import Foreign
 from fairspan.rows.files.file_rows import FileRows
@@ -237,25 +241,25 @@ class RowsIntoFolder(FileRows):
 
     def _total(
         self, fold: Fold[Any], waiting: Mapping[str, FileRows], results: Iterator[Any]
-    ) -> GroupStatistics | None:
+    ) -> GroupMoments | None:
         """Write what is made, and merge it with what was there, in the order of the files."""
         assert self.manifest is not None
-        total: GroupStatistics | None = None
+        total: GroupMoments | None = None
         counts: list[tuple[Label, int]] = []
         for name, state in self.manifest.parts.items():
             file, rows = self.manifest.file_of(name), waiting.get(name)
             if rows is None:
-                found = statistics_of_file(file)
+                found = part_of_file(file)
             else:
-                nothing = GroupStatistics([], self.n_features, self.feature_names)
-                found = replace(next(results) or nothing, has_labels=self.has_labels)
+                found = next(results) or nothing_of(self)
+                found = found.over_classes() if self.has_labels else found
             with error_context(str(file) if rows is None else rows.where):
                 total = merged_in_order(fold, (total, found))
-            counts += [(group.label, group.count) for group in found.groups]
+            counts += zip(found.pairs.labels, found.pairs.counts.tolist(), strict=True)
             if rows is not None:
                 _check_unchanged(rows.table.path, state)
                 self.manifest.write()
-                write_whole(file, to_bytes(found))
+                write_whole(file, found.to_bytes())
         warn_of_tiny_groups(counts, "-o NAME.moments with --min-group-size leaves such groups out.")
         return total
 
@@ -328,7 +332,7 @@ def make_moments(
     )
     kept = complete.without_small_groups(min_group_size)
     write_whole(out, kept.to_bytes())
-    counted = kept.by_label or kept
+    counted = kept.pairs
     warn_of_tiny_groups(
         zip(counted.labels, counted.counts.tolist(), strict=True),
         "use --min-group-size to leave such groups out.",
@@ -389,24 +393,18 @@ def merge_moments(
         complain(
             "warning", "The same file is given more than once: its rows are counted each time."
         )
-    summed: GroupStatistics | None = None
+    total: GroupMoments | None = None
     with Stage("merging", len(files), "files") as stage:
         for file in files:
-            more = statistics_of_file(file)
+            more = part_of_file(file)
             if labels_as_text:  # groups of one text are joined
-                more = replace(
-                    more,
-                    groups=joined(
-                        [replace(each, label=_as_text(each.label)) for each in more.groups]
-                    ),
-                )
+                more = merged([more], _as_text)
             with error_context(str(file)):
-                summed = summed + more.in_order_of(summed.feature_names) if summed else more
+                total = more if total is None else total + more
             stage.add()
-    assert summed is not None
-    if not summed.groups:
-        raise no_rows(summed.intake)
-    total = GroupMoments.of(summed)
+    assert total is not None
+    if not total.n_groups:
+        raise no_rows(total.intake)
     for alike in _nearly_equal(total.labels):
         complain(
             "warning",

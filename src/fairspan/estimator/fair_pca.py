@@ -18,13 +18,14 @@ from fairspan.estimator.projecting import (
 )
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import check_center
-from fairspan.moments.of_rows import Moments, accumulate, moments_of, not_moments
+from fairspan.moments.group_moments import accumulate
+from fairspan.moments.of_rows import Moments, moments_of, not_moments
 from fairspan.moments.operators import kept_by_component
-from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.problem import signed_disparity
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.rows.frames import FrameRows
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import KnownRows
 from fairspan.rows.registry import is_opened, rows_beside

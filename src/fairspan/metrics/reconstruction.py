@@ -13,9 +13,9 @@ from fairspan.errors import InvalidInput
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.operators import errors_under
-from fairspan.moments.running_group import GroupLimit
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import Problem, signed_disparity
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.registry import rows_of
 from fairspan.typing import FloatArray

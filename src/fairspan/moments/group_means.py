@@ -1,13 +1,15 @@
 """Weights, means and variances of groups, and the centre about which errors are measured."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 
-from fairspan.errors import InvalidParameter
+from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.formatting.numbers import position
 from fairspan.formatting.results import Row, first_and_last, html_table
-from fairspan.moments.group_statistics import Intake, check_sizes
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
@@ -20,6 +22,80 @@ Center = Literal["global", "group", "none"]
 
 # Groups in a table of a notebook.
 _MOST_GROUPS = 20
+# Fourth powers of these numbers, and sums of them, stay within double precision.
+_SMALLEST, _LARGEST = 1e-75, 1e75
+# The largest number of a column is hardly more than so many times their root mean square.
+_ABOVE_MEAN_SQUARE = 4.0
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Rows that moments do not hold although they were read.
+
+    Attributes
+    ----------
+    n_dropped : int
+        Rows left out since a feature or the group is missing in them.
+    """
+
+    n_dropped: int = 0
+
+    def __add__(self, other: "Intake") -> "Intake":
+        return Intake(self.n_dropped + other.n_dropped)
+
+    def __str__(self) -> str:
+        if not self.n_dropped:
+            return ""
+        rows = "row" if self.n_dropped == 1 else "rows"
+        return f"{self.n_dropped:,} {rows} with missing values left out"
+
+
+EVERY_ROW = Intake()
+
+
+def check_sizes(
+    means: FloatArray,
+    variances: FloatArray,
+    names: Sequence[str] | None,
+    *,
+    in_part: bool = False,
+) -> None:
+    """Make sure that each feature is zero, or that its numbers lie between 1e-75 and 1e75.
+
+    Parameters
+    ----------
+    means, variances : (k, p) arrays
+        Of each feature in each group.
+    names : sequence of str, or None
+        Of the features.
+    in_part : bool
+        Whether there may be other rows, with larger numbers.
+
+    Raises
+    ------
+    InvalidInput
+        Names the first feature that does not.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        sizes = np.hypot(means, np.sqrt(variances)).max(axis=0, initial=0.0)
+        small = (sizes > 0) & (sizes < _SMALLEST / _ABOVE_MEAN_SQUARE)
+        # NaN compares as false.
+        wrong = ~(sizes <= _LARGEST / _ABOVE_MEAN_SQUARE) | (small & (not in_part))
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        name = position("column", first) if names is None else f"column {names[first]!r}"
+        size = (
+            f"of about {sizes[first]:.0e} (root mean square)"
+            if np.isfinite(sizes[first])
+            else "whose squares overflow float64"
+        )
+        raise InvalidInput(
+            f"X has numbers {size} in {name}",
+            f"Allowed: zero, and numbers from {_SMALLEST:.0e} to {_LARGEST:.0e} with a root mean "
+            f"square of at most {_LARGEST / _ABOVE_MEAN_SQUARE:.1e}, whose fourth powers double "
+            "precision can hold",
+            "Divide the column by a constant, or change its unit",
+        )
 
 
 def check_center(center: object) -> None:

@@ -1,7 +1,7 @@
 """GroupMoments: weight, mean and scatter of each group, all that a fair projection needs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,25 +9,46 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput, running_out_told
-from fairspan.moments.accumulate import statistics_of
-from fairspan.moments.group_means import Center, GroupMeans
-from fairspan.moments.group_statistics import (
-    EVERY_ROW,
-    GroupStatistics,
-    Intake,
-    OneGroup,
-    from_bytes,
-    packed,
-    statistics_of_file,
-    to_bytes,
-)
+from fairspan.linalg.machine import tell_if_long
+from fairspan.linalg.sum_bounds import may_be_scatter
+from fairspan.moments.accumulate import sums_of
+from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.moments.running_group import GroupLimit
-from fairspan.rows.groups import label_array, without_last_attribute
-from fairspan.rows.protocol import OnMissing
+from fairspan.moments.sparse import SparseGroup, sparse_groups
+from fairspan.rows.device import DeviceRows
+from fairspan.rows.folds import Folds
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.groups import (
+    Label,
+    LabelCoder,
+    kind_in_words,
+    label_array,
+    label_kind,
+    listed,
+    plain_labels,
+    without_last_attribute,
+)
+from fairspan.rows.labels import labels_of
+from fairspan.rows.protocol import Features, OnMissing, Rows, RowSource, folded
 from fairspan.rows.registry import rows_beside
-from fairspan.storage import MOMENTS, NotAllowed, check_name, write_archive
+from fairspan.rows.sparse import SparseRows
+from fairspan.storage import (
+    MOMENTS,
+    Contents,
+    NotAllowed,
+    archive_bytes,
+    archive_of_bytes,
+    check_name,
+    read_archive,
+    write_archive,
+)
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
+
+# Where more of the cells are stored, blocks with all their zeros are multiplied faster.
+_SPARSE_UP_TO = 1 / 12
+# How far a covariance may be from symmetric, as a share of the deviations of its features.
+_ASYMMETRY = 1e-12
+_OF_A_PART = GroupLimit(in_parts=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +63,7 @@ class GroupMoments(GroupMeans):
     groups : (k,) array
         Labels in sorted order; tuples where several attributes are crossed.
     counts : (k,) array of int
-        Rows of each group.
+        Rows of each group; 0 where that is not known, as of covariances alone.
     weights : (k,) array
         n_g, the sum of the sample weights; equal to the counts without weights.
     means : (k, p) array
@@ -140,36 +161,84 @@ class GroupMoments(GroupMeans):
         """
         rows = rows_beside(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
         limit, has_labels = GroupLimit(max_groups, max_memory=max_memory), labels is not None
-        return cls.of(statistics_of(rows, limit, has_labels=has_labels)).in_range()
+        return accumulate(rows, limit, has_labels=has_labels)
 
     @classmethod
-    def of(cls, statistics: GroupStatistics) -> "GroupMoments":
-        """Put the statistics of groups side by side; there may be no group."""
-        if statistics.has_labels:
-            return replace(
-                cls.of(statistics.without_labels()),
-                by_label=cls.of(replace(statistics, has_labels=False)),
-            )
-        groups, p = statistics.groups, statistics.n_features
-        k = len(groups)
-        return cls(
-            label_array(statistics.labels),
-            np.array([group.count for group in groups], dtype=np.int64),
-            np.array([group.weight for group in groups], dtype=np.float64),
-            np.array([group.mean for group in groups], dtype=np.float64).reshape(k, p),
-            np.array([group.scatter for group in groups], dtype=np.float64).reshape(k, p, p),
-            statistics.feature_names,
-            statistics.intake,
-        )
+    def from_covariances(
+        cls, covariances: Any, means: Any = None, weights: Any = None, groups: Any = None
+    ) -> "GroupMoments":
+        """Moments where only covariances are known: of a publication, or of another program.
+
+        How many rows there were is not known, so `counts` are 0: an audit of such moments tells no
+        interval. Everything else works as with moments of rows.
+
+        Parameters
+        ----------
+        covariances : (k, p, p) array-like
+            Of each group about its own mean, divided by its number of rows (ddof 0).
+        means : (k, p) array-like, optional
+            Mean row of each group; zero by default.
+        weights : (k,) array-like, optional
+            Positive; what each group counts for in the mean of all, such as its number of rows. One
+            each by default.
+        groups : (k,) array-like or list of tuples, optional
+            A label for each, all different; 0 to k - 1 by default.
+
+        Returns
+        -------
+        GroupMoments
+
+        Raises
+        ------
+        InvalidInput
+            Shapes that do not fit, numbers that are not finite, a matrix that is not symmetric or
+            not positive semidefinite, a weight that is not positive, labels that are missing, of
+            different types, or not different.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA, GroupMoments
+        >>> covariances = [np.diag([3.0, 1.0, 0.0]), np.diag([0.0, 1.0, 2.0])]
+        >>> moments = GroupMoments.from_covariances(covariances, groups=["a", "b"])
+        >>> FairPCA(1).fit_moments(moments).group_errors_.round(3)
+        array([2.5, 1.5])
+        """
+        try:
+            matrices = np.asarray(covariances, dtype=np.float64)
+            k, p = (*matrices.shape, 0, 0)[:2]
+            means = np.zeros((k, p)) if means is None else np.asarray(means, dtype=np.float64)
+            weights = np.ones(k) if weights is None else np.asarray(weights, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise _not_covariances(f"There are values that are no numbers ({error})") from error
+        given = {"covariances": (matrices, (k, p, p)), "means": (means, (k, p))}
+        for name, (array, shape) in {**given, "weights": (weights, (k,))}.items():
+            if array.shape != shape or not array.size:
+                raise _not_covariances(f"{name} has shape {array.shape}, not {shape}")
+            if not np.isfinite(array).all():
+                raise _not_covariances(f"{name} holds NaN or infinity")
+        if (weights <= 0).any():
+            raise _not_covariances(f"weights holds {weights.min():g}")
+        coder, given_groups = LabelCoder(), np.arange(k) if groups is None else groups
+        coder.encode(labels_of(given_groups, len(given_groups), None, "groups").between(0, k))
+        if len(coder.labels) != len(given_groups) or len(given_groups) != k:
+            raise _not_covariances(f"groups are {listed(list(given_groups))}")
+        for label, matrix, mean, weight in zip(coder.labels, matrices, means, weights, strict=True):
+            deviations = np.sqrt(np.abs(np.diag(matrix)))
+            if (np.abs(matrix - matrix.T) > _ASYMMETRY * np.outer(deviations, deviations)).any():
+                raise _not_covariances(f"The matrix of group {label!r} is not symmetric")
+            if not may_be_scatter(weight * matrix, mean, weight):
+                raise _not_covariances(f"The matrix of group {label!r} has a negative eigenvalue")
+        scatters = weights[:, None, None] * (matrices + matrices.transpose(0, 2, 1)) / 2
+        order = sorted(range(k), key=coder.labels.__getitem__)
+        labels = label_array([coder.labels[i] for i in order])
+        unknown = np.zeros(k, dtype=np.int64)
+        return cls(labels, unknown, weights[order], means[order], scatters[order]).in_range()
 
     @property
-    def statistics(self) -> GroupStatistics:
-        """The same, group by group; or by group and class of y, where that is known."""
-        if self.by_label is not None:
-            return replace(self.by_label.statistics, has_labels=True, intake=self.intake)
-        columns = (self.counts.tolist(), self.weights.tolist(), self.means, self.scatters)
-        groups = [OneGroup(*column) for column in zip(self.labels, *columns, strict=True)]
-        return GroupStatistics(groups, self.n_features, self.feature_names, self.intake)
+    def pairs(self) -> "GroupMoments":
+        """Moments of each group and class of y where these are known, or else of each group."""
+        return self.by_label or self
 
     @property
     def variances(self) -> FloatArray:
@@ -248,11 +317,22 @@ class GroupMoments(GroupMeans):
     def __add__(self, other: object) -> "GroupMoments":
         if not isinstance(other, GroupMoments):
             return NotImplemented
-        return GroupMoments.of(self.statistics + other.statistics.in_order_of(self.feature_names))
+        return merged([self, other.in_order_of(self.feature_names)])
 
     def __radd__(self, other: object) -> "GroupMoments":
         # sum() starts from 0.
         return self if other == 0 else NotImplemented
+
+    def in_order_of(self, names: tuple[str, ...] | None) -> "GroupMoments":
+        """The same moments with the features in this order, if they are the same ones."""
+        own = self.feature_names
+        if own is None or names is None or own == names or sorted(own) != sorted(names):
+            return self
+        return self.selected([own.index(name) for name in names])
+
+    def over_classes(self) -> "GroupMoments":
+        """Moments of groups, from these of pairs of a group and a class, which it keeps."""
+        return replace(merged([self], without_last_attribute), by_label=self)
 
     def without_small_groups(self, minimum: int) -> "GroupMoments":
         """The moments of the groups of at least `minimum` rows, to be shared with others.
@@ -281,19 +361,20 @@ class GroupMoments(GroupMeans):
                 "Lower it, or join groups before the moments are made",
             )
         kept = self.of_groups(large)
-        if self.by_label is None:
-            return kept
-        left, pairs = set(kept.labels), self.by_label
-        own = np.array([without_last_attribute(pair) in left for pair in pairs.labels])
-        return replace(
-            kept,
-            by_label=pairs.of_groups(own) if (pairs.counts[own] >= minimum).all() else None,
-        )
+        is_small = kept.by_label is not None and (kept.by_label.counts < minimum).any()
+        return replace(kept, by_label=None) if is_small else kept
 
     def of_groups(self, chosen: BoolArray) -> "GroupMoments":
         """The moments of some of the groups, a (k,) array that says which."""
+        pairs = self.by_label
+        if pairs is not None:
+            left = set(plain_labels(self.groups[chosen]))
+            pairs = pairs.of_groups(
+                np.array([without_last_attribute(pair) in left for pair in pairs.labels])
+            )
         return replace(
             self,
+            by_label=pairs,
             groups=self.groups[chosen],
             counts=self.counts[chosen],
             weights=self.weights[chosen],
@@ -312,7 +393,7 @@ class GroupMoments(GroupMeans):
             The name is that of another kind of file, such as a table, or cannot be written.
         """
         check_name(path, "moments are")
-        write_archive(path, MOMENTS.kind, *packed(self.statistics))
+        write_archive(path, MOMENTS.kind, *packed(checked_part(self)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "GroupMoments":
@@ -325,14 +406,14 @@ class GroupMoments(GroupMeans):
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        statistics = statistics_of_file(path)
-        if not statistics.groups:
+        moments = part_of_file(path)
+        if not moments.n_groups:
             raise MOMENTS.refusal(str(path), NotAllowed("groups", "is []", "at least one group"))
-        return cls.of(statistics).in_range()
+        return moments.in_range()
 
     def to_bytes(self) -> bytes:
         """What :meth:`save` would write."""
-        return to_bytes(self.statistics)
+        return archive_bytes(MOMENTS.kind, *packed(self))
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> "GroupMoments":
@@ -343,4 +424,345 @@ class GroupMoments(GroupMeans):
         CorruptFile
             The bytes are truncated, altered or of another kind.
         """
-        return cls.of(from_bytes(contents))
+        return _unpacked(archive_of_bytes(contents, MOMENTS), "The archive that was received")
+
+
+def _not_covariances(received: str) -> InvalidInput:
+    return InvalidInput(
+        received,
+        "Allowed: covariances (k, p, p), symmetric without negative eigenvalues; means (k, p); "
+        "positive weights (k,); k different groups; all finite",
+        "Check each argument; where covariances were rounded, set their negative eigenvalues to "
+        "zero",
+    )
+
+
+def merged(
+    parts: Sequence[GroupMoments], new_label: Callable[[Label], Label] = lambda label: label
+) -> GroupMoments:
+    """Moments of the rows of all parts, in one step, by Chan, Golub and LeVeque (1979).
+
+    Parameters
+    ----------
+    parts : sequence of GroupMoments
+        At least one.
+    new_label : callable, optional
+        What each label becomes; groups that get the same label are one.
+
+    Raises
+    ------
+    InvalidInput
+        Other features, or labels of another type; numbers that overflow together.
+    """
+    first = parts[0]
+    for part in parts[1:]:
+        check_mergeable(first, part)
+    intake = sum((part.intake for part in parts), EVERY_ROW)
+    if first.by_label is not None:
+        pairs = [part.by_label for part in parts if part.by_label is not None]
+        return replace(merged(pairs, new_label).over_classes(), intake=intake)
+    of_label: dict[Label, list[tuple[GroupMoments, int]]] = {}
+    for part in parts:
+        for place, label in enumerate(part.labels):
+            of_label.setdefault(new_label(label), []).append((part, place))
+    labels, p = sorted(of_label), first.n_features
+    whole = replace(
+        first,
+        groups=label_array(labels),
+        counts=np.zeros(len(labels), dtype=np.int64),
+        weights=np.zeros(len(labels)),
+        means=np.zeros((len(labels), p)),
+        scatters=np.zeros((len(labels), p, p)),
+        intake=intake,
+    )
+    with np.errstate(over="ignore", invalid="ignore"):  # found by the check
+        for group, label in enumerate(labels):
+            own = of_label[label]
+            counts = [int(part.counts[i]) for part, i in own]
+            whole.counts[group] = sum(counts) if all(counts) else 0  # 0 where one is not known
+            weights = np.array([part.weights[i] for part, i in own])
+            whole.weights[group] = weight = weights.sum()
+            # About the mean of the first part, so that nothing cancels. The quotient of weights
+            # first: tiny or huge ones would leave float64's range.
+            start = own[0][0].means[own[0][1]]
+            offsets = np.array([part.means[i] - start for part, i in own])
+            offset = (weights / weight) @ offsets
+            whole.means[group] = start + offset
+            for part, i in own:
+                whole.scatters[group] += part.scatters[i]
+            if len(own) > 1:
+                between = (offsets - offset) * np.sqrt(weights)[:, None]
+                whole.scatters[group] += between.T @ between
+    return checked_part(whole)
+
+
+def checked_part(moments: GroupMoments) -> GroupMoments:
+    """The same moments, which may be of a part of the rows, in which a column may be tiny.
+
+    Raises
+    ------
+    InvalidInput
+        Numbers or weights so large that second moments overflow.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(moments.weights.sum()):
+            raise InvalidInput(
+                "The weights of the rows overflow float64 together",
+                "Allowed: weights with a finite sum",
+                "Divide all of them by a constant",
+            )
+        check_sizes(moments.means, moments.variances, moments.feature_names, in_part=True)
+    return moments
+
+
+def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
+    """Make sure that moments have the same features in the same order, and labels of one type.
+
+    Raises
+    ------
+    InvalidInput
+        Lists what differs: features that are missing in `b`, that it has besides, or the first in
+        another place; the types or the number of attributes of the labels.
+    """
+    differences = []
+    if a.n_features != b.n_features or a.feature_names != b.feature_names:
+        details = ""
+        if a.feature_names is not None and b.feature_names is not None:
+            details = f" ({', '.join(_of_names(a.feature_names, b.feature_names))})"
+        differences.append(f"The features differ: {_described(a)} against {_described(b)}{details}")
+    if (a.by_label is None) != (b.by_label is None):
+        differences.append("One of them knows the class that each row has in y, the other does not")
+    elif a.n_groups and b.n_groups and {*map(label_kind, a.labels)} != {*map(label_kind, b.labels)}:
+        differences.append(
+            f"The groups are of different types: {listed(a.labels)} against {listed(b.labels)} "
+            f"({kind_in_words(a.labels)} against {kind_in_words(b.labels)})"
+        )
+    if differences:
+        raise InvalidInput(
+            "; ".join(differences),
+            "Allowed: moments of the same features, with labels of one type",
+            "Read both parts with the same columns; fairspan merge --labels-as text joins labels",
+        )
+
+
+def _of_names(before: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    missing = [name for name in before if name not in names]
+    extra = [name for name in names if name not in before]
+    if missing:
+        yield f"{listed(missing)} missing"
+    if extra:
+        yield f"{listed(extra)} besides"
+    if not missing and not extra:
+        first, expected = next(pair for pair in zip(names, before, strict=True) if len({*pair}) > 1)
+        yield f"in another order, first {first!r} where {expected!r} was"
+
+
+def _described(moments: GroupMoments) -> str:
+    if moments.feature_names is None:
+        return f"{moments.n_features} without names"
+    return f"{moments.n_features} named {listed(moments.feature_names)}"
+
+
+def packed(moments: GroupMoments) -> Contents:
+    """Header and arrays of moments, as archives hold them: of each scatter the lower triangle."""
+    names, stored = moments.feature_names, moments.pairs
+    header = {
+        "groups": stored.labels,
+        "feature_names": None if names is None else list(names),
+        "n_dropped": moments.intake.n_dropped,
+    }
+    if moments.by_label is not None:
+        header["n_label_columns"] = 1
+    lower = np.tri(moments.n_features, dtype=bool)
+    return header, {
+        "counts": stored.counts,
+        "weights": stored.weights,
+        "means": stored.means,
+        "triangles": stored.scatters[:, lower],
+    }
+
+
+def _unpacked(contents: Contents, name: str) -> GroupMoments:
+    """The moments again, from header and arrays as the schema allows them.
+
+    Raises
+    ------
+    CorruptFile
+        A scatter that no rows have, or numbers whose squares overflow.
+    """
+    header, arrays = contents
+    names, p = header["feature_names"], arrays["means"].shape[1]
+    labels = plain_labels(header["groups"])
+    scatters = np.zeros((len(labels), p, p))
+    scatters[:, np.tri(p, dtype=bool)] = arrays["triangles"]
+    scatters += np.tril(scatters, -1).transpose(0, 2, 1)
+    moments = GroupMoments(
+        label_array(labels),
+        arrays["counts"],
+        arrays["weights"],
+        arrays["means"],
+        scatters,
+        None if names is None else tuple(names),
+        Intake(header["n_dropped"]),
+    )
+    has_classes = header.get("n_label_columns", 0) == 1
+    try:
+        for index, label in enumerate(labels):
+            if has_classes and not (isinstance(label, tuple) and len(label) > 1):
+                raise NotAllowed(f"groups[{index}]", "has no class of y", "a group and a class")
+            if not may_be_scatter(scatters[index], moments.means[index], moments.weights[index]):
+                raise NotAllowed(
+                    f"triangles[{index}]",
+                    "is not positive semidefinite",
+                    "the scatter of some rows",
+                )
+        checked_part(moments)
+        return moments.over_classes() if has_classes else moments
+    except ValueError as error:
+        raise MOMENTS.refusal(name, error) from error
+
+
+def part_of_file(path: str | os.PathLike[str]) -> GroupMoments:
+    """Read saved moments, which may be of a part of some rows, and have no group.
+
+    Raises
+    ------
+    FileNotFoundError, CorruptFile
+        As of :meth:`GroupMoments.load`.
+    """
+    return _unpacked(read_archive(path, MOMENTS), str(path))
+
+
+@dataclass(frozen=True)
+class MomentsFold:
+    """The pass over rows that sums the moments of each group.
+
+    Attributes
+    ----------
+    limit : GroupLimit
+        How many groups there may be.
+    folds : Folds or None
+        With these, the last attribute of each label is the fold of the rows.
+    """
+
+    limit: GroupLimit = _OF_A_PART
+    folds: Folds | None = None
+
+    @running_out_told()  # also in workers, whose errors say which part it was
+    def over(self, rows: RowSource) -> GroupMoments | None:
+        """Moments of some rows; None if there are none."""
+        self.limit.check_memory(1, rows.n_features)  # how many groups there are, the rows tell
+        if isinstance(rows, SparseRows) and rows.density <= _SPARSE_UP_TO and self.folds is None:
+            groups, intake = sparse_groups(rows, self.limit)
+            self.limit.check_memory(len(groups), rows.n_features)
+            found = moments_of_sparse_groups(groups, rows.n_features, intake)
+        else:
+            sums = sums_of(rows, self.limit, self.folds)
+            labels, intake = label_array(sums.labels), Intake(sums.n_dropped)
+            found = GroupMoments(labels, *sums[1:5], rows.feature_names, intake)
+        return checked_part(found) if found.n_groups or intake.n_dropped else None
+
+    @running_out_told()
+    def merged(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
+        """Moments of both parts."""
+        labels = {*left.pairs.labels, *right.pairs.labels}
+        if self.folds is not None:
+            labels = set(map(without_last_attribute, labels))
+        n_rows = int(left.counts.sum() + right.counts.sum())
+        self.limit.check(len(labels), n_rows, left.n_features)
+        self.limit.check_memory(len(labels), left.n_features)
+        return merged([left, right])
+
+    def to_bytes(self, result: GroupMoments) -> bytes:
+        """Moments as bytes."""
+        return result.to_bytes()
+
+    def from_bytes(self, contents: bytes) -> GroupMoments:
+        """The moments again."""
+        return GroupMoments.from_bytes(contents)
+
+
+def moments_of_sparse_groups(
+    groups: Sequence[SparseGroup], n_features: int, intake: Intake
+) -> GroupMoments:
+    """Matrices of groups of sparse rows, (k, p, p)."""
+    k, p, groups = len(groups), n_features, sorted(groups, key=lambda group: group.label)
+    return GroupMoments(
+        label_array([group.label for group in groups]),
+        np.array([group.count for group in groups], dtype=np.int64),
+        np.array([group.weight for group in groups], dtype=np.float64),
+        np.array([group.mean for group in groups]).reshape(k, p),
+        np.array([group.scatter() for group in groups]).reshape(k, p, p),
+        intake=intake,
+    )
+
+
+@running_out_told()
+def accumulate(
+    rows: Rows,
+    limit: GroupLimit = USUAL_LIMIT,
+    onto: GroupMoments | None = None,
+    *,
+    has_labels: bool = False,
+    folds: Folds | None = None,
+) -> GroupMoments:
+    """Moments of each group, from one pass over the rows; rows of weight zero count as absent.
+
+    Parameters
+    ----------
+    rows : RowSource or PartedRows
+        With labels.
+    limit : GroupLimit
+        How many groups there may be.
+    onto : GroupMoments, optional
+        Of rows that came before. These are then added, and the limit is one of all rows.
+    has_labels : bool
+        Whether the last column of the labels is the class that a row has in y.
+    folds : Folds, optional
+        With these, the last attribute of each label is the fold of the rows, and classes stay as
+        they are.
+
+    Raises
+    ------
+    InvalidInput
+        Whatever the source finds wrong with its rows; no rows at all; too many groups; numbers
+        whose squares overflow.
+    """
+    limit, wanted = limit.over(rows), limit
+    if has_labels:  # a limit that was set is one of groups, not of their classes
+        limit = replace(limit, max_groups=None)
+    limit.check_memory(1, rows.n_features)  # before a cluster is asked, or started
+    if not isinstance(rows, SparseRows | DeviceRows):
+        tell_if_long(rows.n_rows, rows.n_features)
+    if onto is not None or folds is not None:
+        limit = replace(limit, in_parts=True)
+    fold = MomentsFold(limit, folds)
+    found = folded(rows, fold)
+    if found is None or not found.n_groups:
+        raise no_rows(EVERY_ROW if found is None else found.intake)
+    if has_labels and folds is None and found.by_label is None:
+        found = found.over_classes()
+    if onto is not None:
+        found = fold.merged(onto, found)
+    labels, n_rows = found.pairs.labels, int(found.counts.sum())
+    for is_more, limited in ((folds is not None, limit), (has_labels, wanted)):
+        labels = list(set(map(without_last_attribute, labels))) if is_more else labels
+        replace(limited, in_parts=False).check(len(labels), n_rows, found.n_features)
+    return found.in_range()
+
+
+def nothing_of(rows: Features) -> GroupMoments:
+    """Moments of none of these rows."""
+    p, none = rows.n_features, np.zeros(0)
+    counts, means, scatters = none.astype(np.int64), none.reshape(0, p), none.reshape(0, p, p)
+    return GroupMoments(label_array([]), counts, none, means, scatters, rows.feature_names)
+
+
+def no_rows(intake: Intake) -> InvalidInput:
+    """What to raise where no row is left, or none that counts."""
+    left_out = f" ({intake})" if str(intake) else ""
+    return InvalidInput(
+        f"There are no rows{left_out}",
+        "Allowed: at least one row of a weight above zero",
+        "Check the file, the filter or the weights",
+    )

@@ -29,16 +29,20 @@ from scipy.linalg import blas, lapack, qr
 
 from fairspan.errors import running_out_told
 from fairspan.linalg.machine import check_memory
-from fairspan.moments.accumulate import no_rows, statistics_of
-from fairspan.moments.group_means import Center, GroupMeans
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.group_statistics import EVERY_ROW, GroupStatistics, Intake, check_sizes
+from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
+from fairspan.moments.group_moments import (
+    GroupMoments,
+    MomentsFold,
+    moments_of_sparse_groups,
+    no_rows,
+)
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
 from fairspan.moments.sparse import SparseGroup, SparseSecondMoments, sparse_groups
+from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import checked_values, converted
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import CodedLabels, LabelCoder, in_order, label_array
-from fairspan.rows.registry import rows_of
+from fairspan.rows.labels import labels_of
 from fairspan.rows.sparse import SparseRows
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
 
@@ -143,8 +147,7 @@ class SparseMoments(GroupMeans):
     def matrices(self) -> GroupMoments:
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
         check_memory(self.n_groups, self.n_features)
-        groups = [part.scattered() for part in self.parts]
-        return GroupMoments.of(GroupStatistics(groups, self.n_features, None, self.intake))
+        return moments_of_sparse_groups(self.parts, self.n_features, self.intake)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -393,7 +396,9 @@ class Coordinates:
         thin, (n, r) = self.thin, self.rows.shape
         rows = np.zeros((n, self.n_known + self.n_padding))
         rows[:, :r] = self.rows
-        found = GroupMoments.of(statistics_of(rows_of(rows, thin.codes, thin.row_weights)))
+        labels = labels_of(thin.codes, n, None)
+        found = MomentsFold().over(ArrayRows(rows, labels=labels, weights=thin.row_weights))
+        assert found is not None
         means, scatters = found.means, found.scatters
         apart = np.linalg.norm(thin.means - thin.means[0], axis=1).max()
         if apart <= _ROUNDING * np.linalg.norm(thin.means[0]):

@@ -1,32 +1,22 @@
 """Moments of rows, all together or of each fold for cross-fitting: one pass over the rows."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
 from fairspan.errors import InvalidType, kind_of, running_out_told
 from fairspan.linalg.machine import bytes_of_moments
-from fairspan.moments.accumulate import no_rows, statistics_by_fold, statistics_of
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.group_statistics import (
-    EVERY_ROW,
-    GroupStatistics,
-    Intake,
-    check_mergeable,
-    from_bytes,
-    joined,
-    to_bytes,
-)
+from fairspan.moments.group_means import EVERY_ROW, Intake
+from fairspan.moments.group_moments import GroupMoments, accumulate, merged
 from fairspan.moments.held_rows import SparseMoments, ThinMoments, thin_moments
-from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.folds import Folds
 from fairspan.rows.frames import FrameRows
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.groups import without_last_attribute
 from fairspan.rows.labels import Labels
-from fairspan.rows.protocol import Rows, RowSource, folded
+from fairspan.rows.protocol import Rows
 from fairspan.rows.sparse import SparseRows
 from fairspan.typing import IndexArray
 
@@ -54,35 +44,6 @@ def not_moments(value: object) -> InvalidType:
         "Allowed: a GroupMoments",
         "Make one with GroupMoments.from_rows or GroupMoments.load",
     )
-
-
-def accumulate(
-    rows: Rows,
-    limit: GroupLimit = USUAL_LIMIT,
-    onto: GroupMoments | None = None,
-    *,
-    has_labels: bool = False,
-) -> GroupMoments:
-    """Matrices of each group, from one pass over the rows.
-
-    Parameters
-    ----------
-    rows : RowSource or PartedRows
-    limit : GroupLimit
-        How many groups there may be.
-    onto : GroupMoments, optional
-        Of rows that came before. These are then added, and the limit is one of all rows.
-    has_labels : bool
-        Whether the last column of the labels is the class that a row has in y.
-
-    Raises
-    ------
-    InvalidInput
-        As :func:`fairspan.moments.accumulate.statistics_of`.
-    """
-    return GroupMoments.of(
-        statistics_of(rows, limit, None if onto is None else onto.statistics, has_labels=has_labels)
-    ).in_range()
 
 
 @running_out_told()
@@ -152,15 +113,12 @@ class SummedFolds:
     @cached_property
     def whole(self) -> GroupMoments:
         """Of all rows."""
-        return replace(_sum(self._by_group), intake=self.intake)
+        return replace(self.without(-1), intake=self.intake)
 
     def without(self, fold: int) -> GroupMoments:
         """Of all rows but those of a fold; groups that are in no other fold are missing."""
-        return _sum([*self._by_group[:fold], *self._by_group[fold + 1 :]])
-
-    @cached_property
-    def _by_group(self) -> list[GroupStatistics | None]:
-        return [None if part is None else part.statistics for part in self.parts]
+        others = [part for each, part in enumerate(self.parts) if each != fold]
+        return replace(merged([part for part in others if part is not None]), intake=EVERY_ROW)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +153,7 @@ FoldMoments = SummedFolds | SparseFolds
 """Moments of all rows, and of all but those of one fold."""
 
 
+@running_out_told()
 def fold_moments(
     rows: Rows, folds: Folds, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool = False
 ) -> FoldMoments:
@@ -216,23 +175,14 @@ def fold_moments(
     InvalidInput
         Whatever the source finds wrong with its rows; no rows at all; too many groups.
     """
-    limit, wanted = limit.over(rows), limit
-    if has_labels:  # a limit that was set is one of groups, not of their classes
-        limit = replace(limit, max_groups=None)
-    found = folded(rows, FoldMomentsFold(folds, replace(limit, in_parts=True)))
-    intake = EVERY_ROW if found is None else found[0].intake
-    if found is None or not any(part.groups for part in found):
-        raise no_rows(intake)
-    summed = SummedFolds(
-        tuple(
-            GroupMoments.of(replace(part, has_labels=has_labels)) if part.groups else None
-            for part in found
-        ),
-        intake,
-    )
-    counts = summed.whole.in_range().counts
-    replace(wanted, in_parts=False).check(len(counts), int(counts.sum()), rows.n_features)
-    return summed
+    found = accumulate(rows, limit, has_labels=has_labels, folds=folds)
+    fold_of = np.array([label[-1] for label in found.labels if isinstance(label, tuple)])
+    parts: list[GroupMoments | None] = [None] * folds.n_folds
+    for fold in np.unique(fold_of).tolist():
+        own = replace(found.of_groups(fold_of == fold), intake=EVERY_ROW)
+        part = merged([own], without_last_attribute)
+        parts[fold] = part.over_classes() if has_labels else part
+    return SummedFolds(tuple(parts), found.intake)
 
 
 def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT) -> SparseFolds:
@@ -269,49 +219,3 @@ def affordable_folds(
         if within and count * n_groups * n_features**2 <= MOST_NUMBERS:
             return count
     return None
-
-
-@dataclass(frozen=True)
-class FoldMomentsFold:
-    """The pass over rows that sums the moments of each group in each fold.
-
-    Attributes
-    ----------
-    folds : Folds
-    limit : GroupLimit
-        How many groups there may be.
-    """
-
-    folds: Folds
-    limit: GroupLimit
-
-    @running_out_told()
-    def over(self, rows: RowSource) -> list[GroupStatistics] | None:
-        """Moments of some rows, by fold; None if there are none."""
-        return statistics_by_fold(rows, self.limit, self.folds)
-
-    def merged(
-        self, left: list[GroupStatistics], right: list[GroupStatistics]
-    ) -> list[GroupStatistics]:
-        """Moments of both parts."""
-        return [one + other for one, other in zip(left, right, strict=True)]
-
-    def to_bytes(self, result: list[GroupStatistics]) -> bytes:
-        """Moments as bytes: the length of each part's, and then these."""
-        parts = list(map(to_bytes, result))
-        return np.array([len(part) for part in parts], dtype="<i8").tobytes() + b"".join(parts)
-
-    def from_bytes(self, contents: bytes) -> list[GroupStatistics]:
-        """The moments again."""
-        size = 8 * self.folds.n_folds
-        ends = size + np.cumsum(np.frombuffer(contents[:size], dtype="<i8"))
-        return [from_bytes(contents[start:end]) for start, end in pairwise([size, *ends.tolist()])]
-
-
-def _sum(parts: Sequence[GroupStatistics | None]) -> GroupMoments:
-    """Moments of all parts, in one step: many sums of large matrices in turn take far longer."""
-    first, *others = (part for part in parts if part is not None)
-    for other in others:
-        check_mergeable(first, other)
-    groups = joined(group for part in (first, *others) for group in part.groups)
-    return GroupMoments.of(replace(first, groups=groups, intake=EVERY_ROW))

@@ -25,10 +25,10 @@ from fairspan.linalg import (
     leading_subspace_of,
     symmetric,
 )
-from fairspan.moments.group_statistics import Intake, OneGroup
+from fairspan.moments.group_means import Intake
 from fairspan.moments.operators import CANCELLING
-from fairspan.moments.running_group import USUAL_LIMIT, GroupLimit
 from fairspan.projector import softened
+from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.protocol import block_rows
 from fairspan.rows.sparse import Csr, SparseRows
@@ -152,15 +152,15 @@ class SparseGroup:
                 total += float(weights[start : start + n_rows] @ np.einsum("ij,ij->i", rows, rows))
         return total / self.weight
 
-    def scattered(self) -> OneGroup:
-        """The group's moments as a (p, p) matrix."""
+    def scatter(self) -> FloatArray:
+        """The scatter about the group's own mean, (p, p)."""
         scatter = -self.weight * np.outer(self.drift, self.drift)
         for part, weights in self.parts:
             half = part.multiply(np.sqrt(weights)[:, None]).tocsr()
             scatter += (half.T @ half).toarray()
         # Differences, which rounding may turn.
         np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
-        return OneGroup(self.label, self.count, self.weight, self.mean, scatter)
+        return scatter
 
 
 def sparse_groups(

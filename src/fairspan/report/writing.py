@@ -18,15 +18,15 @@ from fairspan.errors import (
     kind_of,
 )
 from fairspan.formatting.results import plain
-from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import accumulate, not_moments
-from fairspan.moments.running_group import GroupLimit
+from fairspan.moments.group_moments import GroupMoments, accumulate
+from fairspan.moments.of_rows import not_moments
 from fairspan.registry import Foreign, object_of
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.models import read_models
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
+from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.registry import fingerprint_of, of_bytes, rows_beside
 from fairspan.storage import check_name, write_whole
 

@@ -24,8 +24,8 @@ from fairspan.typing import AnyArray, FloatArray
 
 # Fewest rows of a block, so that a product of it keeps the device busy.
 FEWEST_BLOCK_ROWS = 512
-# A library multiplies matrices in tiles of about this many rows and columns.
-_TILE = 128
+# Numbers in one block: it stays in the cache of a CPU, or keeps a GPU busy in 128 MB.
+_CPU_NUMBERS, _GPU_NUMBERS = 2**17, 2**24
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,11 @@ class Place:
                 "Move X to the CPU first; in JAX, set jax_enable_x64",
             )
 
+    @property
+    def block_numbers(self) -> int:
+        """Numbers in one block, which takes eight bytes each (twice that with weights)."""
+        return _CPU_NUMBERS if "cpu" in str(self.device).lower() else _GPU_NUMBERS
+
     def constant(self, values: AnyArray) -> Any:
         """A numpy array, brought here."""
         if not values.flags.writeable:  # torch warns about those
@@ -106,40 +111,6 @@ class Place:
     def finite(self, array: Any) -> bool:
         """Whether all numbers are finite; waits for the device."""
         return bool(self.xp.all(self.xp.isfinite(array)))
-
-
-@dataclass(frozen=True)
-class BlockPlan:
-    """How much a device is given to do at once.
-
-    Attributes
-    ----------
-    numbers : int
-        Numbers in one block, which takes eight bytes each (twice that with weights).
-    chunk_rows : int
-        Rows that are sorted by group at once.
-    tiles : int
-        Tiles of a product that should be under way at once. Few columns make few tiles, and would
-        leave most of a GPU idle, so that their rows are multiplied in several strips side by side.
-    """
-
-    numbers: int
-    chunk_rows: int
-    tiles: int
-
-    @classmethod
-    def for_place(cls, place: Place) -> "BlockPlan":
-        """Blocks that stay in the cache of a CPU, or that keep a GPU busy in 128 MB."""
-        is_cpu = "cpu" in str(place.device).lower()
-        return cls(2**18, 2**16, 1) if is_cpu else cls(2**24, 2**22, 128)
-
-    def block_rows(self, n_features: int) -> int:
-        """Rows of one block."""
-        return max(self.numbers // n_features, FEWEST_BLOCK_ROWS)
-
-    def strips(self, n_features: int) -> int:
-        """Strips of rows that are multiplied side by side."""
-        return max(self.tiles // (-(-n_features // _TILE)) ** 2, 1)
 
 
 def on_host(array: Any) -> AnyArray:
@@ -189,14 +160,15 @@ class DeviceRows(RowsInMemory):
         On the host.
     labels_there : (n,) array or None
         The same labels where the rows are, if they are whole numbers or truth values.
-    plan : BlockPlan
+    block_numbers : int
+        Numbers that are computed with at once.
     """
 
     array: Any
     place: Place
     labels: Labels = field(kw_only=True)
     labels_there: Any | None = field(default=None, kw_only=True)
-    plan: BlockPlan = field(kw_only=True)
+    block_numbers: int = field(kw_only=True)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -239,7 +211,7 @@ class DeviceArrays(RowOpener):
             labels_there=there,
             weights=checked_weights(_brought_here(sample_weight), n_rows),
             on_missing=on_missing,
-            plan=BlockPlan.for_place(place),
+            block_numbers=place.block_numbers,
         )
 
     def transformed(self, X: Any, projection: Projection) -> Any:
@@ -305,7 +277,7 @@ def _mapped(rows: Any, place: Place, widest: int, change: Callable[[Any], Any]) 
     """Each block of rows changed in float64; a single wait for the device, at the end."""
     xp = place.xp
     kept = xp.float32 if rows.dtype == xp.float32 else xp.float64
-    size = BlockPlan.for_place(place).block_rows(widest)
+    size = max(place.block_numbers // widest, FEWEST_BLOCK_ROWS)
     total = xp.zeros((), dtype=xp.float64, device=place.device)
     parts = []
     with np.errstate(over="ignore", invalid="ignore"):  # found by the sum

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -16,7 +17,7 @@ from fairspan.rows.arrays import (
     checked_weights,
     weights_of_column,
 )
-from fairspan.rows.checks import check_columns, check_shape, checked_values
+from fairspan.rows.checks import check_columns, check_shape, checked_values, warn_of_rounding
 from fairspan.rows.columns import (
     ChosenColumns,
     ReadInBatches,
@@ -25,7 +26,13 @@ from fairspan.rows.columns import (
     vector_lengths_of,
 )
 from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
-from fairspan.rows.numbers import collapsed, expanded, matrix_of, vector_lengths
+from fairspan.rows.numbers import (
+    collapsed,
+    expanded,
+    number_columns,
+    side_by_side,
+    vector_lengths,
+)
 from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener
 from fairspan.typing import FloatArray
 
@@ -47,14 +54,14 @@ class FrameRows(RowsInMemory):
     def __post_init__(self) -> None:
         check_shape(self.frame.shape)
 
-    @property
+    @cached_property
     def feature_names(self) -> tuple[str, ...] | None:
         """Column names; None where they are not text (pandas numbers unnamed columns)."""
         names = self.frame.columns
         is_text = all(isinstance(name, str) for name in names)
         return expanded(names, vector_lengths(self.frame.schema)) if is_text else None
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """(n, p)."""
         lengths = vector_lengths(self.frame.schema)
@@ -76,11 +83,26 @@ class FrameRows(RowsInMemory):
 
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
-        return checked_values(matrix_of(self.frame), 0, self.feature_names)
+        return checked_values(self.between(0, self.n_rows), 0, self.feature_names)
+
+    @cached_property
+    def _columns(self) -> Any:
+        """Columns of numbers, or a pandas frame of nothing else, which pandas puts side by side."""
+        native = self.frame.to_native()
+        if self.frame.implementation.is_pandas() and all(
+            isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in native.dtypes
+        ):
+            whole = {name: native[name].to_numpy() for name in native.select_dtypes("integer")}
+            warn_of_rounding(whole)
+            return native
+        return number_columns(self.frame)
 
     def between(self, start: int, stop: int) -> FloatArray:
         """Some rows as float64; a missing cell becomes NaN."""
-        return matrix_of(self.frame[start:stop])
+        columns = self._columns
+        if isinstance(columns, list):
+            return side_by_side(columns, start, stop)
+        return np.asarray(columns.iloc[start:stop].to_numpy(dtype=np.float64))
 
 
 class DataFrames(RowOpener):

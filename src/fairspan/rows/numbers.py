@@ -71,11 +71,11 @@ def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
 
 
 def side_by_side(columns: Sequence[AnyArray], start: int, stop: int) -> FloatArray:
-    """Some rows of columns as an (r, p) array."""
+    """Some rows of columns as an (r, p) array, with columns side by side in memory."""
     if len(columns) == 1 and columns[0].ndim == 2:  # all features in one column: no copy
         return columns[0][start:stop]
     widths = [column.shape[1] if column.ndim == 2 else 1 for column in columns]
-    matrix = np.empty((stop - start, sum(widths)))
+    matrix = np.empty((stop - start, sum(widths)), order="F")
     place = 0
     for column, width in zip(columns, widths, strict=True):
         matrix[:, place : place + width] = column[start:stop].reshape(-1, width)
