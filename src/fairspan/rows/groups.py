@@ -8,6 +8,7 @@ column is a mistake that would silently make two groups.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -243,7 +244,7 @@ class CodedLabels:
         """The label of each row."""
         return [self.distinct[code] for code in self.codes.tolist()]
 
-    @property
+    @cached_property
     def n_present(self) -> int:
         """How many of the distinct labels occur."""
         return int(np.count_nonzero(np.bincount(self.codes)))
