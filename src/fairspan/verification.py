@@ -27,6 +27,7 @@ from fairspan.certificates.claims import (
     recompute,
 )
 from fairspan.errors import FairspanError, running_out_told
+from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
@@ -34,7 +35,6 @@ from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.problem.reduction import ProblemFamily, build_problem
 from fairspan.rows.labels import Everyone
 from fairspan.rows.registry import rows_beside
-from fairspan.stored import PartElsewhere
 
 # Beyond so many numbers in the second moments they are not formed.
 _MOST_NUMBERS = 3e8

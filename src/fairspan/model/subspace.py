@@ -12,13 +12,13 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.model.export import graph_bytes, select_of
 from fairspan.model.foreign import ALLOWED_MODELS, RowModel, affine_map_of, row_model_of
+from fairspan.model.stored import read_subspace, write_subspace
 from fairspan.projector import Projector, check_components, is_soft, soft_dimension
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of
 from fairspan.rows.registry import opener_of, transformed_there
 from fairspan.storage import check_name, write_whole
-from fairspan.stored import read_subspace, write_subspace
 from fairspan.typing import FloatArray
 
 
