@@ -27,7 +27,6 @@ from fairspan.certificates.proofs import Proof
 from fairspan.linalg import rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.linalg.graded import graded_eigh
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.pieces import proof_formula_of
 from fairspan.problem.problem import Problem, is_within
 from fairspan.problem.reduction import largest_column
 from fairspan.projector import softened
@@ -77,24 +76,23 @@ def evaluate(
     Certificate
     """
     proof = proof if isinstance(proof, Proof) else Proof(proof)
-    formula = proof_formula_of(problem.criterion)
-    errors = problem.errors(basis)
-    objective = problem.criterion.value(errors, problem)
+    criterion, errors = problem.criterion, problem.errors(basis)
+    objective = criterion.value(errors, problem)
     roundings = roundings_of_errors(problem, basis)
-    own = formula.rounding(roundings, errors, problem)
+    own = criterion.rounding(roundings, errors, problem)
     if lower_bound is None:
         gap, lowered = proof.gap(problem, basis, errors)
         unsure = gap
-        if problem.fixed is None and problem.criterion.is_never_negative:
+        if problem.fixed is None and criterion.is_never_negative:
             gap, unsure = min(gap, objective), min(gap, objective + own)
     else:
         gap, lowered = objective - lower_bound, own
         unsure = gap
     violation = 0.0
-    if problem.n_groups > 1 and problem.criterion.wants_equal_errors:
+    if problem.n_groups > 1 and criterion.wants_equal_errors:
         violation = float(np.ptp(errors))
         # Errors are equal up to rounding, which weights that nearly cancel make much of.
-        weights = formula.dual_weights(proof.weights, problem)
+        weights = criterion.dual_weights(proof.weights, problem)
         own += float(np.abs(problem.proportions - weights / weights.sum()) @ roundings)
     resolution = own + lowered
     scale = _scale(problem, errors, proof.weights)
@@ -117,7 +115,7 @@ def evaluate(
     whole = problem if problem.unrestricted is None else problem.unrestricted
     return Certificate(
         components=np.ascontiguousarray(softened(basis).T),
-        criterion=problem.criterion,
+        criterion=criterion,
         n_components=problem.n_components,
         tol=tol,
         objective=objective,
@@ -128,7 +126,7 @@ def evaluate(
         tolerance=tolerance,
         resolution=resolution,
         violation=violation,
-        theorem_3_2=problem.criterion.theorem_3_2_holds(problem),
+        theorem_3_2=criterion.theorem_3_2_holds(problem),
         groups=tuple(problem.labels),
         errors=errors + problem.left_out,
         total_variance=whole.total_variance,
@@ -192,18 +190,17 @@ def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
     tol : float
         Relative.
     """
-    formula = proof_formula_of(problem.criterion)
-    weights = formula.dual_weights(problem.proportions, problem)
+    weights = problem.criterion.dual_weights(problem.proportions, problem)
     sought = _STRICTER * tol * _scale(problem, errors, weights)
-    least = formula.rounding(_least_roundings(problem, errors), errors, problem)
+    least = problem.criterion.rounding(_least_roundings(problem, errors), errors, problem)
     # In the end the room for rounding is a part of the gap.
     return max(sought - 2 * least, least)
 
 
 def rounding_at(problem: Problem, basis: FloatArray) -> float:
     """By how much rounding may have moved the criterion's value at a (p, d) basis."""
-    formula = proof_formula_of(problem.criterion)
-    return formula.rounding(roundings_of_errors(problem, basis), problem.errors(basis), problem)
+    roundings = roundings_of_errors(problem, basis)
+    return problem.criterion.rounding(roundings, problem.errors(basis), problem)
 
 
 def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
@@ -253,7 +250,7 @@ def _best_roundings(problem: Problem) -> FloatArray:
 
 def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:
     """The size of the objective; under a restriction, of the part that can still be chosen."""
-    whole = proof_formula_of(problem.criterion).scale(errors + problem.left_out, weights, problem)
+    whole = problem.criterion.scale(errors + problem.left_out, weights, problem)
     if problem.fixed is None or problem.criterion.counts_kept_variance:
         return whole
     return min(whole, _largest_inner(problem, errors))

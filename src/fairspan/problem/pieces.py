@@ -7,7 +7,6 @@ nowhere below L(M) - b. Multipliers of the affine functions give such weights an
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -154,14 +153,6 @@ class Pieces:
         system = np.vstack([self.coefficients.T / size, sums])
         found, _ = scipy.optimize.nnls(system, np.append(weights / size, np.ones(len(sums))))
         return self.blocks.normalised(found)
-
-
-T = TypeVar("T")
-
-
-def proof_formula_of(criterion: T) -> T:
-    """The criterion itself."""
-    return criterion
 
 
 KY_FAN = (
