@@ -21,7 +21,7 @@ from fairspan import (
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType, UnknownGroup
 from fairspan.problem.parity import mean_differences, mean_free_directions
 from fairspan.problem.problem import MeansWithin, check_n_components, is_within, signed_disparity
-from fairspan.problem.reduction import criterion_of, largest_column, pose
+from fairspan.problem.reduction import build_problem, criterion_of, largest_column
 from fairspan.registry import names_of
 from problems import problem_of, random_moments
 
@@ -199,7 +199,7 @@ def test_the_rounding_of_the_robust_error_gap_is_that_of_the_two_largest():
 def test_a_problem_knows_the_least_variance_of_a_column_that_varies():
     X = np.array([[1.0, 2.0, 0.1], [1.0, -2.0, -0.1], [1.0, 0.0, 0.1], [1.0, 0.0, -0.1]])
     moments = GroupMoments.from_rows(X, ["a", "b", "a", "b"])
-    problem = pose(moments, 1, MinimaxError()).problem
+    problem = build_problem(moments, 1, MinimaxError()).any_dimension
     assert problem.least_column_variance == pytest.approx(0.01)
 
 

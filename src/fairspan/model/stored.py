@@ -58,7 +58,8 @@ class PartElsewhere:
     kind: str
     name: str
     settings: dict[str, Any]
-    is_largest_loss: ClassVar[bool] = False
+    measures_losses: ClassVar[bool] = False
+    wants_equal_errors: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return self.name

@@ -7,7 +7,7 @@ import numpy as np
 
 from fairspan import Certificate
 from fairspan.errors import InvalidParameter
-from fairspan.extending import Problem, TracePoint
+from fairspan.extending import Problem, TracePoint, certify
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class WeightGrid:
         """Keep the best subspace and the best weights; what they prove is not for it to say."""
         trace: list[TracePoint] = []
 
-        def certify(basis: np.ndarray, weights: np.ndarray) -> Certificate:
+        def certificate_of(basis: np.ndarray, weights: np.ndarray) -> Certificate:
             return certify(
                 problem,
                 basis,
@@ -50,10 +50,10 @@ class WeightGrid:
         for share in np.linspace(0, 1, self.n_weights):
             weights = np.array([share, 1 - share]) @ problem.pieces.coefficients
             basis = problem.second_moments.leading(weights, problem.n_components).vectors
-            tried = certify(basis, weights)
+            tried = certificate_of(basis, weights)
             if tried.objective < upper:
                 upper, best_basis = tried.objective, basis
             if tried.lower_bound > lower:
                 lower, best_weights = tried.lower_bound, weights
             trace.append(TracePoint(len(trace) + 1, lower, upper))
-        return certify(best_basis, best_weights)
+        return certificate_of(best_basis, best_weights)
