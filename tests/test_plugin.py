@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from fairspan.stored import PartElsewhere
 from sklearn.datasets import load_diabetes
 from somebody_elses_parts.first_features import FirstFeatures
 from somebody_elses_parts.group_scree import GroupScree
@@ -26,7 +27,6 @@ from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, Invali
 from fairspan.extending import Criterion, Pieces
 from fairspan.registry import names_of
 from fairspan.solvers.solve import Auto
-from fairspan.stored import PartElsewhere
 from problems import problem_of, random_moments
 
 SOURCES = Path(__file__).parent / "plugin" / "src"
