@@ -19,7 +19,7 @@ from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.formatting.results import data_frame, html_table
 from fairspan.linalg import with_positive_signs
-from fairspan.linalg.machine import threads_of
+from fairspan.linalg.resources import threads_of
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments

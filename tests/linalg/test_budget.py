@@ -9,7 +9,7 @@ import scipy.sparse
 
 from fairspan import FairPCA, GroupMoments, audit, cli, verify, write_report
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
-from fairspan.linalg import machine
+from fairspan.linalg import resources
 from fairspan.moments.group_moments import MomentsFold
 from fairspan.moments.of_rows import fold_moments
 from fairspan.rows.group_limit import GroupLimit
@@ -24,17 +24,17 @@ def rows(n, p, kind="dense"):
 
 
 def test_what_matrices_take_is_told_from_the_shape(monkeypatch):
-    monkeypatch.setattr(machine, "memory_of_machine", lambda: 16 * GB)
+    monkeypatch.setattr(resources, "memory_of_machine", lambda: 16 * GB)
     with pytest.raises(
         InvalidInput, match=r"2 group\(s\) and 60,000 features take about 172\.8 GB"
     ):
-        machine.check_memory(2, 60_000)
+        resources.check_memory(2, 60_000)
     with pytest.raises(InvalidInput, match=r"1,000,000 group\(s\).*Allowed: 16\.0 GB: what this"):
-        machine.check_memory(10**6, 1000)
-    machine.check_memory(10**6, 20)
-    machine.check_memory(2, 10_000, 5 * GB)
+        resources.check_memory(10**6, 1000)
+    resources.check_memory(10**6, 20)
+    resources.check_memory(2, 10_000, 5 * GB)
     with pytest.raises(InvalidInput, match=r"days|hours|minutes"):
-        machine.check_memory(2, 60_000, GB)
+        resources.check_memory(2, 60_000, GB)
 
 
 @pytest.mark.parametrize("weights", [None, np.ones(40)])
@@ -67,7 +67,7 @@ def test_making_moments_takes_no_more_than_is_told():
             GroupMoments.from_rows(X, groups, weights)
             # Beside the matrices, blocks of rows.
             assert (
-                tracemalloc.get_traced_memory()[1] < machine.bytes_of_moments(2, p) + 2 * X.nbytes
+                tracemalloc.get_traced_memory()[1] < resources.bytes_of_moments(2, p) + 2 * X.nbytes
             )
         finally:
             tracemalloc.stop()
@@ -116,13 +116,13 @@ def test_parts_that_fit_are_refused_where_their_sum_does_not():
 
 
 def test_work_of_more_than_a_minute_is_told_beforehand(monkeypatch):
-    monkeypatch.setattr(machine, "_STEPS_A_SECOND", 1e4)  # a slow machine
+    monkeypatch.setattr(resources, "_STEPS_A_SECOND", 1e4)  # a slow machine
     with pytest.warns(FairspanWarning, match="40 rows and 300 features take a machine like this"):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2)
 
 
 def test_what_is_refused_is_not_called_long_before(monkeypatch):
-    monkeypatch.setattr(machine, "_STEPS_A_SECOND", 1e4)  # a warning would be an error here
+    monkeypatch.setattr(resources, "_STEPS_A_SECOND", 1e4)  # a warning would be an error here
     with pytest.raises(InvalidInput, match=r"Matrices of 1 group\(s\)"):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2, max_memory=1000)
 
@@ -247,6 +247,6 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
 )
 def test_the_time_is_told_in_a_unit_that_reads_well(monkeypatch, minutes, said):
     monkeypatch.setattr("os.cpu_count", lambda: 4)  # which share the work
-    n_rows = round(minutes * 60 * 4 * machine._STEPS_A_SECOND / (2 * 1000**2))
+    n_rows = round(minutes * 60 * 4 * resources._STEPS_A_SECOND / (2 * 1000**2))
     with pytest.warns(FairspanWarning, match=f"about {said}"):
-        machine.tell_if_long(n_rows, 1000)
+        resources.tell_if_long(n_rows, 1000)

@@ -10,7 +10,7 @@ from fairspan import MinimaxError, MinimaxLoss
 from fairspan.errors import InvalidInput
 from fairspan.extending import Problem
 from fairspan.linalg import (
-    SolvedMixtures,
+    EigenCache,
     Spectrum,
     leading_subspace,
     rounding_of_errors,
@@ -135,7 +135,7 @@ def test_numbers_that_overflowed_are_refused():
 
 
 def test_the_oldest_is_forgotten_before_there_are_too_many_numbers():
-    solved = SolvedMixtures(np.array([np.eye(500), np.diag(np.arange(500.0))]))
+    solved = EigenCache(np.array([np.eye(500), np.diag(np.arange(500.0))]))
     weights = [np.array([1.0, float(each)]) for each in range(20)]
     found = [solved.spectrum(each) for each in weights]
     assert solved.spectrum(weights[-1]) is found[-1]
@@ -144,7 +144,7 @@ def test_the_oldest_is_forgotten_before_there_are_too_many_numbers():
 
 
 def test_a_tie_at_the_cut_is_not_kept_as_it_depends_on_who_asks():
-    solved = SolvedMixtures(np.array([np.diag([3.0, 1.0, 0.5] + [0.0] * 97)]))
+    solved = EigenCache(np.array([np.diag([3.0, 1.0, 0.5] + [0.0] * 97)]))
     alone = np.ones(1)
     assert not solved.leading(alone, 1, 0.0).is_tied
     assert solved.leading(alone, 1, 2.0).is_tied

@@ -8,7 +8,7 @@ import pytest
 import threadpoolctl
 
 from fairspan import FairPCA
-from fairspan.linalg.machine import in_threads, threads_of
+from fairspan.linalg.resources import in_threads, threads_of
 
 
 def libraries():

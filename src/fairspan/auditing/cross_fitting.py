@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.auditing.models import Audited
 from fairspan.errors import FairspanError, Incompatible
 from fairspan.estimator.fit import fit_subspace
-from fairspan.linalg.machine import in_threads
+from fairspan.linalg.resources import in_threads
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center

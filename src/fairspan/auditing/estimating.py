@@ -20,7 +20,7 @@ from fairspan.auditing.expected_losses import UNSTABLE, Expectations, instabilit
 from fairspan.auditing.models import Audited
 from fairspan.auditing.row_statistics import RowFigures, row_figures
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
-from fairspan.linalg.machine import bytes_of_moments, in_units
+from fairspan.linalg.resources import bytes_of_moments, in_units
 from fairspan.metrics import GroupFigures
 from fairspan.metrics.reconstruction import reference_point
 from fairspan.model.subspace import FairSubspace

@@ -24,8 +24,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Status, TracePoint
 from fairspan.certificates.proofs import Proof
-from fairspan.linalg import rounding_of_basis, rounding_of_errors, with_positive_signs
-from fairspan.linalg.graded import graded_eigh
+from fairspan.linalg import graded_eigh, rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.problem import Problem, is_within
 from fairspan.problem.reduction import largest_column

@@ -24,7 +24,7 @@ from fairspan.certificates.optimality import reason_of
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
 from fairspan.formatting.names import spoken
 from fairspan.linalg import with_positive_signs
-from fairspan.linalg.machine import threads_for
+from fairspan.linalg.resources import threads_for
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.held_rows import Coordinates

@@ -4,26 +4,27 @@ Everything in fairspan that needs eigenvectors asks here. Ties, rank deficiency 
 resolved here, so that the same matrix always gives an identical result.
 """
 
-from fairspan.linalg.dense import (
+from fairspan.linalg.eigen import (
     TIE_TOLERANCE,
+    EigenCache,
     LeadingSubspace,
-    SolvedMixtures,
     Spectrum,
     eigh,
     eigvalsh,
+    graded_eigh,
     leading_subspace,
+    symmetric,
     with_positive_signs,
 )
-from fairspan.linalg.graded import (
+from fairspan.linalg.eigen_sums import (
     SmallestSum,
-    graded_eigh,
+    may_be_scatter,
     root_mean_squares,
     rounding_of_basis,
     rounding_of_errors,
     smallest_sum,
-    symmetric,
 )
-from fairspan.linalg.iterative import (
+from fairspan.linalg.krylov import (
     GUARD,
     IterativeSubspace,
     leading_subspace_of,
@@ -33,16 +34,17 @@ from fairspan.linalg.iterative import (
 __all__ = [
     "GUARD",
     "TIE_TOLERANCE",
+    "EigenCache",
     "IterativeSubspace",
     "LeadingSubspace",
     "SmallestSum",
-    "SolvedMixtures",
     "Spectrum",
     "eigh",
     "eigvalsh",
     "graded_eigh",
     "leading_subspace",
     "leading_subspace_of",
+    "may_be_scatter",
     "orthonormal_beside",
     "root_mean_squares",
     "rounding_of_basis",

@@ -18,7 +18,7 @@ import numpy as np
 from array_api_compat import numpy as numpy_namespace
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg.machine import FEW_FEATURES, in_threads, threads_for
+from fairspan.linalg.resources import FEW_FEATURES, in_threads, threads_for
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.device import FEWEST_BLOCK_ROWS, DeviceRows, Place, on_host
 from fairspan.rows.folds import Folds

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput, running_out_told
-from fairspan.linalg.machine import tell_if_long
-from fairspan.linalg.sum_bounds import may_be_scatter
+from fairspan.linalg import may_be_scatter
+from fairspan.linalg.resources import tell_if_long
 from fairspan.moments.accumulate import sums_of
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.operators import DenseSecondMoments

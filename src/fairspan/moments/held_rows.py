@@ -28,7 +28,7 @@ import numpy as np
 from scipy.linalg import blas, lapack, qr
 
 from fairspan.errors import running_out_told
-from fairspan.linalg.machine import check_memory
+from fairspan.linalg.resources import check_memory
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.group_moments import (
     GroupMoments,

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from fairspan.errors import InvalidType, kind_of, running_out_told
-from fairspan.linalg.machine import bytes_of_moments
+from fairspan.linalg.resources import bytes_of_moments
 from fairspan.moments.group_means import EVERY_ROW, Intake
 from fairspan.moments.group_moments import GroupMoments, accumulate, merged
 from fairspan.moments.held_rows import SparseMoments, ThinMoments, thin_moments

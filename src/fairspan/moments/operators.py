@@ -14,17 +14,17 @@ from scipy.linalg import lapack, qr
 
 from fairspan.linalg import (
     GUARD,
+    EigenCache,
     IterativeSubspace,
     LeadingSubspace,
     SmallestSum,
-    SolvedMixtures,
     leading_subspace,
     leading_subspace_of,
     root_mean_squares,
     rounding_of_basis,
     smallest_sum,
 )
-from fairspan.linalg.machine import threads_of
+from fairspan.linalg.resources import threads_of
 from fairspan.projector import Projector, softened
 from fairspan.typing import FloatArray, IndexArray
 
@@ -233,13 +233,13 @@ class DenseSecondMoments:
         return self.solved.leading(weights, n_components, tie_tolerance)
 
     @cached_property
-    def solved(self) -> SolvedMixtures:
+    def solved(self) -> EigenCache:
         """The eigenproblems of mixtures, each solved once for all dimensions and criteria."""
-        return SolvedMixtures(self.matrices)
+        return EigenCache(self.matrices)
 
-    def smallest_sum(self, weights: FloatArray, n_components: int) -> SmallestSum:
-        """The sum of all but the d largest eigenvalues of sum_g weights_g S_g."""
-        return smallest_sum(self.matrices, weights, n_components)
+    def smallest_sum(self, weights: FloatArray, n_leading: int) -> SmallestSum:
+        """The sum of all but the d largest eigenvalues of sum_g weights_g S_g, and its rounding."""
+        return smallest_sum(self.matrices, weights, n_leading, self.solved.known_spectrum(weights))
 
     def sought(
         self,

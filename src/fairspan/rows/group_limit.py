@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.linalg.machine import check_memory
+from fairspan.linalg.resources import check_memory
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import KnownRows, PartedRows, Rows
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from fairspan.certificates.certificate import Certificate, Solver
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
-from fairspan.linalg.machine import threads_of
+from fairspan.linalg.resources import threads_of
 from fairspan.moments.operators import errors_under
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import ProblemFamily, Reduction

@@ -12,7 +12,7 @@ from fairspan.errors import InvalidInput, running_out_told
 from fairspan.estimator.fit import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import percent
 from fairspan.formatting.results import plain
-from fairspan.linalg.machine import threads_of
+from fairspan.linalg.resources import threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
 from fairspan.problem.problem import used_parameters

@@ -24,7 +24,7 @@ from fairspan.linalg import (
     orthonormal_beside,
     symmetric,
 )
-from fairspan.linalg.machine import threads_of
+from fairspan.linalg.resources import threads_of
 from fairspan.moments.operators import CANCELLING, DenseSecondMoments
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.typing import FloatArray

@@ -20,7 +20,6 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint
 from fairspan.certificates.optimality import certify, goal
 from fairspan.errors import Incompatible
-from fairspan.linalg import smallest_sum
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
 from fairspan.solvers.large.growing_subspace import GrowingSubspace, pays
@@ -191,7 +190,7 @@ def _equal_errors(problem: Problem, tol: float) -> Found:
         return search.found
     # Where the least gap is zero; otherwise it is too large, and equal errors are out of reach.
     least, *bounds = (
-        smallest_sum(second.matrices, each, problem.n_components)
+        second.smallest_sum(each, problem.n_components)
         for each in (gap, *(problem.proportions + multiplier * gap for multiplier in _MULTIPLIERS))
     )
     rounding = least.rounding + _EPSILON * float(second.outside.sum())

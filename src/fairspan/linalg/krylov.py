@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairspan.linalg.dense import TIE_TOLERANCE, LeadingSubspace
-from fairspan.linalg.graded import symmetric
+from fairspan.linalg.eigen import TIE_TOLERANCE, LeadingSubspace, symmetric
 from fairspan.progress import eigenproblem_solved
 from fairspan.typing import FloatArray, IndexArray
 

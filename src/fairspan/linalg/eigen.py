@@ -1,9 +1,17 @@
 """Eigenvectors of symmetric matrices, by LAPACK, and the memo of those of mixtures.
 
+LAPACK finds every eigenvalue to a share of the largest one. If a column of currency makes that 1e16
+times as large as the eigenvalues that decide, these are rounding. So where eigenvalues lie far
+apart the largest eigenvectors X are split off, and the matrix is decomposed again on what is
+orthogonal to them, where the others are largest. What the split neglects, X'MU, is rounding itself,
+and enters the eigenvalues by its square over the gap alone.
+
 Mixtures of second moments are solved once in a fit. The whole decomposition of a small matrix takes
 little longer than its leading part, and can be used for every number of components and every
 criterion. Of large matrices the leading part alone is kept. What takes too much memory is
 forgotten, the oldest first.
+
+Signs of eigenvectors are arbitrary; what is shown gets its signs by :func:`with_positive_signs`.
 """
 
 from contextlib import nullcontext
@@ -13,8 +21,7 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.linalg.graded import graded_eigh, is_graded
-from fairspan.linalg.machine import threads_of
+from fairspan.linalg.resources import threads_of
 from fairspan.progress import eigenproblem_solved
 from fairspan.typing import FloatArray
 
@@ -25,6 +32,14 @@ _PARTIAL_FROM_FEATURES = 40
 _PARTIAL_UP_TO_SHARE = 0.2
 # Threads pay from here on.
 _THREADS_FROM_FEATURES = 1000
+# An eigenvalue this share of the largest one has lost so many digits that it is worth a second
+# decomposition: with less, about nine digits of a gap could not be told.
+_LOST = 1e-5
+# What is split off must be this many times as large as what is left.
+_APART = 16.0
+# Less than this share of the largest eigenvalue is nothing at all.
+NOTHING = 1e-60
+EPSILON, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 # A loading within this relative distance of the largest one counts as equally large, so that the
 # sign of, say, (1, -1) / sqrt(2) does not hang on the last bit.
 _SIGN_TOLERANCE = 1e-8
@@ -43,7 +58,7 @@ class LeadingSubspace:
     eigenvalues : (d,) array
         The d largest eigenvalues, largest first.
     vectors : (p, d) array
-        Orthonormal eigenvectors; the entry of largest absolute value of each is positive.
+        Orthonormal eigenvectors.
     n_fixed : int
         How many leading columns lie strictly above a tie at eigenvalue d; d without a tie.
     tied : (p, m) array
@@ -69,13 +84,11 @@ class LeadingSubspace:
         """
         d = n_components
         gap = float(values[d - 1] - values[d]) if len(values) > d else np.inf
+        leading = np.ascontiguousarray(vectors[:, :d])
+        if gap > tolerance or vectors.shape[1] == d:
+            return cls(values[:d], leading, d, vectors[:, :0], gap)
         tied = np.abs(values[: vectors.shape[1]] - values[d - 1]) <= tolerance
-        if not tied[d:].any():
-            return cls(
-                values[:d], with_positive_signs(vectors[:, :d]), d, np.empty((len(vectors), 0)), gap
-            )
-        vectors = with_positive_signs(vectors)
-        return cls(values[:d], vectors[:, :d], int(np.argmax(tied)), vectors[:, tied], gap)
+        return cls(values[:d], leading, int(np.argmax(tied)), vectors[:, tied], gap)
 
     @property
     def top_eigenvalue_sum(self) -> float:
@@ -169,23 +182,101 @@ def leading_subspace(
     (3, 2)
     """
     matrix = _checked(matrix)
-    n_features = matrix.shape[0]
-    if not 1 <= n_components <= n_features:
+    p, d = len(matrix), n_components
+    if not 1 <= d <= p:
         raise InvalidParameter(
-            f"n_components is {n_components}",
-            f"Allowed: 1 to the number of features, {n_features}",
+            f"n_components is {d}",
+            f"Allowed: 1 to the number of features, {p}",
             "Choose a number in that range",
         )
-    if n_components < _PARTIAL_UP_TO_SHARE * n_features and n_features >= _PARTIAL_FROM_FEATURES:
+    if d < _PARTIAL_UP_TO_SHARE * p and p >= _PARTIAL_FROM_FEATURES:
         # One eigenvalue beyond the cut shows whether the cut goes through a tie.
-        values, vectors = _largest(matrix, n_components + 1)
+        with threads_of("scipy") if p >= _THREADS_FROM_FEATURES else nullcontext():
+            values, vectors = scipy.linalg.eigh(
+                matrix, subset_by_index=[p - d - 1, p - 1], driver="evr", check_finite=False
+            )
+        eigenproblem_solved()
         tolerance = max(tie_tolerance, TIE_TOLERANCE * float(np.abs(matrix).sum(axis=0).max()))
         # On a near multiple of the identity LAPACK may return fewer than requested.
-        if len(values) > n_components and not is_graded(float(values[0]), float(values[-1])):
-            found = LeadingSubspace.of(values, vectors, n_components, tolerance)
+        if len(values) > d and not is_graded(float(values[-1]), float(values[0])):
+            found = LeadingSubspace.of(values[::-1], vectors[:, ::-1], d, tolerance)
             if not found.is_tied:
                 return found
-    return Spectrum.of(matrix).leading(n_components, tie_tolerance)
+    return Spectrum.of(matrix).leading(d, tie_tolerance)
+
+
+def graded_eigh(matrix: FloatArray, n_leading: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """All eigenvalues, smallest first, and eigenvectors of a symmetric matrix.
+
+    Parameters
+    ----------
+    matrix : (p, p) array
+        Symmetric.
+    n_leading : int
+        d: of the largest d eigenvalues, those far above the others are split off first. The
+        accuracy of the others is then relative to themselves, if the large entries of the matrix
+        lie in few rows and columns.
+
+    Returns
+    -------
+    values : (p,) array
+    vectors : (p, p) array
+        Orthonormal columns.
+    sizes : (p,) array
+        What each eigenvalue is known to a share of: the largest absolute one of those that were
+        found with it, or more where large entries of the matrix reach into its eigenvector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> matrix = np.array([[1e16, 1e8, 0.0], [1e8, 3.0, 0.5], [0.0, 0.5, 1.0]])
+    >>> graded_eigh(matrix, 1)[0][:2].round(6)
+    array([0.792893, 2.207107])
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    n_split = _split(values, n_leading)
+    size = max(-float(values[0]), float(values[-1]), 0.0)
+    if n_split == 0:
+        return values, vectors, np.full(len(values), size)
+    cut = len(values) - n_split
+    rest = vectors[:, :cut]
+    inner = symmetric(rest.T @ (matrix @ rest))
+    inner_values, turn, sizes = graded_eigh(inner, n_leading - n_split)
+    found = np.hstack([rest @ turn, vectors[:, cut:]])
+    # Entries are rounded to a share of themselves, whatever cancels in the products with them.
+    entries = np.maximum.accumulate(np.abs(np.diagonal(matrix)) @ found**2)
+    sizes = np.maximum(np.append(sizes, np.full(n_split, size)), entries)
+    return np.concatenate([inner_values, values[cut:]]), found, sizes
+
+
+def is_graded(largest: float, smallest: float) -> bool:
+    """Whether the smaller of two eigenvalues has lost digits to the larger one."""
+    return smallest <= _LOST * largest
+
+
+def _split(values: FloatArray, n_leading: int) -> int:
+    """How many of the largest eigenvalues are to be split off; 0 if no digits are lost."""
+    largest, most_negative, p = float(values[-1]), max(-float(values[0]), 0.0), len(values)
+    most = min(n_leading, p - 1)
+    if most <= 0 or largest <= 0:
+        return 0
+    if not is_graded(largest, max(abs(float(values[p - most - 1])), most_negative)):
+        return 0
+    # What is left after s are split off, at its largest.
+    left = np.maximum(np.abs(values[p - most - 1 : p - 1]), most_negative)[::-1]
+    above = values[p - most :][::-1]
+    apart = np.flatnonzero(above > _APART * np.maximum(left, max(NOTHING * largest, TINY)))
+    if len(apart) == 0:
+        return 0
+    # Splitting turns subspaces by rounding of the largest over the last that is split off, and
+    # adds the square of that times the latter to what is left, where it should be rounding.
+    exact = apart[above[apart] / largest * (left[-1] / largest) >= EPSILON]
+    return int(exact[-1] if len(exact) else apart[0]) + 1
+
+
+def symmetric(products: FloatArray) -> FloatArray:
+    """The nearest symmetric matrices to (.., n, n) ones that are symmetric up to rounding."""
+    return np.asarray((products + np.swapaxes(products, -1, -2)) / 2)
 
 
 def with_positive_signs(vectors: FloatArray) -> FloatArray:
@@ -220,24 +311,13 @@ def _checked(matrix: FloatArray) -> FloatArray:
             "Allowed: a square symmetric matrix",
             "Pass a second moment matrix of shape (p, p)",
         )
-    if not np.isfinite(matrix).all():
+    if not np.isfinite(matrix.sum()):  # entries up to 1e150: their sum is as finite as they are
         raise InvalidInput(
             "The matrix holds NaN or infinity",
             "Allowed: finite numbers",
             "Rescale the columns if their squares overflow (values beyond 1e150)",
         )
     return matrix
-
-
-def _largest(matrix: FloatArray, n_vectors: int) -> tuple[FloatArray, FloatArray]:
-    """The largest eigenvalues, largest first, and their eigenvectors."""
-    p = len(matrix)
-    with threads_of("scipy") if p >= _THREADS_FROM_FEATURES else nullcontext():
-        values, vectors = scipy.linalg.eigh(
-            matrix, subset_by_index=[p - n_vectors, p - 1], driver="evr", check_finite=False
-        )
-    eigenproblem_solved()
-    return values[::-1], vectors[:, ::-1]
 
 
 def eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -269,7 +349,7 @@ def eigvalsh(matrices: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.eigvalsh(matrices))
 
 
-class SolvedMixtures:
+class EigenCache:
     """Mixtures sum_g weights_g S_g and their eigenvectors.
 
     Parameters
@@ -305,6 +385,11 @@ class SolvedMixtures:
             known = Spectrum.of(self.mixture(weights))
             self._keep((weights.tobytes(), None), known)
         return known
+
+    def known_spectrum(self, weights: FloatArray) -> Spectrum | None:
+        """The same where it is known, or is found in next to no time."""
+        known = (weights.tobytes(), None) in self._known or self._matrices.shape[1] <= _SMALL
+        return self.spectrum(weights) if known else None
 
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float
