@@ -72,7 +72,9 @@ def check_accepted(solver: Solver, problem: Problem) -> None:
     Incompatible
     """
     criterion = problem.criterion
-    if not criterion.proves_itself and problem.pieces is None:
+    # The pieces of losses take an eigenproblem for each group, so only others are looked at.
+    proven = criterion.proves_itself or criterion.measures_losses
+    if not proven and problem.pieces is None:
         raise Incompatible(
             f"The criterion {criterion.name!r} has neither pieces nor a formula of its own that "
             "proves a lower bound",
