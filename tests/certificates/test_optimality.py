@@ -36,7 +36,6 @@ from fairspan.errors import Incompatible
 from fairspan.extending import certify
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin
-from fairspan.solvers.parity.within_limits import LimitedMeans
 from problems import MINIMAX, RELATIVE, independent_value, problem_of, random_basis, random_moments
 from sweeps import part_of
 
@@ -558,7 +557,7 @@ def test_a_limit_on_means(seed):
     free = problem_of(random_moments(rng, 2, p), d, TotalError(), [0.3, 0.7])
     reached = np.linalg.norm(difference @ free.pooled_optimum.vectors)
     problem = replace(free, limit=MeansWithin(difference, reached / 2))
-    solution = LimitedMeans().solve(problem, 1e-9)
+    solution = BoundarySearch().solve(problem, 1e-9)
     assert isinstance(solution.proof, MeansProof)
     within = bases_within(problem, rng)
     least = min(problem.value(each) for each in within)

@@ -107,7 +107,7 @@ def able_solver(family: ProblemFamily, reduction: Reduction, solver: Solver) -> 
     """
     if reduction.problem.limit is not None:
         # Imported where it is needed: it brings half of the solvers with it.
-        from fairspan.solvers.parity.within_limits import tolerant_solver
+        from fairspan.solvers.parity.covariances import tolerant_solver
 
         return tolerant_solver(reduction.problem, family.restriction, solver)
     check_accepted(solver, reduction.problem)

@@ -7,6 +7,7 @@ import scipy.linalg
 from bank import TIE, TWO_LINES
 from fairspan import (
     DualNewton,
+    EqualError,
     ErrorGap,
     FairPCA,
     GroupMoments,
@@ -25,17 +26,14 @@ from real_data import load
 EACH = np.eye(2)
 
 
-def search_of(matrices, d, coefficients=EACH, *, goal=1e-9, constrained=False):
-    second = DenseSecondMoments(np.array(matrices, dtype=float))
+def search_of(matrices, d, coefficients=EACH, *, constrained=False):
+    criterion = EqualError() if constrained else MinimaxError()
+    problem = problem_of(np.array(matrices, dtype=float), d, criterion)
 
     def values_at(basis):
-        return tuple((coefficients @ second.residual_variances(basis)).tolist())
+        return tuple((coefficients @ problem.errors(basis)).tolist())
 
-    def goal_at(basis):
-        first, last = values_at(basis)
-        return goal * abs(first if constrained else max(first, last))
-
-    return RootSearch(second, d, coefficients, values_at, goal_at, constrained=constrained)
+    return RootSearch(problem, 1e-9, coefficients, values_at, constrained=constrained)
 
 
 def closed(search):
@@ -50,7 +48,7 @@ def proven(search):
     """The dual at the weights that the search gives, by numpy alone."""
     matrices = search.second_moments.matrices
     mixture = np.tensordot(search.weights_at(search.weight), matrices, axes=1)
-    bound = np.trace(mixture) - top_sum(mixture, search.n_components)
+    bound = np.trace(mixture) - top_sum(mixture, search.problem.n_components)
     return bound / (1 - search.weight) if search.constrained else bound
 
 

@@ -14,15 +14,27 @@ take that, for D and -D, each with the least phi there is.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy
 from scipy import sparse
 
-from fairspan.certificates.proofs import positive_part
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint
+from fairspan.certificates.optimality import certify
+from fairspan.certificates.proofs import (
+    CovariancesProof,
+    CovarianceTraceProof,
+    Proof,
+    positive_part,
+)
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigh, eigvalsh, leading_subspace
+from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
+from fairspan.problem.restrictions import Restriction
 from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
+from fairspan.solvers.two_groups.boundary import BoundarySearch
 from fairspan.typing import FloatArray
 
 # The limit is met up to this share of ||D||; before the Newton steps, which square it, up to more.
@@ -42,30 +54,127 @@ _DRAWN, _DRAWN_UP_TO = 12, 60
 _LARGEST_MULTIPLIER = 1e8
 
 
+def tolerant_solver(
+    problem: Problem, restriction: Restriction | None, solver: Solver
+) -> "BoundarySearch | LimitedCovariances":
+    """What solves a restriction with a tolerance.
+
+    Parameters
+    ----------
+    problem : Problem
+        With the limit that the restriction sets.
+    restriction : Restriction or None
+    solver : Solver
+        The requested one, which must be "auto" or the one that is needed.
+
+    Raises
+    ------
+    Incompatible
+        Another solver was requested.
+    """
+    of_means = isinstance(problem.limit, MeansWithin)
+    by_name = "boundary" if of_means else "semidefinite"
+    if solver.name not in ("auto", by_name):
+        raise Incompatible(
+            f"The solver {solver.name!r} does not support {restriction!r}",
+            f"Allowed with this tolerance: 'auto' and {by_name!r}",
+            "Use solver='auto', or a restriction without tolerance",
+        )
+    if of_means:
+        return BoundarySearch()
+    return LimitedCovariances() if solver.name == "auto" else LimitedCovariances(by_name)
+
+
+@dataclass(frozen=True, eq=False)
+class LimitedCovariances:
+    """max tr(V'SV) subject to ||V'DV|| <= tau, D = C_1 - C_2, in directions of equal means.
+
+    Where ordinary PCA meets the limit, it is the optimum. Otherwise a multiplier gives the bound,
+    and ascents a subspace that meets the limit. The bound is one of a relaxation, so the gap may
+    stay open, and the solution then says so.
+
+    Attributes
+    ----------
+    name : {"augmented_lagrangian", "semidefinite"}
+        With a multiplier that is a number; or, of few features, with those of a semidefinite
+        program (Olfat and Aswani 2019), whose bound is closer.
+    """
+
+    name: str = "augmented_lagrangian"
+
+    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
+        """Find a subspace and a bound; `weights` of the solution are those of its objective.
+
+        Raises
+        ------
+        Incompatible
+            No subspace meets the limit, or there are too many features for the program.
+        """
+        limit, pooled, q = problem.limit, problem.pooled_matrix, problem.proportions
+        assert isinstance(limit, CovariancesWithin)
+        basis, by_program = problem.pooled_optimum.vectors, self.name == "semidefinite"
+        proof: Proof = CovarianceTraceProof(q, 0.0)
+        if by_program:
+            proof = CovariancesProof(q, np.zeros((2, *pooled.shape)))
+        if not is_within(limit, basis):
+            d, apart, most = problem.n_components, limit.difference, limit.tolerance
+            _check_reachable(apart, d, most)
+            if by_program:
+                multipliers, start = program(pooled, apart, d, most)
+                proof = CovariancesProof(q, multipliers)
+            else:
+                nu = scalar_multiplier(pooled, apart, d, most)
+                start = leading_subspace(pooled - nu * apart, d).vectors
+                proof = CovarianceTraceProof(q, nu)
+            basis = best_within(pooled, apart, most, [basis, start])
+        return certify(
+            problem,
+            basis,
+            proof,
+            tol=tol,
+            n_eigenproblems=1,
+            trace=[TracePoint(1, -np.inf, problem.value(basis))],
+            solver=self.name,
+        )
+
+
+def _check_reachable(difference: FloatArray, n_components: int, tolerance: float) -> None:
+    """Make sure that some subspace meets the limit."""
+    values = eigvalsh(difference)
+    rounding = _ROUNDING * float(np.abs(values).max())
+    # The eigenvalues of V'DV interlace with those of D, and every such set is reached
+    # (Fan and Pall 1957): these are the least norms within reach, of each dimension.
+    least = np.maximum(np.maximum(values, -values[::-1]), 0.0)
+    if least[n_components - 1] > tolerance + rounding:
+        n_most = int(np.count_nonzero(least <= tolerance + rounding))
+        n_above, n_below = (int(np.count_nonzero(sign * values > rounding)) for sign in (1, -1))
+        raise Incompatible(
+            f"CovarianceParity received tolerance={tolerance!r} with "
+            f"n_components={n_components} of {len(values)} directions of equal means",
+            f"Allowed: at least {least[n_components - 1]:.6g}, or up to {n_most} components: the "
+            f"difference of the covariances has {n_above} positive and {n_below} negative "
+            "eigenvalues, and only one of each cancels another",
+            "Choose a larger tolerance, or fewer components",
+        )
+
+
 def scalar_multiplier(
     moment: FloatArray, difference: FloatArray, n_components: int, limit: float
 ) -> float:
     """The nu with the least t_d(S - nu D) + |nu| d tau, a convex function."""
     unit = float(np.linalg.norm(moment) / np.linalg.norm(difference))
 
-    def bound(share: float) -> tuple[float, float]:
-        """The function at nu = share * unit, and its slope."""
-        nu = share * unit
+    def bound(power: float) -> float:
+        nu = unit * np.sinh(power)
         leading = leading_subspace(moment - nu * difference, n_components)
-        slope = np.sign(nu) * n_components * limit - float(
-            np.vdot(leading.vectors, difference @ leading.vectors)
-        )
-        return leading.top_eigenvalue_sum + abs(nu) * n_components * limit, slope
+        return float(leading.top_eigenvalue_sum + abs(nu) * n_components * limit)
 
-    low, high = -1.0, 1.0
-    while bound(low)[1] > 0 and low > -_LARGEST_MULTIPLIER:
-        low *= 4
-    while bound(high)[1] < 0 and high < _LARGEST_MULTIPLIER:
-        high *= 4
+    # A convex function of nu has one valley in the powers too, which reach far.
+    most = np.arcsinh(_LARGEST_MULTIPLIER)
     found = scipy.optimize.minimize_scalar(
-        lambda share: bound(share)[0], bounds=(low, high), method="bounded", options={"xatol": 1e-7}
+        bound, bounds=(-most, most), method="bounded", options={"xatol": 1e-8}
     )
-    return float(found.x) * unit
+    return unit * float(np.sinh(found.x))
 
 
 def best_within(
@@ -90,10 +199,10 @@ def best_within(
     safe, d = _directions_within(difference, limit), starts[0].shape[1]
     direct = safe @ leading_subspace(safe.T @ moment @ safe, d).vectors
     most = limit + _NEAR * _spectral_norm(difference)
-    tried = [*starts, direct] if len(moment) <= _SEVERAL_STARTS else starts[:1]
+    tried = [*starts, direct] if len(moment) <= _SEVERAL_STARTS else list(starts[:1])
     if len(moment) <= _DRAWN_UP_TO:
         drawn = np.random.default_rng(0).standard_normal((_DRAWN, *direct.shape))
-        tried = [*tried, *np.linalg.qr(drawn)[0]]
+        tried += list(np.linalg.qr(drawn)[0])
     found = [ascended(moment, difference, limit, each) for each in tried]
     meeting = [V for V in found if _spectral_norm(V.T @ difference @ V) <= most]
     return max([direct, *meeting], key=lambda basis: float(np.vdot(basis, moment @ basis)))
@@ -201,6 +310,8 @@ def _augmented(
 _MOST_FEATURES = 60
 # Of the conic program, gap and feasibility.
 _ACCURACY = 1e-10
+# Eigenvalues below this share of the largest are rounding.
+_ROUNDING = 1e-12
 
 
 def program(

@@ -20,7 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fairspan.certificates.certificate import TracePoint
+from fairspan.certificates.optimality import goal
 from fairspan.moments.operators import SecondMoments
+from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.faces import Face, Found, PathBetween
 from fairspan.typing import FloatArray
 
@@ -70,14 +72,15 @@ class RootSearch:
 
     Parameters
     ----------
-    second_moments : SecondMoments
-    n_components : int
+    problem : Problem
+    tol : float
+        The gap to reach, as a share of the objective.
     coefficients : (2, k) array
         Of the groups' errors in f_0 and f_1.
     values_at : function of a (p, d) basis
         Gives f_0 and f_1.
-    goal_at : function of a (p, d) basis
-        Gives the gap that would prove it optimal, absolute.
+    second_moments : SecondMoments, optional
+        What the coefficients mix, if not the second moments of the problem.
     constrained : bool
         Whether f_0 is to be least subject to f_1 = 0; otherwise the largest of both.
     met : float
@@ -86,18 +89,18 @@ class RootSearch:
 
     def __init__(
         self,
-        second_moments: SecondMoments,
-        n_components: int,
+        problem: Problem,
+        tol: float,
         coefficients: FloatArray,
         values_at: Callable[[FloatArray], tuple[float, float]],
-        goal_at: Callable[[FloatArray], float],
         *,
+        second_moments: SecondMoments | None = None,
         constrained: bool = False,
         met: float = 0.0,
     ) -> None:
-        self.second_moments, self.n_components = second_moments, n_components
-        self.coefficients, self.values_at, self.goal_at = coefficients, values_at, goal_at
-        self.constrained, self.met = constrained, met
+        self.problem, self.tol, self.coefficients = problem, tol, coefficients
+        self.values_at, self.constrained, self.met = values_at, constrained, met
+        self.second_moments = second_moments or problem.second_moments
         self.n_eigenproblems, self.lower, self.upper, self.weight = 0, -np.inf, np.inf, 0.0
         self.basis: FloatArray | None = None
         self.trace: list[TracePoint] = []
@@ -106,10 +109,14 @@ class RootSearch:
         """Of the groups, in the mixture at t."""
         return np.asarray((1 - t) * self.coefficients[0] + t * self.coefficients[1])
 
+    def goal_at(self, basis: FloatArray) -> float:
+        """The gap that would prove a subspace optimal, absolute."""
+        return goal(self.problem, self.problem.errors(basis), self.tol)
+
     def contact(self, t: float) -> Contact:
         """Solve the eigenproblem at t, and take its bound and its subspace."""
         weights = self.weights_at(t)
-        leading = self.second_moments.leading(weights, self.n_components)
+        leading = self.second_moments.leading(weights, self.problem.n_components)
         basis = leading.vectors
         if leading.is_tied and (t == 1 or (t == 0 and not self.constrained)):
             # Of the subspaces that are best for one function, the best for the other one.
