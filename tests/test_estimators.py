@@ -303,28 +303,32 @@ def with_groups(kind, **replaced):
 @KINDS
 def test_a_frame_gives_the_fit_of_its_array(kind, plain):
     model = FairPCA(2).fit(kind(FEATURES), sensitive_features=SEX)
-    assert model.components_.tobytes() == plain.components_.tobytes()
+    # Columns that lie side by side are summed in another order than rows.
+    np.testing.assert_allclose(model.components_, plain.components_, atol=1e-13)
     assert model.feature_names_in_.tolist() == ["x", "y", "z"]
     assert model.n_features_in_ == 3
     assert model.subspace_.feature_names == ("x", "y", "z")
-    np.testing.assert_array_equal(model.transform(kind(FEATURES)), plain.transform(TABLE.X))
-    np.testing.assert_array_equal(model.score_samples(kind(FEATURES)), plain.score_samples(TABLE.X))
+    of_frame, of_array = kind(FEATURES), TABLE.X
+    np.testing.assert_allclose(model.transform(of_frame), plain.transform(of_array), atol=1e-12)
+    scores = plain.score_samples(of_array)
+    np.testing.assert_allclose(model.score_samples(of_frame), scores, atol=1e-12)
 
 
 @KINDS
 def test_named_group_columns_are_taken_out_at_fit_and_ignored_later(kind, plain):
     frame = kind({"sex": SEX, **FEATURES})
     model = FairPCA(2).fit(frame, sensitive_features="sex")
-    assert model.components_.tobytes() == plain.components_.tobytes()
+    # Columns that lie side by side are summed in another order than rows.
+    np.testing.assert_allclose(model.components_, plain.components_, atol=1e-13)
     assert model.feature_names_in_.tolist() == ["x", "y", "z"]
     assert model.n_features_in_ == 3
-    expected = plain.transform(TABLE.X)
+    expected, score = plain.transform(TABLE.X), plain.score(TABLE.X)
     other_labels = ["never seen", None] * 20
     for table in (frame, kind(FEATURES), kind({"sex": other_labels, **FEATURES})):
-        np.testing.assert_array_equal(model.transform(table), expected)
-        assert model.score(table) == plain.score(TABLE.X)
+        np.testing.assert_allclose(model.transform(table), expected, atol=1e-12)
+        assert model.score(table) == pytest.approx(score, rel=1e-12)
     coordinates = FairPCA(2).fit_transform(frame, sensitive_features="sex")
-    np.testing.assert_array_equal(coordinates, expected)
+    np.testing.assert_array_equal(coordinates, model.transform(frame))
 
 
 @KINDS

@@ -227,6 +227,7 @@ def root_of_inverse(
     # Means are rounded to eps |mean|, and so are the distances between those of merged parts.
     rounding = 8 * np.finfo(np.float64).eps * float((means / deviations).max())
     scaled = covariance / np.outer(deviations, deviations)
+    np.fill_diagonal(scaled, 1.0)  # or rounding would choose the first pivot
     lower, pivots, rank, _ = dpstrf(scaled, tol=max(_DEPENDENT, rounding), lower=1)
     order = pivots - 1
     if rank == len(order):
