@@ -369,7 +369,8 @@ def _figures(
     )
     if freedom < 1:
         raise InvalidInput(
-            f"There are {n} rows for {len(names) + 1} coefficients, the intercept among them",
+            f"There are {n or 'an unknown number of'} rows for {len(names) + 1} coefficients, the "
+            "intercept among them",
             "Allowed: more rows than coefficients, or no residual variance can be told",
             "Use more rows, fewer features, or principal components",
         )

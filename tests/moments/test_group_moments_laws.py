@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import StandardScaler
 
+import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter
@@ -394,3 +395,85 @@ def test_loading_never_unpickles(saved, monkeypatch):
     moments, path = saved
     moments.save(path)
     GroupMoments.load(path)
+
+
+COVARIANCES = np.array([np.diag([2.0, 1.0, 0.0]), np.diag([1.0, 3.0, 2.0])])
+COVARIANCES[0, :2, :2] += 0.5 - np.eye(2) / 2
+
+
+@WEIGHTED
+def test_covariances_give_the_moments_and_the_fit_of_rows_that_have_them(rows, weighted):
+    moments, _ = moments_of(rows, weighted)
+    order = [2, 0, 1]
+    found = GroupMoments.from_covariances(
+        moments.second_moments("group")[order],
+        moments.means[order],
+        moments.weights[order],
+        ["c", "a", "b"],
+    )
+    assert found.labels == moments.labels
+    assert found.counts.tolist() == [0, 0, 0]
+    np.testing.assert_array_equal(found.weights, moments.weights)
+    np.testing.assert_array_equal(found.means, moments.means)
+    assert relative_error(found.scatters, moments.scatters) <= 1e-14
+    one, other = (fs.FairPCA(2).fit_moments(each) for each in (found, moments))
+    np.testing.assert_allclose(one.group_errors_, other.group_errors_, rtol=1e-9)
+    assert fs.verify(one, found).holds
+
+
+def test_covariances_alone_have_one_weight_each_and_no_mean():
+    moments = GroupMoments.from_covariances(COVARIANCES)
+    assert moments.labels == [0, 1]
+    assert moments.weights.tolist() == [1, 1]
+    assert not moments.means.any()
+    np.testing.assert_array_equal(moments.second_moments(), COVARIANCES)
+
+
+def test_how_many_rows_covariances_are_of_is_told_nowhere(tmp_path):
+    moments = GroupMoments.from_covariances(COVARIANCES, groups=["a", "b"])
+    moments.save(tmp_path / "out")
+    loaded = GroupMoments.load(tmp_path / "out")
+    assert loaded.counts.tolist() == [0, 0]
+    assert "a: unknown, b: unknown" in repr(loaded)
+    assert "unknown" in loaded._repr_html_()
+    model = fs.FairPCA(1).fit_moments(loaded)
+    result = fs.audit(model, moments=loaded)
+    for group in result.models[0].groups:
+        assert group.n == 0
+        assert group.error.low is None
+        assert group.expected is None
+    assert "0 rows" not in str(result)
+    assert str(result).splitlines()[3].split()[:2] == ["a", "-"]
+    known = GroupMoments.from_rows(np.arange(12.0).reshape(4, 3) ** 2, ["b", "c", "b", "c"])
+    merged = loaded + known
+    assert merged.labels == ["a", "b", "c"]
+    assert merged.counts.tolist() == [0, 0, 2]  # of b, not all rows are known
+    assert merged.weights.tolist() == [1, 3, 2]
+    with pytest.raises(InvalidInput, match="No group has 1 rows"):
+        loaded.without_small_groups(1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"covariances": "text"}, "no numbers"),
+        ({"covariances": COVARIANCES[0]}, r"covariances has shape \(3, 3\)"),
+        ({"covariances": COVARIANCES[:, :2]}, r"shape \(2, 2, 3\), not \(2, 2, 2\)"),
+        ({"covariances": np.zeros((0, 3, 3))}, "shape"),
+        ({"covariances": COVARIANCES + np.inf}, "covariances holds NaN or infinity"),
+        ({"covariances": COVARIANCES + np.triu(np.ones((3, 3)), 1)}, "'a' is not symmetric"),
+        ({"covariances": COVARIANCES - np.eye(3)}, "'a' has a negative eigenvalue"),
+        ({"means": np.zeros((3, 2))}, r"means has shape \(3, 2\), not \(2, 3\)"),
+        ({"means": [[0, 0, np.nan]] * 2}, "means holds NaN"),
+        ({"weights": [1, 0]}, "weights holds 0"),
+        ({"weights": [1]}, "weights has shape"),
+        ({"groups": ["a", "a"]}, "groups are 'a', 'a'"),
+        ({"groups": ["a", "b", "c"]}, "groups are 'a', 'b', 'c'"),
+        ({"groups": ["a", None]}, "missing"),
+        ({"groups": ["a", 1]}, "mix"),
+    ],
+)
+def test_covariances_that_no_rows_have_are_refused(changed, match):
+    given = {"covariances": COVARIANCES, "groups": ["a", "b"], **changed}
+    with np.errstate(invalid="ignore"), pytest.raises(InvalidInput, match=match):
+        GroupMoments.from_covariances(**given)

@@ -231,7 +231,7 @@ class Audit:
 
     def _repr_html_(self) -> str:
         columns, decimals = Columns.of(self.models, self.level), decimals_in(self.models)
-        caption = self.rows.left_out or f"{self.rows.n:,} rows."
+        caption = self.rows.left_out or (f"{self.rows.n:,} rows." if self.rows.n else "")
         notes: list[str | tuple[str, str]] = [
             (title, f": {each}") for title, each in self._named_verdicts()
         ]

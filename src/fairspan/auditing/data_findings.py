@@ -202,7 +202,8 @@ def _labels_spelled_differently(labels: Sequence[Label]) -> Iterator[Finding]:
 def _many_labels(moments: Moments) -> Iterator[Finding]:
     """FS406: many groups, of which at least half have few rows."""
     k = moments.n_groups
-    n_few = int((moments.counts < _FEW_ROWS_OF_MANY_GROUPS).sum())
+    known = moments.counts[moments.counts > 0]
+    n_few = int((known < _FEW_ROWS_OF_MANY_GROUPS).sum())
     if k > _MANY_GROUPS and 2 * n_few >= k:
         yield Finding(
             "FS406",

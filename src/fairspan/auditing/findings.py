@@ -316,16 +316,14 @@ def _who_pays_for_repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
             continue
         kept_less.sort(key=lambda each: each[0], reverse=True)
         said = [
-            f"{quoted(after.group)} ({after.n:,} rows, {in_ascii(share(after.proportion))} of all: "
+            f"{quoted(after.group)} ({_rows(after.n)}{in_ascii(share(after.proportion))} of all: "
             f"{in_ascii(share(after.variance_kept))} instead of "
             f"{in_ascii(share(before.variance_kept))})"
             for _, before, after in kept_less
         ]
         together = sum(after.proportion for _, _, after in kept_less)
         n_rows = sum(after.n for _, _, after in kept_less)
-        in_all = (
-            "" if len(said) == 1 else f" Together: {n_rows:,} rows, {in_ascii(share(together))}."
-        )
+        in_all = "" if len(said) == 1 else f" Together: {_rows(n_rows)}{in_ascii(share(together))}."
         yield Finding(
             "FS303",
             "info",
@@ -343,3 +341,8 @@ def _dimensions(model: ModelAudit) -> str:
 _ABOUT_ROWS = (_about_groups, _no_intervals, _missing, _unstable, _heavy_tails, _fitted_here)
 _ABOUT_MODEL = (_missing_groups, _loses_nothing, _who_pays, _disparity, _open_gap)
 _ACROSS = (_different_centers, _repair, _who_pays_for_repair)
+
+
+def _rows(n: int) -> str:
+    """How many rows, before a share of them; nothing where that is not known."""
+    return f"{n:,} rows, " if n else ""

@@ -136,7 +136,7 @@ def figures_of(
     here = _shown(group.excess_loss, model, decimals["loss"])
     if not columns.expected:
         return (
-            str(group.n),
+            str(group.n or "-"),
             figure(group.total_variance, decimals["variance"]),
             _shown(group.error.value, model, decimals["error"]),
             _interval(group.error, decimals["error"]),
@@ -145,9 +145,9 @@ def figures_of(
             kept,
         )
     if group.expected is None:
-        return (str(group.n), "-", "-", "-", here, kept, group.state)
+        return (str(group.n or "-"), "-", "-", "-", here, kept, group.state)
     return (
-        str(group.n),
+        str(group.n or "-"),
         _shown(group.expected.error.value, model, decimals["error"]),
         _shown(group.expected.loss.value, model, decimals["loss"]),
         _interval(group.expected.loss, decimals["loss"]),

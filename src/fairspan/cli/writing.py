@@ -272,7 +272,7 @@ def warn_of_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> Non
     counts : iterable of (label, number of rows)
     remedy : str
     """
-    tiny = dict.fromkeys(f"'{group_name(label)}'" for label, n in counts if n <= 2)
+    tiny = dict.fromkeys(f"'{group_name(label)}'" for label, n in counts if 0 < n <= 2)
     if tiny:
         complain(
             "warning",

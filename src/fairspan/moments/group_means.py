@@ -123,7 +123,7 @@ class GroupMeans(Protocol):
     groups : (k,) array
         Labels in sorted order.
     counts : (k,) array of int
-        Rows of each group.
+        Rows of each group; 0 where that is not known.
     weights : (k,) array
         n_g, the sum of the sample weights.
     means : (k, p) array
@@ -229,7 +229,7 @@ class GroupMeans(Protocol):
 
     def __repr__(self) -> str:
         sizes = ", ".join(
-            f"{spelled(label)}: {count}"
+            f"{spelled(label)}: {count or 'unknown'}"
             for label, count in zip(self.labels, self.counts.tolist(), strict=True)
         )
         intake = f" ({self.intake})" if str(self.intake) else ""
@@ -242,7 +242,7 @@ class GroupMeans(Protocol):
         rows: list[Row] = [
             (
                 printable(spelled(label)),
-                f"{count:,}",
+                f"{count:,}" if count else "unknown",
                 f"{weight:,.10g}",
                 f"{share:.1%}",
                 f"{variance:.4g}",
@@ -257,7 +257,8 @@ class GroupMeans(Protocol):
             )
         ]
         n_rows, p = int(self.counts.sum()), self.n_features
-        caption = f"{n_rows:,} row{'s' if n_rows > 1 else ''}, {p:,} feature{'s' if p > 1 else ''}"
+        known = f"{n_rows:,} row{'s' if n_rows > 1 else ''}, " if self.counts.all() else ""
+        caption = f"{known}{p:,} feature{'s' if p > 1 else ''}"
         intake = f"; {self.intake}" if str(self.intake) else ""
         return html_table(
             caption + intake,

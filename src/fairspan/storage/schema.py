@@ -381,7 +381,7 @@ MOMENTS = Schema(
         may_lack=frozenset({"n_label_columns"}),
     ),
     {
-        "counts": Numbers("k", "i", least=1, most=MOST_ROWS, total=MOST_ROWS),
+        "counts": Numbers("k", "i", least=0, most=MOST_ROWS, total=MOST_ROWS),
         "weights": Numbers("k", "f", above=0),
         "means": Numbers("k p", "f"),
         "triangles": Numbers("k t", "f"),
