@@ -243,7 +243,7 @@ def test_soft_projections_regress_on_their_coordinates():
 def test_energys_roof_is_its_surface_without_its_walls():
     rows = real_data.load("energy:group__orientation_lt4")
     frame = pd.DataFrame(rows.X, columns=list(rows.feature_names))
-    with pytest.raises(InvalidInput, match="'(Roof|Surface)Area' depends on '.*Area', '.*Area'"):
+    with pytest.raises(InvalidInput, match=r"'(Roof|Surface)Area' depends on '.*Area', '.*Area'"):
         regression.least_squares(GroupMoments.from_rows(frame, rows.groups), "HeatingLoad")
 
 
