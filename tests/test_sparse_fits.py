@@ -240,7 +240,7 @@ def test_equal_means_of_nested_components_without_matrices():
     for d in (1, 2, 3):
         one, other = (fair.subspace_.first(d) for fair in (sparse, dense))
         assert projector_distance(one.components, other.components) <= 1e-6
-        assert one.provenance.objective == pytest.approx(other.provenance.objective, rel=1e-7)
+        assert one.certificate.objective == pytest.approx(other.certificate.objective, rel=1e-7)
     apart = np.subtract(*(sparse.transform(X[labels == each]).mean(axis=0) for each in "ab"))
     np.testing.assert_allclose(apart, 0, atol=1e-12)
 
@@ -266,7 +266,7 @@ def test_components_that_leave_what_is_allowed_are_not_verified(monkeypatch):
     apart = np.subtract(*(X[labels == each].mean(axis=0) for each in "ab"))
     moved = hidden.components + 1e-6 * np.outer([1, 0], apart / np.linalg.norm(apart))
     cheat = dataclasses.replace(hidden, components=np.linalg.qr(moved.T)[0].T)
-    monkeypatch.setattr("fairspan.certificates.verification._MOST_NUMBERS", 0)
+    monkeypatch.setattr("fairspan.verification._MOST_NUMBERS", 0)
     assert verify(hidden, rows, labels).holds
     told = verify(cheat, rows, labels)
     assert not told.holds

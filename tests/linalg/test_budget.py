@@ -93,7 +93,7 @@ def test_running_out_of_memory_is_an_error_of_ours(monkeypatch, tmp_path, capsys
         GroupMoments.from_rows(rows(8, 3), [0, 1] * 4, np.ones(8))
     assert cli.run(["audit", str(tmp_path / "data.csv"), "--group", "g"]) == 2
     assert "Memory ran out" in capsys.readouterr().err
-    monkeypatch.setattr("fairspan.estimator.fit.fit_of", run_out)
+    monkeypatch.setattr("fairspan.estimator.fit.subspace_of", run_out)
     with pytest.raises(InvalidInput, match="Memory ran out"):
         FairPCA(1).fit_moments(moments)
 
