@@ -16,7 +16,6 @@ from fairspan.estimator.projecting import (
     check_orthogonal,
     take_features,
 )
-from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import check_center
 from fairspan.moments.group_moments import accumulate
 from fairspan.moments.of_rows import Moments, moments_of, not_moments
@@ -30,7 +29,6 @@ from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import KnownRows
 from fairspan.rows.registry import is_opened, rows_beside
 from fairspan.solvers.solve import solver_of
-from fairspan.typing import FloatArray
 
 # Of the largest variance: less is none.
 _ROUNDING = 1e-14
@@ -488,44 +486,32 @@ class FairPCA(
         if coordinates is not None:
             projector = projector.with_columns(coordinates.reduce(projector.columns))
         kept = kept_by_component(projector, problem.second_moments)
-        fitted._take(subspace, kept, problem.second_moments.traces, moments)
+        pooled, certificate = moments.proportions @ kept, subspace.proven
+        fitted.components_ = subspace.components
+        fitted.mean_ = np.asarray(subspace.mean)
+        fitted.scale_ = subspace.scale
+        fitted.n_components_ = subspace.n_components
+        fitted.explained_variance_ = pooled
+        with np.errstate(invalid="ignore"):  # 0 / 0: a group, or a table, without variance
+            fitted.explained_variance_ratio_ = pooled / np.float64(certificate.total_variance)
+            traces = problem.second_moments.traces
+            fitted.group_explained_variance_ratio_ = kept / traces[:, None]
+        fitted.groups_ = moments.groups
+        fitted.group_errors_ = certificate.errors
+        fitted.group_losses_ = certificate.losses
+        fitted.disparity_ = signed_disparity(certificate.errors)
+        fitted.moments_ = moments
+        if self.whiten:
+            check_orthogonal(subspace, "whiten=True")
+            # A component without variance stays at zero.
+            varies = pooled > _ROUNDING * pooled.max(initial=0.0)
+            subspace = replace(subspace, whitening=np.sqrt(np.where(varies, pooled, 1.0)))
+        fitted.subspace_ = subspace
+        fitted.solution_ = certificate
+        fitted.solver_ = certificate.solver
         fitted._group_columns, fitted._has_groups = columns, has_groups
         self.__dict__ = fitted.__dict__
         return self
-
-    def _take(
-        self, subspace: FairSubspace, kept: FloatArray, traces: FloatArray, moments: Moments
-    ) -> None:
-        """Set all fitted attributes; (k, r) variances that components keep of (k,) total ones."""
-        certificate = subspace.proven
-        pooled = moments.proportions @ kept
-        with np.errstate(invalid="ignore"):  # 0 / 0: a group, or a table, without variance
-            ratios = kept / traces[:, None]
-            pooled_ratios = pooled / np.float64(certificate.total_variance)
-        self.components_ = subspace.components
-        self.mean_ = np.asarray(subspace.mean)
-        self.scale_ = subspace.scale
-        self.n_components_ = subspace.n_components
-        self.explained_variance_ = pooled
-        self.explained_variance_ratio_ = pooled_ratios
-        self.groups_ = moments.groups
-        self.group_errors_ = certificate.errors
-        self.group_losses_ = certificate.losses
-        self.group_explained_variance_ratio_ = ratios
-        self.disparity_ = signed_disparity(certificate.errors)
-        self.moments_ = moments
-        self.subspace_ = self._whitened(subspace)
-        self.solution_ = certificate
-        self.solver_ = certificate.solver
-
-    def _whitened(self, subspace: FairSubspace) -> FairSubspace:
-        """With coordinates of variance one; a component without variance stays at zero."""
-        if not self.whiten:
-            return subspace
-        check_orthogonal(subspace, "whiten=True")
-        kept = self.explained_variance_
-        varies = kept > _ROUNDING * kept.max(initial=0.0)
-        return replace(subspace, whitening=np.sqrt(np.where(varies, kept, 1.0)))
 
 
 def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
