@@ -192,7 +192,7 @@ def test_each_vertex_is_a_subspace_of_d_dimensions(center, scale):
     X, labels = rows.X, rows.labels
     moments = GroupMoments.from_rows(X, labels)
     curve = frontier(moments, 2, center, scale=scale, tol=1e-3)
-    fitted = fit_subspace(moments, 2, criterion="total_error", center=center, scale=scale).subspace
+    fitted = fit_subspace(moments, 2, criterion="total_error", center=center, scale=scale)
     divisor = X.std(axis=0) if scale else np.ones(5)
     for i in (0, len(curve.errors) // 2, -1):
         subspace = curve.subspace(i)
@@ -203,7 +203,7 @@ def test_each_vertex_is_a_subspace_of_d_dimensions(center, scale):
         by_hand = errors_by_hand(X / divisor, labels, subspace.components, point)
         np.testing.assert_allclose(curve.errors[i], by_hand, rtol=1e-9)
         np.testing.assert_array_equal(subspace.mean, fitted.mean)
-        assert (subspace.center, subspace.provenance) == (center, None)
+        assert (subspace.center, subspace.certificate) == (center, None)
         assert (subspace.scale is not None) == scale
         if scale:
             np.testing.assert_allclose(subspace.scale, divisor, rtol=1e-12)

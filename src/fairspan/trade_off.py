@@ -9,7 +9,7 @@ belongs to some V of exactly d dimensions (see :mod:`fairspan.solvers.two_groups
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -39,9 +39,6 @@ from fairspan.solvers.two_groups.faces import (
     frontier_vertices,
 )
 from fairspan.typing import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _PLAIN = "total_error"
 # Largest gap of a criterion's answer, as a share of its objective.
@@ -285,7 +282,7 @@ class Frontier:
         )
 
     def plot(
-        self, ax: "Axes | None" = None, *, criteria: Sequence[str | Criterion] | None = None
+        self, ax: Any = None, *, criteria: Sequence[str | Criterion] | None = None
     ) -> FrontierPicture:
         """Draw the frontier; needs the extra `plot`.
 

@@ -99,18 +99,20 @@ def _polygon(normals: FloatArray, offsets: FloatArray, traces: FloatArray) -> Fl
     x, y = traces
     corners = np.array([(0.0, 0.0), (x, 0.0), (x, y), (0.0, y)])
     for normal, offset in zip(normals, offsets, strict=True):
-        if len(corners) == 0:
-            break
-        inside = corners @ normal - offset
-        kept = []
-        for i, j in pairwise([*range(len(corners)), 0]):
-            if inside[i] >= 0:
-                kept.append(corners[i])
-            if (inside[i] >= 0) != (inside[j] >= 0):
-                share = inside[i] / (inside[i] - inside[j])
-                kept.append(corners[i] + share * (corners[j] - corners[i]))
-        corners = np.array(kept)
+        corners = clipped(corners, normal, offset)
     return corners
+
+
+def clipped(corners: FloatArray, normal: FloatArray, offset: float) -> FloatArray:
+    """Corners of the part of a convex polygon where normal.e >= offset, shape (m, 2)."""
+    inside, kept = corners @ normal - offset, []
+    for i, j in pairwise([*range(len(corners)), 0] if len(corners) else []):
+        if inside[i] >= 0:
+            kept.append(corners[i])
+        if (inside[i] >= 0) != (inside[j] >= 0):
+            share = inside[i] / (inside[i] - inside[j])
+            kept.append(corners[i] + share * (corners[j] - corners[i]))
+    return np.array(kept).reshape(-1, 2)
 
 
 def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:

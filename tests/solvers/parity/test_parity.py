@@ -119,7 +119,7 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
     conic = cvxpy.Problem(cvxpy.Maximize(cvxpy.trace(S / size @ P)), limits)
     conic.solve(cvxpy.CLARABEL)
     solution = model.solution_
-    paper = model.subspace_.provenance.total_variance - size * conic.value
+    paper = model.solution_.total_variance - size * conic.value
     assert solution.lower_bound >= paper - 1e-6 * size
     assert solution.lower_bound <= solution.objective
     enough = max(solution.tolerance, solution.resolution)
@@ -130,7 +130,7 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
         V = np.linalg.qr(rng.standard_normal((5, d)))[0]
         if np.abs(np.linalg.eigvalsh(V.T @ D @ V)).max() <= limit:
             assert np.trace(V.T @ S @ V) <= size * (1 + 1e-9)
-            error = model.subspace_.provenance.total_variance - np.trace(V.T @ S @ V)
+            error = model.solution_.total_variance - np.trace(V.T @ S @ V)
             assert error >= solution.lower_bound - 1e-9
 
 
@@ -284,7 +284,7 @@ def test_adult_by_sex_has_equal_covariances(d, reached, bound):
     parity = CovarianceParity(tolerance=0.0)
     settings = {"criterion": "total_error", "restriction": parity, "scale": True}
     model = FairPCA(d, **settings).fit_moments(moments)
-    total, solution = model.subspace_.provenance.total_variance, model.solution_
+    total, solution = model.solution_.total_variance, model.solution_
     assert 1 - solution.objective / total == pytest.approx(reached, abs=1e-4)
     assert 1 - solution.lower_bound / total == pytest.approx(bound, abs=1e-4)
     assert solution.status == "open gap"

@@ -161,11 +161,17 @@ def test_a_subspace_beyond_the_constraint_is_not_taken():
 
 
 def test_a_polygon_loses_what_is_negative():
-    triangle = [(2.0, -1.0), (-1.0, 2.0), (2.0, 2.0)]
-    corners = clipped_to_positive(triangle)
-    assert sorted(corners) == [(0.0, 1.0), (0.0, 2.0), (1.0, 0.0), (2.0, 0.0), (2.0, 2.0)]
-    inside = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)]
-    assert clipped_to_positive(inside) == inside
+    triangle = np.array([(2.0, -1.0), (-1.0, 2.0), (2.0, 2.0)])
+    corners = sorted(map(tuple, clipped_to_positive(triangle).tolist()))
+    assert corners == [
+        (0.0, 1.0),
+        (0.0, 2.0),
+        (1.0, 0.0),
+        (2.0, 0.0),
+        (2.0, 2.0),
+    ]
+    inside = np.array([(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)])
+    np.testing.assert_array_equal(clipped_to_positive(inside), inside)
 
 
 # Measured counts.
@@ -190,8 +196,10 @@ def test_the_count_is_not_much_more_than_it_was(name, d, criterion, count):
 
 
 def test_a_polygon_that_rounding_has_made_negative_is_moved_to_the_origin():
-    assert clipped_to_positive([(-1e-16, -2e-16), (-1e-17, 0.0)]) == [(0.0, 0.0), (0.0, 0.0)]
-    assert clipped_to_positive([(-1.0, 1.0), (1.0, 1.0)])[0] == (0.0, 1.0)
+    nothing = clipped_to_positive(np.array([(-1e-16, -2e-16), (-1e-17, 0.0)]))
+    np.testing.assert_array_equal(nothing, np.zeros((2, 2)))
+    half = clipped_to_positive(np.array([(-1.0, 1.0), (1.0, 1.0)]))
+    np.testing.assert_array_equal(half[0], (0.0, 1.0))
 
 
 def test_robust_error_gap_of_rows_far_from_zero():

@@ -18,7 +18,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import TracePoint
 from fairspan.certificates.optimality import goal, rounding_at
-from fairspan.certificates.proofs import LinesProof, least_of_largest
+from fairspan.certificates.proofs import LinesProof, clipped, least_of_largest
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.faces import (
     QUARTER,
@@ -32,8 +32,6 @@ from fairspan.solvers.two_groups.faces import (
     split_worst,
 )
 from fairspan.typing import FloatArray
-
-Point = tuple[float, float]
 
 _EIGHTH = np.pi / 4
 _TIE_SHARE = 1 / 16
@@ -169,31 +167,19 @@ class BranchAndBound:
         feet = [sector.first.foot, sector.last.foot]
         if sector.corner is not None:
             feet.insert(1, sector.corner)
-        corners = clipped_to_positive([(float(x), float(y)) for x, y in feet])
-        scores = self._scores(np.array(corners))
+        scores = self._scores(clipped_to_positive(np.array(feet)))
         if len(scores) < 3:
             return least_of_largest(scores)
         return min(least_of_largest([scores[0], *pair]) for pair in pairwise(scores[1:]))
 
 
-def clipped_to_positive(polygon: list[Point]) -> list[Point]:
+def clipped_to_positive(corners: FloatArray) -> FloatArray:
     """The part of a convex polygon where neither error is negative.
 
     Where rounding leaves nothing of it, its corners are moved there.
     """
-    whole = polygon
-    for axis in (0, 1):
-        if min(corner[axis] for corner in polygon) >= 0:
-            continue
-        kept = []
-        for a, b in pairwise([*polygon, polygon[0]]):
-            if a[axis] >= 0:
-                kept.append(a)
-            if (a[axis] < 0) != (b[axis] < 0):
-                share = a[axis] / (a[axis] - b[axis])
-                other = a[1 - axis] + share * (b[1 - axis] - a[1 - axis])
-                kept.append((other, 0.0) if axis else (0.0, other))
-        if not kept:
-            return [(max(x, 0.0), max(y, 0.0)) for x, y in whole]
-        polygon = kept
-    return polygon
+    kept = corners
+    if corners.min() < 0:
+        for normal in np.eye(2):
+            kept = clipped(kept, normal, 0.0)
+    return np.maximum(kept if len(kept) else corners, 0.0)
