@@ -33,10 +33,10 @@ _MOST_ROUNDS, _ROUNDS_OF_MATRICES = 60, 6
 # where nothing is proven.
 _WITHIN, _LACKING, _LACKING_ESTIMATED = 0.25, 0.25, 1e-3
 # Residuals are made smaller than needed: a ceiling near eigenvalue d is then enough.
-_MARGIN = 0.05
+_MARGIN = 0.2
 # The share of the gap, were the objective all variance, to which the groups' own optima are found
 # first; and of what is missed at first that of mixtures, whose weights still move.
-_FIRST_OPTIMA, _FIRST = 1e-3, 1e-6
+_FIRST_OPTIMA, _FIRST = 1e-4, 1e-6
 # A first look at the robust error gap needs no more than this multiple of the gap to reach.
 _LOOSE = 1e5
 # Mixtures that join W in one round; the robust error gap rests on dozens.
@@ -193,7 +193,7 @@ class _Growth:
         if not self.matrices:
             columns = [each.vectors for each in (*problem.group_optima, problem.pooled_optimum)]
         elif whole is None or to_coordinates is None:
-            columns = [self._sought(each, self.first) for each in self.alone]
+            columns = self._optima()
         else:
             # Near those of all directions, which losses are measured against.
             growth = _Growth(whole, self.solver, self.tol, self.random_state)
@@ -208,6 +208,13 @@ class _Growth:
                 columns += [self._sought(each, self.least) for each in (apart, -apart)]
         return columns
 
+    def _optima(self) -> list[FloatArray]:
+        """Those of each group, from those of the one before: groups often vary alike."""
+        found = [self._sought(self.alone[0], self.first)]
+        for alone in self.alone[1:]:
+            found.append(self._sought(alone, self.first, found[-1]))
+        return found
+
     def optima(self) -> FloatArray:
         """Find the groups' own optima, prove and remember them: (p, m) columns that hold them.
 
@@ -216,7 +223,7 @@ class _Growth:
         NoSmallSubspace
             Something is lacking after all rounds.
         """
-        space = self._with(*[self._sought(each, self.first) for each in self.alone])
+        space = self._with(*self._optima())
         for _ in range(_ROUNDS_OF_MATRICES):
             wider = self._grown(space, self.alone, self.first, space.basis[:, :0], prove=True)
             if wider is space:
