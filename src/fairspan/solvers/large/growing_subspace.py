@@ -55,16 +55,14 @@ _LEAST_TOLERANCE = 1e-12
 
 def pays(problem: Problem, tol: float) -> bool:
     """Whether a small subspace is faster, and proves as much as is requested."""
-    p, d, q = problem.n_features, problem.n_components, problem.proportions
+    p, q, second = problem.n_features, problem.proportions, problem.dense
     share = _UP_TO_SHARE_OF_MANY if p >= _MANY_FEATURES else _PROJECTED_UP_TO_SHARE
+    # Operators that are no matrices come with a subspace around them.
+    many = problem.has_matrices and p >= _PROJECTED_FROM_FEATURES
     # With more groups the answer to the robust error gap is not made of leading eigenvectors.
     robust = problem.criterion.has_concave_scores and problem.n_groups > 2
-    # Operators that are no matrices come with a subspace around them.
-    if not problem.has_matrices or p < _PROJECTED_FROM_FEATURES or d > share * p:
+    if not many or robust or problem.n_components > share * p or tol < _LEAST_TOLERANCE:
         return False
-    if robust or tol < _LEAST_TOLERANCE:
-        return False
-    second = problem.dense
     variance = float(q @ (second.traces - second.outside))
     return variance**2 <= _PROJECTED_UP_TO_SHARE_THAT_MATTERS * p * second.squared_norm(q)
 
@@ -166,9 +164,11 @@ class _Growth:
                 second_moments=space.second_moments,
                 criterion=criterion.settled(self.problem),
             )
-            solution = self._within(inside, self.tol * (_LOOSE if loose else _WITHIN))
-            goal = self._goal(inside, solution)
+            within = self.tol * (_LOOSE if loose else _WITHIN)
+            solution = self.solver.solve_dense(inside, within, self.random_state)
+            self.n_eigenproblems += solution.n_eigenproblems
             mixtures = [*mixtures_of(inside, solution), *groups]
+            goal = self._goal(inside, solution, mixtures[0])
             # A closed gap within needs its leading eigenvectors only.
             settled = solution.status == Status.OPTIMAL and self.matrices
             pull = space.pull(
@@ -180,6 +180,9 @@ class _Growth:
             loose = False
         if self.matrices:
             raise NoSmallSubspace
+        for weights in mixtures:
+            # What was not bounded, as rounds ran out, may lack anything.
+            space.second_moments.lacking.setdefault(weights.tobytes(), np.inf)
         return self._in_all_features(space, inside, solution)
 
     def _with(self, first: FloatArray, *others: FloatArray) -> GrownSpace:
@@ -242,25 +245,10 @@ class _Growth:
         found = self.second.sought(weights, self.n_components, start=start, sum_goal=goal)
         return found.vectors
 
-    def _within(self, inside: Problem, tol: float) -> Certificate:
-        try:
-            solution = self.solver.solve_dense(inside, tol, self.random_state)
-        except Incompatible as error:
-            if not self.problem.criterion.wants_equal_errors:
-                raise
-            raise Incompatible(
-                error.args[0],
-                "Allowed: tables for which equal errors are achievable",
-                "Use 'error_gap' with a large penalty, another n_components, or another center",
-            ) from error
-        self.n_eigenproblems += solution.n_eigenproblems
-        return solution
-
-    def _goal(self, inside: Problem, solution: Certificate) -> float:
+    def _goal(self, inside: Problem, solution: Certificate, weights: FloatArray) -> float:
         """What W may lack of an eigenvalue sum, such that the bound falls by a share of the gap."""
-        errors = inside.errors(coordinates_of(solution))
-        weights = mixtures_of(inside, solution)[0]
         if isinstance(solution.proof, LinesProof):
+            errors = inside.errors(coordinates_of(solution))
             slopes = self.problem.robust.gradients(np.maximum(errors, self.least), self.problem)
             fall = max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
         else:

@@ -225,8 +225,11 @@ class GrownSpace:
 
     def with_columns(self, columns: FloatArray) -> "GrownSpace":
         """The space with the span of (p, r) columns too; the same object if they add nothing."""
-        room = self.basis.shape[0] - self.basis.shape[1]
-        fresh = orthonormal_beside(self.basis, columns)[:, :room]
+        beside = self.basis
+        if isinstance(self.full, SparseSecondMoments):
+            # What a restriction forbids would grow with columns that add little.
+            beside = np.hstack([self.full.forbidden, beside])
+        fresh = orthonormal_beside(beside, columns)[:, : len(beside) - beside.shape[1]]
         if fresh.shape[1] == 0:
             return self
         images = self.full.applied(fresh)
