@@ -13,7 +13,6 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from fairspan.stored import PartElsewhere
 from sklearn.datasets import load_diabetes
 from somebody_elses_parts.first_features import FirstFeatures
 from somebody_elses_parts.group_scree import GroupScree
@@ -25,6 +24,7 @@ import fairspan as fs
 from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.extending import Criterion, Pieces
+from fairspan.model.stored import PartElsewhere
 from fairspan.registry import names_of
 from fairspan.solvers.solve import Auto
 from problems import problem_of, random_moments

@@ -94,7 +94,7 @@ def evaluate(
         weights = criterion.dual_weights(proof.weights, problem)
         own += float(np.abs(problem.proportions - weights / weights.sum()) @ roundings)
     resolution = own + lowered
-    scale = _scale(problem, errors, proof.weights)
+    scale = _scale(problem, errors)
     # Both are to hold: the bound is met, and so is the constraint.
     # Beside a bound that is known to be zero, the value itself is uncertain.
     worst = max(gap, unsure, violation)
@@ -189,8 +189,7 @@ def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
     tol : float
         Relative.
     """
-    weights = problem.criterion.dual_weights(problem.proportions, problem)
-    sought = _STRICTER * tol * _scale(problem, errors, weights)
+    sought = _STRICTER * tol * _scale(problem, errors)
     least = problem.criterion.rounding(_least_roundings(problem, errors), errors, problem)
     # In the end the room for rounding is a part of the gap.
     return max(sought - 2 * least, least)
@@ -233,10 +232,8 @@ def roundings_of_errors(problem: Problem, basis: FloatArray) -> FloatArray:
 
 def _best_roundings(problem: Problem) -> FloatArray:
     """By how much the errors may be off that a restricted problem subtracts, shape (k,)."""
-    whole, pieces = problem.unrestricted, problem.pieces
-    subtracts = pieces is not None and pieces.offsets.any()
-    # Where kept variance counts, variances are subtracted, and no errors.
-    if whole is None or not subtracts or problem.criterion.counts_kept_variance:
+    whole = problem.unrestricted
+    if whole is None or not problem.criterion.measures_losses:
         return np.zeros(problem.n_groups)
     known = _ROUNDINGS_OF_BEST.get(whole)
     if known is None:
@@ -247,9 +244,9 @@ def _best_roundings(problem: Problem) -> FloatArray:
     return known
 
 
-def _scale(problem: Problem, errors: FloatArray, weights: FloatArray) -> float:
+def _scale(problem: Problem, errors: FloatArray) -> float:
     """The size of the objective; under a restriction, of the part that can still be chosen."""
-    whole = problem.criterion.scale(errors + problem.left_out, weights, problem)
+    whole = problem.criterion.scale(errors + problem.left_out, problem)
     if problem.fixed is None or problem.criterion.counts_kept_variance:
         return whole
     return min(whole, _largest_inner(problem, errors))

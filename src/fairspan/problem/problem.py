@@ -117,7 +117,7 @@ class Criterion(ABC):
         pieces = self._affine(problem)
         return least - float(pieces.multipliers(weights) @ pieces.offsets)
 
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: "Problem") -> float:
+    def scale(self, errors: FloatArray, problem: "Problem") -> float:
         """What a gap is compared with: the size of the value."""
         return abs(self.value(errors, problem))
 
@@ -145,11 +145,6 @@ class Criterion(ABC):
             "starts": list(pieces.blocks.starts),
             "multipliers": pieces.multipliers(weights),
         }
-
-    @property
-    def proves_itself(self) -> bool:
-        """Whether its bound is not that of pieces."""
-        return type(self).bound is not Criterion.bound
 
     def theorem_3_2_holds(self, problem: "Problem") -> bool | None:
         """Whether that theorem of Vu et al. (2022) applies; None where it says nothing."""

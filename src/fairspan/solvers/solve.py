@@ -71,17 +71,10 @@ def check_accepted(solver: Solver, problem: Problem) -> None:
     ------
     Incompatible
     """
-    criterion = problem.criterion
-    # The pieces of losses take an eigenproblem for each group, so only others are looked at.
-    proven = criterion.proves_itself or criterion.measures_losses
-    if not proven and problem.pieces is None:
-        raise Incompatible(
-            f"The criterion {criterion.name!r} has neither pieces nor a formula of its own that "
-            "proves a lower bound",
-            "Allowed: criteria of which a bound can be proven, such as sums of maxima of "
-            "affine functions of the errors",
-            "Return Pieces from its method pieces",
-        )
+    # A criterion of which no bound can be proven says so. Those of losses have pieces, which take
+    # an eigenproblem for each group.
+    if not problem.criterion.measures_losses:
+        problem.criterion.dual_weights(problem.proportions, problem)
     objection = solver.objection(problem)
     if objection is None:
         return

@@ -127,7 +127,7 @@ class Disparity(Criterion):
             weights = self.trade_off * weights + (1 - self.trade_off) * signs
         return Pieces(weights[None], np.zeros(1))
 
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: Problem) -> float:
+    def scale(self, errors: FloatArray, problem: Problem) -> float:
         """The sum without its signs, as the value may be zero by chance."""
         return self._affine(problem).size(errors)
 

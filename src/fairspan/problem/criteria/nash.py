@@ -78,7 +78,7 @@ class NashWelfare(Criterion):
         most = max(float(weights @ problem.second_moments.traces) - least, _TINY)
         return float(np.log(problem.n_groups * weights).mean() - np.log(most))
 
-    def scale(self, errors: FloatArray, weights: FloatArray, problem: Problem) -> float:
+    def scale(self, errors: FloatArray, problem: Problem) -> float:
         """1: a difference of logarithms is relative by itself."""
         return 1.0
 

@@ -121,13 +121,8 @@ def verification_facts(answer: Answer, origin: Origin) -> dict[str, Any]:
 def _tolerance(answer: Answer) -> float:
     """What rounding does to the certificate and to plain formulas, and a share of the objective."""
     solution, problem = answer.certificate, answer.problem
-    traces, p = problem.second_moments.traces, problem.second_moments.n_features
-    if problem.criterion.is_logarithmic:
-        plain = _ROUNDING * p * float(1 + np.mean(traces / (traces - answer.certificate.errors)))
-    else:
-        weights = np.abs(proving_weights(answer))
-        total = float(weights @ problem.divisors)
-        plain = _ROUNDING * p * float(weights @ traces) / min(total, 1.0)
+    roundings = _ROUNDING * problem.n_features * problem.second_moments.traces
+    plain = problem.criterion.rounding(roundings, solution.errors, problem)
     return solution.resolution + plain + _SHARE * abs(solution.scale)
 
 
