@@ -15,7 +15,7 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.problem.pieces import Blocks, Pieces
-from fairspan.solvers.exact_rank.descent import affine_scores, descend, scores_of
+from fairspan.solvers.exact_rank.descent import descend, scores_of
 from fairspan.solvers.many_groups.dual import Dual, SpectralModel, block_around
 from fairspan.solvers.many_groups.newton import PiecewiseSearch, Relaxation
 from fairspan.solvers.programs import ModelProgram, least_on_simplex
@@ -389,19 +389,6 @@ def test_multipliers_that_cancel_are_no_start():
     relaxation = Relaxation(Dual(problem, problem.pieces))
     relaxation.run(1e-9 * 1e6 * problem.total_variance)
     assert relaxation.gap <= 1e-9 * 1e6 * problem.total_variance
-
-
-def test_a_descent_leaves_a_saddle_point():
-    # The middle eigenvectors are stationary; the leading ones are the minimum.
-    matrix = np.diag([5.0, 4.0, 3.0, 2.0, 1.0])
-    problem = problem_of([matrix], 2, MinimaxError())
-    local = descend(problem, affine_scores(problem.pieces), np.eye(5)[:, 2:4])
-    assert local.value == pytest.approx(6.0, abs=1e-12)
-    # With two groups: along the first two axes no group gains in first order.
-    second = np.diag([4.0, 5.0, 3.0, 2.0, 1.0])
-    problem = problem_of([matrix, second], 1, MinimaxError())
-    local = descend(problem, affine_scores(problem.pieces), np.eye(5)[:, 2:3])
-    assert local.value == pytest.approx(15 - 4.5, abs=1e-9)
 
 
 def test_descents_of_scores_that_bend_converge_like_newtons_method():

@@ -4,12 +4,12 @@ What is minimised is the largest score, or a sum of the largest scores of severa
 
 Each step is the better of two: one along a quadratic model made convex, which goes down, and
 Newton's on the scores that stay largest, which ends it. Both are corrected for scores that bend
-differently, and damped as far as needed. Where that ends at a saddle point, it is left along the
-direction of negative curvature. A search begins at a relaxed solution, and at other starts.
+differently, and damped as far as needed. A search begins at a relaxed solution, and at other
+starts, so that a saddle point that one of them leads to decides nothing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,6 @@ _MAX_STEPS = 200
 _KEPT, _ENOUGH = 0.5, 0.1
 # Damping, as a share of the largest curvature: its range, and by what it grows and shrinks.
 _LEAST_DAMPING, _MOST_DAMPING, _MORE, _EASED = 1e-4, 1e8, 8.0, 16.0
-# How far from a saddle point is looked, as lengths of X.
-_LENGTHS = (0.3, 0.1, 0.03, 0.01)
 # Descents in a row that bring nothing, after which a gap is left open; those that lead to the best
 # optimum again count twice.
 _PATIENCE = 8
@@ -92,13 +90,10 @@ def descend(
             model = Model.at(problem, scores, basis, multipliers)
             found, damping = _downhill(problem, scores, model, damping)
             if value - found.value <= model.rounding:
-                away = _beside_saddle(problem, scores, model, found.multipliers)
-                if away is None:
-                    if found.value < value:
-                        basis, value = found.basis, found.value
-                    multipliers = found.multipliers
-                    break
-                found, damping = away, 0.0
+                if found.value < value:
+                    basis, value = found.basis, found.value
+                multipliers = found.multipliers
+                break
             basis, value, multipliers = found.basis, found.value, found.multipliers
     weights = multipliers @ scores(problem.errors(basis))[1]
     return LocalOptimum(basis, value, weights, multipliers, n_steps)
@@ -159,22 +154,6 @@ def _by_newton(
         return [first]
     second = model.newton_step(safe.multipliers, model.corrected(first.scores, newton.along))
     return [first] if second is None else [first, _tried(problem, scores, model, second)]
-
-
-def _beside_saddle(
-    problem: Problem, scores: Scores, model: Model, multipliers: FloatArray
-) -> _Trial | None:
-    """A point below a saddle point; None at a local minimum."""
-    direction = model.escape(multipliers)
-    if direction is None:
-        return None
-    for length in _LENGTHS:
-        for along in (length * direction, -length * direction):
-            back = model.safe_step(scores(problem.errors(model.moved(along)))[0])
-            found = _tried(problem, scores, model, replace(back, along=along + back.along))
-            if found.value < model.value - model.rounding:
-                return found
-    return None
 
 
 def affine_scores(pieces: Pieces) -> Scores:

@@ -223,32 +223,6 @@ class Model:
         step[flat] = solved[at]
         return solved[:n], step
 
-    def escape(self, multipliers: FloatArray) -> FloatArray | None:
-        """The direction of most negative curvature that keeps the active scores level, if any.
-
-        Of directions with given entries where the curvature is negative, the one that keeps the
-        scores level with the least curvature elsewhere decides.
-        """
-        active = np.flatnonzero(multipliers > _ACTIVE)
-        if len(np.unique(self.blocks.of(len(multipliers))[active])) < len(self.blocks):
-            return None
-        apart = self.blocks.among(active).apart(self.derivatives[active])
-        least = _FLAT * float(np.abs(self.curvatures).max())
-        falling = self.curvatures < 0
-        if not falling.any() or least == 0:
-            return None
-        across = apart @ self.descents[:, falling]
-        stiff = np.where(falling, np.inf, np.maximum(self.curvatures, least * _FLAT))
-        price = apart @ _inner(self.descents, self.descents / stiff) @ apart.T
-        held = np.linalg.pinv(price, hermitian=True)
-        values, vectors = eigh(np.diag(self.curvatures[falling]) + across.T @ held @ across)
-        if values[0] >= -least * _FLAT:
-            return None
-        pull = held @ (across @ vectors[:, 0]) @ apart
-        direction = -np.tensordot(pull, self.descents, axes=1) / stiff
-        direction[falling] = vectors[:, 0]
-        return np.asarray(direction / np.linalg.norm(direction))
-
     def corrected(self, trial: FloatArray, step: FloatArray) -> FloatArray:
         """Scores from which a step leads to where those after this step are right to second order.
 
