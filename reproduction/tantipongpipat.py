@@ -13,8 +13,7 @@ from fairspan.drawing.labels import BLUE, FAINT, VERMILION
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
-from fairspan.solvers.many_groups.dual import Dual
-from fairspan.solvers.many_groups.newton import Relaxation
+from fairspan.solvers.many_groups.relaxation import Relaxation
 from reproduction.comparison import mark, printed_table, relative_difference
 from reproduction.data import load
 from reproduction.experiment import Cell, Effort, Result, Setting
@@ -98,12 +97,11 @@ def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     """The relaxation, its rank before and after reduction, and exactly d dimensions."""
     fit, problem, _ = fit_with_problem(moments(), d, center="group", scale=True)
     assert problem.pieces is not None
-    dual = Dual(problem, problem.pieces)
-    relaxation = Relaxation(dual)
+    relaxation = Relaxation(problem, problem.pieces)
     relaxation.run(_TOLERANCE * problem.total_variance)
     soft = SoftBasis.of(relaxation.projector, d)
-    fewer = reduced(dual, soft)
-    value = dual.pieces.value(fewer.errors(problem.second_moments))
+    fewer = reduced(problem.second_moments, problem.pieces, soft)
+    value = problem.pieces.value(fewer.errors(problem.second_moments))
     return {
         "k": problem.n_groups,
         # Of its two bounds the one that no subspace is below.

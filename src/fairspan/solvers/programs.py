@@ -12,14 +12,12 @@ Z >= C - u I, it is one conic program; the multipliers of its second constraint 
 0 <= Y <= I with tr Y = j, for which t_j(C) = <C, Y>.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from fairspan.linalg import eigvalsh
 from fairspan.problem.pieces import ONE_BLOCK, Blocks
 from fairspan.typing import FloatArray
 
@@ -205,11 +203,18 @@ def _on_support(
         return np.asarray(np.linalg.lstsq(system, right, rcond=None)[0][:n])
 
 
-@dataclass(frozen=True, eq=False)
-class ModelProgram:
-    """What is maximised.
+def saddle_point(
+    slopes: FloatArray,
+    factor: FloatArray,
+    damping: float,
+    center: FloatArray,
+    matrices: FloatArray,
+    rank: int,
+    blocks: Blocks = ONE_BLOCK,
+) -> tuple[FloatArray, FloatArray]:
+    """Maximise s.m - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2 - t_j(sum_i m_i C_i).
 
-    Attributes
+    Parameters
     ----------
     slopes : (m,) array
         s.
@@ -219,64 +224,41 @@ class ModelProgram:
     center : (m,) array
         c, on a simplex for each block.
     matrices : (m, r, r) array
-        C, symmetric; r = 0 where there is none.
+        C, symmetric.
     rank : int
-        j, from 1 to r - 1; 0 for r = 0.
+        j, from 1 to r - 1.
     blocks : Blocks
+        Of m.
+
+    Returns
+    -------
+    multipliers : (m,) array
+    shares : (r, r) array
     """
-
-    slopes: FloatArray
-    factor: FloatArray
-    damping: float
-    center: FloatArray
-    matrices: FloatArray
-    rank: int
-    blocks: Blocks = ONE_BLOCK
-
-    def value(self, multipliers: FloatArray) -> float:
-        """What is maximised, at some multipliers."""
-        step = multipliers - self.center
-        along = step @ self.factor
-        bent = float(along @ along) + self.damping * float(step @ step)
-        mixed = np.tensordot(multipliers, self.matrices, axes=1)
-        top = float(eigvalsh(mixed)[::-1][: self.rank].sum())
-        return float(multipliers @ self.slopes) - bent / 2 - top
-
-    def solve(self) -> tuple[FloatArray, FloatArray]:
-        """Both players' best: multipliers, shape (m,), and shares, shape (r, r)."""
-        if not self.rank:
-            along = self.factor @ (self.center @ self.factor)
-            linear = -self.slopes - along - self.damping * self.center
-            return (
-                least_on_simplex(self.factor, linear, self.blocks, added=self.damping),
-                np.zeros((0, 0)),
-            )
-        (n, r), sums = self.matrices.shape[:2], self.blocks.membership(len(self.slopes))
-        which = self.blocks.of(n)
-        # What a block has in common is the same for every m; the rest has numbers of size one.
-        middles = self.blocks.sums(self.center * np.einsum("irr->i", self.matrices) / r)
-        matrices = self.matrices - middles[which, None, None] * np.eye(r)
-        slopes = self.slopes - self.blocks.sums(self.center * self.slopes)[which]
-        size = float(max(np.abs(matrices).max(), np.abs(slopes).max())) or 1.0
-        damping = self.damping / size
-        factor = np.linalg.qr(self.factor.T)[1].T / np.sqrt(size)
-        identity, n_entries, n_along = to_triangle(np.eye(r)), r * (r + 1) // 2, factor.shape[1]
-        # The unknowns are m, u, the triangle of Z, and y = F'm.
-        ends = np.cumsum([n, 1, n_entries, n_along])
-        quadratic = np.concatenate([np.full(n, damping), np.zeros(1 + n_entries), np.ones(n_along)])
-        linear = np.concatenate(
-            [-slopes / size - damping * self.center, [self.rank], identity, -self.center @ factor]
-        )
-        rows = np.zeros((len(sums) + n_along + n + 2 * n_entries, ends[-1]))
-        lines = np.cumsum([len(sums), n_along, n, n_entries])
-        on_simplex, along, positive, above, semidefinite = np.split(rows, lines)
-        on_simplex[:, :n], positive[:, :n] = sums, -np.eye(n)
-        along[:, :n], along[:, ends[2] :] = factor.T, -np.eye(n_along)
-        above[:, :n], above[:, n] = to_triangle(matrices / size).T, -identity
-        above[:, n + 1 : ends[2]] = semidefinite[:, n + 1 : ends[2]] = -np.eye(n_entries)
-        right = np.zeros(len(rows))
-        right[: len(sums)] = 1.0
-        x, duals, _ = solve_conic(
-            np.diag(quadratic), linear, rows, right, (len(sums) + n_along, n, (r, r)), _CONIC
-        )
-        return self.blocks.normalised(x[:n]), from_triangle(duals[lines[2] : lines[3]], r)
+    (n, r), sums = matrices.shape[:2], blocks.membership(len(slopes))
+    which = blocks.of(n)
+    # What a block has in common is the same for every m; the rest has numbers of size one.
+    middles = blocks.sums(center * np.einsum("irr->i", matrices) / r)
+    matrices = matrices - middles[which, None, None] * np.eye(r)
+    slopes = slopes - blocks.sums(center * slopes)[which]
+    size = float(max(np.abs(matrices).max(), np.abs(slopes).max())) or 1.0
+    damping = damping / size
+    factor = np.linalg.qr(factor.T)[1].T / np.sqrt(size)
+    identity, n_entries, n_along = to_triangle(np.eye(r)), r * (r + 1) // 2, factor.shape[1]
+    # The unknowns are m, u, the triangle of Z, and y = F'm.
+    ends = np.cumsum([n, 1, n_entries, n_along])
+    quadratic = np.concatenate([np.full(n, damping), np.zeros(1 + n_entries), np.ones(n_along)])
+    linear = np.concatenate([-slopes / size - damping * center, [rank], identity, -center @ factor])
+    rows = np.zeros((len(sums) + n_along + n + 2 * n_entries, ends[-1]))
+    lines = np.cumsum([len(sums), n_along, n, n_entries])
+    on_simplex, along, positive, above, semidefinite = np.split(rows, lines)
+    on_simplex[:, :n], positive[:, :n] = sums, -np.eye(n)
+    along[:, :n], along[:, ends[2] :] = factor.T, -np.eye(n_along)
+    above[:, :n], above[:, n] = to_triangle(matrices / size).T, -identity
+    above[:, n + 1 : ends[2]] = semidefinite[:, n + 1 : ends[2]] = -np.eye(n_entries)
+    right = np.zeros(len(rows))
+    right[: len(sums)] = 1.0
+    x, duals, _ = solve_conic(
+        np.diag(quadratic), linear, rows, right, (len(sums) + n_along, n, (r, r)), _CONIC
+    )
+    return blocks.normalised(x[:n]), from_triangle(duals[lines[2] : lines[3]], r)

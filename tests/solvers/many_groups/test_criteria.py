@@ -20,11 +20,10 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
 )
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent_model import Model
+from fairspan.solvers.exact_rank.descent import Model, Point
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
-from fairspan.solvers.many_groups.dual import Dual
-from fairspan.solvers.many_groups.dual_newton import DualNewton, NashSearch
-from fairspan.solvers.many_groups.newton import Relaxation
+from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.solve import Auto
 from fairspan.solvers.two_groups.boundary import BoundarySearch
 from problems import (
@@ -57,10 +56,9 @@ def real(request):
 
 def relaxed(problem, tolerance):
     """The relaxed problem alone, without the descent that usually makes it superfluous."""
-    dual = Dual(problem, problem.pieces)
-    relaxation = Relaxation(dual)
+    relaxation = Relaxation(problem, problem.pieces)
     relaxation.run(tolerance)
-    return dual, relaxation
+    return relaxation
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
@@ -123,23 +121,24 @@ def test_equal_errors_of_more_than_two_groups_are_refused(real):
 def test_the_relaxation_alone_and_its_rank(real, d):
     _, moments = real
     problem = problem_from(moments, d, MinimaxLoss())
-    dual, relaxation = relaxed(problem, 1e-9 * problem.total_variance)
+    relaxation = relaxed(problem, 1e-9 * problem.total_variance)
     assert relaxation.gap <= 1e-8 * problem.total_variance
-    check_reduction(problem, dual, relaxation)
+    check_reduction(problem, relaxation)
 
 
-def check_reduction(problem, dual, relaxation):
+def check_reduction(problem, relaxation):
     values = np.linalg.eigvalsh(relaxation.projector)
     assert values.min() >= -1e-9
     assert values.max() <= 1 + 1e-9
     assert values.sum() == pytest.approx(problem.n_components, abs=1e-9)
-    soft = reduced(dual, SoftBasis.of(relaxation.projector, problem.n_components))
+    soft = SoftBasis.of(relaxation.projector, problem.n_components)
+    soft = reduced(problem.second_moments, problem.pieces, soft)
     assert soft.rank <= largest_rank(problem.n_components, problem.n_groups)
     gram = soft.basis.T @ soft.basis
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
     assert np.trace(gram) == pytest.approx(problem.n_components, abs=1e-7)
     errors = soft.errors(problem.second_moments)
-    assert dual.pieces.value(errors) <= relaxation.upper + 1e-8 * problem.total_variance
+    assert problem.pieces.value(errors) <= relaxation.upper + 1e-8 * problem.total_variance
 
 
 @pytest.mark.parametrize(("k", "extra"), [(1, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 2), (16, 4)])
@@ -158,21 +157,20 @@ def test_rank_reduction_of_random_problems(seed):
     d = int(rng.integers(1, p))
     criterion = [MinimaxLoss(), MinimaxError(), ErrorGap(0.5)][seed % 3]
     problem = problem_of(random_moments(rng, k, p), d, criterion)
-    dual, relaxation = relaxed(problem, 1e-9 * problem.total_variance)
+    relaxation = relaxed(problem, 1e-9 * problem.total_variance)
     assert relaxation.gap <= 1e-8 * problem.total_variance
-    check_reduction(problem, dual, relaxation)
+    check_reduction(problem, relaxation)
 
 
 def test_rank_reduction_from_shares_of_all_dimensions():
     """P = (d / p) I has as many fractional eigenvalues as there can be."""
     problem = problem_of(random_moments(np.random.default_rng(5), 6, 9), 4, MinimaxError())
-    dual = Dual(problem, problem.pieces)
     even = SoftBasis(np.zeros((9, 0)), np.eye(9), np.full(9, 4 / 9))
-    soft = reduced(dual, even)
+    soft = reduced(problem.second_moments, problem.pieces, even)
     assert soft.rank <= largest_rank(4, 6)
     assert np.sum(soft.basis**2) == pytest.approx(4)
     before, after = (
-        dual.pieces.value(each.errors(problem.second_moments)) for each in (even, soft)
+        problem.pieces.value(each.errors(problem.second_moments)) for each in (even, soft)
     )
     assert after <= before * (1 + 1e-12)
 
@@ -234,9 +232,7 @@ def test_a_soft_projection_through_the_estimator(tmp_path):
 
 def test_nash_welfare_relaxed_has_its_rank_and_value():
     problem = problem_of(INTEGRALITY_GAP.matrices, 1, NashWelfare())
-    search = NashSearch(replace(problem, allow_extra=True), 1e-9)
-    search.run()
-    solution = search.solution("dual_newton")
+    solution = DualNewton().solve(replace(problem, allow_extra=True), 1e-9)
     assert solution.status == "optimal"
     assert len(solution.components) <= largest_rank(1, 3)
 
@@ -370,8 +366,9 @@ def test_a_step_without_curvature_does_not_overflow():
     # Second moments that are multiples of the identity leave slopes of rounding, and no curvature.
     frame, slopes = np.eye(3), np.array([[[1e3], [0.0]], [[0.0], [-1e3]]])
     scores = np.array([2.0, 1.0])
+    here = Point(frame[:, :1], 2.0, scores, np.full(2, 0.5))
     model = Model(
-        frame[:, :1], frame[:, 1:], scores, np.eye(2), slopes, np.zeros((2, 1)), np.ones(1)
+        here, frame[:, :1], frame[:, 1:], np.eye(2), slopes, np.zeros((2, 1)), np.zeros(2)
     )
     step = model.safe_step(scores)
     assert np.isfinite(step.along).all()
@@ -386,7 +383,8 @@ def test_newtons_step_where_ties_leave_little_curvature_anywhere():
     curvatures[:4] = rng.uniform(1, 2, (4, d))
     slopes = np.where(curvatures > 0, rng.standard_normal((2, p - d, d)), 0.0)
     scores = np.array([1.0, 1.0])
-    model = Model(basis, complement, scores, np.eye(2), slopes, curvatures, np.ones(d))
+    here = Point(basis, 1.0, scores, np.full(2, 0.5))
+    model = Model(here, basis, complement, np.eye(2), slopes, curvatures, np.zeros(2))
     step = model.newton_step(np.array([0.5, 0.5]), scores)
     assert np.isfinite(step.along).all()
     np.testing.assert_allclose(step.multipliers.sum(), 1)

@@ -1,6 +1,6 @@
 """Many groups in blocks of pieces, and eigenvalues that are tied."""
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 
 import cvxpy
 import numpy as np
@@ -15,13 +15,20 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.problem.pieces import Blocks, Pieces
-from fairspan.solvers.exact_rank.descent import descend, scores_of
-from fairspan.solvers.many_groups.dual import Dual, SpectralModel, block_around
-from fairspan.solvers.many_groups.newton import PiecewiseSearch, Relaxation
-from fairspan.solvers.programs import ModelProgram, least_on_simplex
+from fairspan.solvers.exact_rank.descent import Scores, descend
+from fairspan.solvers.many_groups.dual_newton import PiecewiseSearch
+from fairspan.solvers.many_groups.relaxation import Relaxation, block_around
+from fairspan.solvers.programs import least_on_simplex, saddle_point
 from fairspan.solvers.published.samadi_et_al import Semidefinite
 from fairspan.solvers.solve import Auto
-from problems import independent_value, problem_of, random_basis, random_moments, top_sum
+from problems import (
+    FloatArray,
+    independent_value,
+    problem_of,
+    random_basis,
+    random_moments,
+    top_sum,
+)
 from sweeps import part_of
 
 
@@ -60,12 +67,12 @@ def test_blocks_and_pairs_have_the_same_bound(seed):
     tolerance = 1e-9 * (1 + penalty) * problem.total_variance
     bounds = []
     for pieces in (problem.pieces, pairwise(problem, penalty)):
-        relaxation = Relaxation(Dual(problem, pieces))
+        relaxation = Relaxation(problem, pieces)
         relaxation.run(tolerance)
         assert relaxation.gap <= tolerance
         bounds.append(relaxation.lower)
         # Weights of this form are what proves it: w = q + penalty (u - v).
-        weights = relaxation.dual.weights(relaxation.multipliers)
+        weights = relaxation.weights
         assert weights.sum() == pytest.approx(1, abs=1e-12)
         assert np.abs(weights - problem.proportions).sum() <= 2 * penalty * (1 + 1e-12)
     assert bounds[0] == pytest.approx(bounds[1], abs=2 * tolerance)
@@ -102,7 +109,7 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
     matrices = rng.standard_normal((n, r, r))
     matrices = matrices + matrices.transpose(0, 2, 1)
     center = blocks.normalised(rng.random(n))
-    found, _ = ModelProgram(linear, factor, 0.0, center, matrices, 2, blocks).solve()
+    found, _ = saddle_point(linear, factor, 0.0, center, matrices, 2, blocks)
     mixed = sum(x[i] * matrices[i] for i in range(n))
     bent = cvxpy.sum_squares(factor.T @ (x - center)) / 2
     aim = linear @ x - bent - cvxpy.lambda_sum_largest(mixed, 2)
@@ -133,8 +140,7 @@ def test_a_program_of_hundreds_of_pieces_is_solved():
     matrices = matrices + matrices.transpose(0, 2, 1)
     slopes, factor = rng.standard_normal(n), 0.3 * rng.standard_normal((n, 4))
     center = blocks.normalised(rng.random(n))
-    program = ModelProgram(slopes, factor, 0.01, center, matrices, rank, blocks)
-    multipliers, shares = program.solve()
+    multipliers, shares = saddle_point(slopes, factor, 0.01, center, matrices, rank, blocks)
     np.testing.assert_allclose(blocks.sums(multipliers), 1.0, atol=1e-12)
     step = multipliers - center
     gains = slopes - factor @ (step @ factor) - 0.01 * step
@@ -211,7 +217,7 @@ def test_the_gap_alone_starts_where_its_weights_do_not_cancel(n_uncounted):
     search = PiecewiseSearch(problem, gap, 1e-9)
     search.relaxation.run(0.0)
     # At weights that cancel the bound would stay at zero.
-    assert search.lower > 0
+    assert search.relaxation.lower > 0
 
 
 @pytest.mark.long
@@ -222,10 +228,10 @@ def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, s
     # Newton's steps used to end damped, with the solution good to nine digits only.
     rng = np.random.default_rng(seed)
     problem = problem_of(random_moments(rng, 200, 12), 3, criterion)
-    relaxation = Relaxation(Dual(problem, problem.pieces))
+    relaxation = Relaxation(problem, problem.pieces)
     relaxation.run(1e-11 * problem.total_variance)
     assert relaxation.gap <= 1e-11 * problem.total_variance
-    assert relaxation.dual.n_eigenproblems <= 80
+    assert relaxation.n_eigenproblems <= 80
 
 
 @pytest.mark.parametrize("unit", [2.0**-27, 2.0**27])
@@ -241,11 +247,32 @@ def test_the_gap_to_reach_is_in_the_units_of_the_errors(unit):
     assert 0 < found[0] < 1e-13 * problem.total_variance / unit
 
 
+@dataclass(frozen=True)
+class Game:
+    """What is maximised, as `saddle_point` says."""
+
+    slopes: FloatArray
+    factor: FloatArray
+    damping: float
+    center: FloatArray
+    matrices: FloatArray
+    rank: int
+
+    def solve(self):
+        return saddle_point(*(getattr(self, each.name) for each in fields(self)))
+
+    def value(self, multipliers):
+        step = multipliers - self.center
+        bent = np.sum((step @ self.factor) ** 2) + self.damping * step @ step
+        mixed = np.tensordot(multipliers, self.matrices, axes=1)
+        return multipliers @ self.slopes - bent / 2 - top_sum(mixed, self.rank)
+
+
 def program(seed):
     rng = np.random.default_rng(seed)
     n, r = int(rng.integers(1, 17)), int(rng.integers(2, 8))
     matrices = rng.standard_normal((n, r, r))
-    return ModelProgram(
+    return Game(
         rng.standard_normal(n),
         np.sqrt(seed % 3) * rng.standard_normal((n, 3)),
         0.1 * (seed % 2),
@@ -290,7 +317,7 @@ def test_the_program_in_any_unit(scale):
 
 def test_a_program_of_nothing_but_zeros_is_solved():
     even = np.full(2, 0.5)
-    game = ModelProgram(np.zeros(2), np.zeros((2, 1)), 0.0, even, np.zeros((2, 3, 3)), 1)
+    game = Game(np.zeros(2), np.zeros((2, 1)), 0.0, even, np.zeros((2, 3, 3)), 1)
     multipliers, shares = game.solve()
     assert multipliers.sum() == pytest.approx(1)
     assert np.trace(shares) == pytest.approx(1)
@@ -301,18 +328,17 @@ def test_a_program_of_nothing_but_zeros_is_solved():
 def test_the_model_is_right_to_second_order(criterion, block):
     rng = np.random.default_rng(0)
     problem = problem_of(random_moments(rng, 4, 9), 3, criterion)
-    dual = Dual(problem, problem.pieces)
-    center = dual.spectrum(rng.dirichlet(np.ones(len(dual.offsets))))
-    edges = block_around(center.values, 3, 4) if block else (3, 3)
-    model = SpectralModel(dual, center, edges)
-    program = model.program(model.curvature_factor(model.hard))
-    other = dual.blocks.normalised(rng.dirichlet(np.ones(len(dual.offsets))))
-    direction = other - center.multipliers
+    relaxation, m = Relaxation(problem, problem.pieces), len(problem.pieces.offsets)
+    model = relaxation.at(rng.dirichlet(np.ones(m)))
+    model = replace(model, block=block_around(model.values, 3, 4) if block else (3, 3))
+    factor = model.curvature_factor(model.hard)
+    other = problem.pieces.blocks.normalised(rng.dirichlet(np.ones(m)))
+    direction = other - model.multipliers
     misses = []
     for length in (1e-2, 1e-3):
-        moved = center.multipliers + length * direction
-        predicted = program.value(moved)
-        misses.append(abs(predicted - dual.at(moved).bound) / problem.total_variance)
+        moved = model.multipliers + length * direction
+        missed = model.height(moved, factor) - relaxation.at(moved).bound
+        misses.append(abs(missed) / problem.total_variance)
     # A tenth of the step leaves a thousandth of the error.
     assert misses[1] <= 2e-3 * misses[0] + 1e-14
 
@@ -320,8 +346,7 @@ def test_the_model_is_right_to_second_order(criterion, block):
 def test_atoms_of_the_model_are_what_they_say():
     rng = np.random.default_rng(1)
     problem = problem_of(random_moments(rng, 4, 9), 3, MinimaxError())
-    dual = Dual(problem, problem.pieces)
-    model = SpectralModel(dual, dual.spectrum(np.full(4, 0.25)), (2, 6))
+    model = replace(Relaxation(problem, problem.pieces).at(np.full(4, 0.25)), block=(2, 6))
     turn = random_basis(rng, 4, 4)
     for shares in (model.hard, (turn * [0.5, 0.25, 0.25, 0.0]) @ turn.T):
         atom = model.atom(shares)
@@ -330,8 +355,8 @@ def test_atoms_of_the_model_are_what_they_say():
         rest = np.eye(9) - atom.basis @ atom.basis.T
         expected = [np.vdot(rest, m) for m in problem.second_moments.matrices]
         np.testing.assert_allclose(atom.errors, expected, rtol=1e-12)
-        leading = atom.leading(3)
-        np.testing.assert_allclose(leading.T @ leading, np.eye(3), atol=1e-12)
+        # And the model reads them again.
+        np.testing.assert_allclose(model.shares_of(atom), shares, atol=1e-12)
 
 
 def tied(k, p, seed):
@@ -346,10 +371,10 @@ def test_a_tie_at_the_optimum_takes_few_eigenproblems():
     # Cutting planes alone took 80 to 340, and stalled at 1e-6 on some.
     for p, k, d in [(50, 8, 10), (60, 16, 10), (160, 16, 10)]:
         problem = problem_of(tied(k, p, 0), d, MinimaxLoss())
-        relaxation = Relaxation(Dual(problem, problem.pieces))
+        relaxation = Relaxation(problem, problem.pieces)
         relaxation.run(1e-11 * problem.total_variance)
         assert relaxation.gap <= 1e-11 * problem.total_variance
-        assert relaxation.dual.n_eigenproblems <= 30
+        assert relaxation.n_eigenproblems <= 30
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -357,10 +382,10 @@ def test_a_tie_at_the_optimum_takes_few_eigenproblems():
 def test_the_relaxed_optimum_agrees_with_the_conic_solver(seed, k):
     p, d = 8, 1 + seed
     problem = problem_of(tied(k, p, seed), d, [MinimaxLoss(), MinimaxError()][seed % 2])
-    relaxation = Relaxation(Dual(problem, problem.pieces))
+    relaxation = Relaxation(problem, problem.pieces)
     relaxation.run(1e-10 * problem.total_variance)
     P = cvxpy.Variable((p, p), symmetric=True)
-    rest, offsets = np.eye(p) - P, relaxation.dual.offsets
+    rest, offsets = np.eye(p) - P, problem.pieces.offsets
     errors = [cvxpy.trace(m @ rest) for m in problem.second_moments.matrices]
     largest = cvxpy.maximum(*[errors[g] - offsets[g] for g in range(k)])
     constraints = [P >> 0, np.eye(p) - P >> 0, cvxpy.trace(P) == d]
@@ -378,7 +403,7 @@ def test_damped_steps_do_not_end_the_search_before_the_gap_is_closed(seed, k, p,
     # One in thirty such problems was left with a gap of 1e-9 to 1e-8 while steps were damped.
     matrices = unit * random_moments(np.random.default_rng(seed), k, p)
     problem = problem_of(matrices, d, MinimaxLoss() if seed % 2 else MinimaxError())
-    relaxation = Relaxation(Dual(problem, problem.pieces))
+    relaxation = Relaxation(problem, problem.pieces)
     relaxation.run(1e-11 * problem.total_variance)
     assert relaxation.gap <= 1e-11 * problem.total_variance
 
@@ -386,7 +411,7 @@ def test_damped_steps_do_not_end_the_search_before_the_gap_is_closed(seed, k, p,
 def test_multipliers_that_cancel_are_no_start():
     # The least gap of three groups: even weights of all ordered pairs leave no mixture at all.
     problem = problem_of(tied(3, 8, 1), 2, ErrorGap(1e6))
-    relaxation = Relaxation(Dual(problem, problem.pieces))
+    relaxation = Relaxation(problem, problem.pieces)
     relaxation.run(1e-9 * 1e6 * problem.total_variance)
     assert relaxation.gap <= 1e-9 * 1e6 * problem.total_variance
 
@@ -398,10 +423,11 @@ def test_descents_of_scores_that_bend_converge_like_newtons_method():
         d = int(rng.integers(2, 8))
         problem = problem_of(tied(4, 20, seed), d, NashWelfare())
         start = problem.second_moments.leading(1 / problem.second_moments.traces, d).vectors
-        local = descend(problem, scores_of(problem), start)
-        assert local.n_eigenproblems <= 20
+        local, n_steps = descend(problem, Scores.of(problem), start)
+        assert n_steps <= 20
+        weights = 1 / problem.second_moments.captured_variances(local.basis)
         # Stationary: the subspace is invariant under the mixture of its own slopes.
-        mixture = np.tensordot(local.weights, problem.second_moments.matrices, axes=1)
+        mixture = np.tensordot(weights, problem.second_moments.matrices, axes=1)
         image = mixture @ local.basis
         outside = image - local.basis @ (local.basis.T @ image)
         assert np.linalg.norm(outside) <= 1e-6 * np.linalg.norm(image)

@@ -13,7 +13,7 @@ import scipy.linalg
 
 from fairspan.linalg import eigh, eigvalsh
 from fairspan.moments.operators import SecondMoments
-from fairspan.solvers.many_groups.dual import Dual
+from fairspan.problem.pieces import Pieces
 from fairspan.typing import FloatArray
 
 # Eigenvalues of P closer to 0 or 1 than this are taken as 0 or 1.
@@ -73,7 +73,7 @@ def largest_rank(n_components: int, n_groups: int) -> int:
     return n_components + math.floor(math.sqrt(2 * n_groups + 0.25) - 1.5)
 
 
-def reduced(dual: Dual, soft: SoftBasis) -> SoftBasis:
+def reduced(second: SecondMoments, pieces: Pieces, soft: SoftBasis) -> SoftBasis:
     """A relaxed solution of the least rank that counting equations promises, no worse in value.
 
     All active pieces (those equal to the largest of their block) keep equal values, whose sum over
@@ -81,8 +81,9 @@ def reduced(dual: Dual, soft: SoftBasis) -> SoftBasis:
 
     Parameters
     ----------
-    dual : Dual
-        Its pieces are what must not rise.
+    second : SecondMoments
+    pieces : Pieces
+        What must not rise.
     soft : SoftBasis
 
     Returns
@@ -90,24 +91,29 @@ def reduced(dual: Dual, soft: SoftBasis) -> SoftBasis:
     SoftBasis
         With two groups d dimensions, with three to five d + 1, and so on (:func:`largest_rank`).
     """
-    second = dual.second_moments
-    active: set[int] = set()
+    active, which = np.zeros(len(pieces.offsets), dtype=bool), pieces.blocks.of(len(pieces.offsets))
     # Each round an eigenvalue becomes whole or a piece joins.
-    for _ in range(len(soft.shares) + len(dual.offsets)):
+    for _ in range(len(soft.shares) + len(active)):
         errors = soft.errors(second)
-        pieces = dual.pieces.at(errors)
-        highest = dual.blocks.largest(pieces)[dual.blocks.of(len(pieces))]
+        heights = pieces.at(errors)
         # Both what is active now and what stopped an earlier step.
-        near = pieces >= highest - _ACTIVE * dual.pieces.size(errors)
-        active |= set(np.flatnonzero(near).tolist())
-        chosen = np.array(sorted(active))
-        blocks, rows = dual.blocks.among(chosen), dual.coefficients[chosen]
+        active |= heights >= pieces.blocks.largest(heights)[which] - _ACTIVE * pieces.size(errors)
+        chosen = np.flatnonzero(active)
+        blocks, rows = pieces.blocks.among(chosen), pieces.coefficients[chosen]
         leaders = rows[list(blocks.starts)].sum(axis=0)
         direction = _direction(second, soft, blocks.apart(rows), leaders)
         if direction is None:
             break
-        soft, joins = _walk(dual, soft, direction, active)
-        active |= joins
+        # Until an eigenvalue is 0 or 1, or another piece catches up with the active ones.
+        change = np.einsum("gij,ij->g", second.compressed(soft.fractional), direction)
+        highest = pieces.blocks.leaders(np.where(active, heights, -np.inf))[which]
+        rise = -pieces.coefficients @ change
+        closing, below = rise - rise[highest], np.maximum(heights[highest] - heights, 0.0)
+        catches = ~active & (closing > 0)
+        reach = np.divide(below, closing, out=np.full(len(active), np.inf), where=catches)
+        far, first = _furthest(soft.shares, direction), int(np.argmin(reach))
+        active[first] |= reach[first] < far
+        soft = _moved(soft, min(far, float(reach[first])) * direction)
     return soft
 
 
@@ -156,25 +162,6 @@ def null_direction(equations: list[FloatArray]) -> FloatArray | None:
     direction = np.zeros((r, r))
     direction[upper] = scipy.linalg.null_space(rows, rcond=1e-10)[:, 0]
     return direction + np.triu(direction, 1).T
-
-
-def _walk(
-    dual: Dual, soft: SoftBasis, direction: FloatArray, active: set[int]
-) -> tuple[SoftBasis, set[int]]:
-    """Go along a direction until an eigenvalue is 0 or 1, or another piece becomes active."""
-    second = dual.second_moments
-    far, joins = _furthest(soft.shares, direction), set()
-    change = np.einsum("gij,ij->g", second.compressed(soft.fractional), direction)
-    rise, pieces = -dual.coefficients @ change, dual.pieces.at(soft.errors(second))
-    is_active = np.isin(np.arange(len(pieces)), list(active))
-    leaders = dual.blocks.leaders(np.where(is_active, pieces, -np.inf))[dual.blocks.of(len(pieces))]
-    for i in np.flatnonzero(~is_active).tolist():
-        leader = leaders[i]
-        closing = float(rise[i] - rise[leader])
-        reach = max(float(pieces[leader] - pieces[i]), 0.0) / closing if closing > 0 else np.inf
-        if reach < far:
-            far, joins = reach, {i}
-    return _moved(soft, far * direction), joins
 
 
 def _moved(soft: SoftBasis, step: FloatArray) -> SoftBasis:

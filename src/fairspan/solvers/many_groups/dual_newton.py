@@ -1,4 +1,4 @@
-"""Any number of groups: Newton's method on the dual for the bound, descent for the subspace.
+"""Any number of groups: the relaxation for the bound, descents for the subspace.
 
 For more than two groups some tables have no subspace of exactly d dimensions as good as the relaxed
 optimum (Tantipongpipat et al. 2019; NP-hard to decide when the number of groups is part of the
@@ -7,12 +7,6 @@ subspace, by descent. Their gap is reported; it is called optimal only if it is 
 
 The descent finds multipliers too, which balance the pieces at its subspace and prove a bound. The
 gap they leave is narrowed by the relaxation from below and by further descents from above.
-
-Nash welfare is the product of the captured variances. Its bound: for weights w > 0 the inequality
-of arithmetic and geometric means gives mean log c_g <= log(sum_g w_g c_g) - mean log w_g - log k,
-and sum_g w_g c_g <= t_d(sum_g w_g S_g). With w_g = 1 / c_g it is tight wherever the subspace leads
-its own mixture. If it does not, the relaxed problem is solved by the method of Frank and Wolfe,
-whose gap this bound is.
 """
 
 from dataclasses import dataclass
@@ -22,31 +16,23 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Solver
 from fairspan.certificates.optimality import certify
-from fairspan.errors import Incompatible
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import (
-    LocalOptimum,
-    Search,
-    descend_from_each,
-    scores_of,
-    starts_around,
-)
-from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced_keeping
+from fairspan.solvers.exact_rank.descent import Point, Scores
+from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced
+from fairspan.solvers.exact_rank.starts import Search, further_starts, starts_around
 from fairspan.solvers.large.growing_subspace import GrowingSubspace, pays
-from fairspan.solvers.many_groups.dual import Dual
-from fairspan.solvers.many_groups.newton import PiecewiseSearch, Relaxation
-from fairspan.solvers.programs import least_on_simplex
+from fairspan.solvers.many_groups.nash import NashSearch
+from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.typing import FloatArray
 
-_ROUNDS = 200
-_NEWTON_STEPS = 30
-# Changes of a mean logarithm below this are rounding.
-_LEVEL = 1e-14
-# Below this share of a group's variance the logarithm is too steep to walk along.
-_NOTHING = 1e-6
-_SMALLEST = 2.0**-40
+# The relaxation converges so fast that this share of the tolerance takes one step more.
+_AIM = 1e-3
+# How often the relaxation is solved anew for a gap that is smaller than was thought at first.
+_MOST_RUNS = 3
+# A few roundings of the errors in a piece.
+_LEAST = 1e-15
 # Of the robust error gap, beside the groups' own optima and the relaxed one.
 _RANDOM_STARTS = 2
 
@@ -58,11 +44,11 @@ class DualNewton(Solver):
     Notes
     -----
     Piecewise linear criteria: the dual first, by Newton steps whose model holds the eigenvalues
-    around the cut as a block (:mod:`fairspan.solvers.many_groups.newton`); then, if a gap remains,
-    descents from its result. With `allow_extra` the relaxed solution itself is returned if exactly
-    d components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions at most. The
-    robust error gap takes the bound of the error gap; Nash welfare has a relaxation of its own,
-    solved by the method of Frank and Wolfe.
+    around the cut as a block (:mod:`fairspan.solvers.many_groups.relaxation`); then, if a gap
+    remains, descents from its result. With `allow_extra` the relaxed solution itself is returned if
+    exactly d components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions at most.
+    The robust error gap takes the bound of the error gap; Nash welfare has a relaxation of its own
+    (:mod:`fairspan.solvers.many_groups.nash`).
 
     Examples
     --------
@@ -116,7 +102,15 @@ class DualNewton(Solver):
         else:
             return solve_robust(problem, tol, self.name)
         search.run()
-        return search.solution(self.name)
+        return certify(
+            problem,
+            search.basis(),
+            search.weights,
+            tol=tol,
+            n_eigenproblems=search.n_eigenproblems,
+            trace=search.trace,
+            solver=self.name,
+        )
 
 
 def solve_robust(problem: Problem, tol: float, solver: str) -> Certificate:
@@ -130,15 +124,16 @@ def solve_robust(problem: Problem, tol: float, solver: str) -> Certificate:
     h = 0 >= v e. The bound lacks what the radii add, so the gap is usually open.
     """
     plain = cast(Pieces, ErrorGap(problem.robust.penalty).pieces(problem))
-    relaxation = Relaxation(Dual(problem, plain))
-    search = Search(problem, scores_of(problem), tol)
+    relaxation = Relaxation(problem, plain)
+    search = Search(problem, Scores.of(problem), tol)
     first = problem.pooled_optimum.vectors
     search.descend_from(first)
     relaxation.run(search.tolerance / 2)
-    search.proven = relaxation.lower
-    search.n_steps += 1 + problem.n_groups + relaxation.dual.n_eigenproblems
+    search.lower = relaxation.lower
+    search.n_eigenproblems += 1 + problem.n_groups + relaxation.n_eigenproblems
     rng = np.random.default_rng(0)
-    starts = [relaxation.relaxed.leading(problem.n_components), relaxation.nearest.basis]
+    starts = [next(starts_around(relaxation.projector, problem.n_components))]
+    starts.append(relaxation.nearest.basis)
     starts += [optimum.vectors for optimum in problem.group_optima]
     starts += [np.linalg.qr(rng.standard_normal(first.shape))[0] for _ in range(_RANDOM_STARTS)]
     for start in starts:
@@ -148,7 +143,7 @@ def solve_robust(problem: Problem, tol: float, solver: str) -> Certificate:
     return certify(
         problem,
         search.best.basis,
-        relaxation.dual.weights(relaxation.multipliers),
+        relaxation.weights,
         tol=tol,
         n_eigenproblems=search.n_eigenproblems,
         trace=search.trace,
@@ -156,133 +151,88 @@ def solve_robust(problem: Problem, tol: float, solver: str) -> Certificate:
     )
 
 
-class NashSearch(Search):
-    """Upper and lower bounds of minus the mean log of the captured variances."""
-
-    def __init__(self, problem: Problem, tol: float) -> None:
-        super().__init__(problem, scores_of(problem), tol)
-        self.weights = np.empty(0)
-        self.projector: FloatArray | None = None
-
-    def run(self) -> None:
-        """Descend; if the gap stays open, relax, and descend from there."""
-        if self.problem.has_group_without_variance:
-            where = "" if self.problem.unrestricted is None else " in the directions that are left"
-            raise Incompatible(
-                f"The criterion 'nash_welfare' received a group without variance{where}",
-                "It is the product of the groups' captured variances: all must have some",
-                "Leave that group out, or use 'minimax_loss'",
-            )
-        self.descend_from(self._start())
-        if self.closed:
-            return
-        self.projector = self._relaxed()
-        descend_from_each(self, starts_around(self.projector, self.problem.n_components))
-
-    def _start(self) -> FloatArray:
-        """Leading eigenvectors of all groups on equal terms, so that none starts with nothing.
-
-        Where one does all the same, because groups vary along axes of their own, the logarithm has
-        no slope, and a subspace nearby is taken.
-        """
-        second, d = self.problem.second_moments, self.problem.n_components
-        basis = second.leading(1 / second.traces, d).vectors
-        self.n_steps += 1
-        if (second.captured_variances(basis) > _NOTHING * second.traces).all():
-            return basis
-        away = np.random.default_rng(0).standard_normal(basis.shape) / np.sqrt(len(basis))
-        return np.linalg.qr(basis + away)[0]
-
-    def solution(self, solver: str) -> Certificate:
-        """The best subspace, or with `allow_extra` a soft projection if that is better."""
-        assert self.best is not None
-        basis = self.best.basis
-        if self.projector is not None and not self.closed:
-            soft = SoftBasis.of(self.projector, self.problem.n_components)
-            # At the least rank: exactly d for two groups.
-            soft = reduced_keeping(self.problem.second_moments, soft)
-            whole = not len(soft.shares)
-            if (self.problem.allow_extra or whole) and self.problem.value(soft.basis) < self.upper:
-                basis = soft.basis
-        return certify(
-            self.problem,
-            basis,
-            self.weights,
-            tol=self.share,
-            n_eigenproblems=self.n_eigenproblems,
-            trace=self.trace,
-            solver=solver,
-        )
-
-    def improved(self, local: LocalOptimum) -> None:
-        """Take the bound of its weights."""
-        leading = self.problem.second_moments.leading(local.weights, self.problem.n_components)
-        self._take_bound(local.weights, leading.top_eigenvalue_sum)
-
-    def _take_bound(self, weights: FloatArray, total: float) -> None:
-        self.n_steps += 1
-        bound = float(np.log(weights).mean() + np.log(len(weights)) - np.log(total))
-        if bound > self.lower:
-            self.proven, self.weights = bound, weights
-
-    def _relaxed(self) -> FloatArray:
-        """P of the relaxed problem, shape (p, p), by Frank and Wolfe's method.
-
-        It is the best mixture of projectors of the subspaces found on the way.
-        """
-        assert self.best is not None
-        second, k = self.problem.second_moments, self.problem.n_groups
-        bases, mixture = [self.best.basis], np.ones(1)
-        for _ in range(_ROUNDS):
-            values = np.array([second.captured_variances(each) for each in bases])
-            unused = np.zeros(len(bases) - len(mixture))
-            mixture = largest_product(values, np.append(mixture, unused))
-            captured = mixture @ values
-            weights = 1 / (k * captured)
-            leading = second.leading(weights, self.problem.n_components)
-            self._take_bound(weights, leading.top_eigenvalue_sum)
-            if float(-np.log(captured).mean()) - self.lower <= self.share / 2:
-                break
-            bases.append(leading.vectors)
-        stacked = np.hstack(
-            [np.sqrt(share) * each for share, each in zip(mixture, bases, strict=False)]
-        )
-        return np.asarray(stacked @ stacked.T)
-
-
-def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
-    """The mixture of atoms with the largest mean log of captured variances, by Newton's method.
+class PiecewiseSearch(Search):
+    """Upper and lower bounds of a sum of maxima of pieces.
 
     Parameters
     ----------
-    values : (J, k) array
-        Captured variances of each atom; positive somewhere for every group.
-    start : (J,) array
-        On the simplex, with every mixed variance positive.
-
-    Returns
-    -------
-    (J,) array
-        On the simplex.
+    problem : Problem
+    pieces : Pieces
+    share : float
+        The gap to reach, as a share of the value.
     """
-    mixture, k = start, values.shape[1]
-    for _ in range(_NEWTON_STEPS):
-        captured = mixture @ values
-        slope = -(values / captured).mean(axis=1)
-        factor = values / captured / np.sqrt(k)
-        linear = slope - factor @ (mixture @ factor)
-        step = least_on_simplex(factor, linear, start=mixture) - mixture
-        share = 1.0
-        while share > _SMALLEST:
-            moved = (mixture + share * step) @ values
-            # The value stops rising at half the digits; the step still finds the others.
-            if moved.min() > 0 and np.log(moved / captured).sum() >= -_LEVEL:
-                break
-            share /= 2
-        else:
-            break
-        mixture = mixture + share * step
-        # Where several mixtures are the best, steps between them go on.
-        if np.abs(step @ values / captured).max() < _LEVEL:
-            break
-    return mixture
+
+    def __init__(self, problem: Problem, pieces: Pieces, share: float) -> None:
+        super().__init__(problem, Scores.affine(pieces), share)
+        self.pieces, self.relaxation = pieces, Relaxation(problem, pieces)
+        self._n_counted = 0
+
+    @property
+    def weights(self) -> FloatArray:
+        """Those that prove the bound, shape (k,)."""
+        return self.relaxation.weights
+
+    @property
+    def tolerance(self) -> float:
+        """The gap to reach, absolute: a share of the best value, or a few roundings."""
+        best, nearest = self.best, self.relaxation.nearest
+        errors = nearest.errors if best is None else self.problem.errors(best.basis)
+        # What is lost in rounding may make a relaxed value seem lower than its bound.
+        value = max(min(self.upper, self.relaxation.upper), self.relaxation.lower)
+        return max(self.share / 2 * abs(value), _LEAST * self.pieces.size(errors))
+
+    def run(self) -> None:
+        """Relax; if no atom is the answer, descend from what that found, and from other starts."""
+        relaxation, pieces = self.relaxation, self.pieces
+        # Half of the gap is left for the descent. The value falls on the way, and so the goal.
+        for _ in range(_MOST_RUNS):
+            if relaxation.gap > self.tolerance / 2:
+                relaxation.run(_AIM * self.tolerance)
+        heights = pieces.at(relaxation.nearest.errors)
+        self.best = Point(
+            relaxation.nearest.basis, pieces.blocks.value(heights), heights, relaxation.multipliers
+        )
+        self._take_bound()
+        self.note()
+        if self.closed:
+            # Where a soft projection met the bound first, the subspace can still be made precise.
+            if self.upper - self.lower > _AIM * self.tolerance:
+                self.descend_from(self.best.basis)
+            return
+        # With two groups the relaxed solution itself, reduced, has d dimensions.
+        soft = self.soft_basis()
+        if not len(soft.shares):
+            self.descend_from(soft.whole)
+        first = self.problem.pooled_optimum.vectors
+        self.descend_from_each(
+            starts_around(relaxation.projector, self.problem.n_components, first)
+        )
+        for further in further_starts(
+            self.problem, lambda errors: pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
+        ):
+            if self.closed:
+                return
+            self.descend_from(further)
+
+    def improved(self, local: Point) -> None:
+        """Take the bound of its multipliers."""
+        self.relaxation.at(local.multipliers)
+        self._take_bound()
+
+    def _take_bound(self) -> None:
+        self.n_eigenproblems += self.relaxation.n_eigenproblems - self._n_counted
+        self._n_counted, self.lower = self.relaxation.n_eigenproblems, self.relaxation.lower
+
+    def soft_basis(self) -> SoftBasis:
+        """The relaxed solution at the least rank."""
+        soft = SoftBasis.of(self.relaxation.projector, self.problem.n_components)
+        return reduced(self.problem.second_moments, self.pieces, soft)
+
+    def basis(self) -> FloatArray:
+        """The best subspace, or with `allow_extra` a soft projection if that is better."""
+        assert self.best is not None
+        if self.problem.allow_extra and not self.closed:
+            soft = self.soft_basis()
+            if self.pieces.value(soft.errors(self.problem.second_moments)) < self.upper:
+                return soft.basis
+        return self.best.basis

@@ -22,7 +22,6 @@ from fairspan.problem.pieces import Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import best_rounding
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis
-from fairspan.solvers.many_groups.dual import Dual
 from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
 from fairspan.typing import FloatArray
 
@@ -104,25 +103,24 @@ class Semidefinite(Solver):
             The conic solver failed.
         """
         assert problem.pieces is not None
-        dual = Dual(problem, problem.pieces)
         moments = problem.second_moments.applied(np.eye(problem.n_features))
         mixtures = np.tensordot(problem.pieces.coefficients, moments, axes=1)
         references = problem.pieces.at(problem.second_moments.traces)
         blocks = problem.pieces.blocks
         projector, multipliers = _relaxed(mixtures, references, blocks, problem.n_components)
-        point = dual.at(multipliers)
+        weights = multipliers @ problem.pieces.coefficients
+        leading = problem.second_moments.leading(weights, problem.n_components).vectors
+        bound = float(multipliers @ problem.pieces.at(problem.errors(leading)))
         basis = _vertex(mixtures, references, blocks, projector, problem.n_components)
         if not problem.allow_extra:
-            basis = best_rounding(problem, basis @ basis.T, [point.atom.basis])
-        # The second eigenproblem is that of P.
-        count = dual.n_eigenproblems + 1
+            basis = best_rounding(problem, basis @ basis.T, [leading])
         return certify(
             problem,
             basis,
-            dual.weights(multipliers),
+            weights,
             tol=tol,
-            n_eigenproblems=count,
-            trace=[TracePoint(count, point.bound, problem.value(basis))],
+            n_eigenproblems=2,  # of the mixture, and of P
+            trace=[TracePoint(2, bound, problem.value(basis))],
             solver=self.name,
         )
 
@@ -279,15 +277,15 @@ class MultiplicativeWeights(Solver):
         rounds = _Rounds(problem)
         for _ in range(self.max_iter):
             rounds.play(self.step)
-            errors = problem.errors(rounds.nearest.basis)
+            errors = problem.errors(rounds.nearest)
             if rounds.upper - rounds.lower <= goal(problem, errors, tol):
                 break
         return certify(
             problem,
             rounds.basis(),
-            rounds.dual.weights(rounds.best.multipliers),
+            rounds.best,
             tol=tol,
-            n_eigenproblems=rounds.dual.n_eigenproblems,
+            n_eigenproblems=len(rounds.trace),
             trace=rounds.trace,
             solver=self.name,
         )
@@ -299,7 +297,7 @@ class _Rounds:
     def __init__(self, problem: Problem) -> None:
         pieces, p, k = problem.pieces, problem.n_features, problem.n_groups
         assert pieces is not None
-        self.problem, self.dual = problem, Dual(problem, pieces)
+        self.problem, self.pieces = problem, pieces
         traces = problem.second_moments.traces
         # Losses and errors are between zero and these; what is negative varies by the variance.
         never_negative = problem.criterion.is_never_negative
@@ -310,25 +308,27 @@ class _Rounds:
 
     def play(self, step: float) -> None:
         """One round."""
-        weights = np.exp(self.log_weights - self.log_weights.max())
-        self.last = self.dual.at(weights / weights.sum())
-        if self.last.bound > self.lower:
-            self.lower, self.best = self.last.bound, self.last
-        atom = self.last.atom
-        self.projectors += atom.basis @ atom.basis.T
-        self.errors += atom.errors
-        values = self.dual.pieces.at(atom.errors)
+        multipliers = np.exp(self.log_weights - self.log_weights.max())
+        multipliers = self.pieces.blocks.normalised(multipliers)
+        weights, d = multipliers @ self.pieces.coefficients, self.problem.n_components
+        self.last = self.problem.second_moments.leading(weights, d).vectors
+        errors = self.problem.errors(self.last)
+        self.projectors += self.last @ self.last.T
+        self.errors += errors
+        values = self.pieces.at(errors)
+        if float(multipliers @ values) > self.lower:
+            self.lower, self.best = float(multipliers @ values), weights
         # t_d(S_g) or tr S_g are the largest losses or errors; all zero without rows that vary, and
         # then so are the values.
         scale = float(self.most.max())
         if scale > 0:
             self.log_weights = self.log_weights + step / scale * values
         if values.max() < self.least:
-            self.least, self.nearest = float(values.max()), atom
+            self.least, self.nearest = float(values.max()), self.last
         self.upper = self.least
         if self.problem.allow_extra:
             self.upper = min(self.least, self._average_value(len(self.trace) + 1))
-        self.trace.append(TracePoint(self.dual.n_eigenproblems, self.lower, self.upper))
+        self.trace.append(TracePoint(len(self.trace) + 1, self.lower, self.upper))
 
     def basis(self) -> FloatArray:
         """(p, r) columns of the answer: orthonormal, or of length sqrt(lb_j) if it is soft."""
@@ -336,7 +336,7 @@ class _Rounds:
         average = self.projectors / n_rounds
         if self.problem.allow_extra and self._average_value(n_rounds) < self.least:
             return SoftBasis.of(average, self.problem.n_components).basis
-        return best_rounding(self.problem, average, [self.last.atom.basis, self.nearest.basis])
+        return best_rounding(self.problem, average, [self.last, self.nearest])
 
     def _average_value(self, n_rounds: int) -> float:
-        return self.dual.pieces.value(self.errors / n_rounds)
+        return self.pieces.value(self.errors / n_rounds)
