@@ -253,3 +253,18 @@ def test_beside_a_restriction_losses_are_against_the_optima_of_all_directions(cr
     ):
         best = np.trace(second) - np.linalg.eigvalsh(second)[-d:].sum()
         assert loss == pytest.approx(error - best, rel=1e-9)
+
+
+@pytest.mark.parametrize("big", [1e4, 1e5])
+def test_a_column_of_large_numbers_moves_no_objective_of_many_features(big):
+    """Beside it, in all rows with both signs, one component less is left for the others."""
+    rng = np.random.default_rng(0)
+    spreads = np.arange(1, 500) ** -0.4
+    Y = np.vstack([(1 + g) * rng.standard_normal((200, 499)) * spreads for g in range(2)])
+    Y[200:] = Y[200:, rng.permutation(499)]
+    groups = np.repeat([0, 1], 200)
+    X = np.vstack([np.insert(Y, 0, sign * big, axis=1) for sign in (1, -1)])
+    plain = FairPCA(1, center="none").fit(Y, sensitive_features=groups).solution_
+    fair = FairPCA(2, center="none").fit(X, sensitive_features=np.tile(groups, 2)).solution_
+    assert fair.objective == pytest.approx(plain.objective, rel=2e-10)
+    assert fair.lower_bound <= plain.objective * (1 + 1e-12)

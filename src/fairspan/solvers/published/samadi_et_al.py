@@ -274,69 +274,36 @@ class MultiplicativeWeights(Solver):
             Its trace has one point for each round. The upper bounds are those of subspaces of d
             dimensions, or with `allow_extra` of the average as well.
         """
-        rounds = _Rounds(problem)
-        for _ in range(self.max_iter):
-            rounds.play(self.step)
-            errors = problem.errors(rounds.nearest)
-            if rounds.upper - rounds.lower <= goal(problem, errors, tol):
-                break
-        return certify(
-            problem,
-            rounds.basis(),
-            rounds.best,
-            tol=tol,
-            n_eigenproblems=len(rounds.trace),
-            trace=rounds.trace,
-            solver=self.name,
-        )
-
-
-class _Rounds:
-    """The state between rounds."""
-
-    def __init__(self, problem: Problem) -> None:
-        pieces, p, k = problem.pieces, problem.n_features, problem.n_groups
+        pieces, second, d = problem.pieces, problem.second_moments, problem.n_components
         assert pieces is not None
-        self.problem, self.pieces = problem, pieces
-        traces = problem.second_moments.traces
         # Losses and errors are between zero and these; what is negative varies by the variance.
         never_negative = problem.criterion.is_never_negative
-        self.most = pieces.at(traces) if never_negative else pieces.coefficients @ traces
-        self.log_weights, self.errors, self.projectors = np.zeros(k), np.zeros(k), np.zeros((p, p))
-        self.least, self.upper, self.lower = np.inf, np.inf, -np.inf
-        self.trace: list[TracePoint] = []
-
-    def play(self, step: float) -> None:
-        """One round."""
-        multipliers = np.exp(self.log_weights - self.log_weights.max())
-        multipliers = self.pieces.blocks.normalised(multipliers)
-        weights, d = multipliers @ self.pieces.coefficients, self.problem.n_components
-        self.last = self.problem.second_moments.leading(weights, d).vectors
-        errors = self.problem.errors(self.last)
-        self.projectors += self.last @ self.last.T
-        self.errors += errors
-        values = self.pieces.at(errors)
-        if float(multipliers @ values) > self.lower:
-            self.lower, self.best = float(multipliers @ values), weights
-        # t_d(S_g) or tr S_g are the largest losses or errors; all zero without rows that vary, and
-        # then so are the values.
-        scale = float(self.most.max())
-        if scale > 0:
-            self.log_weights = self.log_weights + step / scale * values
-        if values.max() < self.least:
-            self.least, self.nearest = float(values.max()), self.last
-        self.upper = self.least
-        if self.problem.allow_extra:
-            self.upper = min(self.least, self._average_value(len(self.trace) + 1))
-        self.trace.append(TracePoint(len(self.trace) + 1, self.lower, self.upper))
-
-    def basis(self) -> FloatArray:
-        """(p, r) columns of the answer: orthonormal, or of length sqrt(lb_j) if it is soft."""
-        n_rounds = len(self.trace)
-        average = self.projectors / n_rounds
-        if self.problem.allow_extra and self._average_value(n_rounds) < self.least:
-            return SoftBasis.of(average, self.problem.n_components).basis
-        return best_rounding(self.problem, average, [self.last, self.nearest])
-
-    def _average_value(self, n_rounds: int) -> float:
-        return self.pieces.value(self.errors / n_rounds)
+        most = pieces.at(second.traces) if never_negative else pieces.coefficients @ second.traces
+        # All zero without rows that vary, and then so are the values.
+        eta = self.step / float(most.max()) if most.max() > 0 else 0.0
+        log_weights, total = np.zeros(problem.n_groups), np.zeros(problem.n_groups)
+        projectors = np.zeros((problem.n_features, problem.n_features))
+        least, lower, trace = np.inf, -np.inf, list[TracePoint]()
+        for n in range(1, self.max_iter + 1):
+            multipliers = pieces.blocks.normalised(np.exp(log_weights - log_weights.max()))
+            weights = multipliers @ pieces.coefficients
+            basis = second.leading(weights, d).vectors
+            errors = problem.errors(basis)
+            values = pieces.at(errors)
+            log_weights = log_weights + eta * values
+            projectors, total = projectors + basis @ basis.T, total + errors
+            if float(multipliers @ values) > lower:
+                lower, proof = float(multipliers @ values), weights
+            if values.max() < least:
+                least, nearest, its_errors = float(values.max()), basis, errors
+            average = pieces.value(total / n) if problem.allow_extra else np.inf
+            trace.append(TracePoint(n, lower, min(least, average)))
+            if min(least, average) - lower <= goal(problem, its_errors, tol):
+                break
+        if average < least:
+            answer = SoftBasis.of(projectors / n, d).basis
+        else:
+            answer = best_rounding(problem, projectors / n, [basis, nearest])
+        return certify(
+            problem, answer, proof, tol=tol, n_eigenproblems=n, trace=trace, solver=self.name
+        )
