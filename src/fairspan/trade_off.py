@@ -8,6 +8,7 @@ belongs to some V of exactly d dimensions (see :mod:`fairspan.solvers.two_groups
 
 import numbers
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,22 +35,25 @@ from fairspan.registry import names_of
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.solvers.solve import Auto
 from fairspan.solvers.two_groups.faces import (
+    QUARTER,
     BoundaryPoint,
-    attainable_polygon,
+    ends_at,
     frontier_vertices,
 )
 from fairspan.typing import FloatArray
 
 _PLAIN = "total_error"
-# Largest gap of a criterion's answer, as a share of its objective.
+# Largest gap of a criterion's answer, as a share of its objective; least height that is asked for,
+# as a share of the total variance.
 _TOLERANCE = 1e-9
 # How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
 _ON_CURVE = 1e-8
 # Errors up to this share of the total variance are rounding, as in audits.
 _ROUNDING = 1e-12
+# Angles of weights of which one is negative at least.
+_N_BEYOND = 64
 # Vertices that a notebook shows.
 _MOST_VERTICES = 10
-_LEAST_TOLERANCE = 1e-9
 # Of a picture's extent: what is not seen. Beyond so many features each vertex takes its time.
 _SEEN, _SEEN_OF_MANY, _MANY_FEATURES = 1e-4, 2e-3, 300
 
@@ -84,12 +88,11 @@ class Placed:
 
 def distance_from(point: FloatArray, polygon: FloatArray) -> float:
     """Least distance of a (2,) point from the line through the (m, 2) vertices."""
-    start = polygon[:-1] if len(polygon) > 1 else polygon
-    sides = np.diff(polygon, axis=0) if len(polygon) > 1 else np.zeros((1, 2))
-    squared = np.einsum("ij,ij->i", sides, sides)
-    along = np.einsum("ij,ij->i", point - start, sides)
-    share = np.clip(along / np.where(squared > 0, squared, 1.0), 0.0, 1.0)
-    return float(np.linalg.norm(point - start - share[:, None] * sides, axis=1).min())
+    # The first side leads from the first vertex to itself.
+    sides = np.diff(polygon, axis=0, prepend=polygon[:1])
+    apart, squared = point - (polygon - sides), (sides**2).sum(axis=1)
+    share = np.clip((apart * sides).sum(axis=1) / np.where(squared > 0, squared, 1.0), 0.0, 1.0)
+    return float(np.linalg.norm(apart - share[:, None] * sides, axis=1).min())
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,10 +238,8 @@ class Frontier:
         """
         placed = []
         for name in names_of("criterion"):
-            try:
+            with suppress(Incompatible):
                 placed.append(self.place(name))
-            except Incompatible:
-                continue
         return tuple(placed)
 
     def region(self) -> FloatArray:
@@ -252,8 +253,13 @@ class Frontier:
         (r, 2) array
             Counterclockwise. Each corner, and every pair between corners, is achievable.
         """
+        # The Pareto part by its vertices; the rest through weights of both signs, by angles that are
+        # closest where that part ends.
+        evenly = np.linspace(0.0, np.pi, _N_BEYOND + 2)[1:-1]
+        angles = QUARTER + 3 * QUARTER * (1 - np.cos(evenly)) / 2
         with threads_of(None):
-            return attainable_polygon(self._problem, self._points)
+            rest = [end for angle in angles for end in ends_at(self._problem, float(angle))]
+        return np.array([point.errors for point in (*self._points, *rest)])
 
     def picture(self, criteria: Sequence[str | Criterion] | None = None) -> FrontierPicture:
         """The frontier with what lies above it, ordinary PCA, and answers of criteria.
@@ -309,18 +315,19 @@ class Frontier:
 
     def _repr_html_(self) -> str:
         """Vertices from one end to the other, and ordinary PCA, as a table in a notebook."""
-        names = [printable(spelled(group)) for group in self.groups]
-        m = len(self.errors)
+        names, m = [printable(spelled(group)) for group in self.groups], len(self.errors)
         seen = np.unique(np.linspace(0, m - 1, _MOST_VERTICES).round().astype(int)).tolist()
-        points = (self.weights, self.errors, self.losses, self.total_errors)
-        rows = [(f"vertex {i}", *self._shown(*(each[i] for each in points))) for i in seen]
-        among = f" ({len(seen)} shown)" if len(seen) < m else ""
         pca, shares = self.place(_PLAIN).errors, self._problem.proportions
-        of_pca = self._shown(
-            shares, pca, np.maximum(pca - self._problem.best_errors, 0.0), float(shares @ pca)
-        )
+        lost = np.maximum(pca - self._problem.best_errors, 0.0)
+
+        def row(name: str, weights: FloatArray, *figures: FloatArray) -> tuple[str, ...]:
+            cells = (weights[0], *self._rounded(np.hstack(figures)))
+            return name, *(f"{value:.4g}" for value in cells)
+
+        points = (self.weights, self.errors, self.losses, self.total_errors)
         return html_table(
-            f"{m:,} vertices{among}, {self.n_components} components, center {self.center!r}",
+            f"{m:,} vertices{f' ({len(seen)} shown)' if len(seen) < m else ''}, "
+            f"{self.n_components} components, center {self.center!r}",
             (
                 "",
                 f"weight of {names[0]}",
@@ -328,19 +335,10 @@ class Frontier:
                 "total error",
             ),
             [
-                ("", rows),
-                ("", [("ordinary PCA", *of_pca)]),
+                ("", [row(f"vertex {i}", *(each[i] for each in points)) for i in seen]),
+                ("", [row("ordinary PCA", shares, pca, lost, shares @ pca)]),
             ],
         )
-
-    def _shown(
-        self, weights: FloatArray, errors: FloatArray, losses: FloatArray, total: float
-    ) -> list[str]:
-        """Cells of one point."""
-        return [
-            f"{value:.4g}"
-            for value in (weights[0], *self._rounded(np.array([*errors, *losses, total])))
-        ]
 
     def _rounded(self, errors: FloatArray) -> FloatArray:
         """Errors, with zero for what is only rounding."""
@@ -408,7 +406,7 @@ def frontier(
             "Allowed: exactly two groups: it is a curve in the plane of their errors",
             "Join groups until two are left, or compare criteria with audit",
         )
-    check_number("tol", tol, _LEAST_TOLERANCE)
+    check_number("tol", tol, _TOLERANCE)
     check_flag("scale", scale)
     check_n_components(n_components, moments.n_features)
     # Ordinary PCA brings the problem, the mean and the scale.
@@ -453,7 +451,7 @@ def frontier_to_look_at(
         curve = frontier(moments, n_components, center, scale=scale)
         extent = float(np.ptp(curve.errors, axis=0).max())
         share = _SEEN if moments.n_features <= _MANY_FEATURES else _SEEN_OF_MANY
-        if curve.largest_height <= max(share * extent, _LEAST_TOLERANCE * curve.total_variance):
+        if curve.largest_height <= max(share * extent, _TOLERANCE * curve.total_variance):
             return curve
-        finer = max(share * extent / curve.total_variance, _LEAST_TOLERANCE)
+        finer = max(share * extent / curve.total_variance, _TOLERANCE)
         return frontier(moments, n_components, center, scale=scale, tol=finer)

@@ -37,8 +37,6 @@ _SAME_ANGLE = 1e-12
 # heights below this share of the variance are rounding.
 _ROUNDING = 1e-14
 QUARTER = np.pi / 2
-# Angles of weights of which one is negative at least.
-_N_BEYOND = 64
 # Points nearer than this share of the total variance are one: rounding, times some room.
 _SAME_POINT = 1e-12
 
@@ -362,30 +360,6 @@ def frontier_vertices(
         split,
     )
     return _along_the_curve(sectors, problem.total_variance), highest, 3 + n_splits
-
-
-def attainable_polygon(problem: Problem, frontier: Sequence[BoundaryPoint]) -> FloatArray:
-    """Corners of the convex set of all pairs of errors, each reached by some subspace.
-
-    Every pair inside is reached as well, as the errors of two groups form a convex set. Its
-    boundary is followed through all weights of both signs: the Pareto part from its vertices, the
-    rest by angles that are closest where the Pareto part ends.
-
-    Parameters
-    ----------
-    problem : Problem
-    frontier : sequence of BoundaryPoint
-        Points along the Pareto part, from the optimum of the first group.
-
-    Returns
-    -------
-    (r, 2) array
-        In counterclockwise order, from the optimum of the first group.
-    """
-    evenly = np.linspace(0.0, np.pi, _N_BEYOND + 2)[1:-1]
-    angles = QUARTER + 3 * QUARTER * (1 - np.cos(evenly)) / 2
-    rest = [point for angle in angles for point in ends_at(problem, float(angle))]
-    return np.array([point.errors for point in (*frontier, *rest)])
 
 
 def _along_the_curve(sectors: list[Sector], total_variance: float) -> tuple[BoundaryPoint, ...]:
