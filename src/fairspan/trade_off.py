@@ -253,8 +253,8 @@ class Frontier:
         (r, 2) array
             Counterclockwise. Each corner, and every pair between corners, is achievable.
         """
-        # The Pareto part by its vertices; the rest through weights of both signs, by angles that are
-        # closest where that part ends.
+        # The Pareto part by its vertices; the rest through weights of both signs, by angles that
+        # are closest where that part ends.
         evenly = np.linspace(0.0, np.pi, _N_BEYOND + 2)[1:-1]
         angles = QUARTER + 3 * QUARTER * (1 - np.cos(evenly)) / 2
         with threads_of(None):
