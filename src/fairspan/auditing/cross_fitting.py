@@ -10,7 +10,6 @@ from fairspan.auditing.models import Audited
 from fairspan.errors import FairspanError, Incompatible
 from fairspan.estimator.fit import fit_subspace
 from fairspan.linalg.resources import in_threads
-from fairspan.metrics.reconstruction import reference_point
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import FoldMoments, Moments
@@ -375,5 +374,5 @@ class _Refits:
 
 def points_of(subspace: FairSubspace, whole: Moments) -> FloatArray:
     """About which errors are measured, (1, p), or (k, p) where each group has its own mean."""
-    point = reference_point(subspace, whole)
+    point = subspace.reference_point(whole)
     return whole.means if point is None else np.asarray(point)[None]

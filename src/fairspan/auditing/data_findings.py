@@ -13,7 +13,6 @@ from fairspan.auditing.models import Audited
 from fairspan.auditing.results import Finding, quoted
 from fairspan.formatting.names import first_of
 from fairspan.formatting.numbers import count, in_ascii, share
-from fairspan.metrics.reconstruction import reference_point
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray, IndexArray
@@ -130,7 +129,7 @@ def _a_column_with_most_of_the_variance(
     for each in audited:
         if each.subspace.scale is not None:
             continue
-        sizes = _second_moments(moments, reference_point(each.subspace, moments))
+        sizes = _second_moments(moments, each.subspace.reference_point(moments))
         largest = int(np.argmax(sizes))
         held = sizes[largest] / sizes.sum() if sizes.any() else 0.0
         if held > _MOST_OF_THE_VARIANCE:

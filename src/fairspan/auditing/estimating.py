@@ -22,7 +22,6 @@ from fairspan.auditing.row_statistics import RowFigures, row_figures
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg.resources import bytes_of_moments, in_units
 from fairspan.metrics import GroupFigures
-from fairspan.metrics.reconstruction import reference_point
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.held_rows import ThinMoments
@@ -255,7 +254,7 @@ def in_coordinates(
         return None
     scaled = thin if scales[0] is None else thin.divided_by(scales[0])
     unit = 1.0 if scales[0] is None else scales[0]
-    points = [reference_point(each.subspace, thin) for each in audited]
+    points = [each.subspace.reference_point(thin) for each in audited]
     origin = scaled.about_pilot(np.zeros(scaled.n_features))
     directions = [origin[:, None]]
     for each, point in zip(audited, points, strict=True):
@@ -368,7 +367,7 @@ def errors_without_each(
     scatters = np.zeros_like(weights)
     means = np.zeros((len(blocks), pooled.n_groups, pooled.n_features))
     position = {label: index for index, label in enumerate(pooled.labels)}
-    point, projector = reference_point(subspace, pooled), subspace.projector
+    point, projector = subspace.reference_point(pooled), subspace.projector
     unit = np.ones(pooled.n_features) if subspace.scale is None else subspace.scale
     # Both sides projected: the difference of two traces would cancel where little is left over.
     outside = np.eye(subspace.n_features) - projector.decoder @ projector.encoder

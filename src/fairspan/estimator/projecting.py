@@ -189,17 +189,11 @@ class FittedProjection(TransformerMixin):  # type: ignore[misc]
 
     def _variances(self, what: str) -> tuple[FloatArray, float]:
         """The covariance within the subspace, and the mean variance outside of it."""
-        subspace, moments = self.subspace_, self.moments_
+        subspace, proportions = self.subspace_, self.moments_.proportions
         check_orthogonal(subspace, what)
-        point = None if subspace.center == "group" else subspace.mean
-        if subspace.scale is not None:
-            moments = moments.divided_by(subspace.scale)
-            point = None if point is None else point / subspace.scale
-        columns = np.ascontiguousarray(subspace.components.T)
-        held, point, columns = moments.with_basis(point, columns, subspace.dimension)
-        second: Any = held.operator_about(point)
-        inside = np.tensordot(moments.proportions, second.compressed(columns), axes=1)
-        total = float(moments.proportions @ second.traces)
+        second, projector = subspace.judged_by(self.moments_)
+        inside = np.tensordot(proportions, second.compressed(projector.basis), axes=1)
+        total = float(proportions @ second.traces)
         outside = subspace.n_features - subspace.dimension
         left = total - float(self.explained_variance_.sum())
         return np.asarray(inside), left / outside if outside and left > _ROUNDING * total else 0.0

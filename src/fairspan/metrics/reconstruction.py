@@ -79,30 +79,14 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
             f"The model takes {subspace.n_features}{_listed(mine)}, in this order",
             "Pass the columns that it was fitted on",
         )
-    point = reference_point(subspace, moments)
-    if subspace.scale is not None:
-        moments = moments.divided_by(subspace.scale)
-        point = None if point is None else point / subspace.scale
-    projector = subspace.projector
-    inside, point, columns = moments.with_basis(point, projector.columns, subspace.dimension)
-    second = inside.operator_about(point)
+    second, projector = subspace.judged_by(moments)
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
-    errors = errors_under(projector.with_columns(columns), second)
+    errors = errors_under(projector, second)
     return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
 
 
 def _listed(names: tuple[str, ...] | None) -> str:
     return "" if names is None else f" ({listed(names)})"
-
-
-def reference_point(subspace: FairSubspace, moments: Moments) -> FloatArray | None:
-    """The point about which errors are measured; None where each group has its own mean.
-
-    A model's own mean; the mean of these rows for a bare array, which has none.
-    """
-    if subspace.center == "group":
-        return None
-    return moments.mean if subspace.mean is None else subspace.mean
 
 
 def reconstruction_error(

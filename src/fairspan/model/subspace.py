@@ -13,6 +13,8 @@ from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.model.export import graph_bytes, select_of
 from fairspan.model.foreign import ALLOWED_MODELS, RowModel, affine_map_of, row_model_of
 from fairspan.model.stored import read_subspace, write_subspace
+from fairspan.moments.of_rows import Moments
+from fairspan.moments.operators import SecondMoments
 from fairspan.projector import Projector, check_components, is_soft, soft_dimension
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
@@ -238,6 +240,27 @@ class FairSubspace:
     def squared_residuals(self, X: Any) -> FloatArray:
         """Squared reconstruction error of each row, shape (n,), in scaled units."""
         return self.projector.squared_residuals(self.centred(X))
+
+    def reference_point(self, moments: Moments) -> FloatArray | None:
+        """The point about which errors are measured; None where each group has its own mean.
+
+        A model's own mean; the mean of these rows for a bare array, which has none.
+        """
+        if self.center == "group":
+            return None
+        return moments.mean if self.mean is None else self.mean
+
+    def judged_by(self, moments: Moments) -> tuple[SecondMoments, Projector]:
+        """Second moments of rows about that point, scaled as this is; and its projector.
+
+        Both are in coordinates in which products with the components take little time.
+        """
+        point, projector = self.reference_point(moments), self.projector
+        if self.scale is not None:
+            moments = moments.divided_by(self.scale)
+            point = None if point is None else point / self.scale
+        inside, point, columns = moments.with_basis(point, projector.columns, self.dimension)
+        return inside.operator_about(point), projector.with_columns(columns)
 
     def first(self, n_components: int) -> "FairSubspace":
         """The first of nested components: the nested solution with fewer dimensions.
