@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from exact_sums import KINDS, case_of, exact_eigenvalues
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.errors import InvalidInput
 from fairspan.linalg import eigh, eigvalsh, graded_eigh, leading_subspace, with_positive_signs
 from fairspan.moments.operators import DenseSecondMoments
 
@@ -188,18 +188,6 @@ def test_sign_of_equal_loadings_does_not_hang_on_the_last_bit():
     for nudge in (-1e-16, 0, 1e-16):
         column = np.array([[-half], [half + nudge]])
         np.testing.assert_allclose(with_positive_signs(column), [[half], [-half]])
-
-
-@pytest.mark.parametrize("d", [0, -1, 4])
-def test_dimension_out_of_range(d):
-    with pytest.raises(InvalidParameter, match="Allowed: 1 to the number of features, 3"):
-        leading_subspace(np.eye(3), d)
-
-
-@pytest.mark.parametrize("matrix", [np.ones((2, 3)), np.ones(3), np.empty((0, 0))])
-def test_not_square(matrix):
-    with pytest.raises(InvalidInput, match="square"):
-        leading_subspace(matrix, 1)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

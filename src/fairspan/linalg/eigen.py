@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.errors import InvalidInput
 from fairspan.linalg.resources import threads_of
 from fairspan.progress import eigenproblem_solved
 from fairspan.typing import FloatArray
@@ -126,9 +126,9 @@ class Spectrum:
         Raises
         ------
         InvalidInput
-            The matrix is not square or not finite.
+            The matrix is not finite.
         """
-        matrix = _checked(matrix)
+        _check_finite(matrix)
         with threads_of("numpy") if len(matrix) >= _THREADS_FROM_FEATURES else nullcontext():
             values, vectors, sizes = graded_eigh(matrix, len(matrix) - 1)
         eigenproblem_solved()
@@ -166,10 +166,8 @@ def leading_subspace(
 
     Raises
     ------
-    InvalidParameter
-        n_components is not between 1 and p.
     InvalidInput
-        The matrix is not square or not finite.
+        The matrix is not finite.
 
     Examples
     --------
@@ -181,14 +179,8 @@ def leading_subspace(
     >>> leading_subspace(np.diag([2.0, 1.0, 1.0]), 2).tied.shape
     (3, 2)
     """
-    matrix = _checked(matrix)
+    _check_finite(matrix)
     p, d = len(matrix), n_components
-    if not 1 <= d <= p:
-        raise InvalidParameter(
-            f"n_components is {d}",
-            f"Allowed: 1 to the number of features, {p}",
-            "Choose a number in that range",
-        )
     if d < _PARTIAL_UP_TO_SHARE * p and p >= _PARTIAL_FROM_FEATURES:
         # One eigenvalue beyond the cut shows whether the cut goes through a tie.
         with threads_of("scipy") if p >= _THREADS_FROM_FEATURES else nullcontext():
@@ -303,21 +295,14 @@ def with_positive_signs(vectors: FloatArray) -> FloatArray:
     return np.ascontiguousarray(vectors * signs)
 
 
-def _checked(matrix: FloatArray) -> FloatArray:
-    matrix = np.asarray(matrix, dtype=np.float64)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        raise InvalidInput(
-            f"The matrix has shape {matrix.shape}",
-            "Allowed: a square symmetric matrix",
-            "Pass a second moment matrix of shape (p, p)",
-        )
-    if not np.isfinite(matrix.sum()):  # entries up to 1e150: their sum is as finite as they are
+def _check_finite(matrix: FloatArray) -> None:
+    # Entries are at most 1e150, so that their sum is as finite as they are.
+    if not np.isfinite(matrix.sum()):
         raise InvalidInput(
             "The matrix holds NaN or infinity",
             "Allowed: finite numbers",
             "Rescale the columns if their squares overflow (values beyond 1e150)",
         )
-    return matrix
 
 
 def eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:

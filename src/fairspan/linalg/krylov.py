@@ -85,7 +85,6 @@ def leading_subspace_of(
     beside: FloatArray | None = None,
     tie_tolerance: float = 0.0,
     sum_goal: float | None = None,
-    n_vectors: int | None = None,
 ) -> IterativeSubspace:
     """Eigenvectors of the d largest eigenvalues of a symmetric operator.
 
@@ -107,8 +106,6 @@ def leading_subspace_of(
     sum_goal : float, optional
         Enough, as an uncertainty of the sum of the d largest eigenvalues; then ties need not be
         settled. Otherwise the subspace is found with the accuracy of float64.
-    n_vectors : int, optional
-        How many vectors are wanted; d and a few more if left out.
 
     Returns
     -------
@@ -159,9 +156,6 @@ def leading_subspace_of(
             break
         basis, images = np.hstack([basis, fresh]), np.hstack([images, operator(fresh)])
     leading = LeadingSubspace.of(values, vectors, d, max(tie_tolerance, TIE_TOLERANCE * size))
-    wanted = min(n_vectors or block, basis.shape[1])
-    if wanted != block:
-        vectors = basis @ coordinates[:, :wanted]
     return IterativeSubspace(leading, vectors, uncertainty)
 
 

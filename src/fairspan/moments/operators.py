@@ -248,7 +248,6 @@ class DenseSecondMoments:
         *,
         start: FloatArray | None = None,
         sum_goal: float | None = None,
-        n_vectors: int | None = None,
     ) -> IterativeSubspace:
         """The same by iteration where that is faster, with some vectors beyond the leading ones.
 
@@ -260,11 +259,12 @@ class DenseSecondMoments:
             Directions near the eigenvectors.
         sum_goal : float, optional
             Enough, as an uncertainty of the eigenvalue sum.
-        n_vectors : int, optional
         """
-        mixture = self.mixture(weights)
-        if not self.iterates(n_components):
-            return _by_lapack(mixture, n_components, n_vectors or self.n_held(n_components))
+        mixture, n_vectors = self.mixture(weights), self.n_held(n_components)
+        if n_components > _ITERATED_UP_TO_SHARE * self.n_features:
+            wider = leading_subspace(mixture, n_vectors)
+            found = LeadingSubspace.of(wider.eigenvalues, wider.vectors, n_components, 0.0)
+            return IterativeSubspace(found, wider.vectors, 0.0)
         return leading_subspace_of(
             lambda block: _product(mixture, block),
             self.n_features,
@@ -272,16 +272,12 @@ class DenseSecondMoments:
             float(np.abs(weights) @ self.traces),
             start=start,
             sum_goal=sum_goal,
-            n_vectors=n_vectors,
         )
-
-    def iterates(self, n_components: int) -> bool:
-        """Whether leading eigenvectors are sought by iteration, not by LAPACK."""
-        return n_components <= _ITERATED_UP_TO_SHARE * self.n_features
 
     def n_held(self, n_components: int) -> int:
         """How many leading vectors are found with d of them, for a gap to what follows."""
-        share = 0 if self.iterates(n_components) else n_components // _GUARDED_SHARE
+        by_lapack = n_components > _ITERATED_UP_TO_SHARE * self.n_features
+        share = n_components // _GUARDED_SHARE if by_lapack else 0
         return min(n_components + max(GUARD, share), self.n_features)
 
     def squared_norm(self, weights: FloatArray) -> float:
@@ -312,14 +308,6 @@ def _product(matrices: FloatArray, block: FloatArray) -> FloatArray:
     with threads_of("numpy") if len(block) >= _THREADS_FROM_FEATURES else nullcontext():
         # Of a symmetric matrix the transposed product, which takes two thirds of the time.
         return np.asarray(matrices @ block if matrices.ndim > 2 else (block.T @ matrices).T)
-
-
-def _by_lapack(matrix: FloatArray, n_components: int, n_vectors: int) -> IterativeSubspace:
-    p, d = len(matrix), n_components
-    wider = leading_subspace(matrix, min(max(n_vectors, d), p))
-    return IterativeSubspace(
-        LeadingSubspace.of(wider.eigenvalues, wider.vectors, d, 0.0), wider.vectors, 0.0
-    )
 
 
 @dataclass(frozen=True, eq=False)

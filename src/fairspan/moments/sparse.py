@@ -298,7 +298,6 @@ class SparseSecondMoments:
         start: FloatArray | None = None,
         tie_tolerance: float = 0.0,
         sum_goal: float | None = None,
-        n_vectors: int | None = None,
     ) -> IterativeSubspace:
         """The same, with how far the eigenvalue sum may be off.
 
@@ -312,11 +311,9 @@ class SparseSecondMoments:
         tie_tolerance : float
         sum_goal : float, optional
             Enough, as an uncertainty of the eigenvalue sum.
-        n_vectors : int, optional
-            How many are wanted; some more than d if left out.
         """
         used = np.flatnonzero(self._variances.any(axis=0))
-        wanted = max(n_vectors or 0, n_components + GUARD)
+        wanted = n_components + GUARD
         few = max(_FEW_USED * len(used), wanted) < self.n_features and len(used) > wanted
         if few and not self.forbidden.size:
             # Bases of many vectors are then as long as the features that matter.
@@ -326,7 +323,6 @@ class SparseSecondMoments:
                 start=None if start is None else start[used],
                 tie_tolerance=tie_tolerance,
                 sum_goal=sum_goal,
-                n_vectors=n_vectors,
             ).widened(used, self.n_features)
         return leading_subspace_of(
             lambda block: self._mixed(weights, block),
@@ -337,7 +333,6 @@ class SparseSecondMoments:
             beside=self.forbidden,
             tie_tolerance=tie_tolerance,
             sum_goal=sum_goal,
-            n_vectors=n_vectors,
         )
 
     @cached_property
