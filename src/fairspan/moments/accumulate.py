@@ -6,13 +6,12 @@ tt' / W is large beside what remains: those features of a group are read again, 
 Blocks that are read only once are merged by the formula of Chan, Golub and LeVeque (1979).
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import numpy as numpy_namespace
@@ -24,7 +23,7 @@ from fairspan.rows.device import FEWEST_BLOCK_ROWS, DeviceRows, Place, on_host
 from fairspan.rows.folds import Folds
 from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder
-from fairspan.rows.protocol import KnownRows, RowBlock, RowSource
+from fairspan.rows.protocol import KnownRows, RowSource
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # What may be subtracted, as a multiple of what remains: about two bits are lost.
@@ -51,23 +50,11 @@ _WAITING_NUMBERS = 2**23
 HOST = Place(numpy_namespace, "cpu")
 # Values, codes and weights of rows, as arrays of one package.
 Block = tuple[Any, Any, Any | None]
+# Labels, counts, weights, means and scatters of groups.
+Stacked = tuple[list[Label], IndexArray, FloatArray, FloatArray, FloatArray]
 
 
-class GroupSums(NamedTuple):
-    """Moments of each group, side by side.
-
-    The labels are in sorted order. With folds, their last attribute is the fold.
-    """
-
-    labels: list[Label]
-    counts: IndexArray
-    weights: FloatArray
-    means: FloatArray
-    scatters: FloatArray
-    n_dropped: int
-
-
-def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> GroupSums:
+def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> tuple[Stacked, int]:
     """Moments of each group, or of each group in each fold; there may be none.
 
     Parameters
@@ -78,25 +65,28 @@ def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> G
         How many groups there may be.
     folds : Folds, optional
 
+    Returns
+    -------
+    list of k labels, (k,) counts, (k,) weights, (k, p) means, (k, p, p) scatters
+        Labels are in sorted order. With folds, their last attribute is the fold.
+    int
+        Rows left out since something is missing in them.
+
     Raises
     ------
     InvalidInput
         Whatever the source finds wrong with its rows; too many groups.
     """
     total = _Total(rows, limit, folds)
+    # Numbers that can be read again from any place; objects are converted block by block.
+    is_numeric = not isinstance(rows, ArrayRows) or rows.array.dtype.kind in "fiub"
     with np.errstate(over="ignore", invalid="ignore"):  # found when the moments are checked
-        if _in_memory(rows):
+        if isinstance(rows, RowsInMemory) and rows.labels is not None and is_numeric:
             _add_rows_in_memory(total, rows)
         else:
             with threads_for(rows.n_features):
                 _add_blocks(total, rows)
-    return total.finished()
-
-
-def _in_memory(rows: RowSource) -> bool:
-    """Whether these are numbers that can be read again from any place."""
-    is_numeric = not isinstance(rows, ArrayRows) or rows.array.dtype.kind in "fiub"
-    return isinstance(rows, RowsInMemory) and is_numeric and rows.labels is not None
+        return total.stacked(), total.n_dropped
 
 
 class _Total:
@@ -110,17 +100,18 @@ class _Total:
 
     Attributes
     ----------
-    counts : Counter
-        Rows of each group, as far as their labels were read.
-    n_dropped : int
+    groups : set of int
+        Those that rows of positive weight have, as far as their labels were read.
+    n_rows, n_dropped : int
+        Rows of positive weight, and those that were left out.
     """
 
     def __init__(self, rows: RowSource, limit: GroupLimit, folds: Folds | None) -> None:
         self.n_features, self.limit, self.folds = rows.n_features, limit, folds
         self.n_folds = 1 if folds is None else folds.n_folds
         self.coder = LabelCoder()
-        self.counts: Counter[int] = Counter()
-        self.n_dropped = 0
+        self.groups: set[int] = set()
+        self.n_rows = self.n_dropped = 0
         self._before = rows.first_position if isinstance(rows, KnownRows) else 0
         self._sums: dict[int, _Sums] = {}
 
@@ -140,64 +131,48 @@ class _Total:
         if self.folds is not None:
             found = self.folds.of_rows(labels, self._before + first_row)
             labels, own = found.groups, found.folds
-        absent = None if weights is None or weights.all() else weights == 0
-        missing = labels.missing if drop else None
-        if missing is not None and missing.any():
-            codes = np.zeros(len(labels), dtype=np.intp)
-            codes[~missing] = self.coder.encode(labels[~missing], first_row)
-        else:
-            codes, missing = self.coder.encode(labels, first_row), None
-        if absent is None and missing is None:
-            counts = np.bincount(codes)
-        else:
-            codes = codes.copy()
-            if absent is not None:
-                codes[absent] = -1
-            if missing is not None:
-                codes[missing] = -2
-            counts = np.bincount(codes[codes >= 0])
-        present = np.flatnonzero(counts)
-        self.counts.update(dict(zip(present.tolist(), counts[present].tolist(), strict=True)))
+        labelled = ~labels.missing if drop else slice(None)
+        codes = np.full(len(labels), -2)
+        codes[labelled] = self.coder.encode(labels[labelled], first_row)
+        if weights is not None:
+            codes[(weights == 0) & (codes >= 0)] = -1
+        counts = np.bincount(codes + 2)[2:]
+        present, n_rows = np.flatnonzero(counts), int(counts.sum())
+        self.groups.update(present.tolist())
+        self.n_rows += n_rows
         if own is not None:
             codes = np.where(codes < 0, codes, codes * self.n_folds + own)
-        return codes, len(present), int(counts.sum())
+        return codes, len(present), n_rows
 
-    def add(self, sums: "_SpanSums") -> None:
-        """Add those of some rows."""
-        self.n_dropped += sums.n_dropped
-        for code, more in sums.of_codes.items():
+    def add(self, span: "_Span") -> None:
+        """Add the moments of some rows."""
+        self.n_dropped += span.n_dropped
+        for code, more in span.sums.items():
             if code in self._sums:
                 self._sums[code].add(more)
             else:
                 self._sums[code] = more
 
-    def finished(self) -> GroupSums:
+    def stacked(self) -> Stacked:
         """All moments; raises InvalidInput where there are too many groups."""
-        found, k = self.coder.labels, len(self._sums)
+        names, p = self.coder.labels, self.n_features
+        by_label = {}
+        for code, sums in self._sums.items():
+            label = names[code // self.n_folds]
+            if self.folds is not None:
+                label = (*(label if isinstance(label, tuple) else (label,)), code % self.n_folds)
+            by_label[label] = sums
+        labels = sorted(by_label)
+        sums_in_order = [by_label[label] for label in labels]
         n_groups = len({code // self.n_folds for code in self._sums})
-        n_rows = sum(each.count for each in self._sums.values())
-        self.limit.check(n_groups, n_rows, self.n_features)
-        labels = {
-            code: found[code]
-            if self.folds is None
-            else with_last_attribute(found[code // self.n_folds], code % self.n_folds)
-            for code in self._sums
-        }
-        in_order = sorted(labels, key=labels.__getitem__)
-        sums, p = [self._sums[code] for code in in_order], self.n_features
-        return GroupSums(
-            [labels[code] for code in in_order],
-            np.array([each.count for each in sums], dtype=np.int64),
-            np.array([each.weight for each in sums], dtype=np.float64),
-            np.array([each.base + each.offset for each in sums]).reshape(k, p),
-            np.array([each.scatter for each in sums]).reshape(k, p, p),
-            self.n_dropped,
+        self.limit.check(n_groups, sum(each.count for each in sums_in_order), p)
+        return (
+            labels,
+            np.array([each.count for each in sums_in_order], dtype=np.int64),
+            np.array([each.weight for each in sums_in_order], dtype=np.float64),
+            np.array([each.base + each.offset for each in sums_in_order]).reshape(-1, p),
+            np.array([each.scatter for each in sums_in_order]).reshape(-1, p, p),
         )
-
-
-def with_last_attribute(label: Label, last: int) -> Label:
-    """A label with one attribute more."""
-    return (*label, last) if isinstance(label, tuple) else (label, last)
 
 
 def _add_rows_in_memory(total: _Total, rows: Any) -> None:
@@ -209,25 +184,26 @@ def _add_rows_in_memory(total: _Total, rows: Any) -> None:
     n_labels = rows.labels.between(0, min(n, _LABELS_GLANCE)).n_present if len(cuts) > 1 else 0
     at_once = _SPANS_AT_ONCE if n_labels * total.n_folds <= _MANY_GROUPS else 1
 
-    def sums_between(cut: tuple[int, int]) -> _SpanSums:
+    def summed(cut: tuple[int, int]) -> _Span:
         with lock:
             span = _span_in_memory(total, rows, *cut)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return span.sums()
+        return span.summed()
 
-    is_finite = True
-    # A single small span is done before a second thread is awake.
-    with threads_for(p) if len(cuts) == 1 else nullcontext():
-        try:
-            for first in range(0, len(cuts), at_once):
-                for sums in in_threads(sums_between, cuts[first : first + at_once]):
-                    is_finite = is_finite and sums.is_finite
-                    total.add(sums)
-        except InvalidInput:
-            _find_first_mistake(total, rows)
-            raise
-    if not is_finite:
+    try:
+        # A single small span is done before a second thread is awake.
+        with threads_for(p) if len(cuts) == 1 else nullcontext():
+            spans = (
+                span
+                for first in range(0, len(cuts), at_once)
+                for span in in_threads(summed, cuts[first : first + at_once])
+            )
+            for span in spans:
+                total.add(span)
+                if not span.is_finite:
+                    _find_first_mistake(total, rows)
+    except InvalidInput:
         _find_first_mistake(total, rows)
+        raise
 
 
 def _find_first_mistake(total: _Total, rows: RowSource) -> None:
@@ -240,12 +216,16 @@ def _find_first_mistake(total: _Total, rows: RowSource) -> None:
 
 def _span_in_memory(total: _Total, rows: Any, start: int, stop: int) -> "_Span":
     """Consecutive rows with their codes, whose groups are not too many."""
-    place: Place = rows.place if isinstance(rows, DeviceRows) else HOST
-    xp, p, drop = place.xp, rows.n_features, rows.on_missing == "drop"
-    weights = None if rows.weights is None else rows.weights[start:stop]
-    there = rows.labels_there if isinstance(rows, DeviceRows) else None
-    if there is not None and weights is None and total.folds is None and not drop:
-        distinct, inverse = xp.unique_inverse(there[start:stop])
+    device = rows if isinstance(rows, DeviceRows) else None
+    place, p, drop = (
+        HOST if device is None else device.place,
+        rows.n_features,
+        rows.on_missing == "drop",
+    )
+    xp, weights = place.xp, None if rows.weights is None else rows.weights[start:stop]
+    plain = weights is None and total.folds is None and not drop
+    if plain and device is not None and device.labels_there is not None:
+        distinct, inverse = xp.unique_inverse(device.labels_there[start:stop])
         labels = CodedLabels(on_host(distinct).tolist(), np.arange(distinct.shape[0]))
         here, n_groups, _ = total.codes_of(labels, start, None)
         codes, n_rows = xp.take(place.constant(here), inverse), stop - start
@@ -254,35 +234,29 @@ def _span_in_memory(total: _Total, rows: Any, start: int, stop: int) -> "_Span":
         here, n_groups, n_rows = total.codes_of(labels, start, weights, drop=drop)
         codes = place.constant(here)
         weights = None if weights is None else place.constant(weights)
-    size = _block_rows(p, n_groups * total.n_folds)
-    if isinstance(rows, DeviceRows):
-        size = max(rows.block_numbers // p, FEWEST_BLOCK_ROWS)
-    if total.limit.doubts(n_groups, n_rows):
-        n_groups, n_rows = _groups_of_all(total, rows)
-        total.limit.check(n_groups, n_rows, p)
+    if total.limit.doubts(n_groups, n_rows):  # then count those of all rows
+        again = _Total(rows, total.limit, total.folds)
+        again.codes_of(rows.labels.between(0, rows.n_rows), 0, rows.weights, drop=drop)
+        total.limit.check(len(again.groups), again.n_rows, p)
     total.limit.check_memory(len(total.coder.labels), p)
-
-    def values_between(first: int, last: int) -> Any:
-        if isinstance(rows, DeviceRows):
-            return place.float64(rows.array[first:last, :])
-        return rows.between(first, last).astype(np.float64, copy=False)
+    size = _block_rows(p, n_groups * total.n_folds)
+    if device is not None:
+        size = max(device.block_numbers // p, FEWEST_BLOCK_ROWS)
 
     def blocks() -> Iterator[Block]:
         for first in range(start, stop, size):
             last = min(first + size, stop)
-            values, own = values_between(first, last), codes[first - start : last - start]
+            part = slice(first - start, last - start)
+            if device is None:
+                values = rows.between(first, last).astype(np.float64, copy=False)
+            else:
+                values = place.float64(device.array[first:last, :])
+            own = codes[part]
             if drop:
                 own = xp.where(xp.any(xp.isnan(values), axis=1), -2, own)
-            yield values, own, None if weights is None else weights[first - start : last - start]
+            yield values, own, None if weights is None else weights[part]
 
     return _Span(place, blocks, total.n_codes)
-
-
-def _groups_of_all(total: _Total, rows: Any) -> tuple[int, int]:
-    """How many groups and rows there are in all, of rows that count."""
-    again = _Total(rows, total.limit, total.folds)
-    labels, drop = rows.labels.between(0, rows.n_rows), rows.on_missing == "drop"
-    return again.codes_of(labels, 0, rows.weights, drop=drop)[1:]
 
 
 def _block_rows(n_features: int, n_codes: int) -> int:
@@ -299,35 +273,28 @@ def _add_blocks(total: _Total, rows: RowSource) -> None:
     """
     waiting: list[Block] = []
     n_waiting, limit, p = 0, total.limit, rows.n_features
-
-    def end_waiting() -> None:
-        limit.check_memory(len(total.counts), p)
-        total.add(_Span(HOST, lambda: waiting, total.n_codes).sums())
-
     for block in rows.blocks():
+        if block.labels is None:
+            raise InvalidInput(
+                "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
+            )
         total.n_dropped += block.n_dropped
-        waiting.append(_coded_block(total, block))
+        codes = total.codes_of(block.labels, block.first_row, block.weights)[0]
         n_waiting += block.values.size
-        n_groups, n_rows = len(total.counts), total.counts.total()
-        limit.check_waiting(n_groups, n_rows, n_waiting)
+        limit.check_waiting(len(total.groups), total.n_rows, n_waiting)
         enough = min(_block_rows(p, total.n_codes) * p, _WAITING_NUMBERS)
-        if n_waiting >= enough and not limit.waits(n_groups, n_rows):
-            end_waiting()
+        if n_waiting < enough or limit.waits(len(total.groups), total.n_rows):
+            # A copy, as the source may write the next block to the same memory.
+            waiting.append((block.values.copy(), codes, block.weights))
+        else:
+            limit.check_memory(len(total.groups), p)
+            blocks = [*waiting, (block.values, codes, block.weights)]
+            total.add(_Span(HOST, blocks.copy, total.n_codes).summed())
             waiting, n_waiting = [], 0
-        else:  # the source may write the next block to the same memory
-            waiting[-1] = block.values.copy(), *waiting[-1][1:]
-    limit.check(len(total.counts), total.counts.total(), p)
+    limit.check(len(total.groups), total.n_rows, p)
     if waiting:
-        end_waiting()
-
-
-def _coded_block(total: _Total, block: RowBlock) -> Block:
-    if block.labels is None:
-        raise InvalidInput(
-            "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
-        )
-    codes = total.codes_of(block.labels, block.first_row, block.weights)[0]
-    return block.values, codes, block.weights
+        limit.check_memory(len(total.groups), p)
+        total.add(_Span(HOST, waiting.copy, total.n_codes).summed())
 
 
 @dataclass(eq=False)
@@ -338,11 +305,11 @@ class _Sums:
     far from zero has no room for, and parts of a group are merged without losing any.
     """
 
-    count: int
-    weight: Any
     base: FloatArray
-    offset: Any
-    scatter: Any
+    count: int = 0
+    weight: Any = 0.0
+    offset: Any = 0.0
+    scatter: Any = 0.0
 
     def add(self, more: "_Sums") -> None:
         """Merge another part of the same group."""
@@ -355,29 +322,10 @@ class _Sums:
         self.count, self.weight = self.count + more.count, total
 
 
-@dataclass(eq=False)
-class _SpanSums:
-    """Moments of some rows by the codes that occur in them.
-
-    Attributes
-    ----------
-    of_codes : dict of int to _Sums
-    n_dropped : int
-        Rows in which something is missing.
-    is_finite : bool
-        Whether all numbers are, also in rows of weight zero.
-    """
-
-    of_codes: dict[int, _Sums] = field(default_factory=dict)
-    n_dropped: int = 0
-    is_finite: bool = True
-
-
-@dataclass(frozen=True, eq=False)
 class _Span:
-    """Rows that can be read twice.
+    """Rows that can be read twice, and their moments.
 
-    Attributes
+    Parameters
     ----------
     place : Place
         Of their arrays.
@@ -385,69 +333,79 @@ class _Span:
         Reads them: values in float64, codes (-1 without weight, -2 where something is missing), and
         weights or None.
     n_codes : int
+
+    Attributes
+    ----------
+    sums : dict of int to _Sums
+        By the codes that occur.
+    n_dropped : int
+        Rows in which something is missing.
+    is_finite : bool
+        Whether all numbers are, also in rows of weight zero.
     """
 
-    place: Place
-    blocks: Callable[[], Iterable[Block]]
-    n_codes: int
+    def __init__(self, place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -> None:
+        self.place, self._blocks, self._n_codes = place, blocks, n_codes
+        self.sums: dict[int, _Sums] = {}
+        self.n_dropped, self.is_finite = 0, True
 
-    def sums(self) -> _SpanSums:
-        """The moments of each code's rows."""
-        xp, found = self.place.xp, _SpanSums()
+    def summed(self) -> "_Span":
+        """The same with the moments of each code's rows."""
+        xp = self.place.xp
         unweighted: Any = 0.0
-        bases: dict[int, _Base] = {}
-        for code, rows, weights, is_copy in self._by_code(found):
-            if code < 0:
-                unweighted = unweighted + xp.sum(rows)
-                continue
-            if code not in bases:
-                bases[code] = _Base.near(rows, self.place)
-            own = bases[code].subtracted_from(rows, is_copy=is_copy)
-            ones = self._ones(own) if weights is None else weights
-            half = own if weights is None else own * xp.sqrt(weights)[:, None]
-            products, total = xp.matmul(xp.matrix_transpose(half), half), xp.matmul(ones, own)
-            if code not in found.of_codes:
-                base, count = bases[code].point, own.shape[0]
-                found.of_codes[code] = _Sums(count, xp.sum(ones), base, total, products)
-                continue
-            sums = found.of_codes[code]
-            sums.count += own.shape[0]
-            sums.weight, sums.offset = sums.weight + xp.sum(ones), sums.offset + total
-            sums.scatter += products
-        found.is_finite = bool(np.isfinite(float(unweighted)))
-        for code, sums in found.of_codes.items():
-            self._centre(code, sums)
-            found.is_finite &= bool(np.isfinite(np.diagonal(sums.scatter)).all())
-        return found
+        with np.errstate(over="ignore", invalid="ignore"):
+            for code, rows, weights, is_copy in self._by_code():
+                if code < 0:
+                    unweighted = unweighted + xp.sum(rows)
+                    continue
+                if code not in self.sums:
+                    self.sums[code] = _Sums(_base(rows))
+                sums = self.sums[code]
+                own = self._subtracted(rows, sums.base, is_copy=is_copy)
+                ones = self._ones(own) if weights is None else weights
+                half = own if weights is None else own * xp.sqrt(weights)[:, None]
+                sums.count += own.shape[0]
+                sums.weight = sums.weight + xp.sum(ones)
+                sums.offset = sums.offset + xp.matmul(ones, own)
+                sums.scatter += xp.matmul(xp.matrix_transpose(half), half)
+            self.is_finite = bool(np.isfinite(float(unweighted)))
+            for code, sums in self.sums.items():
+                self._centre(code, sums)
+                self.is_finite &= bool(np.isfinite(np.diagonal(sums.scatter)).all())
+        return self
 
-    def _by_code(self, found: _SpanSums) -> Iterator[tuple[int, Any, Any, bool]]:
+    def _by_code(self) -> Iterator[tuple[int, Any, Any, bool]]:
         """Rows and weights of each code in each block, -1 too, and whether the rows are a copy.
 
         Counts those that are dropped.
         """
-        xp, n = self.place.xp, self.n_codes
+        xp, n = self.place.xp, self._n_codes
         lowest = self.place.constant(np.arange(-1, n))
-        for values, codes, weights in self.blocks():
+        for values, codes, weights in self._blocks():
             # Bytes are sorted by counting, not by comparing.
             keys = xp.astype(codes + 2, xp.uint8) if n + 2 <= 256 else codes
             order = xp.argsort(keys, stable=True)
             starts = on_host(xp.searchsorted(xp.take(codes, order), lowest)).tolist()
-            found.n_dropped += starts[0]
-            present = [
-                (code, start, stop)
-                for code, start, stop in zip(
-                    range(-1, n), starts, [*starts[1:], codes.shape[0]], strict=True
-                )
-                if start < stop
-            ]
+            self.n_dropped += starts[0]
+            spans = zip(range(-1, n), starts, [*starts[1:], codes.shape[0]], strict=True)
+            present = [(code, slice(start, stop)) for code, start, stop in spans if start < stop]
             if len(present) == 1 and starts[0] == 0:
                 yield present[0][0], values, weights, False
                 continue
             rows = _taken(xp, values, order)
             weights = None if weights is None else xp.take(weights, order)
-            for code, start, stop in present:
-                own = None if weights is None else weights[start:stop]
-                yield code, rows[start:stop, :], own, True
+            for code, own in present:
+                yield code, rows[own, :], None if weights is None else weights[own], True
+
+    def _subtracted(self, rows: Any, base: FloatArray, *, is_copy: bool) -> Any:
+        """The rows minus a point, which is zero in all features but those that are far from it."""
+        far = np.flatnonzero(base)
+        if not len(far):
+            return rows
+        if is_copy and isinstance(rows, np.ndarray) and len(far) <= _FEW_FAR * rows.shape[1]:
+            rows[:, far] -= base[far]
+            return rows
+        return rows - self.place.constant(base)
 
     def _centre(self, code: int, sums: _Sums) -> None:
         """Sums about the pilot become moments, with a second look where too few digits are left."""
@@ -495,7 +453,7 @@ class _Span:
 
     def _rows_of(self, code: int) -> Iterator[tuple[Any, Any]]:
         xp = self.place.xp
-        for values, codes, weights in self.blocks():
+        for values, codes, weights in self._blocks():
             index = xp.nonzero(codes == code)[0]
             if index.shape[0]:
                 rows = _taken(xp, values, index)
@@ -506,40 +464,13 @@ class _Span:
         return xp.ones(rows.shape[0], dtype=xp.float64, device=self.place.device)
 
 
-@dataclass(frozen=True, eq=False)
-class _Base:
-    """A point near the rows of a group, which differs from zero where the rows are far from it.
-
-    Attributes
-    ----------
-    point : (p,) array
-    far : (f,) array of int
-        The features in which it is not zero.
-    there : (p,) array on the device
-    """
-
-    point: FloatArray
-    far: IndexArray
-    there: Any
-
-    @classmethod
-    def near(cls, rows: Any, place: Place) -> "_Base":
-        """A point near the first of these rows."""
-        glance = on_host(rows[: min(_GLANCE, rows.shape[0]), :])
-        mean, point = glance.mean(axis=0), np.zeros(glance.shape[1])
-        far = np.flatnonzero(np.abs(mean) > _FAR * (glance.max(axis=0) - glance.min(axis=0)))
-        if len(far):
-            point[far] = _nearest(glance[:, far], mean[far])
-        return cls(point, far, place.constant(point))
-
-    def subtracted_from(self, rows: Any, *, is_copy: bool) -> Any:
-        """The rows minus the point."""
-        if not len(self.far):
-            return rows
-        if is_copy and isinstance(rows, np.ndarray) and len(self.far) <= _FEW_FAR * rows.shape[1]:
-            rows[:, self.far] -= self.point[self.far]
-            return rows
-        return rows - self.there
+def _base(rows: Any) -> FloatArray:
+    """A point near the first of these rows: zero where they are near zero."""
+    glance = on_host(rows[: min(_GLANCE, rows.shape[0]), :])
+    mean, point = glance.mean(axis=0), np.zeros(glance.shape[1])
+    far = np.flatnonzero(np.abs(mean) > _FAR * (glance.max(axis=0) - glance.min(axis=0)))
+    point[far] = _nearest(glance[:, far], mean[far])
+    return point
 
 
 def _nearest(rows: FloatArray, point: FloatArray) -> FloatArray:

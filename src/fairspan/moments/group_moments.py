@@ -657,9 +657,9 @@ class MomentsFold:
             self.limit.check_memory(len(groups), rows.n_features)
             found = moments_of_sparse_groups(groups, rows.n_features, intake)
         else:
-            sums = sums_of(rows, self.limit, self.folds)
-            labels, intake = label_array(sums.labels), Intake(sums.n_dropped)
-            found = GroupMoments(labels, *sums[1:5], rows.feature_names, intake)
+            stacked, n_dropped = sums_of(rows, self.limit, self.folds)
+            labels, intake = label_array(stacked[0]), Intake(n_dropped)
+            found = GroupMoments(labels, *stacked[1:], rows.feature_names, intake)
         return checked_part(found) if found.n_groups or intake.n_dropped else None
 
     @running_out_told()
