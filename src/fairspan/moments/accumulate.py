@@ -217,12 +217,9 @@ def _find_first_mistake(total: _Total, rows: RowSource) -> None:
 def _span_in_memory(total: _Total, rows: Any, start: int, stop: int) -> "_Span":
     """Consecutive rows with their codes, whose groups are not too many."""
     device = rows if isinstance(rows, DeviceRows) else None
-    place, p, drop = (
-        HOST if device is None else device.place,
-        rows.n_features,
-        rows.on_missing == "drop",
-    )
-    xp, weights = place.xp, None if rows.weights is None else rows.weights[start:stop]
+    place, p = HOST if device is None else device.place, rows.n_features
+    xp, drop = place.xp, rows.on_missing == "drop"
+    weights = None if rows.weights is None else rows.weights[start:stop]
     plain = weights is None and total.folds is None and not drop
     if plain and device is not None and device.labels_there is not None:
         distinct, inverse = xp.unique_inverse(device.labels_there[start:stop])
