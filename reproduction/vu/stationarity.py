@@ -1,7 +1,10 @@
 """A finite Lipschitz constant, and how far a subspace is from stationary: Vu et al. (2022)."""
 
+from typing import cast
+
 import numpy as np
 
+from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.solvers.programs import least_on_simplex
 from fairspan.solvers.published.riemannian import ROUNDING, horizontal
@@ -36,7 +39,7 @@ def lipschitz_constant(problem: Problem) -> float:
     Where a group with v_g < 0 has an error near its radius, the criterion weighs it by a share of
     v_g; the spread of C is convex in that share, hence largest at 0 or 1. Both are looked at.
     """
-    second, criterion = problem.second_moments, problem.robust
+    second, criterion = problem.second_moments, cast(ErrorGap, problem.criterion)
 
     def largest(weights: FloatArray) -> float:
         return float(second.leading(weights, 1).eigenvalues[0])
@@ -79,7 +82,7 @@ def stationarity(problem: Problem, basis: FloatArray) -> float:
     steepest = lipschitz_constant(problem)
     if steepest == 0:
         return 0.0
-    criterion, errors = problem.robust, problem.errors(basis)
+    criterion, errors = problem.criterion, problem.errors(basis)
     slopes = criterion.gradients(
         np.maximum(errors, ROUNDING * problem.second_moments.traces), problem
     )

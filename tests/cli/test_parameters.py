@@ -275,7 +275,7 @@ LABEL = ("--label", "hired")
 def test_a_fit_is_that_of_python_and_is_verified(run, people, tmp_path, groups, given, restriction):
     data, table = people
     reading = [word for group in groups for word in ("--group", group)]
-    reading += LABEL if restriction.needs_labels else ["--exclude", "hired"]
+    reading += LABEL if restriction.given_labels else ["--exclude", "hired"]
     reading += [] if len(groups) == 2 else ["--exclude", "race"]
     settings = [word for each in given for word in ("--restriction-param", each)]
     model = tmp_path / "m"
@@ -292,7 +292,7 @@ def test_a_fit_is_that_of_python_and_is_verified(run, people, tmp_path, groups, 
     assert facts["models"][1]["why_no_estimates"] is None
     assert run("verify", model, data, *reading).status == 0
     audited = run("audit", data, *reading[: -2 if len(groups) == 1 else None], "--model", model)
-    if restriction.needs_labels:
+    if restriction.given_labels:
         assert audited.status == 0
         assert run("verify", model, data, "--group", "sex", "--exclude", "hired").status == 1
     out = tmp_path / "out.csv"

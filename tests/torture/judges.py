@@ -159,7 +159,9 @@ class Directions:
     def __init__(self, exact: Exact) -> None:
         self.exact = exact
         restriction, p = exact.case.restriction, exact.p
-        exactly = restriction is not None and restriction.is_exact
+        exactly = restriction is not None and restriction.tolerance == (
+            0 if restriction.name == "mean_parity" else None
+        )
         self.differences = [
             mp.matrix([_mpf(a - b) for a, b in zip(mean, exact.means[0], strict=True)])
             for mean in exact.means[1:]

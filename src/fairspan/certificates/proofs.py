@@ -207,7 +207,7 @@ class LinesProof(Proof):
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The value less the least that the polygon allows; all room for rounding is in it."""
-        second, criterion = problem.dense, problem.robust
+        second, criterion = problem.dense, problem.criterion
         value = criterion.value(errors, problem)
         # Lines that are met again prove nothing new.
         lines = np.unique(self.lines, axis=0)

@@ -251,7 +251,7 @@ def fair_models(
     criterion_of(asked.criterion, **asked.parameters)
     hide = restriction_of(asked.restriction, **asked.of_restriction)
     solver = solver_of(asked.solver, **asked.of_solver)
-    if hide is not None and hide.needs_labels and table.source is not None and not table.has_labels:
+    if hide is not None and hide.given_labels and table.source is not None and not table.has_labels:
         raise click.UsageError(f"{hide!r} holds in classes of y: name its column, --label COL.")
     dimension = table.check_dimension(n_components)
     moments = table.moments

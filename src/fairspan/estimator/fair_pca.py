@@ -431,7 +431,7 @@ class FairPCA(
         settings, limit = self._settings(), GroupLimit(self.max_groups)
         restriction = settings["restriction"]
         has_groups = sensitive_features is not None or is_opened(X)
-        needs_labels = restriction is not None and restriction.needs_labels and has_groups
+        needs_labels = bool(has_groups and restriction is not None and restriction.given_labels)
         if needs_labels and y is None:
             raise InvalidInput(
                 f"y is missing, and the restriction is {restriction!r}",

@@ -301,11 +301,6 @@ class Problem:
         """The criterion as a sum of maxima of affine functions; None if it is not one."""
         return self.criterion.pieces(self)
 
-    @property
-    def robust(self) -> Any:
-        """The criterion, which is an error gap."""
-        return self.criterion
-
     @cached_property
     def pooled_optimum(self) -> LeadingSubspace:
         """The leading eigenvectors of the pooled second moment: ordinary PCA."""

@@ -387,7 +387,8 @@ def _in_coordinates(
         how many.
     """
     # A restriction that counts no directions means the same in all coordinates.
-    if not restriction.is_exact or restriction.oblique:
+    counts = isinstance(restriction, CovarianceParity) and restriction.tolerance is None
+    if not restriction.forbids_few and not counts:
         return restriction
     moments, n_features = within.moments, within.thin.n_features
     free = mean_free_directions(restriction.means_of(moments), moments.second_moments("group"), 1)
@@ -399,9 +400,9 @@ def _in_coordinates(
             f"differ along {n_features - most} direction(s)",
             "Choose fewer components, or leave the restriction out",
         )
-    if not restriction.counts_directions or moments.n_groups == 1:
+    if not isinstance(restriction, CovarianceParity) or moments.n_groups == 1:
         return restriction
-    wanted = cast(CovarianceParity, restriction).n_directions
+    wanted = restriction.n_directions
     if wanted is None or not n_components <= wanted <= most:
         varying = within.n_known
         raise Incompatible(
@@ -412,8 +413,7 @@ def _in_coordinates(
             "Choose such a number, or another n_components",
         )
     # Directions without variance, which the coordinates leave out, are taken last.
-    fewer: Any = replace(cast(Any, restriction), n_directions=min(wanted, free.shape[1]))
-    return cast(Restriction, fewer)
+    return replace(restriction, n_directions=min(wanted, free.shape[1]))
 
 
 def check_nested(
@@ -433,7 +433,7 @@ def check_nested(
             f"Allowed: the criteria {', '.join(map(repr, able))}, with default settings",
             "Use one of these, or nested=False",
         )
-    if restriction is not None and not restriction.can_be_nested:
+    if restriction is not None and not restriction.forbids_few:
         raise Incompatible(
             f"nested=True was requested with {restriction!r}",
             "Allowed: restrictions that leave the same directions for every number of "

@@ -57,15 +57,15 @@ class Restriction(ABC):
         Whether rotated features only rotate the subspaces that are allowed: rows that are fewer
         than their features are then solved in coordinates of their own. Otherwise moments of all
         features are computed.
-    counts_directions : bool
-        Whether a parameter `n_directions` says how many directions are allowed.
+    given_labels : "all", sequence of classes, or None
+        Classes of y, whose means it is about; moments then have `by_label`. None for all rows.
     oblique : bool
         Whether rows are shifted until the means agree, and then projected, without other
         conditions (:mod:`fairspan.problem.parity`).
     """
 
     follows_rotations: ClassVar[bool] = False
-    counts_directions: ClassVar[bool] = False
+    given_labels: str | Sequence[Label] | None = None
     oblique: bool = False
 
     @property
@@ -101,23 +101,11 @@ class Restriction(ABC):
         return None
 
     @property
-    def is_exact(self) -> bool:
-        """Whether it is a choice of directions along which the means agree, with no tolerance."""
-        return False
-
-    @property
-    def needs_labels(self) -> bool:
-        """Whether its means are those of classes of y, which moments then have as `by_label`."""
-        return False
-
-    @property
-    def can_be_nested(self) -> bool:
-        """Whether the directions are the same for every d, and are the only condition."""
-        return False
-
-    @property
     def forbids_few(self) -> bool:
-        """Whether all directions are allowed but the span of few: see :meth:`forbidden`."""
+        """Whether all directions but the span of few are allowed, for every d, and nothing else.
+
+        See :meth:`forbidden`. Components may then be nested.
+        """
         return False
 
     def forbidden(self, means: FloatArray, variances: FloatArray) -> FloatArray:
@@ -224,7 +212,7 @@ class MeanParity(Restriction):
                 "Allowed: None, 'all' and a list of classes of y",
                 "Use one of these, such as given_labels=[1]",
             )
-        if not self.is_exact and len(changed_fields(self)) > 1:
+        if self.tolerance > 0 and len(changed_fields(self)) > 1:
             raise Incompatible(
                 f"{self!r} has a tolerance",
                 "Allowed with a tolerance are the other parameters at their defaults",
@@ -236,24 +224,9 @@ class MeanParity(Restriction):
         told = {"tolerance": self.tolerance} | changed_fields(self)
         return f"MeanParity({', '.join(f'{name}={value!r}' for name, value in told.items())})"
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether it is a choice of directions, with no tolerance."""
-        return self.tolerance == 0
-
-    @property
-    def needs_labels(self) -> bool:
-        """Whether it holds in classes of y, which has to be known then."""
-        return self.given_labels is not None
-
-    @property
-    def can_be_nested(self) -> bool:
-        """Whether the directions that are left are the same for every number of components."""
-        return self.is_exact and not self.oblique
-
     def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
         """Raise Incompatible unless it is defined for these groups and this criterion."""
-        if not self.is_exact:
+        if self.tolerance > 0:
             exact = "MeanParity(tolerance=0) combines with every criterion and number of groups"
             check_tolerated(self, labels, criterion, allow_extra=allow_extra, instead=exact)
         if self.oblique and not isinstance(criterion, TotalError):
@@ -269,8 +242,8 @@ class MeanParity(Restriction):
 
     @property
     def forbids_few(self) -> bool:
-        """Whether it allows all directions except a few: see :meth:`forbidden`."""
-        return self.is_exact and not self.oblique
+        """Unless it has a tolerance, or rows are moved."""
+        return self.tolerance == 0 and not self.oblique
 
     def forbidden(self, means: FloatArray, variances: FloatArray) -> FloatArray:
         """Independent columns, (p, r), that the components have to be orthogonal to.
@@ -293,11 +266,11 @@ class MeanParity(Restriction):
         Incompatible
             Fewer than d are left.
         """
-        return mean_free_directions(means, covariances, n_components) if self.is_exact else None
+        return None if self.tolerance else mean_free_directions(means, covariances, n_components)
 
     def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
         """The distance of the two means, if there is a tolerance."""
-        return None if self.is_exact else MeansWithin(means[0] - means[-1], self.tolerance)
+        return MeansWithin(means[0] - means[-1], self.tolerance) if self.tolerance else None
 
 
 @dataclass(frozen=True)
@@ -349,7 +322,6 @@ class CovarianceParity(Restriction):
     tolerance: float | None = None
     name: ClassVar[str] = "covariance_parity"
     follows_rotations: ClassVar[bool] = True
-    counts_directions: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.n_directions is not None:
@@ -364,11 +336,6 @@ class CovarianceParity(Restriction):
                 "Leave one of them out",
             )
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether it is a choice of directions, with no tolerance."""
-        return self.tolerance is None
-
     def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
         """Raise Incompatible unless it is defined for these groups and this criterion."""
         if len(labels) > 2:
@@ -377,7 +344,7 @@ class CovarianceParity(Restriction):
                 "Allowed: two groups: it compares two covariances",
                 "Use MeanParity(), which takes any number of groups, or join groups",
             )
-        if not self.is_exact:
+        if self.tolerance is not None:
             exact = "CovarianceParity(n_directions=...) combines with every criterion"
             check_tolerated(self, labels, criterion, allow_extra=allow_extra, instead=exact)
 

@@ -249,7 +249,7 @@ class _Growth:
         """What W may lack of an eigenvalue sum, such that the bound falls by a share of the gap."""
         if isinstance(solution.proof, LinesProof):
             errors = inside.errors(coordinates_of(solution))
-            slopes = self.problem.robust.gradients(np.maximum(errors, self.least), self.problem)
+            slopes = self.problem.criterion.gradients(np.maximum(errors, self.least), self.problem)
             fall = max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
         else:
             # That of a logarithm falls with a share of the sum, of any size.

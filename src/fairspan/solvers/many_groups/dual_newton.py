@@ -123,7 +123,7 @@ def solve_robust(problem: Problem, tol: float, solver: str) -> Certificate:
     0 <= sqrt(e) - sqrt(eps) <= sqrt(e), so v (sqrt(e) - sqrt(eps))^2 >= v e. For v < 0 and e < eps,
     h = 0 >= v e. The bound lacks what the radii add, so the gap is usually open.
     """
-    plain = cast(Pieces, ErrorGap(problem.robust.penalty).pieces(problem))
+    plain = cast(Pieces, ErrorGap(cast(ErrorGap, problem.criterion).penalty).pieces(problem))
     relaxation = Relaxation(problem, plain)
     search = Search(problem, Scores.of(problem), tol)
     first = problem.pooled_optimum.vectors

@@ -15,7 +15,7 @@ any leading axes hold independent points.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -154,7 +154,7 @@ class _PaperScores:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.criterion = problem, problem.robust
+        self.problem, self.criterion = problem, cast(ErrorGap, problem.criterion)
         self.radii = self.criterion.radii(problem)[:, None]
         self.linear = self.criterion.pair_weights(problem)
         self.theta = 2 * np.abs(self.linear) * np.sqrt(self.radii.T)

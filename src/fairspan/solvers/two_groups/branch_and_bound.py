@@ -12,13 +12,14 @@ its gradient, for two the angle at which they agree.
 """
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from fairspan.certificates.certificate import TracePoint
 from fairspan.certificates.optimality import goal, rounding_at
 from fairspan.certificates.proofs import LinesProof, clipped, least_of_largest
+from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.solvers.two_groups.faces import (
     QUARTER,
@@ -83,7 +84,7 @@ class BranchAndBound:
         A criterion that weighs a group's error negatively may reach beyond the Pareto frontier,
         which is the arc from 0 to 90 degrees.
         """
-        penalty, q = self.problem.robust.penalty, self.problem.proportions
+        penalty, q = cast(ErrorGap, self.problem.criterion).penalty, self.problem.proportions
         pooled = float(np.arctan2(q[1], q[0]))
         between = not _EIGHTH / 2 < pooled < QUARTER - _EIGHTH / 2
         others = {_EIGHTH: between, -_EIGHTH: penalty > q[1], QUARTER + _EIGHTH: penalty > q[0]}
