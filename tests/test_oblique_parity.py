@@ -218,7 +218,7 @@ def test_what_is_saved_is_what_was_fitted(tmp_path):
     np.testing.assert_array_equal(loaded.transform(ROWS.X), model.transform(ROWS.X))
     again = loaded.inverse_transform(loaded.transform(ROWS.X))
     np.testing.assert_array_equal(again, model.inverse_transform(model.transform(ROWS.X)))
-    assert loaded.provenance == model.subspace_.provenance
+    assert repr(loaded.certificate) == repr(model.subspace_.certificate)
     assert verify(loaded, ROWS.X, LABELS[3]).holds
 
 
@@ -234,8 +234,7 @@ def altered(model, **changes):
     arrays = {"components": subspace.components, "oblique_decoder": subspace.oblique_decoder}
     return FairSubspace(
         mean=subspace.mean,
-        provenance=subspace.provenance,
-        evidence=subspace.evidence,
+        certificate=subspace.certificate,
         **{**arrays, **changes},
     )
 
