@@ -146,7 +146,7 @@ def test_a_fair_pipeline_keeps_its_certificate():
     model = make_pipeline(StandardScaler(), fs.FairPCA(2), LogisticRegression())
     model.fit(X, Y, fairpca__sensitive_features=GROUPS)
     subspace = fs.FairSubspace.of(model)
-    assert subspace.provenance.status == "optimal"
+    assert subspace.certificate.status == "optimal"
     np.testing.assert_allclose(subspace.transform(X), model[:-1].transform(X), atol=1e-9)
 
 

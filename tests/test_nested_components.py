@@ -105,7 +105,7 @@ def test_the_first_components_are_the_nested_fit_of_fewer(rows, criterion):
     for d in (1, 3, 5):
         fewer, first = fit(rows, d, criterion), model.subspace_.first(d)
         np.testing.assert_array_equal(first.components, fewer.components_)
-        made, alone = first.provenance, fewer.subspace_.provenance
+        made, alone = first.certificate, fewer.subspace_.certificate
         np.testing.assert_allclose(made.errors, alone.errors, rtol=1e-12)
         assert (made.status, made.objective, made.lower_bound) == (
             alone.status,
@@ -126,7 +126,7 @@ def test_a_loss_is_at_most_the_sum_of_the_steps_and_no_joint_fit_is_below_the_bo
     total = 0.0
     for d, step in enumerate(model.solution_.steps, start=1):
         total += step.objective
-        made = model.subspace_.first(d).provenance
+        made = model.subspace_.first(d).certificate
         assert made.objective <= total * (1 + 1e-12)
         basis = model.components_[:d].T
         assert made.objective == pytest.approx(value_at(matrices, shares, basis, "minimax_loss"))
@@ -380,6 +380,6 @@ def test_the_figures_of_credit_by_education():
     rows = load("default_credit:group__education")
     model = FairPCA(10, scale=True, center="group", nested=True)
     model.fit(rows.X, sensitive_features=rows.groups)
-    assert model.subspace_.first(5).provenance.objective == pytest.approx(0.0636, abs=5e-5)
+    assert model.subspace_.first(5).certificate.objective == pytest.approx(0.0636, abs=5e-5)
     assert model.solution_.objective == pytest.approx(0.356, abs=5e-4)
     assert {step.status for step in model.solution_.steps} == {"optimal"}

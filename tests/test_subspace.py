@@ -120,7 +120,7 @@ def test_groups_in_the_provenance_keep_their_type(tmp_path, labels):
     moments = GroupMoments.from_rows(ROWS.X, labels * 25)
     subspace = FairPCA(1).fit_moments(moments).subspace_
     subspace.save(tmp_path / "out")
-    groups = FairSubspace.load(tmp_path / "out").provenance.groups
+    groups = FairSubspace.load(tmp_path / "out").certificate.groups
     assert list(map(repr, groups)) == list(map(repr, sorted(labels)))
 
 

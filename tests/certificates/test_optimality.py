@@ -23,7 +23,7 @@ from fairspan import (
     TotalError,
     verify,
 )
-from fairspan.certificates.optimality import by_pooled_variance, goal, judged
+from fairspan.certificates.optimality import by_pooled_variance, goal, evaluate
 from fairspan.certificates.proofs import (
     CovariancesProof,
     LinesProof,
@@ -47,7 +47,7 @@ def line(angle):
 
 
 def judge(problem, basis, weights, tolerance=1e-9):
-    return judged(problem, basis, Proof(np.array(weights)), tolerance)
+    return evaluate(problem, basis, Proof(np.array(weights)), tol=tolerance)
 
 
 def two_lines(criterion):

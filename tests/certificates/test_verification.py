@@ -180,7 +180,7 @@ def test_of_sparse_rows_the_bound_is_named_as_not_checked(monkeypatch):
     labels = np.repeat(["a", "b"], 30)
     model = fitted(2, rows, labels, criterion="minimax_error")
     assert isinstance(model.moments_, SparseMoments)
-    monkeypatch.setattr("fairspan.certificates.verification._MOST_NUMBERS", 0)
+    monkeypatch.setattr("fairspan.verification._MOST_NUMBERS", 0)
     found = assert_holds(model, rows, labels)
     assert model.solution_.status == "estimated"
     assert "The lower bound was not checked: the rows stay sparse." in found.messages

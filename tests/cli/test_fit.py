@@ -54,7 +54,7 @@ def test_nested_components_are_those_of_python_with_a_record_of_each(
     np.testing.assert_allclose(fs.FairSubspace.load(model).components, fair.components_, atol=1e-9)
     steps = fair.solution_.steps
     for d, (told, step) in enumerate(zip(certificate["nested"], steps, strict=True), start=1):
-        first = fair.subspace_.first(d).provenance
+        first = fair.subspace_.first(d).certificate
         assert (told["n_components"], told["objective"]) == (d, pytest.approx(first.objective))
         assert told["step"]["objective"] == pytest.approx(step.objective, rel=1e-9)
         assert told["step"]["status"] == "optimal"

@@ -221,7 +221,7 @@ def test_a_certificate_that_holds(run, model, data):
 
 def test_the_same_as_records(run, model, data):
     facts = run("verify", model, data, *GROUP, "--json").facts
-    made = FairSubspace.load(model).provenance
+    made = FairSubspace.load(model).certificate
     assert set(facts) == {
         "version",
         "model",

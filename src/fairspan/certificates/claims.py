@@ -151,7 +151,7 @@ def recompute(
         basis = projector.basis
         errors = _oblique_errors(reduction, projector)
     else:
-        errors = errors_under(Projector(basis.T), whole.second_moments)
+        errors = whole.second_moments.residual_variances(basis)
     computed = Recomputed.of(reduction, _within(reduction, basis), proof, claimed.tol)
     return replace(computed, found=replace(computed.found, errors=errors))
 
