@@ -1,6 +1,6 @@
 """Group moments, errors and subspaces from the raw rows with numpy alone, to compare with."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -87,3 +87,12 @@ def errors_by_hand(X, labels, components, center, weights=None):
         residual = (X[own] - point) @ (np.eye(X.shape[1]) - projector(components))
         errors.append(np.average((residual**2).sum(axis=1), weights=weights[own]))
     return np.array(errors)
+
+
+def assert_same_certificate(one, other):
+    """Every field of two certificates is the same, and of the same kind."""
+    np.testing.assert_equal(asdict(one), asdict(other))
+    assert (one.criterion, one.restriction) == (other.criterion, other.restriction)
+    assert type(one.proof) is type(other.proof)
+    for mine, theirs in zip(vars(one).values(), vars(other).values(), strict=True):
+        assert type(mine) is type(theirs)

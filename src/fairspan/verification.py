@@ -17,6 +17,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.claims import (
     Fails,
     Recomputed,
+    check_parts,
     check_same_features,
     of_components,
     of_data,
@@ -193,12 +194,14 @@ class _Checks:
             *self._of_model(claimed),
             *of_components(subspace.projector, is_soft=subspace.is_soft),
             *of_data(claimed, subspace.mean, subspace.scale, self.moments),
-            *of_groups(computed, claimed, reduction),
+            *of_groups(computed, claimed, reduction.whole),
             *of_figures(computed, claimed, by_rows=self.moments.matrix_free),
         ]
-        if not of_reason(claimed, reduction, self.moments, subspace.scale):
-            failures.append("The reason of the status is not what the figures say.")
-        if claimed.steps:
+        for each in (claimed, *claimed.steps):
+            if not of_reason(each, reduction, self.moments, subspace.scale):
+                failures.append("The reason of the status is not what the figures say.")
+        if claimed.steps or claimed.prefixes:
+            check_parts(claimed)
             failures += self._of_nested(claimed, family, has_bound=computed.has_bound)
         messages = (*failures, *self._said(computed, claimed))
         found = computed.found
@@ -229,16 +232,12 @@ class _Checks:
         self, claimed: Certificate, family: ProblemFamily, *, has_bound: bool
     ) -> Iterator[str]:
         """What does not hold of the steps, and of the first components by themselves."""
-        d = len(self.subspace.components)
-        if len(claimed.steps) != d or len(claimed.prefixes) != d - 1:
-            yield "The steps are not those of the components."
-            return
         basis = self.subspace.components.T
         if family.coordinates is not None:
             basis = np.linalg.qr(family.coordinates.reduce(basis))[0]
         if has_bound:
             yield from of_steps(family, basis, claimed)
-        for n in range(1, d):
+        for n in range(1, len(claimed.steps)):
             first = self.subspace.first(n)
             own = replace(first.proven, steps=(), prefixes=())
             alone = replace(first, certificate=own)

@@ -1,12 +1,13 @@
 """Every field of a certificate is a claim or a record: claims are judged, and both are kept."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 import scipy.sparse
 
 import fairspan as fs
+from by_hand import assert_same_certificate
 from fairspan import FairSubspace, verify
 from fairspan.certificates.certificate import Certificate, TracePoint
 
@@ -62,92 +63,102 @@ CASES = {
     "unresolved": (hardly_any_losses(), 2, {}),
     "open gap": (three_lines(), 1, {}),
     "soft": (three_lines(), 1, {"allow_extra": True}),
-    "thin": (made_rows(2, 520, n=6), 2, {"criterion": "minimax_error"}),
+}
+# Of these rounding, or what matrices prove, is of another size than a fit says.
+KEPT = {
+    "thin": (made_rows(2, 520, n=6), 2, {"nested": True}),
     "sparse": (few_numbers(), 2, {"criterion": "minimax_error"}),
 }
 
 
 def fitted(case):
-    (rows, labels), d, settings = CASES[case]
+    (rows, labels), d, settings = (CASES | KEPT)[case]
     return fs.FairPCA(d, **settings).fit(rows, sensitive_features=labels).subspace_
-
-
-def proofs_beside(proof):
-    """Other numbers in one of the arrays of a proof."""
-    for each in fields(proof):
-        numbers = np.atleast_1d(getattr(proof, each.name))
-        other = np.zeros_like(numbers)
-        other.flat[0] = 1.0
-        yield replace(proof, **{each.name: other})
 
 
 def beside(certificate, name):
     """Other values of one field, of its own kind and plausible."""
-    own = getattr(certificate, name)
-    tenth = 0.1 * certificate.objective
-    match own:
-        case _ if name in ("objective", "lower_bound"):
+    own, tenth = getattr(certificate, name), 0.1 * certificate.objective
+    match name:
+        case "objective" | "lower_bound":
             return 1000 * own, own + tenth, own - tenth
-        case _ if name == "status":
-            return [each for each in ("optimal", "unresolved", "open gap") if each != own]
-        case _ if name == "criterion":
+        case "status":
+            return {"optimal", "estimated", "unresolved", "open gap"} - {own}
+        case "criterion":
             return fs.NashWelfare(), fs.RobustErrorGap(0.5, 0.1)
-        case _ if name == "restriction":
-            return fs.MeanParity() if own is None else None, fs.CovarianceParity(n_directions=2)
-        case _ if name == "proof":
-            return None, *proofs_beside(own)
-        case _ if name == "center":
-            return ("group",)
-        case _ if name == "theorem_3_2":
-            return tuple({None, True, False} - {own})
-        case _ if name == "trace":
+        case "restriction":
+            return fs.CovarianceParity(n_directions=2), fs.CovarianceParity(tolerance=1.0)
+        case "proof":
+            return None, *other_proofs(own, certificate)
+        case "theorem_3_2":
+            return {None, True, False} - {own}
+        case "trace":
             return (TracePoint(3, 0.0, 1.0),), ()
-        case np.ndarray():
-            return own[:-1], 1000 * own + tenth
-        case Certificate():
-            return ()
-        case tuple():
-            return own[:-1] if own else (certificate,), (*own, *own), own[::-1] + own[:1]
-        case str() | None:
-            return f"{own} or so", ""
+        case "steps" | "prefixes":
+            return own[:-1] if own else (certificate,) * 2, (*own, certificate)
+        case "components" | "errors" | "losses":
+            return own[:-1] if own.size else np.ones(1), 1000 * np.append(own, tenth)
+        case "groups" | "counts":
+            return own[:-1], (*own[1:], own[0] * 2), (*own, *own)
+        case "solver" | "eigen" | "version" | "center" | "reason":
+            return (f"{own} or so",)
+        case "n_components" | "n_eigenproblems":
+            return own + 1, own - 1
         case _:
-            return 1000 * own + (name == "violation") * tenth, own + 1
+            return (1000 * own + (name == "violation") * tenth,)
 
 
-def is_refused(subspace, rows, labels):
-    found = verify(subspace, rows, labels)
-    assert found.holds or found.messages[0]
-    return not found.holds
+def other_proofs(proof, certificate):
+    """Other numbers in one of the arrays that the bound is computed from."""
+    for each in fields(proof):
+        numbers = np.atleast_1d(getattr(proof, each.name))
+        other = np.zeros_like(numbers)
+        other.flat[0] = 1.0
+        # The weights of a total error are the shares of the groups, whatever a proof says.
+        if each.name != "weights" or certificate.criterion.name.startswith("minimax"):
+            yield replace(proof, **{each.name: other})
 
 
-def judged(subspace, rows, labels, certificate, rebuilt):
-    """The fields of a certificate of which no other value is believed."""
+def believed(subspace, data, certificate, rebuilt=lambda each: each):
+    """The fields of which another value passes, in a certificate that is rebuilt around them."""
     return {
         each.name
         for each in fields(Certificate)
-        if all(
-            is_refused(
-                replace(subspace, certificate=rebuilt(replace(certificate, **{each.name: other}))),
-                rows,
-                labels,
-            )
-            for other in beside(certificate, each.name)
-        )
+        for other in beside(certificate, each.name)
+        if verify(
+            replace(subspace, certificate=rebuilt(replace(certificate, **{each.name: other}))),
+            *data,
+        ).holds
     }
 
 
-CLAIMS = {each.name for each in fields(Certificate)} - RECORDS
+def test_the_cases_are_what_they_are_called():
+    assert fitted("open gap").certificate.status == "open gap"
+    assert fitted("soft").is_soft
+    own = fitted("unresolved").certificate
+    assert own.status == "unresolved"
+    assert own.tolerance < own.gap < own.resolution < 0.01 * own.scale
 
 
 @pytest.mark.unverified
-@pytest.mark.parametrize("case", [each for each in CASES if each not in ("thin", "sparse")])
+@pytest.mark.parametrize("case", CASES)
 def test_a_claim_that_was_tampered_with_is_refused(case):
-    (rows, labels), subspace = CASES[case][0], fitted(case)
-    found = verify(subspace, rows, labels)
+    data, subspace = CASES[case][0], fitted(case)
+    own, found = subspace.certificate, verify(subspace, *data)
     assert found.holds, str(found)
     assert "Not judged are records of the run" in found.messages[-1]
-    own = subspace.certificate
-    assert CLAIMS - judged(subspace, rows, labels, own, lambda each: each) == set()
-    for name in RECORDS:
-        other = replace(own, **{name: beside(own, name)[0]})
-        assert verify(replace(subspace, certificate=other), rows, labels).messages == found.messages
+    assert believed(subspace, data, own) == RECORDS
+    if own.steps:
+        first, second, third = own.steps
+        swapped = believed(subspace, data, second, lambda x: replace(own, steps=(first, x, third)))
+        assert swapped == RECORDS
+        one, two = own.prefixes
+        assert believed(subspace, data, two, lambda x: replace(own, prefixes=(one, x))) == RECORDS
+
+
+@pytest.mark.parametrize("case", [*CASES, *KEPT])
+def test_a_file_keeps_every_field(case, tmp_path):
+    subspace = fitted(case)
+    subspace.save(tmp_path / "model")
+    loaded = FairSubspace.load(tmp_path / "model")
+    assert_same_certificate(loaded.certificate, subspace.certificate)

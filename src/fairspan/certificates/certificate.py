@@ -112,7 +112,7 @@ class Certificate:
         if not, their equation (6) may fall short of the supremum, which is what is minimised here.
     groups : tuple of k labels
     errors, losses : (k,) arrays
-        e_g and l_g of each group.
+        e_g and l_g of each group; a step of nested components has no losses.
     total_variance : float
         Of all rows, in the units of the errors.
     counts : tuple of k int

@@ -16,6 +16,7 @@ from fairspan.certificates.proofs import Proof
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import errors_under
 from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import ProblemFamily, Reduction, left_beside
 from fairspan.projector import Projector
 from fairspan.rows.groups import listed
@@ -39,6 +40,8 @@ _INSIDE_OF = 1e-10
 _ROUNDINGS = 8
 # Columns of a basis shorter than this lie outside of the rows' coordinates.
 _INSIDE = 1e-6
+# What a certificate shares with those of its steps and prefixes.
+_SHARED = ("criterion", "tol", "center", "restriction", "groups", "counts")
 
 
 class Fails(Exception):
@@ -201,9 +204,21 @@ def _within(reduction: Reduction, basis: FloatArray) -> FloatArray:
     return np.asarray(inside)
 
 
-def of_groups(computed: Recomputed, claimed: Certificate, reduction: Reduction) -> Iterator[str]:
-    """Errors, losses and total variance; losses only if the groups' best errors are known."""
-    whole, errors = reduction.whole, computed.found.errors
+def of_groups(
+    computed: Recomputed, claimed: Certificate, whole: Problem, *, has_losses: bool = True
+) -> Iterator[str]:
+    """Errors, losses and total variance; losses only if the groups' best errors are known.
+
+    Parameters
+    ----------
+    computed : Recomputed
+    claimed : Certificate
+    whole : Problem
+        Without a restriction.
+    has_losses : bool
+        False of a step of nested components.
+    """
+    errors = computed.found.errors
     unsure = _FEW * computed.roundings + _SAME * errors.max(initial=0.0)
     if (
         claimed.errors.shape != errors.shape
@@ -215,11 +230,11 @@ def of_groups(computed: Recomputed, claimed: Certificate, reduction: Reduction) 
         yield f"The total variance is {total:.9g}, and not {claimed.total_variance:.9g}."
     if not whole.has_matrices:
         return
+    losses = np.maximum(errors - whole.best_errors, 0.0) if has_losses else errors[:0]
     # Of what each group loses beyond its own best, both parts are rounded.
-    losses = np.maximum(errors - whole.best_errors, 0.0)
     if (
         claimed.losses.shape != losses.shape
-        or not (np.abs(claimed.losses - losses) <= 2 * unsure).all()
+        or not (np.abs(claimed.losses - losses) <= 2 * unsure[: len(losses)]).all()
     ):
         yield "The excess losses of the groups are not those that the model says."
 
@@ -257,6 +272,8 @@ def of_figures(
     if claimed.theorem_3_2 != found.theorem_3_2:
         yield "Whether Theorem 3.2 of Vu et al. (2022) holds is not what the model says."
     yield from _of_status(computed, claimed)
+    if claimed.proof is None and claimed.lower_bound > -math.inf:
+        yield "The model carries no proof of its lower bound."
     if math.isnan(claimed.lower_bound) or claimed.lower_bound == math.inf:
         yield f"The model's lower bound is {claimed.lower_bound!r}."
     if not computed.has_bound:
@@ -276,7 +293,7 @@ def of_figures(
 
 def _of_status(computed: Recomputed, claimed: Certificate) -> Iterator[str]:
     """Whether the status is at least nearly that which the model says."""
-    found, said = computed.found, claimed.status
+    found, said = computed.found, Status(claimed.status)
     closed = (Status.OPTIMAL, Status.ESTIMATED)
     if not computed.has_bound:
         if said in (Status.OPTIMAL, Status.UNRESOLVED):
@@ -286,6 +303,8 @@ def _of_status(computed: Recomputed, claimed: Certificate) -> Iterator[str]:
     holds = said is Status.OPEN_GAP or computed.lenient.status is Status.OPTIMAL
     if said is Status.UNRESOLVED:
         holds = computed.lenient.status is not Status.OPEN_GAP
+    if said is Status.ESTIMATED:  # which only iterations without matrices leave
+        holds = holds and claimed.eigen == "matrix-free"
     if not holds:
         yield (
             f"The model is called {said}, but the computed status is {found.status}: "
@@ -303,7 +322,7 @@ def of_reason(claimed: Certificate, reduction: Reduction, moments: Moments, scal
 
 
 def of_steps(family: ProblemFamily, basis: FloatArray, claimed: Certificate) -> Iterator[str]:
-    """Objective, bound and status of each step.
+    """Figures, groups and status of each step.
 
     Parameters
     ----------
@@ -319,8 +338,31 @@ def of_steps(family: ProblemFamily, basis: FloatArray, claimed: Certificate) -> 
         if left.axes is not None:
             column = left.axes.T @ column
         computed = Recomputed.of(replace(left, axes=None), column, step.proof, claimed.tol)
-        for message in of_figures(computed, step):
+        for message in (
+            *of_figures(computed, step),
+            *of_groups(computed, step, left.whole, has_losses=False),
+        ):
             yield f"Component {index + 1}, beside those before it: {message}"
+
+
+def check_parts(claimed: Certificate) -> None:
+    """Raise Fails where steps or prefixes of nested components are of another certificate."""
+    rows, d = claimed.components, claimed.n_components
+    own = [rows[[i]] for i in range(d)] + [rows[: i + 1] for i in range(d - 1)]
+    parts = (*claimed.steps, *claimed.prefixes)
+    if not parts:
+        return
+    if len(claimed.steps) != d or len(claimed.prefixes) != d - 1:
+        raise Fails("The steps are not those of the components.")
+    for part, components in zip(parts, own, strict=True):
+        same = all(getattr(part, name) == getattr(claimed, name) for name in _SHARED)
+        if (
+            not same
+            or part.steps
+            or part.prefixes
+            or not np.array_equal(part.components, components)
+        ):
+            raise Fails("A step or prefix of nested components is of other components or settings.")
 
 
 def check_same_features(

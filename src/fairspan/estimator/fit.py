@@ -153,13 +153,11 @@ def fit_with_problem(
                 restriction=allowed,
                 counts=tuple(moments.counts.tolist()),
                 reason=reason_of(each, whole, moments, center, is_scaled=scale),
-                steps=tuple(
-                    replace(step, reason=reason_of(step, whole, moments, center, is_scaled=scale))
-                    for step in each.steps
-                ),
+                steps=tuple(map(told, each.steps)),
+                prefixes=tuple(map(told, each.prefixes)),
             )
 
-        found = replace(told(found), prefixes=tuple(map(told, found.prefixes)))
+        found = told(found)
         projector = reduction.projector(found.components)
         if family.coordinates is not None:
             found = in_features(found, family.coordinates)

@@ -81,7 +81,8 @@ def _prefixes(
         left = left_beside(single, components.T)
         check_accepted(solver, left.problem)
         step = solve(left, one_more, tol, state)
-        steps.append(step)
+        # Losses are against the best of all directions, which a step does not choose among.
+        steps.append(replace(step, losses=np.zeros(0)))
         components = np.vstack([components, step.components])
         n_eigenproblems += step.n_eigenproblems
         together = step
