@@ -289,11 +289,7 @@ def test_restrictions(restriction, center):
     differences = thin.components_ @ (X[labels == "a"].mean(axis=0) - X[labels == "b"].mean(axis=0))
     limit = getattr(restriction, "tolerance", None) or 0.0
     assert np.linalg.norm(differences) <= limit + 1e-9
-<<<<<<< HEAD
     assert thin.solution_.restriction == restriction
-=======
-    assert restriction == thin.subspace_.certificate.restriction
->>>>>>> 1fe762a (Errors of a soft projection are verified from what it keeps; tests read certificates)
 
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap"])
