@@ -268,3 +268,20 @@ def test_a_column_of_large_numbers_moves_no_objective_of_many_features(big):
     fair = FairPCA(2, center="none").fit(X, sensitive_features=np.tile(groups, 2)).solution_
     assert fair.objective == pytest.approx(plain.objective, rel=2e-10)
     assert fair.lower_bound <= plain.objective * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("big", [1e3, 1e6])
+def test_a_column_of_large_numbers_beside_equal_means(big):
+    """What a restriction forbids may be so large that a step of the bound is rounding."""
+    rng = np.random.default_rng(40)
+    labels = np.arange(180) % 3
+    X = rng.standard_normal((180, 30)) * np.arange(1, 31) ** -0.8 * (1 + labels[:, None])
+    X += labels[:, None] * rng.standard_normal(30)
+    X[:, 4] *= big
+    settings = {"n_components": 1, "criterion": "error_gap", "restriction": MeanParity()}
+    dense, grown = (
+        FairPCA(**settings, solver=each).fit(X, sensitive_features=labels).solution_
+        for each in (DualNewton(), GrowingSubspace(DualNewton()))
+    )
+    assert grown.objective <= dense.objective * (1 + 2e-9) + dense.resolution
+    assert grown.lower_bound <= dense.objective * (1 + 1e-12) + dense.resolution

@@ -39,6 +39,8 @@ _MARGIN = 0.2
 _FIRST_OPTIMA, _FIRST = 1e-4, 1e-6
 # A first look at the robust error gap needs no more than this multiple of the gap to reach.
 _LOOSE = 1e5
+# The share of an eigenvalue sum over which the slope of the bound is taken.
+_STEP = 1e-3
 # Mixtures that join W in one round; the robust error gap rests on dozens.
 _MIXTURES = 4
 
@@ -254,11 +256,9 @@ class _Growth:
         else:
             # That of a logarithm falls with a share of the sum, of any size.
             top = inside.second_moments.leading(weights, self.n_components).top_eigenvalue_sum
-            least = float(weights @ self.second.traces) - top
-            bounds = [
-                inside.criterion.bound(least - x, weights, inside) for x in (0, self.tol * top)
-            ]
-            fall = (bounds[0] - bounds[1]) / (self.tol * top) if top > 0 else 1.0
+            step, least = _STEP * top, float(weights @ self.second.traces) - top
+            bounds = [inside.criterion.bound(least - x, weights, inside) for x in (0.0, step)]
+            fall = (bounds[0] - bounds[1]) / step if bounds[0] > bounds[1] else 1.0
         share = _LACKING if self.matrices else _LACKING_ESTIMATED
         return max(share * self.tol * solution.scale / fall, self.least)
 
