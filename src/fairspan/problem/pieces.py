@@ -34,7 +34,7 @@ class Blocks:
     >>> values = np.array([1.0, 3.0, -2.0, -1.0, -4.0])
     >>> blocks.largest(values), blocks.value(values)
     (array([ 3., -1.]), 2.0)
-    >>> blocks.even(5).round(3)
+    >>> blocks.normalised(np.ones(5)).round(3)
     array([0.5  , 0.5  , 0.333, 0.333, 0.333])
     """
 
@@ -64,10 +64,6 @@ class Blocks:
         return np.asarray(
             self.of(n_pieces) == np.arange(len(self.starts))[:, None], dtype=np.float64
         )
-
-    def even(self, n_pieces: int) -> FloatArray:
-        """Equal multipliers within each block, shape (m,)."""
-        return self.normalised(np.ones(n_pieces))
 
     def leaders(self, values: FloatArray) -> IntArray:
         """Index of a largest piece of each block, of (m,) values, shape (n,)."""

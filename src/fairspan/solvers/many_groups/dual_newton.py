@@ -97,7 +97,7 @@ class DualNewton(Solver):
         """Find it by eigenproblems of whole matrices, and not in a subspace that grows."""
         if problem.pieces is not None:
             search: PiecewiseSearch | NashSearch = PiecewiseSearch(problem, problem.pieces, tol)
-        elif problem.criterion.is_logarithmic:
+        elif not problem.criterion.has_concave_scores:
             search = NashSearch(problem, tol)
         else:
             return solve_robust(problem, tol, self.name)

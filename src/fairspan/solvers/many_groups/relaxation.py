@@ -328,7 +328,7 @@ class Relaxation:
 def _even(pieces: Pieces) -> FloatArray:
     """Even multipliers; rising ones where these cancel, and all eigenvalues are tied at zero."""
     m, largest = len(pieces.offsets), np.abs(pieces.coefficients).max(axis=0)
-    even = pieces.blocks.even(m)
+    even = pieces.blocks.normalised(np.ones(m))
     cancels = np.abs(even @ pieces.coefficients) <= _CANCELS * largest
     return np.linspace(1.0, m, m) if cancels.all() else even
 
