@@ -10,7 +10,7 @@ import pytest
 from by_hand import random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit
 from fairspan.errors import CorruptFile, InvalidInput
-from fairspan.projector import Projector
+from fairspan.moments.operators import Projector
 from fairspan.storage import write_archive
 
 ROWS = random_rows(21, n=50, p=4)

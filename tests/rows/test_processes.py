@@ -12,7 +12,7 @@ import pytest
 from fairspan import FileRows
 from fairspan.errors import FairspanError, InvalidInput
 from fairspan.moments.group_moments import MomentsFold, accumulate
-from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.checks import GroupLimit
 from fairspan.rows.parallel import sigint_blocked
 
 

@@ -15,7 +15,7 @@ from fairspan.auditing.verdict import verdicts_of
 from fairspan.errors import InvalidInput, InvalidType, running_out_told
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, Moments
-from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.checks import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import rows_beside
 

@@ -13,9 +13,8 @@ from fairspan.linalg.resources import in_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import FoldMoments, Moments
-from fairspan.moments.operators import SecondMoments
+from fairspan.moments.operators import Projector, SecondMoments
 from fairspan.progress import Stage
-from fairspan.projector import Projector
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 QUANTITIES = ("error", "new_error", "cross_fitted_loss", "corrected_loss", "change")

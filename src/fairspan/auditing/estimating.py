@@ -37,11 +37,10 @@ from fairspan.moments.of_rows import (
     moments_of,
     sparse_folds,
 )
-from fairspan.moments.operators import errors_under
-from fairspan.projector import Projector
+from fairspan.moments.operators import Projector, errors_under
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
+from fairspan.rows.checks import GroupLimit
 from fairspan.rows.folds import Folds
-from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.groups import Label
 from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import Rows

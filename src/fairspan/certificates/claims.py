@@ -14,11 +14,10 @@ from fairspan.certificates.certificate import Certificate, Status
 from fairspan.certificates.optimality import evaluate, reason_of, roundings_of_errors
 from fairspan.certificates.proofs import Proof
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import errors_under
+from fairspan.moments.operators import Projector, errors_under
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import ProblemFamily, Reduction, left_beside
-from fairspan.projector import Projector
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
 

@@ -26,9 +26,9 @@ from fairspan.certificates.certificate import Certificate, Status, TracePoint
 from fairspan.certificates.proofs import Proof
 from fairspan.linalg import graded_eigh, rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.moments.of_rows import Moments
+from fairspan.moments.operators import softened
 from fairspan.problem.problem import Problem, is_within
 from fairspan.problem.reduction import largest_column
-from fairspan.projector import softened
 from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)

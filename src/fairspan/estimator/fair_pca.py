@@ -23,8 +23,8 @@ from fairspan.moments.operators import kept_by_component
 from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.problem import signed_disparity
 from fairspan.problem.reduction import criterion_of, restriction_of
+from fairspan.rows.checks import GroupLimit
 from fairspan.rows.frames import FrameRows
-from fairspan.rows.group_limit import GroupLimit
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import KnownRows
 from fairspan.rows.registry import is_opened, rows_beside

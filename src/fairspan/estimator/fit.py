@@ -22,13 +22,13 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.optimality import reason_of
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
-from fairspan.formatting.names import spoken
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.resources import threads_for
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.held_rows import Coordinates
 from fairspan.moments.of_rows import Moments
+from fairspan.moments.operators import Projector
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.reduction import (
@@ -40,7 +40,6 @@ from fairspan.problem.reduction import (
 )
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import EIGENPROBLEMS, Stage
-from fairspan.projector import Projector
 from fairspan.rows.groups import listed
 from fairspan.solvers.large.growing_subspace import GrowingSubspace
 from fairspan.solvers.nested import solve_nested
@@ -120,7 +119,7 @@ def fit_with_problem(
     divisor = deviations_of(moments) if scale else None
     if nested:
         check_nested(chosen, allowed, allow_extra=bool(allow_extra))
-    counting = Stage(f"fitting {spoken(chosen.name)}", unit=EIGENPROBLEMS)
+    counting = Stage("fitting " + chosen.name.replace("_", " "), unit=EIGENPROBLEMS)
     with threads_for(moments.n_features), counting:
         family = build_problem(
             moments,

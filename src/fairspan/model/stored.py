@@ -10,9 +10,9 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate, Status, TracePoint
 from fairspan.certificates.proofs import Proof, numbers_of, proof_of
 from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.moments.operators import Projector
 from fairspan.problem.parameters import field_values
 from fairspan.problem.reduction import criterion_of, restriction_of
-from fairspan.projector import Projector
 from fairspan.registry import names_of
 from fairspan.rows.groups import plain_labels
 from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive

@@ -14,8 +14,13 @@ from fairspan.model.export import graph_bytes, select_of
 from fairspan.model.foreign import ALLOWED_MODELS, RowModel, affine_map_of, row_model_of
 from fairspan.model.stored import read_subspace, write_subspace
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import SecondMoments
-from fairspan.projector import Projector, check_components, is_soft, soft_dimension
+from fairspan.moments.operators import (
+    Projector,
+    SecondMoments,
+    check_components,
+    is_soft,
+    soft_dimension,
+)
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of

@@ -15,9 +15,9 @@ from fairspan.moments.accumulate import sums_of
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import SparseGroup, sparse_groups
+from fairspan.rows.checks import USUAL_LIMIT, GroupLimit
 from fairspan.rows.device import DeviceRows
 from fairspan.rows.folds import Folds
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import (
     Label,
     LabelCoder,

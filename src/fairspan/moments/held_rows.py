@@ -39,8 +39,7 @@ from fairspan.moments.group_moments import (
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import SparseGroup, SparseSecondMoments, sparse_groups
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.checks import checked_values, converted
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.rows.checks import USUAL_LIMIT, GroupLimit, checked_values, converted
 from fairspan.rows.groups import CodedLabels, LabelCoder, in_order, label_array
 from fairspan.rows.labels import labels_of
 from fairspan.rows.sparse import SparseRows

@@ -11,9 +11,9 @@ from fairspan.moments.group_means import EVERY_ROW, Intake
 from fairspan.moments.group_moments import GroupMoments, accumulate, merged
 from fairspan.moments.held_rows import SparseMoments, ThinMoments, thin_moments
 from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.checks import USUAL_LIMIT, GroupLimit
 from fairspan.rows.folds import Folds
 from fairspan.rows.frames import FrameRows
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import without_last_attribute
 from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import Rows

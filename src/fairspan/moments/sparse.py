@@ -26,9 +26,8 @@ from fairspan.linalg import (
     symmetric,
 )
 from fairspan.moments.group_means import Intake
-from fairspan.moments.operators import CANCELLING
-from fairspan.projector import softened
-from fairspan.rows.group_limit import USUAL_LIMIT, GroupLimit
+from fairspan.moments.operators import CANCELLING, softened
+from fairspan.rows.checks import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.protocol import block_rows
 from fairspan.rows.sparse import Csr, SparseRows

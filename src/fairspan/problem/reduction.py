@@ -19,7 +19,13 @@ from fairspan.errors import Incompatible, warn
 from fairspan.moments.group_means import Center, GroupMeans
 from fairspan.moments.held_rows import Coordinates
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import Complement, DenseSecondMoments, SecondMoments, deflated
+from fairspan.moments.operators import (
+    Complement,
+    DenseSecondMoments,
+    Projector,
+    SecondMoments,
+    deflated,
+)
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parity import (
@@ -31,7 +37,6 @@ from fairspan.problem.parity import (
 )
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import CovarianceParity, Restriction
-from fairspan.projector import Projector
 from fairspan.registry import names_of, object_of
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray

@@ -26,7 +26,7 @@ from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.models import read_models
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
-from fairspan.rows.group_limit import GroupLimit
+from fairspan.rows.checks import GroupLimit
 from fairspan.rows.registry import fingerprint_of, of_bytes, rows_beside
 from fairspan.storage import check_name, write_whole
 

@@ -22,8 +22,8 @@ from fairspan.certificates.optimality import certify
 from fairspan.certificates.proofs import LinesProof
 from fairspan.errors import Incompatible
 from fairspan.linalg import LeadingSubspace, with_positive_signs
+from fairspan.moments.operators import is_soft, retained
 from fairspan.problem.problem import Problem
-from fairspan.projector import is_soft, retained
 from fairspan.solvers.large.grown_space import ROUNDING, GrownSpace, SoughtMoments
 from fairspan.typing import FloatArray
 
