@@ -77,7 +77,6 @@ NUMBERS = {
     "counts of real numbers": ("counts", np.array([1.0, 2.0]), "counts holds float64"),
     "counts of text": ("counts", np.array(["1", "2"]), "counts holds <U1"),
     "counts of truth": ("counts", np.array([True, True]), "counts holds bool"),
-    "counts of zero": ("counts", np.array([0, 1]), "counts reaches from 0"),
     "negative counts": ("counts", np.array([-1, 5]), "counts reaches from -1"),
     "huge counts": ("counts", np.array([2**63 - 1, 1]), "9223372036854775807"),
     "counts that add up to much": ("counts", np.array([2**53, 2**53]), "counts adds up to"),
@@ -226,20 +225,37 @@ def test_a_name_twice_in_the_header_and_numbers_that_are_none(tmp_path):
         assert "cannot be read as a fairspan file" in refused(tmp_path / "out")
 
 
-PROVENANCE = {
-    "criterion": "minimax_loss",
-    "solver": "boundary",
+STEP = {
+    "n_components": 2,
     "status": "optimal",
-    "groups": ["a", "b"],
-    "counts": [2, 3],
     "errors": [1.0, 2.0],
     "losses": [0.0, 0.0],
     "objective": 1.0,
     "lower_bound": 1.0,
+    "scale": 1.0,
+    "tolerance": 1e-9,
+    "resolution": 1e-14,
+    "violation": 0.0,
+    "theorem_3_2": None,
     "total_variance": 3.0,
+    "reason": None,
+    "solver": "boundary",
+    "n_eigenproblems": 3,
+    "trace": [[1, 0.5, 1.0]],
+    "eigen": "dense",
+}
+CERTIFICATE = STEP | {
+    "criterion": {"name": "minimax_loss", "settings": {}},
+    "restriction": None,
+    "center": "global",
+    "tol": 1e-9,
+    "groups": ["a", "b"],
+    "counts": [2, 3],
+    "steps": [],
+    "prefixes": [],
     "version": "0.1",
 }
-SUBSPACE = {"center": "global", "feature_names": None, "evidence": None}
+SUBSPACE = {"center": "global", "feature_names": None, "proof": None}
 CLAIMS = {
     "criterion is a number": ("criterion", 3),
     "solver is nothing": ("solver", None),
@@ -261,30 +277,54 @@ CLAIMS = {
     "lower bound is a list": ("lower_bound", []),
     "negative variance": ("total_variance", -1.0),
     "version is a number": ("version", 1),
-    "restriction is a mapping": ("restriction", {}),
+    "restriction has no name": ("restriction", {}),
     "tol is text": ("tol", "small"),
-    "settings are a list": ("settings", []),
-    "settings of the criterion are a truth value": ("settings", {"criterion": True}),
+    "settings are a list": ("criterion", {"name": "minimax_loss", "settings": []}),
     "reason is a number": ("reason", 4),
+    "a trace of two numbers": ("trace", [[1, 0.5]]),
+    "half an eigenproblem": ("n_eigenproblems", 0.5),
+    "eigen is nothing": ("eigen", None),
+    "theorem is a number": ("theorem_3_2", 1),
+    "no components": ("n_components", 0),
+    "negative scale": ("scale", -1.0),
+    "negative tolerance": ("tolerance", -1.0),
+    "resolution is nothing": ("resolution", None),
+    "violation is text": ("violation", "0"),
+    "another centre": ("center", "median"),
+    "steps are a mapping": ("steps", {}),
+    "a step without weights": ("steps", [STEP]),
+    "prefixes are certificates": ("prefixes", [CERTIFICATE | {"weights": [0.5, 0.5]}]),
 }
 
 
-def write_model(path, provenance=None, header=None, **arrays):
-    document = SUBSPACE | {"provenance": provenance} | (header or {})
+def write_model(path, certificate=None, header=None, **arrays):
+    document = SUBSPACE | {"certificate": certificate} | (header or {})
     write_archive(path, "subspace", document, {"components": np.eye(2, 3)} | arrays)
 
 
 def test_the_model_that_these_vary_is_loaded_and_shown(tmp_path):
-    write_model(tmp_path / "out", PROVENANCE)
+    write_model(tmp_path / "out", CERTIFICATE)
     assert "minimax_loss" in fs.FairSubspace.load(tmp_path / "out")._repr_html_()
 
 
 @pytest.mark.parametrize("case", CLAIMS)
 def test_claims_of_a_wrong_type(tmp_path, case):
     name, value = CLAIMS[case]
-    write_model(tmp_path / "out", PROVENANCE | {name: value})
+    write_model(tmp_path / "out", CERTIFICATE | {name: value})
     message = refused(tmp_path / "out", fs.FairSubspace.load)
-    assert f"provenance.{name}" in message or "provenance.counts" in message
+    assert f"certificate.{name}" in message or "certificate.counts" in message
+
+
+def test_claims_that_are_missing_or_unknown(tmp_path):
+    step = STEP | {"weights": [0.5, 0.5]}
+    for place, whole in (("", CERTIFICATE), (".steps[0]", step), (".prefixes[0]", step)):
+        changed = [(name, {each: whole[each] for each in whole if each != name}) for name in whole]
+        for name, other in [*changed, ("more", whole | {"more": 1})]:
+            nested = CERTIFICATE | {place[1:-3]: [other]} if place else other
+            write_model(tmp_path / "out", nested)
+            message = refused(tmp_path / "out", fs.FairSubspace.load)
+            found = "unknown" if name == "more" else "missing"
+            assert f"certificate{place}.{name} is {found}" in message
 
 
 MODELS = {
@@ -297,18 +337,18 @@ MODELS = {
     "truth values": ({}, {"components": np.eye(2, 3, dtype=bool)}, "components holds bool"),
     "two centres": ({"center": ["global"]}, {}, "center is ['global']"),
     "names twice": ({"feature_names": ["x", "x", "y"]}, {}, "a list of different entries"),
-    "evidence of another kind": ({"evidence": "oracle"}, {}, "evidence is 'oracle'"),
-    "evidence without numbers": ({"evidence": "weights"}, {}, "evidence_weights is missing"),
-    "numbers without evidence": ({}, {"evidence_weights": np.ones(2)}, "is unknown"),
-    "evidence of NaN": (
-        {"evidence": "weights"},
-        {"evidence_weights": np.array([np.nan, 1])},
-        "evidence_weights reaches from nan",
+    "a proof of another kind": ({"proof": "oracle"}, {}, "proof is 'oracle'"),
+    "a proof without numbers": ({"proof": "weights"}, {}, "proof_weights is missing"),
+    "numbers without a proof": ({}, {"proof_weights": np.ones(2)}, "is unknown"),
+    "a proof of NaN": (
+        {"proof": "weights"},
+        {"proof_weights": np.array([np.nan, 1])},
+        "proof_weights reaches from nan",
     ),
-    "evidence of another shape": (
-        {"evidence": "weights"},
-        {"evidence_weights": np.ones((2, 2))},
-        "evidence_weights has shape (2, 2)",
+    "a proof of another shape": (
+        {"proof": "weights"},
+        {"proof_weights": np.ones((2, 2))},
+        "proof_weights has shape (2, 2)",
     ),
     "a negative scale": ({}, {"scale": np.array([1.0, -1, 1])}, "scale reaches from -1.0"),
 }

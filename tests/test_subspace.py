@@ -7,8 +7,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from by_hand import random_rows
-from fairspan import FairPCA, FairSubspace, GroupMoments, audit
+from by_hand import assert_same_certificate, random_rows
+from fairspan import FairPCA, FairSubspace, GroupMoments, MinimaxError, audit
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.moments.operators import Projector
 from fairspan.storage import write_archive
@@ -97,26 +97,26 @@ def test_save_and_load_keep_everything(tmp_path, center, scale):
     assert (loaded.scale is None) == (not scale)
     assert not scale or loaded.scale.tobytes() == subspace.scale.tobytes()
     assert (loaded.center, loaded.feature_names) == (center, NAMES)
-    assert loaded.provenance == subspace.provenance
+    assert_same_certificate(loaded.certificate, subspace.certificate)
     assert loaded.transform(ROWS.X).tobytes() == subspace.transform(ROWS.X).tobytes()
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model.v1").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model.v1"]
 
 
-def test_provenance_says_what_was_fitted_and_proven():
-    provenance = fitted(criterion="minimax_error").provenance
-    assert (provenance.criterion, provenance.solver) == ("minimax_error", "boundary")
-    assert provenance.status == "optimal"
-    assert provenance.groups == ("a", "b")
-    assert provenance.counts == (25, 25)
-    assert provenance.objective == pytest.approx(max(provenance.errors))
-    assert provenance.total_variance == pytest.approx(ROWS.X.var(axis=0).sum())
-    assert 0 <= provenance.objective - provenance.lower_bound <= 1e-9 * provenance.total_variance
+def test_the_certificate_says_what_was_fitted_and_proven():
+    found = fitted(criterion="minimax_error").certificate
+    assert (found.criterion, found.solver) == (MinimaxError(), "boundary")
+    assert found.status == "optimal"
+    assert found.groups == ("a", "b")
+    assert found.counts == (25, 25)
+    assert found.objective == pytest.approx(max(found.errors))
+    assert found.total_variance == pytest.approx(ROWS.X.var(axis=0).sum())
+    assert 0 <= found.gap <= 1e-9 * found.total_variance
 
 
 @pytest.mark.parametrize("labels", [[1, 2], [True, False], [0.5, 1.5], [("a", 1), ("b", 2)]])
-def test_groups_in_the_provenance_keep_their_type(tmp_path, labels):
+def test_groups_in_the_certificate_keep_their_type(tmp_path, labels):
     moments = GroupMoments.from_rows(ROWS.X, labels * 25)
     subspace = FairPCA(1).fit_moments(moments).subspace_
     subspace.save(tmp_path / "out")
@@ -127,7 +127,7 @@ def test_groups_in_the_provenance_keep_their_type(tmp_path, labels):
 def test_a_bare_subspace_is_saved_too(tmp_path):
     FairSubspace(BASIS, None).save(tmp_path / "out")
     loaded = FairSubspace.load(tmp_path / "out")
-    assert (loaded.mean, loaded.scale, loaded.feature_names, loaded.provenance) == (None,) * 4
+    assert (loaded.mean, loaded.scale, loaded.feature_names, loaded.certificate) == (None,) * 4
 
 
 def test_a_subspace_can_be_pickled():
@@ -135,7 +135,7 @@ def test_a_subspace_can_be_pickled():
     np.testing.assert_array_equal(again.transform(ROWS.X), fitted().transform(ROWS.X))
 
 
-SOUND = {"center": "global", "feature_names": None, "provenance": None}
+SOUND = {"center": "global", "feature_names": None, "certificate": None, "proof": None}
 INCONSISTENT = {
     "no components": (SOUND, {"mean": np.zeros(4)}),
     "not orthonormal": (SOUND, {"components": 2 * BASIS}),
@@ -147,9 +147,9 @@ INCONSISTENT = {
     "scale of zero": (SOUND, {"components": BASIS, "scale": np.zeros(4)}),
     "too few names": (SOUND | {"feature_names": ["x"]}, {"components": BASIS}),
     "unknown centre": (SOUND | {"center": "median"}, {"components": BASIS}),
-    "another provenance": (SOUND | {"provenance": {"x": 1}}, {"components": BASIS}),
-    "provenance is a list": (SOUND | {"provenance": [1]}, {"components": BASIS}),
-    "no centre": ({"feature_names": None, "provenance": None}, {"components": BASIS}),
+    "another certificate": (SOUND | {"certificate": {"x": 1}}, {"components": BASIS}),
+    "certificate is a list": (SOUND | {"certificate": [1]}, {"components": BASIS}),
+    "no centre": ({k: v for k, v in SOUND.items() if k != "center"}, {"components": BASIS}),
 }
 
 
@@ -164,7 +164,7 @@ def test_a_subspace_that_contradicts_itself_is_refused(tmp_path, case):
 def test_repr_is_short():
     assert repr(NAMED) == "<FairSubspace of 2 in 4 features>"
     assert repr(fitted()) == "<FairSubspace of 2 in 4 features, minimax_loss>"
-    assert "provenance" not in repr(replace(NAMED, center="none"))
+    assert "certificate" not in repr(replace(NAMED, center="none"))
 
 
 def test_what_keeps_all_directions_loses_nothing_at_all():

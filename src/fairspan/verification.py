@@ -194,7 +194,7 @@ class _Checks:
             *self._of_model(claimed),
             *of_components(subspace.projector, is_soft=subspace.is_soft),
             *of_data(claimed, subspace.mean, subspace.scale, self.moments),
-            *of_groups(computed, claimed, reduction.whole),
+            *of_groups(computed, claimed, reduction),
             *of_figures(computed, claimed, by_rows=self.moments.matrix_free),
         ]
         for each in (claimed, *claimed.steps):

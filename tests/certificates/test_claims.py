@@ -95,7 +95,7 @@ def beside(certificate, name):
         case "trace":
             return (TracePoint(3, 0.0, 1.0),), ()
         case "steps" | "prefixes":
-            return own[:-1] if own else (certificate,) * 2, (*own, certificate)
+            return own[:-1] or (certificate,) * 2, (*own, certificate, certificate)
         case "components" | "errors" | "losses":
             return own[:-1] if own.size else np.ones(1), 1000 * np.append(own, tenth)
         case "groups" | "counts":

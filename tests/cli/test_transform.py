@@ -14,6 +14,7 @@ import fairspan as fs
 from cli.command_lines import TRANSFORM
 from fairspan import FairSubspace
 from fairspan.cli import inputs
+from fairspan.model.stored import PartElsewhere
 
 
 @pytest.fixture
@@ -206,7 +207,7 @@ GROUP = ("--group", "age")
 def changed(model, **figures):
     """The model in its place, with other figures."""
     own = FairSubspace.load(model)
-    replace(own, provenance=replace(own.provenance, **figures)).save(model)
+    replace(own, certificate=replace(own.certificate, **figures)).save(model)
     return own
 
 
@@ -283,7 +284,7 @@ def test_other_moments_do_not_hold(run, model, data, tmp_path):
         ({"objective": 0.0}, "The objective is"),
         ({"lower_bound": 1e9}, "and not 1e+09 as the model says"),
         ({"groups": ("old", "very young")}, "fitted on the groups"),
-        ({"criterion": "equal_luck"}, "cannot be posed"),
+        ({"criterion": PartElsewhere("criterion", "equal_luck", {})}, "cannot be posed"),
     ],
 )
 def test_a_model_that_was_changed_does_not_hold(run, model, data, figures, said):
@@ -295,7 +296,7 @@ def test_a_model_that_was_changed_does_not_hold(run, model, data, figures, said)
 
 def test_figures_that_do_not_exist_are_null(run, model, data):
     own = FairSubspace.load(model)
-    replace(own, provenance=None, evidence=None).save(model)
+    replace(own, certificate=None).save(model)
     result = run("verify", model, data, *GROUP, "--json")
     assert result.status == 1
     found = json.loads(result.out, parse_constant=pytest.fail)

@@ -112,7 +112,7 @@ class Certificate:
         if not, their equation (6) may fall short of the supremum, which is what is minimised here.
     groups : tuple of k labels
     errors, losses : (k,) arrays
-        e_g and l_g of each group; a step of nested components has no losses.
+        e_g and l_g of each group.
     total_variance : float
         Of all rows, in the units of the errors.
     counts : tuple of k int
@@ -125,7 +125,8 @@ class Certificate:
         For UNRESOLVED, the property of the data that causes it.
     steps : tuple of Certificate
         Of nested components, one for each, in their order: of the criterion with d = 1 in the
-        complement of those before it. Empty otherwise.
+        complement of those before it; errors, losses and total variance are those of the first
+        components together. Empty otherwise.
     prefixes : tuple of Certificate
         Of nested components, those of the first 1, 2, .., d - 1 of them together.
     solver : str

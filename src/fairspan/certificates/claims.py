@@ -16,7 +16,6 @@ from fairspan.certificates.proofs import Proof
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import Projector, errors_under
 from fairspan.moments.sparse import SparseSecondMoments
-from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import ProblemFamily, Reduction, left_beside
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray
@@ -41,6 +40,8 @@ _ROUNDINGS = 8
 _INSIDE = 1e-6
 # What a certificate shares with those of its steps and prefixes.
 _SHARED = ("criterion", "tol", "center", "restriction", "groups", "counts")
+# What a step shares with the components up to it.
+_OF_ROWS = ("errors", "losses", "total_variance")
 
 
 class Fails(Exception):
@@ -203,21 +204,9 @@ def _within(reduction: Reduction, basis: FloatArray) -> FloatArray:
     return np.asarray(inside)
 
 
-def of_groups(
-    computed: Recomputed, claimed: Certificate, whole: Problem, *, has_losses: bool = True
-) -> Iterator[str]:
-    """Errors, losses and total variance; losses only if the groups' best errors are known.
-
-    Parameters
-    ----------
-    computed : Recomputed
-    claimed : Certificate
-    whole : Problem
-        Without a restriction.
-    has_losses : bool
-        False of a step of nested components.
-    """
-    errors = computed.found.errors
+def of_groups(computed: Recomputed, claimed: Certificate, reduction: Reduction) -> Iterator[str]:
+    """Errors, losses and total variance; losses only if the groups' best errors are known."""
+    whole, errors = reduction.whole, computed.found.errors
     unsure = _FEW * computed.roundings + _SAME * errors.max(initial=0.0)
     if (
         claimed.errors.shape != errors.shape
@@ -229,11 +218,11 @@ def of_groups(
         yield f"The total variance is {total:.9g}, and not {claimed.total_variance:.9g}."
     if not whole.has_matrices:
         return
-    losses = np.maximum(errors - whole.best_errors, 0.0) if has_losses else errors[:0]
     # Of what each group loses beyond its own best, both parts are rounded.
+    losses = np.maximum(errors - whole.best_errors, 0.0)
     if (
         claimed.losses.shape != losses.shape
-        or not (np.abs(claimed.losses - losses) <= 2 * unsure[: len(losses)]).all()
+        or not (np.abs(claimed.losses - losses) <= 2 * unsure).all()
     ):
         yield "The excess losses of the groups are not those that the model says."
 
@@ -321,7 +310,7 @@ def of_reason(claimed: Certificate, reduction: Reduction, moments: Moments, scal
 
 
 def of_steps(family: ProblemFamily, basis: FloatArray, claimed: Certificate) -> Iterator[str]:
-    """Figures, groups and status of each step.
+    """Objective, bound and status of each step.
 
     Parameters
     ----------
@@ -337,10 +326,7 @@ def of_steps(family: ProblemFamily, basis: FloatArray, claimed: Certificate) -> 
         if left.axes is not None:
             column = left.axes.T @ column
         computed = Recomputed.of(replace(left, axes=None), column, step.proof, claimed.tol)
-        for message in (
-            *of_figures(computed, step),
-            *of_groups(computed, step, left.whole, has_losses=False),
-        ):
+        for message in of_figures(computed, step):
             yield f"Component {index + 1}, beside those before it: {message}"
 
 
@@ -362,6 +348,11 @@ def check_parts(claimed: Certificate) -> None:
             or not np.array_equal(part.components, components)
         ):
             raise Fails("A step or prefix of nested components is of other components or settings.")
+    for step, together in zip(claimed.steps, (*claimed.prefixes, claimed), strict=True):
+        if not all(
+            np.array_equal(getattr(step, name), getattr(together, name)) for name in _OF_ROWS
+        ):
+            raise Fails("A step says other errors, losses or variance than the components so far.")
 
 
 def check_same_features(

@@ -81,14 +81,15 @@ def _prefixes(
         left = left_beside(single, components.T)
         check_accepted(solver, left.problem)
         step = solve(left, one_more, tol, state)
-        # Losses are against the best of all directions, which a step does not choose among.
-        steps.append(replace(step, losses=np.zeros(0)))
         components = np.vstack([components, step.components])
         n_eigenproblems += step.n_eigenproblems
         together = step
         if d > 1:
             together = _together(family.at(d), components, step)
             n_eigenproblems += 1
+        # What groups lose is told of all components so far.
+        of_rows = {name: getattr(together, name) for name in ("errors", "losses", "total_variance")}
+        steps.append(replace(step, **of_rows))
         point = TracePoint(n_eigenproblems, together.lower_bound, together.objective)
         yield replace(
             together,
