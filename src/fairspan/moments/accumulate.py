@@ -406,16 +406,12 @@ class _Span:
 
     def _centre(self, code: int, sums: _Sums) -> None:
         """Sums about the pilot become moments, with a second look where too few digits are left."""
-        weight = sums.weight = float(sums.weight)
-        products = on_host(sums.scatter)
-        if not isinstance(sums.scatter, np.ndarray):  # other libraries need not be symmetric
-            products = (products + products.T) / 2
-        sums.offset = on_host(sums.offset) / weight
-        root = sums.offset * np.sqrt(weight)
-        squares = np.diagonal(products).copy()
-        lost = squares > _MOST_SUBTRACTED * (squares - root**2)
-        products -= np.outer(root, root)
-        sums.scatter = products
+        products, total = on_host(sums.scatter), on_host(sums.offset)
+        sums.weight = float(sums.weight)
+        sums.offset = total / sums.weight
+        scatter = products - np.outer(total, sums.offset)
+        sums.scatter = (scatter + scatter.T) / 2  # rounding of products need not be symmetric
+        lost = np.diagonal(products) > _MOST_SUBTRACTED * np.diagonal(scatter)
         if lost.any():
             self._centre_features(code, lost, sums)
 
