@@ -24,6 +24,8 @@ from fairspan.typing import FloatArray
 # Slopes below this, in the scaled program, are rounding; as much is added to the diagonal. So are
 # gains below this share of the largest.
 _ROUNDING = 1e-13
+# Up to so many entries a program over a simplex begins at a vertex.
+_FEW = 4
 # Of the conic program, gap and feasibility.
 _CONIC = 1e-12
 # Less is nothing.
@@ -145,7 +147,8 @@ def least_on_simplex(
     added : float
         Not negative.
     start : (n,) array, optional
-        On a simplex for each block, with few entries that are not zero.
+        On a simplex for each block. Of few entries none is needed: where several points are the
+        best, one that stays where it was shows nothing new.
 
     Returns
     -------
@@ -161,9 +164,11 @@ def least_on_simplex(
     squares = np.einsum("is,is->i", factor, factor)
     size = max(float(squares.sum() + n * added), float(np.abs(linear).max()), _LEAST)
     factor, linear, added = factor / np.sqrt(size), linear / size, added / size + _ROUNDING
-    point = np.zeros(n) if start is None else start.copy()
-    if start is None:
+    if start is None or n <= _FEW:
+        point = np.zeros(n)
         point[blocks.leaders(-squares / (2 * size) - linear)] = 1.0
+    else:
+        point = start.copy()
     support = np.flatnonzero(point).tolist()
     # Each round the value falls; the limit only guards against rounding that goes in circles.
     for _ in range(20 * n):

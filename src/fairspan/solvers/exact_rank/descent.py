@@ -17,6 +17,7 @@ large numbers. So what is small is told for each column of X by itself.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -250,6 +251,7 @@ class Model:
             scores.blocks,
         )
 
+    @cached_property
     def sizes(self) -> FloatArray:
         """Of curvatures and slopes in each column of X, shape (d,)."""
         slopes = np.abs(self.derivatives).sum(axis=1).max() * np.abs(self.descents).max(axis=(0, 1))
@@ -260,10 +262,12 @@ class Model:
 
     def safe_step(self, scores: FloatArray, damping: float = 0.0) -> Step:
         """With curvatures made positive, and larger by a share: a descent direction."""
-        sizes = self.sizes()
+        sizes = self.sizes
         positive = np.maximum(np.abs(self.curvatures), _FLAT * sizes) + damping * sizes
         flat = (np.sqrt(2) * self.descents / np.sqrt(positive)).reshape(len(self.descents), -1)
-        multipliers = least_on_simplex(self.derivatives @ flat, -scores, self.blocks)
+        multipliers = least_on_simplex(
+            self.derivatives @ flat, -scores, self.blocks, start=self.point.multipliers
+        )
         step = np.tensordot(multipliers @ self.derivatives, self.descents, axes=1) / positive
         level = float(multipliers @ scores) - float(np.vdot(step, positive * step))
         return Step(step, multipliers, self.blocks.value(scores) - level)
@@ -277,7 +281,7 @@ class Model:
         """
         active = np.flatnonzero(multipliers > _ACTIVE)
         derivatives, blocks = self.derivatives[active], self.blocks.among(active)
-        n, k, least = len(active), len(self.descents), _DIVISIBLE * self.sizes()
+        n, k, least = len(active), len(self.descents), _DIVISIBLE * self.sizes
         signs = np.where(self.curvatures < 0, -1.0, 1.0)
         curvatures = signs * np.maximum(np.abs(self.curvatures), least)
         falls = 2 * self.descents.reshape(k, -1) @ (self.descents / curvatures).reshape(k, -1).T

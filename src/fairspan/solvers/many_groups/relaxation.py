@@ -196,7 +196,8 @@ class DualModel:
             )
             return found, self._feasible(shares)
         linear = -slopes - factor @ (center @ factor) - damping * center
-        return least_on_simplex(factor, linear, blocks, added=damping), self.hard
+        found = least_on_simplex(factor, linear, blocks, added=damping, start=center)
+        return found, self.hard
 
 
 class Relaxation:
