@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from fairspan.linalg import eigh, eigvalsh
 from fairspan.moments.operators import SecondMoments
@@ -18,6 +17,8 @@ from fairspan.typing import FloatArray
 
 # Eigenvalues of P closer to 0 or 1 than this are taken as 0 or 1.
 _WHOLE = 1e-9
+# Singular values of equations of length one above this are not zero.
+_INDEPENDENT = 1e-10
 # Pieces closer to the largest than this share of the pieces' size are active.
 _ACTIVE = 1e-9
 
@@ -157,10 +158,11 @@ def null_direction(equations: list[FloatArray]) -> FloatArray | None:
     rows = np.array([matrix[upper] * double for matrix in equations])
     sizes = np.linalg.norm(rows, axis=1, keepdims=True)
     rows = rows / np.where(sizes > 0, sizes, 1.0)
-    if rows.shape[1] <= np.linalg.matrix_rank(rows, tol=1e-10):
+    _, values, axes = np.linalg.svd(rows)
+    if len(axes) <= np.count_nonzero(values > _INDEPENDENT):
         return None
     direction = np.zeros((r, r))
-    direction[upper] = scipy.linalg.null_space(rows, rcond=1e-10)[:, 0]
+    direction[upper] = axes[-1]
     return direction + np.triu(direction, 1).T
 
 
