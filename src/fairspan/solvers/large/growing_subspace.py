@@ -24,6 +24,7 @@ from fairspan.errors import Incompatible
 from fairspan.linalg import LeadingSubspace, with_positive_signs
 from fairspan.moments.operators import is_soft, retained
 from fairspan.problem.problem import Problem
+from fairspan.problem.reduction import Reduction
 from fairspan.solvers.large.grown_space import ROUNDING, GrownSpace, SoughtMoments
 from fairspan.typing import FloatArray
 
@@ -166,6 +167,7 @@ class _Growth:
                 second_moments=space.second_moments,
                 criterion=criterion.settled(self.problem),
             )
+            reduction = Reduction(inside, space.basis)
             within = self.tol * (_LOOSE if loose else _WITHIN)
             solution = self.solver.solve_dense(inside, within, self.random_state)
             self.n_eigenproblems += solution.n_eigenproblems
@@ -178,14 +180,14 @@ class _Growth:
             )
             wider = self._grown(space, mixtures, goal, pull, prove=not loose)
             if wider is space and not loose:
-                return self._in_all_features(space, inside, solution)
+                return self._in_all_features(space, reduction, solution)
             loose = False
         if self.matrices:
             raise NoSmallSubspace
         for weights in mixtures:
             # What was not bounded, as rounds ran out, may lack anything.
             space.second_moments.lacking.setdefault(weights.tobytes(), np.inf)
-        return self._in_all_features(space, inside, solution)
+        return self._in_all_features(space, reduction, solution)
 
     def _with(self, first: FloatArray, *others: FloatArray) -> GrownSpace:
         space = GrownSpace.of(self.second, self.second.n_held(self.n_components), first)
@@ -316,7 +318,7 @@ class _Growth:
             solved.remember(alone, LeadingSubspace.of(values, vectors, self.n_components, 0.0))
 
     def _in_all_features(
-        self, space: GrownSpace, inside: Problem, solution: Certificate
+        self, space: GrownSpace, reduction: Reduction, solution: Certificate
     ) -> Certificate:
         """The solution in all features, with a bound lowered by what the subspace may lack.
 
@@ -326,14 +328,14 @@ class _Growth:
             Second moments are matrices, and rounding is in the way, of which there is less without
             a subspace.
         """
-        problem, coordinates = self.problem, coordinates_of(solution)
+        problem, inside, coordinates = self.problem, reduction.problem, coordinates_of(solution)
         assert solution.proof is not None
         lacking = space.second_moments.lacking
         of_best = self.of_whole
         if self.matrices and problem.unrestricted is None:
             self._remember(space)
             of_best = max((lacking.get(each.tobytes(), 0.0) for each in self.alone), default=0.0)
-        basis = with_positive_signs(space.basis @ coordinates)
+        basis = with_positive_signs(reduction.lift(coordinates))
         objective = problem.value(basis)
         gap, _ = solution.proof.gap(inside, coordinates, inside.errors(coordinates))
         if problem.fixed is None and problem.criterion.is_never_negative:
