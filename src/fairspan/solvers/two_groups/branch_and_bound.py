@@ -12,6 +12,7 @@ its gradient, for two the angle at which they agree.
 """
 
 from itertools import pairwise
+from math import sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -37,9 +38,8 @@ from fairspan.typing import FloatArray
 _EIGHTH = np.pi / 4
 _TIE_SHARE = 1 / 16
 _MAX_STEPS = 400
-# A point nearer to an end than the first share of the sector's width is passed by its distance, and
-# by the second share.
-_NEAR_AN_END, _PAST = 0.25, 0.03
+# Of a sector's width: a point nearer to an end is passed.
+_NEAR_AN_END = 0.25
 
 
 class BranchAndBound:
@@ -141,11 +141,13 @@ class BranchAndBound:
         A point near an end is passed, so that it is soon enclosed from both sides.
         """
         low, high = sector.first.angle, sector.last.angle
-        angle, width = self._wanted_angle(sector), high - low
+        angle, width, gap = self._wanted_angle(sector), high - low, self.upper - self.lower
+        # Bounds of narrow sectors miss by the square of their width.
+        least = width * min(sqrt(self.goal / (2 * gap)), 0.5) if gap > 0 else width / 2
         if low <= angle < low + _NEAR_AN_END * width:
-            angle += angle - low + _PAST * width
+            angle = low + max(2 * (angle - low), least)
         elif high - _NEAR_AN_END * width < angle <= high:
-            angle -= high - angle + _PAST * width
+            angle = high - max(2 * (high - angle), least)
         return angle if low < angle < high else sector.chord_angle
 
     def _wanted_angle(self, sector: Sector) -> float:

@@ -38,6 +38,8 @@ _SLOW = 0.8
 _NEAR_AN_END, _PAST = 0.1, 1.5
 # To the root of the model from that of a parabola, where it has a cube.
 _NEWTON_STEPS = 3
+# How many times as large the gap to reach may become on the way.
+_ROOM = 16.0
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -150,9 +152,9 @@ class RootSearch:
         smooth model holds, but there the supporting lines of both ends cross: that weight comes
         after a slow step. Near the root the path between the ends is tried.
         """
-        # The goal falls with the value towards the root, or grows with it towards the right end: at
-        # most gaps need not be worked out at their subspace to be seen as too large.
-        most = self.goal_at(right.basis if self.basis is None else self.basis)
+        # The goal is a share of the value, which moves by fewer times on the way: most gaps
+        # need no goal of their subspace to be seen as too large.
+        most = _ROOM * self.goal_at(right.basis if self.basis is None else self.basis)
 
         def is_at_most(gap: float, n_goals: float) -> bool:
             best = left.basis if self.basis is None else self.basis
