@@ -160,8 +160,9 @@ def fit_with_problem(
         projector = reduction.projector(found.components)
         if family.coordinates is not None:
             found = in_features(found, family.coordinates)
-            lifted = family.coordinates.lift(projector.columns)
-            projector = projector.with_columns(lifted)
+            if projector.oblique_decoder is not None:
+                lifted = family.coordinates.lift(projector.columns)
+                projector = projector.with_columns(lifted)
         subspace = subspace_of(found, projector, moments, divisor)
         return subspace, reduction.whole, family.coordinates
 

@@ -423,8 +423,12 @@ class Coordinates:
 
     def reduce(self, columns: FloatArray) -> FloatArray:
         """Coordinates, (m, q), of (p, q) columns of the features."""
-        inside, outside = self._split(columns)
         padding = np.zeros((self.n_padding, columns.shape[1]))
+        lengths = np.einsum("ij,ij->j", columns, columns)
+        inside = self._products(columns)
+        if (lengths - np.einsum("ij,ij->j", inside, inside) <= _ORTHONORMAL * lengths).all():
+            return np.vstack([inside, padding])  # nothing lies outside: one pass will do
+        inside, outside = self._split(columns)
         if self.n_padding and np.linalg.norm(outside) > _UNUSED * np.linalg.norm(columns):
             padding = self._padding.T @ outside
         return np.vstack([inside, padding])
