@@ -69,6 +69,7 @@ class BranchAndBound:
         self.upper = self.goal = np.inf
         self.lower, self.supporting_weights = -np.inf, list[FloatArray]()
         self.trace: list[TracePoint] = []
+        self._far: BoundaryPoint | None = None
 
     def run(self) -> Found:
         """Split the sector of least bound until the gap is closed."""
@@ -144,10 +145,16 @@ class BranchAndBound:
         angle, width, gap = self._wanted_angle(sector), high - low, self.upper - self.lower
         # Bounds of narrow sectors miss by the square of their width.
         least = width * min(sqrt(self.goal / (2 * gap)), 0.5) if gap > 0 else width / 2
-        if low <= angle < low + _NEAR_AN_END * width:
-            angle = low + max(2 * (angle - low), least)
-        elif high - _NEAR_AN_END * width < angle <= high:
-            angle = high - max(2 * (high - angle), least)
+        near, far = min(
+            ((angle - low, sector.last), (high - angle, sector.first)), key=lambda end: end[0]
+        )
+        if 0 <= near < _NEAR_AN_END * width:
+            if far is self._far:
+                # That did not enclose it the last time: it is a kink, which the chord finds.
+                self._far = None
+                return sector.chord_angle
+            self._far, step = far, max(2 * near, least)
+            angle = low + step if far is sector.last else high - step
         return angle if low < angle < high else sector.chord_angle
 
     def _wanted_angle(self, sector: Sector) -> float:
