@@ -6,7 +6,7 @@ is passed wherever a built-in one can be. Rows are an object with the members of
 takes the name of a built-in part, and in place of a file.
 """
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint
+from fairspan.certificates.certificate import Solver, TracePoint
 from fairspan.certificates.optimality import certify
 from fairspan.drawing.picture import Display
 from fairspan.problem.criteria import Criterion
@@ -19,7 +19,6 @@ from fairspan.rows.groups import CodedLabels
 from fairspan.rows.protocol import RowBlock, RowSource, block_rows
 
 __all__ = [
-    "Certificate",
     "CodedLabels",
     "Criterion",
     "Display",

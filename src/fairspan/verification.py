@@ -177,6 +177,7 @@ class _Checks:
     subspace: FairSubspace
     moments: Moments
     by_matrices: bool = True
+    by_rows: bool = False
 
     def run(self) -> Verification:
         """Check everything; what does not hold is said first."""
@@ -195,7 +196,7 @@ class _Checks:
             *of_components(subspace.projector, is_soft=subspace.is_soft),
             *of_data(claimed, subspace.mean, subspace.scale, self.moments),
             *of_groups(computed, claimed, reduction),
-            *of_figures(computed, claimed, by_rows=self.moments.matrix_free),
+            *of_figures(computed, claimed, by_rows=self.by_rows or self.moments.matrix_free),
         ]
         for each in (claimed, *claimed.steps):
             if not of_reason(each, reduction, self.moments, subspace.scale):
@@ -241,7 +242,8 @@ class _Checks:
             first = self.subspace.first(n)
             own = replace(first.proven, steps=(), prefixes=())
             alone = replace(first, certificate=own)
-            found = _Checks(alone, alone, self._posed_moments).run()
+            by_rows = self.moments.matrix_free
+            found = _Checks(alone, alone, self._posed_moments, by_rows=by_rows).run()
             if not found.holds:
                 yield f"The first {n} components: {found.messages[0]}"
 

@@ -201,7 +201,7 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
     def without_bound(*arguments, **settings):
         fit = fit_subspace(*arguments, **settings)
         unknown = {"lower_bound": -np.inf, "status": fs.Status.OPEN_GAP, "theorem_3_2": False}
-        return replace(fit, solution=replace(fit.solution, **unknown))
+        return replace(fit, certificate=replace(fit.certificate, **unknown))
 
     monkeypatch.setattr(inputs, "fit_subspace", without_bound)
     command = ("fit", data, "--group", "age", "-d", 2, "--force", "-o", tmp_path / "m")
@@ -217,13 +217,13 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
 
 def test_errors_that_were_to_be_equal_and_are_not_are_told(table, features):
     moments = fs.GroupMoments.from_rows(table[features], table["age"])
-    fit = fit_subspace(moments, 2, criterion="equal_error")
+    fit = fit_subspace(moments, 2, criterion="equal_error").certificate
     assert "meant to be equal" not in unwrapped(certificate_in_words(fit))
     # Others may be below: those of ordinary PCA, for one.
     assert "no subspace of 2 dimensions with equal errors is" in unwrapped(
         certificate_in_words(fit)
     )
-    missed = replace(fit, solution=replace(fit.solution, violation=0.25))
+    missed = replace(fit, violation=0.25)
     words = certificate_in_words(missed)
     assert "differ by 2.5e-01" in unwrapped(words)
     assert max(map(len, words.splitlines())) <= 80
