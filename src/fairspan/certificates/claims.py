@@ -1,7 +1,8 @@
 """What a certificate claims, computed again from second moments and compared field by field.
 
 No solver takes part: components and proof are evaluated by the routine that a fit ends with
-(:func:`fairspan.certificates.optimality.evaluate`), on a problem that is made again from the moments.
+(:func:`fairspan.certificates.optimality.evaluate`), on a problem that is made from the
+moments.
 """
 
 import math

@@ -169,8 +169,8 @@ class GroupMoments(GroupMeans):
     ) -> "GroupMoments":
         """Moments where only covariances are known: of a publication, or of another program.
 
-        How many rows there were is not known, so `counts` are 0: an audit of such moments tells no
-        interval. Everything else works as with moments of rows.
+        How many rows there were is not known, so `counts` are 0: an audit of such moments has no
+        intervals. Everything else works as with moments of rows.
 
         Parameters
         ----------
