@@ -28,8 +28,6 @@ it is compared with.
 """
 # With more features, best subspaces are found by iteration, to a share of the variance.
 _FEW, _UNCERTAIN = 500, 1e-9
-# A gap, as a share of the objective, that is far below what rows can tell.
-_CLOSE_ENOUGH = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,7 +363,7 @@ class _Refits:
             criterion=made.criterion,
             restriction=made.restriction,
             center=cast(Center, subspace.center),
-            tol=max(made.tol, _CLOSE_ENOUGH),
+            tol=made.tol,
             allow_extra=subspace.is_soft,
             nested=subspace.is_nested,
         ).projector
