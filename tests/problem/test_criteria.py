@@ -19,9 +19,9 @@ from fairspan import (
     TotalError,
 )
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType, UnknownGroup
-from fairspan.problem.parity import mean_differences, mean_free_directions
 from fairspan.problem.problem import MeansWithin, check_n_components, is_within, signed_disparity
 from fairspan.problem.reduction import build_problem, criterion_of, largest_column
+from fairspan.problem.restrictions import mean_differences, mean_free_directions
 from fairspan.registry import names_of
 from problems import problem_of, random_moments
 

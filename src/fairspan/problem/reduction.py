@@ -28,15 +28,16 @@ from fairspan.moments.operators import (
 )
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.parity import (
+from fairspan.problem.problem import Problem
+from fairspan.problem.restrictions import (
+    CovarianceParity,
     Encoding,
+    Restriction,
     check_enough_left,
     encoding_without,
     mean_differences,
     mean_free_directions,
 )
-from fairspan.problem.problem import Problem
-from fairspan.problem.restrictions import CovarianceParity, Restriction
 from fairspan.registry import names_of, object_of
 from fairspan.rows.groups import listed
 from fairspan.typing import FloatArray

@@ -17,9 +17,9 @@ from fairspan import (
     RobustErrorGap,
 )
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.solvers.two_groups.boundary import RootSearch
 from fairspan.solvers.two_groups.branch_and_bound import clipped_to_positive
 from fairspan.solvers.two_groups.faces import Face, PathBetween, ends_at
-from fairspan.solvers.two_groups.root import RootSearch
 from problems import errors_of, problem_of, random_basis, random_moments, top_sum
 from real_data import load
 

@@ -16,7 +16,7 @@ from fairspan.certificates.certificate import Certificate, Solver, TracePoint
 from fairspan.certificates.optimality import certify, goal
 from fairspan.errors import Incompatible
 from fairspan.linalg import leading_subspace
-from fairspan.problem.criteria.minimax import LargestOfGroups, LeastVariance
+from fairspan.problem.criteria import LargestOfGroups, LeastVariance
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.pieces import Blocks
 from fairspan.problem.problem import Problem

@@ -1,0 +1,770 @@
+"""What a fair projection minimises: one small class for each criterion.
+
+Symbols, as in Samadi et al. (2018): e_g(V) = tr S_g - tr(V'S_gV) is the average squared
+reconstruction error of group g, e*_g the least error that any d-dimensional subspace has on g, and
+l_g = e_g - e*_g >= 0 its excess loss. q_g is its share of the rows. All errors are in squared units
+of the features.
+
+The worst case is the largest (a_g - c_g(V)) / s_g of a group, c_g the variance that it keeps: with
+a_g = tr S_g its error, with a_g = t_d(S_g) its excess loss (Samadi et al. 2018), with a_g = 0 minus
+the variance itself (Tantipongpipat et al. 2019); s_g is one, or tr S_g for shares of the variance.
+In errors, a_g - c_g = e_g - b_g with b_g = tr S_g - a_g.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
+from fairspan.problem.parameters import changed_fields, check_flag, check_number
+from fairspan.problem.pieces import KY_FAN, Blocks, Formula, Pieces
+from fairspan.problem.problem import Criterion, Problem
+from fairspan.rows.groups import Label, listed
+from fairspan.typing import FloatArray
+
+__all__ = [
+    "Criterion",
+    "Disparity",
+    "EqualError",
+    "ErrorGap",
+    "LargestOfGroups",
+    "LeastVariance",
+    "MinimaxError",
+    "MinimaxLoss",
+    "NashWelfare",
+    "RobustErrorGap",
+    "TotalError",
+]
+_EPSILON = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class TotalError(Criterion):
+    """Average error over all rows, sum_g q_g e_g: ordinary PCA.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, TotalError
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> pca = FairPCA(1, criterion=TotalError()).fit(X, sensitive_features=groups)
+    >>> pca.group_errors_.round(3)
+    array([0., 4.])
+    """
+
+    name: ClassVar[str] = "total_error"
+    can_be_nested: ClassVar[bool] = True
+    is_never_negative: ClassVar[bool] = True
+    moves_with_errors: ClassVar[float] = 1.0
+    sentence: ClassVar[str] = (
+        "This criterion minimises the error over all rows, regardless of their groups."
+    )
+    formula: ClassVar[Formula] = Formula("the error over all rows.", "float(q @ errors)")
+
+    def pieces(self, problem: Problem) -> Pieces:
+        """One: the groups' shares of the rows."""
+        return Pieces(problem.proportions[None], np.zeros(1))
+
+
+@dataclass(frozen=True)
+class Disparity(Criterion):
+    """Weighted sum of the total error and the error gap of two groups.
+
+    Minimises trade_off * sum_g q_g e_g + (1 - trade_off) * (e_B - e_A). The leading eigenvectors
+    of trade_off S + (1 - trade_off) (S_B - S_A) are optimal (fair PCA by eigendecomposition,
+    Theorem 1). The gap is signed, so with a small trade-off B may have the smaller error; for a
+    gap of exactly zero use :class:`EqualError`.
+
+    Parameters
+    ----------
+    trade_off : float, default=0.5
+        From 0 (the gap alone) to 1 (ordinary PCA).
+    protected : label, default=None
+        The group B; None takes the group that ordinary PCA leaves with the larger error.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        The trade-off is no number from 0 to 1. When fitting: Incompatible for more than two groups,
+        UnknownGroup for a protected group that is not there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, Disparity
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> ahead = Disparity(trade_off=0.75, protected="b")
+    >>> FairPCA(1, criterion=ahead).fit(X, sensitive_features=groups).group_errors_.round(3)
+    array([9., 2.])
+    >>> hardly = Disparity(trade_off=0.9, protected="b")
+    >>> FairPCA(1, criterion=hardly).fit(X, sensitive_features=groups).group_errors_.round(3)
+    array([0., 4.])
+    """
+
+    trade_off: float = 0.5
+    protected: Label | None = None
+    name: ClassVar[str] = "disparity"
+    sentence: ClassVar[str] = (
+        "This criterion minimises a weighted sum of the error over all rows and of the error of "
+        "the protected group minus that of the other. The difference can become negative."
+    )
+    formula: ClassVar[Formula] = Formula(
+        "trade_off times the error over all rows, plus 1 - trade_off times the difference in "
+        "error between the protected group and the other.",
+        "trade_off * float(q @ errors) + (1 - trade_off) * float(errors[b] - errors[1 - b])",
+    )
+
+    def __post_init__(self) -> None:
+        check_number("trade_off", self.trade_off, 0, 1)
+
+    @property
+    def moves_with_errors(self) -> float:
+        """By how much the value rises if all errors rise by one."""
+        return self.trade_off
+
+    def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
+        """The trade-off, and the position of the protected group."""
+        return {"trade_off": self.trade_off, "b": self._protected(problem)}
+
+    def check(self, labels: list[Label]) -> None:
+        """Raise unless there are two groups at most, the protected one among them."""
+        if len(labels) > 2:
+            raise Incompatible(
+                f"The criterion 'disparity' received {len(labels)} groups",
+                "It is the signed gap of two groups",
+                "Use 'error_gap', the largest gap of any two groups, or join groups until two "
+                "are left",
+            )
+        if self.protected is not None and self.protected not in labels:
+            raise UnknownGroup(
+                f"protected is {self.protected!r}",
+                f"Allowed: the groups {listed(labels)}",
+                "Name one of them, or leave it out for the group with the larger error under PCA",
+            )
+
+    def pieces(self, problem: Problem) -> Pieces:
+        """One, which may weigh a group negatively."""
+        weights = problem.proportions
+        if problem.n_groups == 2:
+            signs = np.where(np.arange(2) == self._protected(problem), 1.0, -1.0)
+            weights = self.trade_off * weights + (1 - self.trade_off) * signs
+        return Pieces(weights[None], np.zeros(1))
+
+    def scale(self, errors: FloatArray, problem: Problem) -> float:
+        """The sum without its signs, as the value may be zero by chance."""
+        return self._affine(problem).size(errors)
+
+    def settled(self, problem: Problem) -> "Disparity":
+        """The same, with the protected group named."""
+        return replace(self, protected=problem.labels[self._protected(problem)])
+
+    def _protected(self, problem: Problem) -> int:
+        """Index of the protected group."""
+        if self.protected is None:
+            return problem.served_worse_by_pca
+        return problem.labels.index(self.protected)
+
+
+@dataclass(frozen=True)
+class EqualError(Criterion):
+    """Total error subject to the same error for both of two groups.
+
+    Not every table has such a subspace. It exists if and only if zero lies between the sums of the
+    p - d smallest and the p - d largest eigenvalues of S_1 - S_2; that rank(S_1 - S_2) <= d
+    suffices is Proposition 2.2 of Vu et al. (2022), which is not necessary. If there is none, the
+    fit raises Incompatible, which states the smallest achievable gap. With more than two groups it
+    is refused; :class:`ErrorGap` with a large penalty makes the largest gap small.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, EqualError
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=EqualError()).fit(X, sensitive_features=groups)
+    >>> fair.group_errors_.round(3)
+    array([3.273, 3.273])
+    """
+
+    name: ClassVar[str] = "equal_error"
+    sentence: ClassVar[str] = (
+        "All groups have the same error. Among such projections, this criterion minimises the "
+        "error over all rows."
+    )
+    formula: ClassVar[Formula] = Formula(
+        "the error over all rows, where all groups have the same error.",
+        "float(q @ errors)",
+        KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M). Where "
+        "all errors are the same, the sum is sum_g w_g times one error.",
+        "least_left(mixture) / float(weights.sum())",
+    )
+    wants_equal_errors: ClassVar[bool] = True
+    is_never_negative: ClassVar[bool] = True
+    moves_with_errors: ClassVar[float] = 1.0
+
+    def check(self, labels: list[Label]) -> None:
+        """Raise for more than two groups, of which equal errors are seldom achievable."""
+        if len(labels) > 2:
+            raise Incompatible(
+                f"The criterion 'equal_error' received {len(labels)} groups",
+                "Allowed: two groups; errors of more are seldom equal in any subspace",
+                "Use 'error_gap' with a large penalty, or join groups",
+            )
+
+    def pieces(self, problem: Problem) -> Pieces:
+        """The groups' shares of the rows; whether the errors are equal is checked separately."""
+        return Pieces(problem.proportions[None], np.zeros(1))
+
+    def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
+        """Any with a positive sum: if errors are equal, w.e is this sum times the error."""
+        return weights if weights.sum() > 0 else problem.proportions
+
+    def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
+        """The error of all groups of which the weighted sum is the least."""
+        return least / float(weights.sum())
+
+
+_LOSS_IN_WORDS = (
+    "The excess loss of a group is its error minus the smallest error that any subspace of the "
+    "same dimension has on that group."
+)
+
+
+@dataclass(frozen=True, repr=False)
+class LargestOfGroups(Criterion):
+    """The largest (e_g - b_g) / s_g of a group: weights w with w.s = 1 prove L(M) - w.b.
+
+    b is the groups' own optima where losses are measured, and zero otherwise; s is the groups'
+    variances tr S_g where it is relative, and one otherwise.
+    """
+
+    relative: bool = False
+    is_never_negative: ClassVar[bool] = True
+    sentences: ClassVar[tuple[str, str]]
+    formulas: ClassVar[tuple[Formula, Formula]]
+
+    def __post_init__(self) -> None:
+        check_flag("relative", self.relative)
+
+    def __repr__(self) -> str:
+        # What is not said is the default, so that names of models stay short.
+        said = ", ".join(f"{name}={value!r}" for name, value in changed_fields(self).items())
+        return f"{type(self).__name__}({said})"
+
+    @property
+    def sentence(self) -> str:
+        """What it minimises, in words."""
+        return self.sentences[self.relative]
+
+    @property
+    def formula(self) -> Formula:
+        """How a reader computes it."""
+        return self.formulas[self.relative]
+
+    @property
+    def can_be_nested(self) -> bool:
+        """Unless it is relative: beside the components before, the variances are others."""
+        return not self.relative
+
+    @property
+    def moves_with_errors(self) -> float | None:
+        """By one, unless each group's error is divided by another number."""
+        return None if self.relative else 1.0
+
+    def divisors(self, problem: Problem) -> FloatArray:
+        """s, shape (k,): one, or the group's variance tr S_g.
+
+        Raises
+        ------
+        InvalidInput
+            The variance of a group is zero, and a share of it is requested.
+        """
+        if not self.relative:
+            return np.ones(problem.n_groups)
+        without = problem.groups_without_variance
+        if without:
+            raise InvalidInput(
+                f"These groups have no variance, of which {self!r} takes a share: "
+                f"{listed(without)}",
+                "Allowed: groups whose rows differ from each other and from the centre",
+                "Leave these groups out, or use a criterion that is not relative",
+            )
+        return problem.variances
+
+    def pieces(self, problem: Problem) -> Pieces:
+        """One for each group."""
+        divisors = problem.divisors
+        offsets = problem.best_errors if self.measures_losses else np.zeros(len(divisors))
+        return Pieces(np.diag(1 / divisors), offsets / divisors)
+
+
+@dataclass(frozen=True, repr=False)
+class MinimaxLoss(LargestOfGroups):
+    """Largest excess loss of a group, max_g (e_g - e*_g): Samadi et al. (2018), equation (1).
+
+    Each group is compared with its own best subspace of the same dimension, so a group that is
+    hard to compress does not determine the answer by itself.
+
+    Parameters
+    ----------
+    relative : bool, default=False
+        Divide each group's loss by its variance tr S_g: the objective is then the largest share of
+        a group's variance that its own best subspace would keep in addition.
+
+    Raises
+    ------
+    InvalidParameter
+        `relative` is neither True nor False. When fitting: InvalidInput for a group without
+        variance, where it is relative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, MinimaxLoss
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=MinimaxLoss()).fit(X, sensitive_features=groups)
+    >>> fair.group_errors_.round(3), fair.group_losses_.round(3)
+    (array([1.636, 3.636]), array([1.636, 1.636]))
+
+    Group a has variance 9 and group b has variance 4. The losses are the same share of both:
+
+    >>> shares = FairPCA(1, criterion=MinimaxLoss(relative=True)).fit(X, sensitive_features=groups)
+    >>> shares.group_losses_.round(3), round(shares.solution_.objective, 3)
+    (array([3.   , 1.333]), 0.333)
+    """
+
+    name: ClassVar[str] = "minimax_loss"
+    measures_losses: ClassVar[bool] = True
+
+    sentences: ClassVar[tuple[str, str]] = (
+        f"The largest excess loss of a group is minimised. {_LOSS_IN_WORDS}",
+        "The largest excess loss of a group, as a share of the group's variance, is minimised. "
+        + _LOSS_IN_WORDS,
+    )
+    formulas: ClassVar[tuple[Formula, Formula]] = (
+        Formula(
+            "the largest excess loss of a group: its error minus the least error that any "
+            "subspace of as many dimensions has on it.",
+            "float((errors - best).max())",
+            KY_FAN + "So no subspace has a weighted mean of excess losses below L(M) - "
+            "sum_g w_g L(S_g), and the largest loss is never below their mean.",
+            "least_left(mixture) - float(weights @ best)",
+        ),
+        Formula(
+            "the largest excess loss of a group, its error minus the least error that any "
+            "subspace of as many dimensions has on it, as a share of the group's variance tr S_g.",
+            "float(((errors - best) / traces).max())",
+            KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a "
+            "weighted mean of these shares below L(M) - sum_g w_g L(S_g), and the largest is "
+            "never below their mean.",
+            "least_left(mixture) - float(weights @ best)",
+        ),
+    )
+
+    def value(self, errors: FloatArray, problem: Problem) -> float:
+        """max_g (e_g - e*_g) / s_g, which only rounding makes negative.
+
+        Under a restriction the errors may leave out what all groups lose alike.
+        """
+        return max(super().value(errors, problem), -problem.left_out)
+
+
+@dataclass(frozen=True, repr=False)
+class MinimaxError(LargestOfGroups):
+    """Largest error of a group, max_g e_g: an alternative of Samadi et al. (2018).
+
+    A group with more variance than the others can keep the larger error at the optimum: then its
+    own best subspace is the answer.
+
+    Parameters
+    ----------
+    relative : bool, default=False
+        Divide each group's error by its variance tr S_g: then every group keeps at least the share
+        1 - value of its variance, and no subspace keeps more of every group.
+
+    Raises
+    ------
+    InvalidParameter
+        `relative` is neither True nor False. When fitting: InvalidInput for a group without
+        variance, where it is relative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, MinimaxError
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=MinimaxError()).fit(X, sensitive_features=groups)
+    >>> fair.group_errors_.round(3), fair.group_losses_.round(3)
+    (array([3.273, 3.273]), array([3.273, 1.273]))
+
+    Both groups keep a third of their variances, 9 and 4:
+
+    >>> shares = FairPCA(1, criterion=MinimaxError(relative=True)).fit(X, sensitive_features=groups)
+    >>> shares.group_explained_variance_ratio_.sum(axis=1).round(3)
+    array([0.333, 0.333])
+    """
+
+    name: ClassVar[str] = "minimax_error"
+
+    sentences: ClassVar[tuple[str, str]] = (
+        "The largest error of a group is minimised.",
+        "The largest error of a group, as a share of the group's variance, is minimised.",
+    )
+    formulas: ClassVar[tuple[Formula, Formula]] = (
+        Formula("the largest error of a group.", "float(errors.max())"),
+        Formula(
+            "the largest error of a group as a share of its variance tr S_g.",
+            "float((errors / traces).max())",
+            KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a "
+            "weighted mean of these shares below L(M), and the largest is never below their mean.",
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class LeastVariance(Criterion):
+    """Smallest variance that a group keeps, max_g -c_g with c_g = tr S_g - e_g.
+
+    The value is minus the least c_g, so that it is minimised as all criteria are: fair PCA of
+    Tantipongpipat et al. (2019) with the least variance as welfare. A group with little variance
+    determines the answer, because its variance is compared and not its share; for shares see
+    ``MinimaxError(relative=True)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, LeastVariance
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=LeastVariance()).fit(X, sensitive_features=groups)
+    >>> kept = np.array([9, 4]) - fair.group_errors_
+    >>> kept.round(3), round(fair.solution_.objective, 3)
+    (array([1.636, 1.636]), -1.636)
+    """
+
+    name: ClassVar[str] = "least_variance"
+    can_be_nested: ClassVar[bool] = True
+    counts_kept_variance: ClassVar[bool] = True
+    moves_with_errors: ClassVar[float] = 1.0
+    sentence: ClassVar[str] = "This criterion maximises the least variance that a group keeps."
+    formula: ClassVar[Formula] = Formula(
+        "minus the least variance that a group keeps.",
+        "float((errors - traces).max())",
+        KY_FAN + "So no subspace has a weighted mean of kept variances above tr M - L(M), and the "
+        "least of them is never above their mean.",
+        "least_left(mixture) - float(weights @ traces)",
+    )
+
+    def pieces(self, problem: Problem) -> Pieces:
+        """One for each group, less its variance within the directions of a restriction."""
+        return Pieces(np.eye(problem.n_groups), problem.second_moments.traces)
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
+        """Of the errors, and of the variances that they are subtracted from."""
+        return float((roundings + problem.variance_roundings).max())
+
+
+_WORST = """\
+def worst(errors, a, b):  # if group a has the larger error
+    v = q + penalty * (np.arange(len(q)) == a) - penalty * (np.arange(len(q)) == b)
+    spread = np.where(v >= 0, np.sqrt(radius), -np.sqrt(radius))
+    return (v * np.maximum(np.sqrt(errors) + spread, 0) ** 2).sum(axis=-1)
+"""
+
+
+@dataclass(frozen=True)
+class ErrorGap(Criterion):
+    """Total error plus a penalty on the largest error gap: Vu et al. (2022), equation (3).
+
+    Minimises sum_g q_g e_g + penalty * max_(a, b) (e_a - e_b); with two groups,
+    ``|e_1 - e_2|``. Above some penalty, the errors are equal if equal errors are achievable
+    (:class:`EqualError`).
+
+    Parameters
+    ----------
+    penalty : float, default=0.5
+        Not negative; 0 is ordinary PCA.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        The penalty is no finite number, or negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, ErrorGap
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> for penalty in (0.1, 0.5):
+    ...     fair = FairPCA(1, criterion=ErrorGap(penalty)).fit(X, sensitive_features=groups)
+    ...     print(penalty, fair.group_errors_.round(3))
+    0.1 [0. 4.]
+    0.5 [3.273 3.273]
+    """
+
+    penalty: float = 0.5
+    name: ClassVar[str] = "error_gap"
+    is_never_negative: ClassVar[bool] = True
+    moves_with_errors: ClassVar[float | None] = 1.0
+    sentence: ClassVar[str] = (
+        "This criterion minimises the error over all rows, plus a penalty for the largest "
+        "difference in error between two groups."
+    )
+    formula: ClassVar[Formula] = Formula(
+        "the error over all rows, plus the penalty times the largest difference in error.",
+        "float(q @ errors) + penalty * float(errors.max() - errors.min())",
+    )
+
+    def __post_init__(self) -> None:
+        check_number("penalty", self.penalty, 0)
+
+    def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
+        """The penalty."""
+        return {"penalty": self.penalty}
+
+    def pieces(self, problem: Problem) -> Pieces | None:
+        """Two blocks: the group of the largest error, and that of the least.
+
+        Otherwise every pair of groups would be a separate piece. With two groups there are two
+        pieces, and they are kept: the search for two groups is along the segment between them.
+        """
+        q, k = problem.proportions, problem.n_groups
+        if self.penalty == 0 or k == 1:
+            return Pieces(q[None], np.zeros(1))
+        if k == 2:
+            return Pieces(self.pair_weights(problem), np.zeros(2))
+        alone = self.penalty * np.eye(k)
+        return Pieces(np.vstack([q + alone, -alone]), np.zeros(2 * k), Blocks((0, k)))
+
+    def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
+        """w = q + penalty (u - v), u and v on the simplex; ``|w - q|_1`` <= 2 penalty, sum 1."""
+        apart = weights - problem.proportions
+        apart = apart - apart.mean()
+        most = 2 * self.penalty
+        length = max(float(np.abs(apart).sum()), most, np.finfo(np.float64).tiny)
+        return np.asarray(problem.proportions + apart * (most / length))
+
+    def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
+        """The least w.e: with such weights it is never above the value."""
+        return least
+
+    def radii(self, problem: Problem) -> FloatArray:
+        """eps_g of the robust criterion, shape (k,); here zero."""
+        return np.zeros(problem.n_groups)
+
+    def pair_weights(self, problem: Problem) -> FloatArray:
+        """v of every ordered pair of groups (a, b), shape (m, k): q + penalty (1_a - 1_b)."""
+        alone = np.eye(problem.n_groups)
+        apart = (alone[:, None] - alone)[alone == 0] if len(alone) > 1 else np.zeros((1, 1))
+        return np.asarray(problem.proportions + self.penalty * apart)
+
+    def scores(self, errors: FloatArray, problem: Problem) -> FloatArray:
+        """Of every ordered pair at (..., k) errors, shape (..., m); each is concave in them."""
+        v, spread = self.pair_weights(problem), np.sqrt(self.radii(problem))
+        roots = np.sqrt(errors[..., None, :]) + np.where(v >= 0, spread, -spread)
+        return np.asarray((v * np.maximum(roots, 0.0) ** 2).sum(axis=-1))
+
+    def gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
+        """Derivatives of the scores; infinite where an error with a radius is zero."""
+        v, radii = self.pair_weights(problem), self.radii(problem)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(radii > 0, np.sqrt(radii / errors), 0.0)
+            slopes = v * np.maximum(1 + np.where(v >= 0, ratio, -ratio), 0.0)
+        return np.where(v != 0, slopes, 0.0)
+
+
+@dataclass(frozen=True)
+class RobustErrorGap(ErrorGap):
+    """The error gap criterion at the worst distribution within a ball about each group's rows.
+
+    Vu et al. (2022), equations (4) and (6): the supremum of sum_g q_g e_g + penalty
+    ``|e_1 - e_2|`` over all pairs of distributions within radius eps_g of each group's. It equals
+    the max over ordered pairs (a, b) of sum_g h(v_g, e_g, eps_g), v_a = q_a + penalty,
+    v_b = q_b - penalty, v_g = q_g for the others. h(v, e, eps) is the extreme of v E over errors E
+    with (sqrt(E) - sqrt(e))^2 <= eps: v (sqrt(e) + sqrt(eps))^2 for v >= 0; for v < 0
+    v (sqrt(e) - sqrt(eps))^2, or 0 where e < eps. It is concave in e.
+
+    Parameters
+    ----------
+    penalty : float, default=0.5
+        Not negative.
+    radius : float or mapping of label to float, default=0.15
+        A number alpha gives eps_g = alpha / sqrt(n_g), n_g the weight of the group; a mapping gives
+        eps_g itself, in squared units of the (scaled) features. With radius 0 it is
+        :class:`ErrorGap`.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        A penalty or radius is no finite number, or negative. When fitting: UnknownGroup for a
+        mapping that does not name exactly the groups of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, RobustErrorGap
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> by_number = RobustErrorGap(penalty=0.5, radius=0.15)
+    >>> FairPCA(1, criterion=by_number).fit(X, sensitive_features=groups).group_errors_.round(1)
+    array([3.4, 3.2])
+    >>> by_group = RobustErrorGap(penalty=0.5, radius={"a": 0.5, "b": 0.0})
+    >>> FairPCA(1, criterion=by_group).fit(X, sensitive_features=groups).group_errors_.round(1)
+    array([1.8, 3.6])
+    """
+
+    radius: float | Mapping[Label, float] = 0.15
+    name: ClassVar[str] = "robust_error_gap"
+    has_concave_scores: ClassVar[bool] = True
+    moves_with_errors: ClassVar[float | None] = None
+    sentence: ClassVar[str] = "The same as the error gap, for the worst distribution near the rows."
+    formula: ClassVar[Formula] = Formula(
+        "the error over all rows plus the penalty times the largest difference in error, for the "
+        "worst rows within a radius of each group's.",
+        "float(max(worst(errors, a, b) for a in range(len(q)) for b in range(len(q)) if a != b))",
+        KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M), and the "
+        "criterion, which is least where the radius is zero, is never below this weighted sum.",
+        function=_WORST,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.radius, Mapping):
+            # A copy, so that changing the mapping later does not change the criterion.
+            object.__setattr__(self, "radius", dict(self.radius))
+            for label, each in self.radius.items():
+                check_number(f"radius of {label!r}", each, 0)
+        else:
+            check_number("radius", self.radius, 0)
+
+    def check(self, labels: list[Label]) -> None:
+        """Raise unless a mapping of radii names exactly these groups."""
+        if isinstance(self.radius, Mapping) and set(self.radius) != set(labels):
+            raise UnknownGroup(
+                f"radius is given for the groups {listed(list(self.radius)) or '(none)'}",
+                f"The rows have the groups {listed(labels)}",
+                "Give each group a radius, or one number for all",
+            )
+
+    def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
+        """The penalty, and the radius of each group."""
+        return {"penalty": self.penalty, "radius": self.radii(problem)}
+
+    def radii(self, problem: Problem) -> FloatArray:
+        """eps_g, shape (k,)."""
+        if isinstance(self.radius, Mapping):
+            return np.array([self.radius[label] for label in problem.labels], dtype=np.float64)
+        return np.asarray(float(self.radius) / np.sqrt(problem.weights))
+
+    def value(self, errors: FloatArray, problem: Problem) -> float:
+        """The largest score of an ordered pair of groups."""
+        return float(self.scores(errors, problem).max())
+
+    def pieces(self, problem: Problem) -> Pieces | None:
+        """Those of the error gap if every radius is zero."""
+        return None if self.radii(problem).any() else super().pieces(problem)
+
+    def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
+        """That of the error gap, as h(v, e, eps) >= v e; with one group h of the least error."""
+        return least if problem.n_groups > 1 else self.value(np.maximum([least], 0.0), problem)
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
+        """The largest of a pair; the roots of small errors are steep."""
+        radii = self.radii(problem)
+        steep = 2 * np.sqrt(radii) * (np.sqrt(errors + roundings) - np.sqrt(errors))
+        each = roundings + steep + _EPSILON * radii
+        return float((np.abs(self.pair_weights(problem)) @ each).max())
+
+    def theorem_3_2_holds(self, problem: Problem) -> bool:
+        """Whether the condition of Theorem 3.2 of Vu et al. holds.
+
+        For each group: penalty <= q_g, or no subspace has an error on it below eps_g. Where it does
+        not hold, the paper's equation (6) may underestimate the supremum; h does not.
+        """
+        met = (self.penalty <= problem.proportions) | (problem.best_errors >= self.radii(problem))
+        return bool(met.all())
+
+
+@dataclass(frozen=True)
+class NashWelfare(Criterion):
+    """Nash social welfare of the captured variances: Tantipongpipat et al. (2019).
+
+    Minimises minus the mean of log c_g, c_g = tr S_g - e_g the variance of group g that is kept:
+    the product of the c_g is largest. The units of the features add a constant only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, NashWelfare
+    >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0], [0, 0, 2], [0, 0, -2]])
+    >>> groups = ["a", "a", "b", "b", "b", "b"]
+    >>> fair = FairPCA(1, criterion=NashWelfare()).fit(X, sensitive_features=groups)
+    >>> fair.group_errors_.round(3)
+    array([4.5, 3. ])
+    >>> fair.group_explained_variance_ratio_.sum(axis=1).round(3)
+    array([0.5 , 0.25])
+    """
+
+    name: ClassVar[str] = "nash_welfare"
+    sentence: ClassVar[str] = (
+        "This criterion maximises the product of the variances that the groups keep."
+    )
+    formula: ClassVar[Formula] = Formula(
+        "minus the mean logarithm of the variances that the groups keep.",
+        "-float(np.log(traces - errors).mean())",
+        KY_FAN + "So no subspace has a weighted sum of kept variances c_g above tr M - L(M), and "
+        "of all variances with that sum those have the largest product whose w_g c_g are equal.",
+        "float(np.log(weights * len(weights)).mean())\n"
+        "lower_bound -= float(np.log(np.trace(mixture) - least_left(mixture)))",
+    )
+    is_logarithmic: ClassVar[bool] = True
+    counts_kept_variance: ClassVar[bool] = True
+
+    def pieces(self, problem: Problem) -> None:
+        """None: the logarithm is not piecewise linear."""
+
+    def value(self, errors: FloatArray, problem: Problem) -> float:
+        """-(1 / k) sum_g log(tr S_g - e_g); infinite if no variance of a group is kept."""
+        kept = problem.second_moments.traces - errors
+        return float(self.scores(errors, problem)[0]) if (kept > 0).all() else np.inf
+
+    def scores(self, errors: FloatArray, problem: Problem) -> FloatArray:
+        """The value as the largest of one smooth function, shape (1,)."""
+        return np.array([-np.log(self._kept(errors, problem)).mean()])
+
+    def gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
+        """Its derivative in the (k,) errors, shape (1, k)."""
+        return (1 / (len(errors) * self._kept(errors, problem)))[None, :]
+
+    def _kept(self, errors: FloatArray, problem: Problem) -> FloatArray:
+        """c_g; if no variance is kept, the smallest positive value that float64 resolves."""
+        traces = problem.second_moments.traces
+        return np.maximum(traces - errors, _EPSILON * traces)
+
+    def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
+        """Positive ones: mean log c_g <= log(w.c) - mean log w_g - log k, and w.c <= t_d(M)."""
+        least = _EPSILON * float(weights.max())
+        return np.maximum(weights, least) if least > 0 else 1 / problem.second_moments.traces
+
+    def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
+        """mean log(k w_g) - log(tr M - L(M))."""
+        most = max(float(weights @ problem.second_moments.traces) - least, _TINY)
+        return float(np.log(problem.n_groups * weights).mean() - np.log(most))
+
+    def scale(self, errors: FloatArray, problem: Problem) -> float:
+        """1: a difference of logarithms is relative by itself."""
+        return 1.0
+
+    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
+        """The logarithm is steep where little is kept."""
+        kept = np.maximum(problem.second_moments.traces - errors, _TINY)
+        share = 2 * problem.n_features * _EPSILON
+        return share + float((problem.variance_roundings / kept).mean())
