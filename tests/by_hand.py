@@ -29,6 +29,14 @@ def random_rows(seed, n=60, p=5, groups=("a", "b"), offset=3.0):
     return Rows(X, labels, rng.uniform(0.2, 3, n))
 
 
+def made_rows(k=2, p=6, n=30, seed=0):
+    """Rows of k groups away from the origin, each with its own covariance; and their labels."""
+    rng = np.random.default_rng(seed)
+    blocks = [rng.normal(size=(n + 3 * g, p)) @ rng.normal(size=(p, p)) for g in range(k)]
+    labels = np.repeat(list("abcd")[:k], [len(each) for each in blocks])
+    return np.vstack(blocks) + rng.normal(size=p), labels
+
+
 def moments_by_hand(X, labels, weights=None):
     """Each label's rows, weight, mean and scatter, straight from the definitions."""
     X, labels = np.asarray(X, dtype=np.float64), list(labels)

@@ -7,19 +7,12 @@ import pytest
 import scipy.sparse
 
 import fairspan as fs
-from by_hand import assert_same_certificate
+from by_hand import assert_same_certificate, made_rows
 from fairspan import FairSubspace, verify
 from fairspan.certificates.certificate import Certificate, TracePoint
 
 # What verification does not judge.
 RECORDS = {"solver", "n_eigenproblems", "trace", "eigen", "version"}
-
-
-def made_rows(k=2, p=6, n=30, seed=0):
-    rng = np.random.default_rng(seed)
-    blocks = [rng.normal(size=(n + 3 * g, p)) @ rng.normal(size=(p, p)) for g in range(k)]
-    labels = np.repeat(list("abcd")[:k], [len(each) for each in blocks])
-    return np.vstack(blocks) + rng.normal(size=p), labels
 
 
 def hardly_any_losses():

@@ -22,7 +22,7 @@ from fairspan import (
     RobustErrorGap,
 )
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.estimator.fit import fit_subspace
+from fairspan.estimator.fit import fit_with_problem
 from fairspan.report.page.tables import of_given
 from report_rows import ORIGIN, facts_by, made_rows
 from sweeps import mostly_long
@@ -85,7 +85,7 @@ def test_it_finds_what_the_certificate_says(criterion, k, d, center, scale, caps
 def test_no_subspace_is_below_the_bound(criterion):
     X, labels = made_rows(2, 5)
     certificate = certificate_of(facts_by(X, labels, 2, criterion=criterion, criteria=[]))
-    problem = fit_subspace(GroupMoments.from_rows(X, labels), 2, criterion=criterion).problem
+    problem = fit_with_problem(GroupMoments.from_rows(X, labels), 2, criterion=criterion)[1]
     rng = np.random.default_rng(5)
     for _ in range(300):
         basis = np.linalg.qr(rng.normal(size=(5, 2)))[0]
