@@ -3,20 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, get_args
+from typing import ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.numbers import position
 from fairspan.formatting.results import Row, first_and_last, html_table
+from fairspan.moments.operators import SecondMoments
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
-
-if TYPE_CHECKING:
-    from fairspan.moments.group_moments import GroupMoments
-    from fairspan.moments.held_rows import Coordinates
-    from fairspan.moments.operators import SecondMoments
 
 Center = Literal["global", "group", "none"]
 
@@ -114,9 +110,7 @@ def check_center(center: object) -> None:
 
 
 class GroupMeans(Protocol):
-    """Weight, mean and variances of each group, and the operator protocol of all kinds of moments.
-
-    A problem is posed with `in_coordinates`, and where that gives None with `operator_about`.
+    """Weight, mean and variances of each group: what all kinds of moments have.
 
     Attributes
     ----------
@@ -132,8 +126,7 @@ class GroupMeans(Protocol):
         Rows that were read but left out, if any.
     matrix_free : bool
         Whether p x p matrices are avoided, so that only products with second moments are to be had.
-    by_label : GroupMoments or None
-        Those of each pair of a group and a class of y, where these are known.
+    feature_names : tuple of str or None
     """
 
     matrix_free: ClassVar[bool] = False
@@ -143,17 +136,11 @@ class GroupMeans(Protocol):
     weights: FloatArray
     means: FloatArray
     intake: Intake
-    by_label: "GroupMoments | None" = None
+    feature_names: tuple[str, ...] | None
 
-    if TYPE_CHECKING:  # a dataclass that has it as a field would take this for its default
-
-        @property
-        def variances(self) -> FloatArray:
-            """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
-
-        @property
-        def feature_names(self) -> tuple[str, ...] | None:
-            """Names of the features, where they have any."""
+    @property
+    def variances(self) -> FloatArray:
+        """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
 
     def in_range(self) -> Self:
         """These moments themselves, of all rows.
@@ -166,15 +153,8 @@ class GroupMeans(Protocol):
         check_sizes(self.means, self.variances, self.feature_names)
         return self
 
-    def operator_about(self, point: FloatArray | None) -> "SecondMoments":
+    def operator_about(self, point: FloatArray | None) -> SecondMoments:
         """Second moments about a point, or about each group's own mean if it is None."""
-
-    def matrices(self) -> "GroupMoments":
-        """The same as matrices, which can be merged and saved: k p^2 numbers."""
-
-    def in_coordinates(self, n_components: int | float, center: Center) -> "Coordinates | None":
-        """What is to be solved in place of the problem in all features; None for that itself."""
-        return None
 
     def with_basis(
         self, point: FloatArray | None, basis: FloatArray, n_components: int

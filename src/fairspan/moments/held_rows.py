@@ -23,6 +23,7 @@ import numbers
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import blas, lapack, qr
@@ -76,8 +77,7 @@ class SparseMoments(GroupMeans):
     groups : (k,) array
         Labels in sorted order.
     counts, weights : (k,) arrays
-    means, variances : (k, p) arrays
-        Of each feature in each group, about the group's own mean.
+    means : (k, p) array
     parts : tuple of SparseGroup
     intake : Intake
     """
@@ -88,9 +88,10 @@ class SparseMoments(GroupMeans):
     counts: IntegerArray
     weights: FloatArray
     means: FloatArray
-    variances: FloatArray
     parts: tuple[SparseGroup, ...] = field(repr=False)
     intake: Intake = EVERY_ROW
+    feature_names: tuple[str, ...] | None = None
+    by_label: ClassVar[None] = None
 
     @classmethod
     def of_rows(cls, rows: SparseRows, limit: GroupLimit = USUAL_LIMIT) -> "SparseMoments":
@@ -117,15 +118,15 @@ class SparseMoments(GroupMeans):
                 np.array([part.count for part in parts], dtype=np.int64),
                 np.array([part.weight for part in parts]),
                 np.array([part.mean for part in parts]),
-                np.array([part.variances for part in parts]),
                 parts,
                 intake,
             )
 
-    @property
-    def feature_names(self) -> None:
-        """Sparse matrices have no names."""
-        return
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
+        with np.errstate(over="ignore", invalid="ignore"):  # found by in_range
+            return np.array([part.variances for part in self.parts])
 
     def operator_about(self, point: FloatArray | None) -> SparseSecondMoments:
         """Second moments about a point, or about each group's own mean if it is None."""
@@ -136,11 +137,6 @@ class SparseMoments(GroupMeans):
     def divided_by(self, scale: FloatArray) -> "SparseMoments":
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
         return self._of((part.divided_by(scale) for part in self.parts), self.intake)
-
-    @property
-    def scatters(self) -> FloatArray:
-        """(k, p, p) scatters about each group's own mean, computed now: k p^2 numbers."""
-        return self.matrices().scatters
 
     @running_out_told()
     def matrices(self) -> GroupMoments:
@@ -187,6 +183,7 @@ class ThinMoments(GroupMeans):
     scale: FloatArray | None = None
     feature_names: tuple[str, ...] | None = None
     intake: Intake = EVERY_ROW
+    by_label: ClassVar[None] = None
 
     @cached_property
     def pilot(self) -> FloatArray:
@@ -336,11 +333,6 @@ class ThinMoments(GroupMeans):
     def about_pilot(self, point: FloatArray) -> FloatArray:
         """A (p,) point, in the units of the means, from the pilot."""
         return np.asarray(point - (self.pilot if self.scale is None else self.pilot / self.scale))
-
-    @property
-    def scatters(self) -> FloatArray:
-        """(k, p, p) scatters about each group's own mean, computed now: k p^2 numbers."""
-        return self.matrices().scatters
 
     def matrices(self) -> GroupMoments:
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""

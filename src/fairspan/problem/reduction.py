@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import Incompatible, warn
-from fairspan.moments.group_means import Center, GroupMeans
-from fairspan.moments.held_rows import Coordinates
+from fairspan.moments.group_means import Center
+from fairspan.moments.held_rows import Coordinates, ThinMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
     Complement,
@@ -95,7 +95,7 @@ class ProblemFamily:
         Without the restriction; its number of components is to be replaced.
     restriction : Restriction or None
         In the coordinates of the problem.
-    moments : GroupMeans
+    moments : GroupMoments, SparseMoments or ThinMoments
         What the problem was made of.
     point : (p,) array or None
         About which errors are measured; None for each group's own mean.
@@ -105,7 +105,7 @@ class ProblemFamily:
 
     any_dimension: Problem
     restriction: Restriction | None
-    moments: GroupMeans
+    moments: Moments
     point: FloatArray | None
     coordinates: Coordinates | None
 
@@ -313,10 +313,12 @@ def build_problem(
     scaled = moments if divisor is None else moments.divided_by(divisor)
     deviations = scaled.standard_deviations
     varying = deviations[deviations > 0]
-    inside: GroupMeans = scaled
+    inside: Moments = scaled
     # Coordinates of few rows turn the features, which a restriction may treat differently.
     turns = restriction is None or restriction.follows_rotations
-    thin = scaled.in_coordinates(n_components, center) if turns else None
+    thin = None
+    if turns and isinstance(scaled, ThinMoments):
+        thin = scaled.in_coordinates(n_components, center)
     if thin is None:
         inside = scaled if scaled.matrix_free else scaled.matrices()
         point = scaled.center_point(center)

@@ -29,8 +29,8 @@ from scipy.linalg import solve_triangular
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg import eigh, graded_eigh
-from fairspan.moments.group_means import GroupMeans
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.parameters import (
     changed_fields,
@@ -58,13 +58,13 @@ _ALONG_OTHERS = 1e-10
 
 
 def coinciding_means(
-    moments: GroupMeans, attributes: str, given_labels: str | Sequence[Label] | None = None
+    moments: Moments, attributes: str, given_labels: str | Sequence[Label] | None = None
 ) -> FloatArray:
     """Points of the features that a subspace is to map to one point.
 
     Parameters
     ----------
-    moments : GroupMeans
+    moments : GroupMoments, SparseMoments or ThinMoments
         Weight and mean of each group.
     attributes : {"intersections", "marginal"}
         The means of all groups; or, where labels are tuples of several attributes, the means of the
@@ -91,7 +91,7 @@ def coinciding_means(
     >>> int(np.linalg.matrix_rank(points - points[0]))
     2
     """
-    parts: Sequence[GroupMeans] = [moments]
+    parts: Sequence[Moments] = [moments]
     if given_labels is not None and moments.n_groups > 1:
         if moments.by_label is None:
             raise InvalidInput(
@@ -122,7 +122,7 @@ def _of_classes(
     return [by_label.of_groups(np.array([each == label for each in classes])) for label in wanted]
 
 
-def _families(moments: GroupMeans, attributes: str) -> list[FloatArray]:
+def _families(moments: Moments, attributes: str) -> list[FloatArray]:
     """Means that are to coincide with those of their own family.
 
     Those of the categories of an attribute are merged from those of intersections, about the first
@@ -392,7 +392,7 @@ class Restriction(ABC):
         """Independent columns, (p, r), that the components have to be orthogonal to."""
         return np.empty((means.shape[1], 0))
 
-    def means_of(self, moments: GroupMeans) -> FloatArray:
+    def means_of(self, moments: Moments) -> FloatArray:
         """Means that the directions are computed from, (m, p): those of the groups."""
         return moments.means
 
@@ -516,7 +516,7 @@ class MeanParity(Restriction):
                 "Use it, or MeanParity(), which combines with every criterion",
             )
 
-    def means_of(self, moments: GroupMeans) -> FloatArray:
+    def means_of(self, moments: Moments) -> FloatArray:
         """The means that must agree, (m, p)."""
         return coinciding_means(moments, self.attributes, self.given_labels)
 
