@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 import shared_results
 import verified_fits
-from fairspan.solvers.large import growing_subspace
+from fairspan.solvers import solve
 
 MARKERS = {
     "counts": "of the eigenproblems that the dense path solves; others take more",
@@ -52,9 +52,8 @@ def pytest_configure(config):
         config.addinivalue_line("markers", f"{name}: {meaning}")
     verified_fits.note_fits()
     if config.getoption("--path") == "projected":
-        growing_subspace._PROJECTED_FROM_FEATURES = growing_subspace._LEAST_TOLERANCE = 0
-        growing_subspace._PROJECTED_UP_TO_SHARE = float("inf")
-        growing_subspace._PROJECTED_UP_TO_SHARE_THAT_MATTERS = float("inf")
+        solve._FROM_FEATURES = solve._LEAST_TOLERANCE = 0
+        solve._UP_TO_SHARE = solve._UP_TO_SHARE_THAT_MATTERS = float("inf")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -329,7 +329,3 @@ class Solver(Protocol):
         `random_state` is a seed, a numpy Generator or RandomState, or None, for solvers with
         random starts.
         """
-
-    def solve_dense(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
-        """The same with matrices of all features, and no smaller subspace inside."""
-        return self.solve(problem, tol, random_state)

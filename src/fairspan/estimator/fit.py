@@ -41,7 +41,6 @@ from fairspan.problem.reduction import (
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.rows.groups import listed
-from fairspan.solvers.large.growing_subspace import GrowingSubspace
 from fairspan.solvers.nested import solve_nested
 from fairspan.solvers.solve import able_solver, solve, solve_for_share, solver_of
 from fairspan.typing import FloatArray
@@ -114,7 +113,6 @@ def fit_with_problem(
     _check_group_centers(moments, center)
     if moments.matrix_free:
         _check_without_matrices(n_components, allowed)
-        solve_with = GrowingSubspace(solve_with)
     moments.in_range()
     divisor = deviations_of(moments) if scale else None
     if nested:

@@ -276,6 +276,9 @@ class SecondMoments(Protocol):
     def residual_variances(self, basis: FloatArray) -> FloatArray:
         """tr S_g - c_g(V), what the subspace loses of each group, shape (k,)."""
 
+    def of_group(self, group: int) -> "SecondMoments":
+        """That of one group alone."""
+
     def compressed(self, basis: FloatArray) -> FloatArray:
         """V'S_gV of every group, shape (k, d, d)."""
 
@@ -331,6 +334,11 @@ class DenseSecondMoments:
             object.__setattr__(self, "outside", np.zeros(len(self.matrices)))
         if not self.offset_rounding.shape:
             object.__setattr__(self, "offset_rounding", np.zeros(self.n_features))
+
+    def of_group(self, group: int) -> "DenseSecondMoments":
+        """That of one group alone."""
+        one = slice(group, group + 1)
+        return DenseSecondMoments(self.matrices[one], self.outside[one], self.offset_rounding)
 
     @property
     def n_groups(self) -> int:

@@ -245,6 +245,13 @@ class SparseSecondMoments:
         outside = self.outside if outside is None else outside
         return replace(self, forbidden=np.hstack([self.forbidden, columns]), outside=outside)
 
+    def of_group(self, group: int) -> "SparseSecondMoments":
+        """That of one group alone."""
+        one = slice(group, group + 1)
+        return SparseSecondMoments(
+            self.parts[one], self.offsets[one], self.forbidden, self.outside[one]
+        )
+
     @property
     def n_groups(self) -> int:
         """k."""

@@ -330,7 +330,12 @@ class Problem:
         """e*_g = tr S_g - t_d(S_g), the error of each group's own optimum, shape (k,)."""
         if self.unrestricted is not None:
             return self.unrestricted.best_errors
-        return np.array([self.errors(best.vectors)[g] for g, best in enumerate(self.group_optima)])
+        return np.array(
+            [
+                self.second_moments.of_group(g).residual_variances(best.vectors)[0]
+                for g, best in enumerate(self.group_optima)
+            ]
+        )
 
     def errors(self, basis: FloatArray) -> FloatArray:
         """e_g(V) = tr S_g - tr(V'S_gV) of each group, never below zero, shape (k,)."""

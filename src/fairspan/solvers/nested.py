@@ -5,7 +5,7 @@ A step is the problem of one component in the complement of those before it
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 
@@ -24,6 +24,7 @@ from fairspan.solvers.solve import (
     keeps,
     not_kept,
     solve,
+    solve_problem,
 )
 from fairspan.typing import FloatArray
 
@@ -73,14 +74,14 @@ def _prefixes(
     family: ProblemFamily, solver: Solver, tol: float, state: Any
 ) -> Iterator[Certificate]:
     """The first d components for d = 1, 2, .., of which each takes one more step."""
-    single, one_more = family.at(1), _StepSolver(solver)
+    single = family.at(1)
     components = np.empty((0, family.any_dimension.n_features))
     steps: list[Certificate] = []
     n_eigenproblems = 0
     for d in count(1):
         left = left_beside(single, components.T)
         check_accepted(solver, left.problem)
-        step = solve(left, one_more, tol, state)
+        step = solve(left, solver, tol, state, _one_more)
         components = np.vstack([components, step.components])
         n_eigenproblems += step.n_eigenproblems
         together = step
@@ -115,35 +116,29 @@ def _together(reduction: Reduction, components: FloatArray, step: Certificate) -
     return in_all_directions(reduction, found)
 
 
-@dataclass(frozen=True, eq=False)
-class _StepSolver:
-    """A solver of one component that, of several as good, takes the one of most pooled variance.
+def _one_more(
+    problem: Problem, solver: Solver, tol: float, random_state: Any = None
+) -> Certificate:
+    """One component: of several as good, the one of most pooled variance.
 
-    Attributes
-    ----------
-    solver : Solver
+    They are among the tied eigenvectors of the mixture that proves the bound.
     """
-
-    solver: Solver
-
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
-        """Solve, and look at the tied eigenvectors of the mixture that proves the bound."""
-        found = self.solver.solve(problem, tol, random_state)
-        if problem.n_groups <= _FEW_GROUPS or found.eigen != "dense" or not found.proof:
-            return found
-        tied = problem.second_moments.leading(found.weights, 1).tied
-        if not tied.shape[1]:
-            return found
-        compressed = problem.second_moments.compressed(tied)
-        most = tied @ eigh(np.tensordot(problem.proportions, compressed, axes=1))[1][:, -1:]
-        if problem.value(most) > found.objective + found.tolerance:
-            return found
-        return certify(
-            problem,
-            most,
-            found.proof,
-            tol=tol,
-            n_eigenproblems=found.n_eigenproblems,
-            trace=found.trace,
-            solver=found.solver,
-        )
+    found = solve_problem(problem, solver, tol, random_state)
+    if problem.n_groups <= _FEW_GROUPS or found.eigen != "dense" or not found.proof:
+        return found
+    tied = problem.second_moments.leading(found.weights, 1).tied
+    if not tied.shape[1]:
+        return found
+    compressed = problem.second_moments.compressed(tied)
+    most = tied @ eigh(np.tensordot(problem.proportions, compressed, axes=1))[1][:, -1:]
+    if problem.value(most) > found.objective + found.tolerance:
+        return found
+    return certify(
+        problem,
+        most,
+        found.proof,
+        tol=tol,
+        n_eigenproblems=found.n_eigenproblems,
+        trace=found.trace,
+        solver=found.solver,
+    )

@@ -12,7 +12,7 @@ no matrices, it rests on eigenvectors found by iteration, which cannot exclude t
 eigenvalue was missed, and a closed gap is called estimated.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -45,77 +45,43 @@ _STEP = 1e-3
 # Mixtures that join W in one round; the robust error gap rests on dozens.
 _MIXTURES = 4
 
-# Measured with one thread, over LAPACK's time: 0.45 to 0.95 at p = 500, d = 5 to 20, and 0.8 to 1.4
-# at d = 40; at p = 1000 0.24 to 0.6 at d = 5 to 10, and up to 1.1 at d = 125.
-_PROJECTED_FROM_FEATURES, _MANY_FEATURES = 500, 1000
-_PROJECTED_UP_TO_SHARE, _UP_TO_SHARE_OF_MANY = 1 / 25, 1 / 8
-# (tr M)^2 / |M|_F^2 counts the eigenvalues that matter. Rows of noise have p / 3 and more, and take
-# 1.2 to 3.9 times as long; eigenvalues that fall like 1 / i or exp(-40 i / p) have p / 18 and less.
-_PROJECTED_UP_TO_SHARE_THAT_MATTERS = 1 / 8
-# As a share of the objective, what a subspace is not grown to prove.
-_LEAST_TOLERANCE = 1e-12
 
+def solve_growing(
+    problem: Problem, solver: Solver, tol: float, random_state: Any = None
+) -> Certificate:
+    """Find a subspace whose gap is at most `tol`, a share of the objective, for many features.
 
-def pays(problem: Problem, tol: float) -> bool:
-    """Whether a small subspace is faster, and proves as much as is requested."""
-    p, q, second = problem.n_features, problem.proportions, problem.dense
-    share = _UP_TO_SHARE_OF_MANY if p >= _MANY_FEATURES else _PROJECTED_UP_TO_SHARE
-    # Operators that are no matrices come with a subspace around them.
-    many = problem.has_matrices and p >= _PROJECTED_FROM_FEATURES
-    # With more groups the answer to the robust error gap is not made of leading eigenvectors.
-    robust = problem.criterion.has_concave_scores and problem.n_groups > 2
-    if not many or robust or problem.n_components > share * p or tol < _LEAST_TOLERANCE:
-        return False
-    variance = float(q @ (second.traces - second.outside))
-    return variance**2 <= _PROJECTED_UP_TO_SHARE_THAT_MATTERS * p * second.squared_norm(q)
-
-
-@dataclass(frozen=True)
-class GrowingSubspace(Solver):
-    """A solver of small problems, for large ones.
-
-    Attributes
+    Parameters
     ----------
+    problem : Problem
     solver : Solver
+        Of the small problems.
+    tol : float
+    random_state : object
+
+    Raises
+    ------
+    Incompatible
+        As the solver inside.
     """
-
-    solver: Solver
-
-    @property
-    def name(self) -> str:
-        """That of the solver inside."""
-        return self.solver.name
-
-    def objection(self, problem: Problem) -> str | None:
-        """Why the solver cannot take this problem; None if it can."""
-        return self.solver.objection(problem)
-
-    def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
-        """Find a subspace whose gap is at most `tol`, a share of the objective.
-
-        Raises
-        ------
-        Incompatible
-            As the solver inside.
-        """
-        # What is found on the way counts only where it is proven.
-        tried = _apart(problem) if problem.has_matrices else problem
-        growth = _Growth(tried, self.solver, tol, random_state)
-        try:
-            solution = growth.run()
-        except (NoSmallSubspace, Incompatible):
-            # That nothing is compatible within W says nothing of all dimensions.
-            if not problem.has_matrices:
-                raise
-            solution = self.solver.solve_dense(problem, tol, random_state)
-            count = growth.n_eigenproblems + solution.n_eigenproblems
-            return replace(solution, n_eigenproblems=count)
-        if problem.has_matrices:
-            # The groups' own optima, which all is reported against, are not found again.
-            whole, found = problem.unrestricted or problem, tried.unrestricted or tried
-            for alone, best in zip(np.eye(problem.n_groups), found.group_optima, strict=True):
-                whole.dense.solved.remember(alone, best)
-        return solution
+    # What is found on the way counts only where it is proven.
+    tried = _apart(problem) if problem.has_matrices else problem
+    growth = _Growth(tried, solver, tol, random_state)
+    try:
+        solution = growth.run()
+    except (NoSmallSubspace, Incompatible):
+        # That nothing is compatible within W says nothing of all dimensions.
+        if not problem.has_matrices:
+            raise
+        solution = solver.solve(problem, tol, random_state)
+        count = growth.n_eigenproblems + solution.n_eigenproblems
+        return replace(solution, n_eigenproblems=count)
+    if problem.has_matrices:
+        # The groups' own optima, which all is reported against, are not found again.
+        whole, found = problem.unrestricted or problem, tried.unrestricted or tried
+        for alone, best in zip(np.eye(problem.n_groups), found.group_optima, strict=True):
+            whole.dense.solved.remember(alone, best)
+    return solution
 
 
 def _apart(problem: Problem) -> Problem:
@@ -169,7 +135,7 @@ class _Growth:
             )
             reduction = Reduction(inside, space.basis)
             within = self.tol * (_LOOSE if loose else _WITHIN)
-            solution = self.solver.solve_dense(inside, within, self.random_state)
+            solution = self.solver.solve(inside, within, self.random_state)
             self.n_eigenproblems += solution.n_eigenproblems
             mixtures = [*mixtures_of(inside, solution), *groups]
             goal = self._goal(inside, solution, mixtures[0])

@@ -22,7 +22,6 @@ from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import Point, Scores
 from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced
 from fairspan.solvers.exact_rank.starts import Search, further_starts, starts_around
-from fairspan.solvers.large.growing_subspace import GrowingSubspace, pays
 from fairspan.solvers.many_groups.nash import NashSearch
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.typing import FloatArray
@@ -89,12 +88,6 @@ class DualNewton(Solver):
         Incompatible
             NashWelfare where a group has no variance.
         """
-        if pays(problem, tol):
-            return GrowingSubspace(self).solve(problem, tol)
-        return self.solve_dense(problem, tol)
-
-    def solve_dense(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
-        """Find it by eigenproblems of whole matrices, and not in a subspace that grows."""
         if problem.pieces is not None:
             search: PiecewiseSearch | NashSearch = PiecewiseSearch(problem, problem.pieces, tol)
         elif not problem.criterion.has_concave_scores:

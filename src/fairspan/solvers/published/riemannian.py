@@ -27,8 +27,7 @@ from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import generator_of
-from fairspan.solvers.many_groups.dual_newton import DualNewton
-from fairspan.solvers.two_groups.boundary import BoundarySearch
+from fairspan.solvers.solve import Auto
 from fairspan.typing import FloatArray
 
 
@@ -112,8 +111,7 @@ class RiemannianSubgradient(Solver):
         bases = self._descended(problem, starts)
         values = [problem.value(basis) for basis in bases]
         # A bound for all subspaces of d dimensions, whoever proves it.
-        exact = BoundarySearch() if problem.n_groups == 2 else DualNewton()
-        outside = exact.solve(replace(problem, allow_extra=False), tol)
+        outside = Auto().solve(replace(problem, allow_extra=False), tol)
         lower, count = outside.lower_bound, outside.n_eigenproblems
         assert outside.proof is not None
         return certify(

@@ -38,7 +38,6 @@ from fairspan.errors import Incompatible
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import MeansWithin, Problem
-from fairspan.solvers.large.growing_subspace import GrowingSubspace, pays
 from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
 from fairspan.solvers.two_groups.faces import Face, Found, PathBetween
 from fairspan.typing import FloatArray
@@ -306,12 +305,6 @@ class BoundarySearch(Solver):
         Incompatible
             EqualError where no subspace has equal errors.
         """
-        if problem.limit is None and pays(problem, tol):
-            return GrowingSubspace(self).solve(problem, tol)
-        return self.solve_dense(problem, tol)
-
-    def solve_dense(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
-        """Find it by eigenproblems of whole matrices, and not in a subspace that grows."""
         if isinstance(problem.limit, MeansWithin):
             found = _near_means(problem, problem.limit, tol)
         elif problem.n_groups == 1:
