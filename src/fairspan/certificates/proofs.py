@@ -178,9 +178,11 @@ class Proof:
         least = second.smallest_sum(weights, problem.n_components)
         exact = least.value + float(weights @ second.outside)
         bound = criterion.bound(exact - least.rounding, weights, problem)
-        # Where errors are to be equal and are not quite, the value may be below the bound of those
-        # that are: what this is worth counts against it.
-        gap = abs(criterion.value(errors, problem) - bound)
+        gap = criterion.value(errors, problem) - bound
+        if criterion.wants_equal_errors:
+            # Where they are not quite equal, the value may be below the bound of those that are:
+            # what this is worth counts against it.
+            gap = abs(gap)
         return gap, criterion.bound(exact, weights, problem) - bound
 
 

@@ -228,7 +228,9 @@ class _Growth:
             bounds = [inside.criterion.bound(least - x, weights, inside) for x in (0.0, step)]
             fall = (bounds[0] - bounds[1]) / step if bounds[0] > bounds[1] else 1.0
         share = _LACKING if self.matrices else _LACKING_ESTIMATED
-        return max(share * self.tol * solution.scale / fall, self.least)
+        # Weights of a logarithm are inverse variances, so rounding is that of the mixture itself.
+        rounding = ROUNDING * float(np.abs(weights) @ self.second.traces)
+        return max(share * self.tol * solution.scale / fall, rounding)
 
     def _grown(
         self,
