@@ -23,8 +23,14 @@ import real_data
 from by_hand import random_rows
 from fairspan import ErrorGap, FairPCA
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
-from fairspan.selection import UCB1, UCB1SearchCV
-from fairspan.selection.search import mean_scores, random_split, split_effects, strata_of
+from fairspan.selection import (
+    UCB1,
+    UCB1SearchCV,
+    mean_scores,
+    random_split,
+    split_effects,
+    strata_of,
+)
 from sweeps import part_of
 
 ROWS = random_rows(61, n=90, p=5)

@@ -1,5 +1,6 @@
-"""UCB1SearchCV: a search over settings that spends its fits by the bandit UCB1."""
+"""Choosing settings by a bandit: UCB1, and a search over settings that spends its fits with it."""
 
+import math
 import numbers
 import time
 import warnings
@@ -20,12 +21,217 @@ from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.problem.parameters import check_count, check_flag, check_number
 from fairspan.rows.frames import frame_of
 from fairspan.rows.labels import Labels, labels_of, named_columns
-from fairspan.selection.ucb1 import upper_bounds
 from fairspan.typing import FloatArray, IntegerArray
 
+__all__ = ["UCB1", "UCB1SearchCV"]
 _GROUPS = "sensitive_features"
 # Such a score retires its setting, and the user is told so once.
 _NOT_FINITE = "One or more of the test scores are non-finite"
+
+
+def upper_bounds(means: FloatArray, counts: IntegerArray) -> FloatArray:
+    """Upper confidence bound of each arm, mean_i + sqrt(2 ln t / n_i), with t the sum of the n_i.
+
+    Parameters
+    ----------
+    means : (a,) array
+        Mean reward of each arm, in [0, 1]; anything for an arm that was never played.
+    counts : (a,) array of int
+        How often each arm was played.
+
+    Returns
+    -------
+    (a,) array
+        Infinite for an arm that was never played.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):  # of arms that were never played
+        widths = np.sqrt(2.0 * math.log(max(counts.sum(), 1)) / counts)
+    return np.where(counts > 0, means + widths, np.inf)
+
+
+class UCB1:
+    """Policy for a bandit with rewards in [0, 1]: play the arm with the largest upper bound.
+
+    Each arm is played once, in order. Then, after t plays, the arm with the largest mean_i +
+    sqrt(2 ln t / n_i) is played, where n_i is the number of plays of arm i; on ties, the first
+    such arm.
+
+    Parameters
+    ----------
+    n_arms : int
+
+    Attributes
+    ----------
+    n_arms : int
+    counts : (n_arms,) array of int
+        Plays of each arm.
+    means : (n_arms,) array
+        Mean reward of each arm, NaN for an arm that was never played.
+
+    Raises
+    ------
+    InvalidType, InvalidParameter
+        `n_arms` is not a whole number of at least 1.
+
+    References
+    ----------
+    Auer, Cesa-Bianchi, Fischer (2002). Finite-time Analysis of the Multiarmed Bandit Problem.
+    Machine Learning 47, Figure 1 and Theorem 1.
+
+    Examples
+    --------
+    >>> from fairspan.selection import UCB1
+    >>> policy = UCB1(2)
+    >>> for _ in range(100):
+    ...     arm = policy.select()
+    ...     policy.update(arm, [0.1, 0.9][arm])
+    >>> policy.counts
+    array([ 8, 92])
+    """
+
+    def __init__(self, n_arms: int) -> None:
+        check_count("n_arms", n_arms)
+        self.n_arms = int(n_arms)
+        self._counts = np.zeros(self.n_arms, dtype=np.int64)
+        self._means = np.zeros(self.n_arms)
+
+    @property
+    def n_rounds(self) -> int:
+        """Plays so far."""
+        return int(self._counts.sum())
+
+    @property
+    def counts(self) -> IntegerArray:
+        """Plays of each arm, shape (n_arms,)."""
+        return self._counts.copy()
+
+    @property
+    def means(self) -> FloatArray:
+        """Mean reward of each arm, shape (n_arms,); NaN for an arm that was never played."""
+        return np.where(self._counts > 0, self._means, np.nan)
+
+    def select(self) -> int:
+        """Say which arm to play next; nothing changes until `update`."""
+        return int(np.argmax(self.bounds()))
+
+    def update(self, arm: int, reward: float) -> None:
+        """Record the reward of a play.
+
+        Parameters
+        ----------
+        arm : int
+            From 0 to n_arms - 1.
+        reward : float
+            In [0, 1].
+
+        Raises
+        ------
+        InvalidParameter
+            No such arm, or a reward outside [0, 1], or NaN. The policy is then unchanged.
+        InvalidType
+            Not a whole number, or a reward that is no number.
+        """
+        if not isinstance(arm, numbers.Integral) or isinstance(arm, bool):
+            raise InvalidType(
+                f"arm is {arm!r}", "Allowed: a whole number", "Pass what select() returned"
+            )
+        if not 0 <= arm < self.n_arms:
+            raise InvalidParameter(
+                f"arm is {arm}",
+                f"Allowed: 0 to {self.n_arms - 1}",
+                "Pass what select() returned",
+            )
+        if not isinstance(reward, numbers.Real):
+            raise InvalidType(
+                f"reward is {reward!r}", "Allowed: a number from 0 to 1", "Pass a number"
+            )
+        if not 0 <= reward <= 1:  # NaN is caught too
+            raise InvalidParameter(
+                f"reward is {reward!r}",
+                "Allowed: a number from 0 to 1",
+                "Divide rewards by their largest possible value, after subtracting the smallest",
+            )
+        self._counts[arm] += 1
+        self._means[arm] += (float(reward) - self._means[arm]) / self._counts[arm]
+
+    def bounds(self) -> FloatArray:
+        """Upper confidence bound of each arm, shape (n_arms,); infinite before its first play."""
+        return upper_bounds(self._means, self._counts)
+
+    def cumulative_regret(self, true_means: Any) -> float:
+        """Pseudo-regret so far: the expected loss compared with always playing the best arm.
+
+        sum_i Delta_i n_i with Delta_i = max_j mu_j - mu_i (Auer et al., section 1).
+
+        Parameters
+        ----------
+        true_means : (n_arms,) array-like
+            Expected reward mu_i of each arm, in [0, 1].
+
+        Returns
+        -------
+        float
+            In units of the reward.
+
+        Raises
+        ------
+        InvalidParameter
+            Another number of means, or one outside [0, 1].
+
+        Examples
+        --------
+        >>> policy = UCB1(2)
+        >>> policy.update(0, 0.5)
+        >>> policy.cumulative_regret([0.25, 1.0])
+        0.75
+        """
+        return float(self._shortfalls(true_means) @ self._counts)
+
+    def regret_bound(self, true_means: Any, n_rounds: int | None = None) -> float:
+        """Upper bound of the expected regret after n rounds, Theorem 1 of Auer et al. (2002).
+
+        8 sum_{i: Delta_i > 0} ln n / Delta_i + (1 + pi^2 / 3) sum_j Delta_j
+
+        Parameters
+        ----------
+        true_means : (n_arms,) array-like
+            Expected reward of each arm, in [0, 1].
+        n_rounds : int, optional
+            n, at least 1; without it the rounds so far.
+
+        Returns
+        -------
+        float
+            In units of the reward.
+
+        Raises
+        ------
+        InvalidParameter
+            Another number of means, one outside [0, 1], or no round.
+
+        Examples
+        --------
+        >>> round(UCB1(2).regret_bound([0.5, 1.0], 1000), 3)
+        112.669
+        """
+        rounds = self.n_rounds if n_rounds is None else n_rounds
+        check_count("n_rounds", rounds)
+        shortfalls = self._shortfalls(true_means)
+        worse = shortfalls[shortfalls > 0]
+        grows = 8.0 * math.log(rounds) * float((1.0 / worse).sum())
+        return grows + (1.0 + math.pi**2 / 3.0) * float(shortfalls.sum())
+
+    def _shortfalls(self, true_means: Any) -> FloatArray:
+        """Delta_i, shape (n_arms,)."""
+        said = f"true_means is {true_means!r}"
+        allowed = f"Allowed: {self.n_arms} numbers from 0 to 1, one for each arm"
+        try:
+            means = np.asarray(true_means, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidParameter(said, allowed, "Pass such numbers") from error
+        if means.shape != (self.n_arms,) or not ((means >= 0) & (means <= 1)).all():
+            raise InvalidParameter(said, allowed, "Pass such numbers")
+        return np.asarray(means.max() - means)
 
 
 class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
@@ -161,7 +367,29 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         InvalidInput
             Fewer than two rows, or every setting failed.
         """
-        self._check_parameters()
+        check_number("test_size", self.test_size, 0.0, 1.0)
+        if self.test_size in (0, 1):
+            raise InvalidParameter(
+                f"test_size is {self.test_size!r}",
+                "Allowed: a share of the rows above 0 and below 1",
+                "Choose a number in between",
+            )
+        if not callable(self.refit):
+            check_flag("refit", self.refit)
+        if not isinstance(self.scoring, str | None) and not callable(self.scoring):
+            raise InvalidType(
+                f"scoring is a {type(self.scoring).__name__}",
+                "Allowed: one score: a name, a callable or None",
+                "Choose the score that decides",
+            )
+        check_count("n_pulls", self.n_pulls)
+        n_settings = len(ParameterGrid(self.param_grid))
+        if self.n_pulls < n_settings:
+            raise InvalidParameter(
+                f"n_pulls is {self.n_pulls}",
+                f"Allowed: at least {n_settings} pulls, one for each setting of the grid",
+                "Raise n_pulls or make the grid smaller",
+            )
         X, y = indexable(X, y)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if n_rows < 2:
@@ -192,31 +420,6 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             )
         return self
 
-    def _check_parameters(self) -> None:
-        check_number("test_size", self.test_size, 0.0, 1.0)
-        if self.test_size in (0, 1):
-            raise InvalidParameter(
-                f"test_size is {self.test_size!r}",
-                "Allowed: a share of the rows above 0 and below 1",
-                "Choose a number in between",
-            )
-        if not callable(self.refit):
-            check_flag("refit", self.refit)
-        if not isinstance(self.scoring, str | None) and not callable(self.scoring):
-            raise InvalidType(
-                f"scoring is a {type(self.scoring).__name__}",
-                "Allowed: one score: a name, a callable or None",
-                "Choose the score that decides",
-            )
-        check_count("n_pulls", self.n_pulls)
-        n_settings = len(ParameterGrid(self.param_grid))
-        if self.n_pulls < n_settings:
-            raise InvalidParameter(
-                f"n_pulls is {self.n_pulls}",
-                f"Allowed: at least {n_settings} pulls, one for each setting of the grid",
-                "Raise n_pulls or make the grid smaller",
-            )
-
     def _run_search(self, evaluate_candidates: Callable[..., dict[str, Any]]) -> None:
         """Pull arms until the budget is spent; then make one table of all settings.
 
@@ -231,20 +434,18 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         table: dict[str, Any] = {}
         while len(arms) < self.n_pulls and len(errors) < len(settings):
             arm, start = next_arm(scores, counts, errors), time.perf_counter()
-            place = (slice(None), arm, counts[arm])
             try:
                 with warnings.catch_warnings(), np.errstate(invalid="ignore"):
                     warnings.filterwarnings("ignore", _NOT_FINITE)
                     split = check_cv([self._split(int(counts[arm]))])  # type: ignore[misc]
                     table = evaluate_candidates([settings[arm]], split)
-                figures[place] = [table[f"mean_{kind}"][-1] for kind in kinds]
-                if not np.isfinite(score := float(scores[place[1:]])):
-                    errors[arm] = f"The score is {score}, not a finite number"
+                seen = [float(table[f"mean_{kind}"][-1]) for kind in kinds]
+                if not np.isfinite(seen[0]):
+                    errors[arm] = f"The score is {seen[0]}, not a finite number"
             except Exception as error:  # of any kind: the setting is reported, the search goes on
                 errors[arm] = f"{type(error).__name__}: {error}"
-                figures[place] = np.nan, time.perf_counter() - start, 0.0
-            if arm in errors:
-                scores[place[1:]] = np.nan
+                seen = [np.nan, time.perf_counter() - start, 0.0]
+            figures[:, arm, counts[arm]] = seen
             counts[arm] += 1
             arms.append(arm)
         if len(errors) == len(settings):
@@ -256,12 +457,11 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
                 "Allowed: a grid with at least one setting that fits these data",
                 f"Try estimator.set_params(**{settings[arm]!r}).fit on the same data",
             )
-        means, spread = np.full((2, len(settings)), np.nan)
+        scores[~np.isfinite(scores)] = np.nan
+        means, spread = table_of_scores = np.full((2, len(settings)), np.nan)
         usable = np.setdiff1d(np.arange(len(settings)), list(errors))
-        means[usable], spread[usable] = (
-            mean_scores(scores[usable]),
-            np.nanstd(scores[usable], axis=1),
-        )
+        of_usable = scores[usable]
+        table_of_scores[:, usable] = mean_scores(of_usable), np.nanstd(of_usable, axis=1)
         # scikit-learn's table has one row for each pull; it is replaced in place by ours.
         nothing = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
         table.clear()
