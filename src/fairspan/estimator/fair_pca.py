@@ -7,15 +7,12 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairspan.errors import FairspanError, InvalidInput, InvalidParameter, warn
+from fairspan.errors import FairspanError, Incompatible, InvalidInput, InvalidParameter, warn
 from fairspan.estimator.fit import check_dimension, fit_with_problem
-from fairspan.estimator.projecting import (
-    FittedProjection,
-    check_orthogonal,
-    take_features,
-)
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import check_center
 from fairspan.moments.group_moments import accumulate
 from fairspan.moments.of_rows import Moments, moments_of, not_moments
@@ -23,15 +20,26 @@ from fairspan.moments.operators import kept_by_component
 from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.problem import signed_disparity
 from fairspan.problem.reduction import criterion_of, restriction_of
-from fairspan.rows.checks import GroupLimit
-from fairspan.rows.frames import FrameRows
+from fairspan.rows.arrays import ArrayRows, RowsInMemory
+from fairspan.rows.checks import GroupLimit, check_width
+from fairspan.rows.frames import FrameRows, frame_of, without_columns
+from fairspan.rows.groups import listed
 from fairspan.rows.labels import Everyone
 from fairspan.rows.protocol import KnownRows
-from fairspan.rows.registry import is_opened, rows_beside
+from fairspan.rows.registry import (
+    blocks_for,
+    is_opened,
+    rows_beside,
+    rows_of,
+    scored_there,
+    transformed_there,
+)
+from fairspan.rows.sparse import SparseRows
 from fairspan.solvers.solve import solver_of
+from fairspan.typing import FloatArray
 
-# Of the largest variance: less is none.
-_ROUNDING = 1e-14
+# Of the largest variance, and of the total one: less is none.
+_ROUNDING, _OF_TOTAL = 1e-14, 1e-13
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"
 # Parameters that are objects with fields, which are parameters too, such as criterion__penalty.
@@ -43,7 +51,7 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
 
 
 class FairPCA(
-    FittedProjection,
+    TransformerMixin,  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
@@ -183,6 +191,10 @@ class FairPCA(
 
     Notes
     -----
+    The covariance is that of probabilistic PCA (Tipping and Bishop 1999) within the subspace: there
+    it is that of the rows; outside, the noise has the same variance along every direction. It is
+    about the fit's centre, in units of the features, scaled if the fit scales.
+
     For two groups every criterion takes its optimum at a boundary point of the achievable errors,
     which a subspace of exactly d dimensions reaches; the solvers find it with one symmetric
     eigenproblem per step. For more groups a gap may stay open, and `solution_` then says so.
@@ -221,6 +233,9 @@ class FairPCA(
     True
     """
 
+    n_features_in_: int
+    # Columns that were named as groups or weights at fit, and are no features.
+    _group_columns: tuple[str, ...]
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
@@ -386,8 +401,162 @@ class FairPCA(
                 moments.n_groups, int(moments.counts.sum()), moments.n_features
             )
         fitted = copy(self)
-        set_features(fitted, moments.n_features, moments.feature_names)
+        take_features(fitted, moments, reset=True)
         return self._become(fitted, moments, settings, (), has_groups=True)
+
+    def transform(self, X: Any) -> Any:
+        """Coordinates in the subspace, without group labels.
+
+        Parameters
+        ----------
+        X : (n, p) array, sparse matrix or data frame
+            A group column that was named at fit is ignored if present.
+
+        Returns
+        -------
+        (n, d) array
+            Of the precision of X: float32 where all of its features are, and float64 otherwise;
+            dense for sparse matrices. Where the rows lie elsewhere (a cluster, another device), the
+            same kind of object there.
+        """
+        check_is_fitted(self)
+        X = without_columns(X, self._group_columns)
+        there = transformed_there(X, self.subspace_)
+        if there is not None:
+            return there
+        table = ArrayRows(X).array if frame_of(X) is None else X
+        validate_data(self, table, reset=False, skip_check_array=True)
+        return self.subspace_.transform(X)
+
+    def inverse_transform(self, Z: Any) -> Any:
+        """Rows in the original features from their coordinates.
+
+        Parameters
+        ----------
+        Z : (n, d) array
+
+        Returns
+        -------
+        (n, p) array
+            Of the precision of Z. Where the coordinates lie elsewhere, the same kind of object
+            there.
+        """
+        check_is_fitted(self)
+        return self.subspace_.inverse_transform(Z)
+
+    def score_samples(self, X: Any) -> Any:
+        """Minus the squared reconstruction error of each row, shape (n,).
+
+        In squared units of the features, scaled if `scale`; a numpy array wherever the rows lie,
+        but of a Dask collection a Dask array or series, which is computed lazily.
+        """
+        check_is_fitted(self)
+        X = without_columns(X, self._group_columns)
+        there = scored_there(X, self.subspace_.squared_residuals)
+        if there is not None:
+            return -there
+        rows = X if is_opened(X) else rows_of(X, Everyone(""))
+        if isinstance(rows, RowsInMemory):
+            take_features(self, rows, reset=False)
+        blocks = blocks_for(rows, self.subspace_)
+        return -np.concatenate([self.subspace_.squared_residuals(each.values) for each in blocks])
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`: minus the mean squared reconstruction error, higher is better.
+
+        scikit-learn's `PCA.score` is another figure, the mean log-likelihood of the rows under a
+        Gaussian model: the two rank models of the same rows and dimension alike only where the
+        model of the noise fits. Groups are ignored: for a search that uses them, score by a metric
+        of the groups, such as the largest of :func:`fairspan.metrics.excess_loss`.
+
+        Parameters
+        ----------
+        X : as :meth:`transform` takes it
+        y : object, optional
+            Not looked at.
+
+        Returns
+        -------
+        float
+        """
+        mean = self.score_samples(X).mean()
+        return float(mean.compute() if hasattr(mean, "compute") else mean)
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Rows that were fitted on, those of every `partial_fit` together."""
+        return int(self.moments_.counts.sum())
+
+    @property
+    def singular_values_(self) -> FloatArray:
+        """Square root of the variance of each component times the total weight, shape (r,).
+
+        Of ordinary PCA of rows without weights these are the singular values of the centred rows.
+        """
+        return np.asarray(np.sqrt(self.explained_variance_ * self.moments_.weights.sum()))
+
+    @property
+    def noise_variance_(self) -> float:
+        """Mean variance of the directions outside the subspace; zero if there are none.
+
+        Of ordinary PCA the mean of the p - d least eigenvalues of the covariance (divided by the
+        total weight, not n - 1).
+        """
+        return self._variances("noise_variance_")[1]
+
+    def get_covariance(self) -> FloatArray:
+        """V M V' + s (I - V V'), M the covariance within the subspace and s the noise variance.
+
+        Returns
+        -------
+        (p, p) array
+            In squared units of the features, scaled if the fit scales. Divided by the total
+            weight, not n - 1 as scikit-learn's.
+
+        Raises
+        ------
+        Incompatible
+            A soft or an oblique projection.
+        """
+        check_is_fitted(self)
+        return _spread(self.subspace_.components, *self._variances("get_covariance"))
+
+    def get_precision(self) -> FloatArray:
+        """The inverse of :meth:`get_covariance`, from the d x d part alone.
+
+        Returns
+        -------
+        (p, p) array
+
+        Raises
+        ------
+        Incompatible
+            As :meth:`get_covariance`; or a covariance without an inverse, where a direction has no
+            variance.
+        """
+        check_is_fitted(self)
+        inside, noise = self._variances("get_precision")
+        outside = self.subspace_.n_features > self.subspace_.dimension
+        variances = np.linalg.eigvalsh(inside)
+        if variances[0] <= _OF_TOTAL * variances[-1] or (outside and noise == 0):
+            raise Incompatible(
+                "The covariance has no inverse: the rows do not vary along a direction",
+                "Allowed: rows that vary along every direction",
+                "Leave out constant features, or choose fewer components",
+            )
+        components, inverse = self.subspace_.components, np.asarray(np.linalg.inv(inside))
+        return _spread(components, inverse, 1 / noise if outside else 0.0)
+
+    def _variances(self, what: str) -> tuple[FloatArray, float]:
+        """The covariance within the subspace, and the mean variance outside of it."""
+        subspace, proportions = self.subspace_, self.moments_.proportions
+        check_orthogonal(subspace, what)
+        second, projector = subspace.judged_by(self.moments_)
+        inside = np.tensordot(proportions, second.compressed(projector.basis), axes=1)
+        total = float(proportions @ second.traces)
+        outside = subspace.n_features - subspace.dimension
+        left = total - float(self.explained_variance_.sum())
+        return np.asarray(inside), left / outside if outside and left > _OF_TOTAL * total else 0.0
 
     @property
     def _n_features_out(self) -> int:
@@ -438,13 +607,13 @@ class FairPCA(
                 "Allowed: the class of each row: an array, or the name of a column of X",
                 "Pass y=..., or leave given_labels out",
             )
-        y = y if needs_labels else None
         if not has_groups and self.missing_groups == "ignore":
             sensitive_features = Everyone(_EVERYONE)
         fitted, before = copy(self), None
-        rows = rows_beside(X, sensitive_features, {"y": y}, sample_weight)
+        labels = y if needs_labels else None
+        rows = rows_beside(X, sensitive_features, {"y": labels}, sample_weight)
         columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
-        columns += (y,) if isinstance(y, str) and y not in columns else ()
+        columns += (labels,) if isinstance(labels, str) and labels not in columns else ()
         if adds and hasattr(self, "moments_"):
             if has_groups != self._has_groups:
                 raise InvalidInput(
@@ -454,16 +623,14 @@ class FairPCA(
                     "Fit again on all rows with their groups",
                 )
             before, columns = self.moments_.matrices(), columns or self._group_columns
-        if before is None and not isinstance(rows, FrameRows):
-            set_features(fitted, rows.n_features, rows.feature_names)
-        else:
-            take_features(fitted, rows, reset=before is None)
+        take_features(fitted, rows, reset=before is None)
         check_dimension(self.n_components, fitted.n_features_in_)
-        if adds:
-            # Never moments that refer to the rows, whose memory the next ones may be read into.
-            moments: Moments = accumulate(rows, limit, onto=before, has_labels=needs_labels)
-        else:
-            moments = moments_of(rows, limit, has_labels=needs_labels)
+        # Rows are added to matrices: what refers to rows changes where their memory is used again.
+        moments: Moments = (
+            accumulate(rows, limit, onto=before, has_labels=needs_labels)
+            if adds
+            else moments_of(rows, limit, has_labels=needs_labels)
+        )
         return self._become(fitted, moments, settings, columns, has_groups=has_groups)
 
     def _become(
@@ -514,13 +681,56 @@ class FairPCA(
         return self
 
 
-def set_features(estimator: Any, n_features: int, names: tuple[str, ...] | None) -> None:
-    """Set number and names of the features, or no names."""
-    estimator.n_features_in_ = n_features
-    if names is not None:
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
-    elif hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
+def _spread(components: FloatArray, inside: FloatArray, outside: float) -> FloatArray:
+    """The (p, p) matrix that is `inside` in the subspace and a multiple of I outside of it."""
+    within = components.T @ (inside - outside * np.eye(len(components))) @ components
+    return np.asarray(within + outside * np.eye(components.shape[1]))
+
+
+def take_features(estimator: Any, source: Any, *, reset: bool) -> None:
+    """Set the features to those of rows or moments, or make sure that rows have those set before.
+
+    Raises
+    ------
+    InvalidInput
+        Other features than before; for rows in memory it is scikit-learn's own ValueError.
+    """
+    names = source.feature_names
+    if isinstance(source, FrameRows):
+        validate_data(estimator, source.frame.to_native(), reset=reset, skip_check_array=True)
+    elif reset:
+        estimator.n_features_in_ = source.n_features
+        vars(estimator).pop("feature_names_in_", None)
+        if names is not None:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    elif isinstance(source, ArrayRows | SparseRows):
+        as_wide = np.broadcast_to(0.0, source.shape)
+        validate_data(estimator, as_wide, reset=False, skip_check_array=True)
+    elif names is None:
+        check_width(source.n_features, estimator.n_features_in_, "features")
+    elif names != (known := tuple(getattr(estimator, "feature_names_in_", ()))):
+        before = f"of the rows before, {listed(known)}" if known else "without names"
+        raise InvalidInput(
+            f"The rows have {len(names)} features, {listed(names)}",
+            f"Allowed: the features {before}",
+            "Choose the same columns in the same order",
+        )
+
+
+def check_orthogonal(subspace: FairSubspace, what: str) -> None:
+    """Make sure that coordinates are those along orthonormal components.
+
+    Raises
+    ------
+    Incompatible
+    """
+    if subspace.is_soft or subspace.is_oblique:
+        kind = "a soft projection" if subspace.is_soft else "an oblique projection"
+        raise Incompatible(
+            f"{what} was requested for {kind}",
+            "Allowed: orthonormal components",
+            "Fit without allow_extra, and with a restriction that is not oblique",
+        )
 
 
 def _part(owner: str, value: Any) -> Any:

@@ -15,7 +15,7 @@ The way of a fit has eight steps, each in a room of its own::
 
 import numbers
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from fairspan.moments.operators import Projector
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.reduction import (
+    Reduction,
     build_problem,
     check_nested,
     criterion_of,
@@ -42,7 +43,7 @@ from fairspan.problem.restrictions import Restriction
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.rows.groups import listed
 from fairspan.solvers.nested import solve_nested
-from fairspan.solvers.solve import able_solver, solve, solve_for_share, solver_of
+from fairspan.solvers.solve import solve_at, solve_for_share, solver_of
 from fairspan.typing import FloatArray
 
 
@@ -128,75 +129,95 @@ def fit_with_problem(
             divisor=divisor,
             allow_extra=bool(allow_extra),
         )
-        if isinstance(n_components, numbers.Integral):
-            n_components = int(n_components)
-        if nested:
-            reduction, found = solve_nested(family, solve_with, n_components, tol, random_state)
-        elif isinstance(n_components, int):
-            reduction = family.at(n_components)
-            able = able_solver(family, reduction, solve_with)
-            found = solve(reduction, able, tol, random_state)
-        else:
-            share = float(n_components)
-            reduction, found = solve_for_share(family, solve_with, share, tol, random_state)
-
-        def told(each: Certificate) -> Certificate:
-            """With what is known of the rows."""
-            whole = replace(reduction.whole, n_components=each.n_components)
-            return replace(
-                each,
-                criterion=chosen.settled(whole),
-                center=center,
-                restriction=allowed,
-                counts=tuple(moments.counts.tolist()),
-                reason=reason_of(each, whole, moments, center, is_scaled=scale),
-                steps=tuple(map(told, each.steps)),
-                prefixes=tuple(map(told, each.prefixes)),
-            )
-
-        found = told(found)
-        projector = reduction.projector(found.components)
-        if family.coordinates is not None:
-            found = in_features(found, family.coordinates)
-            if projector.oblique_decoder is not None:
-                lifted = family.coordinates.lift(projector.columns)
-                projector = projector.with_columns(lifted)
-        subspace = subspace_of(found, projector, moments, divisor)
-        return subspace, reduction.whole, family.coordinates
+        is_share = not isinstance(n_components, numbers.Integral)
+        asked = float(n_components) if is_share else int(n_components)
+        search: Any = solve_nested if nested else solve_for_share if is_share else solve_at
+        reduction, found = search(family, solve_with, asked, tol, random_state)
+        projector = projector_in_features(reduction, found, family.coordinates)
+        found = told_of_rows(
+            replace(found, restriction=allowed, center=center),
+            np.ascontiguousarray(projector.decoder.T),
+            reduction.whole,
+            moments,
+            is_scaled=scale,
+            is_thin=family.coordinates is not None,
+        )
+    subspace = subspace_of(found, projector, moments, divisor)
+    return subspace, reduction.whole, family.coordinates
 
 
 def subspace_of(
     found: Certificate, projector: Projector, moments: Moments, divisor: FloatArray | None
 ) -> FairSubspace:
     """The subspace of a certificate, with the mean of the rows."""
-    center, names = cast(Center, found.center), moments.feature_names
-    mean = np.zeros(moments.n_features) if center == "none" else moments.mean
-    if projector.oblique_decoder is None:
-        return FairSubspace(found.components, mean, divisor, center, names, found)
-    # The largest loading of each component is positive in the encoder, which is what is shown.
-    columns = projector.encoder.T
+    return FairSubspace(
+        found.components if projector.oblique_decoder is None else projector.encoder,
+        np.zeros(moments.n_features) if found.center == "none" else moments.mean,
+        divisor,
+        found.center,
+        moments.feature_names,
+        found,
+        projector.oblique_decoder,
+    )
+
+
+def projector_in_features(
+    reduction: Reduction, found: Certificate, coordinates: Coordinates | None
+) -> Projector:
+    """What the components of an answer stand for, with the signs that are shown.
+
+    The largest loading of each component is positive; of an oblique one that of the encoder.
+    """
+    projector = reduction.projector(found.components)
+    if coordinates is not None:
+        projector = projector.with_columns(coordinates.lift(projector.columns))
+    columns, decoder = projector.encoder.T, projector.oblique_decoder
     signed = with_positive_signs(columns)
-    decoder = projector.oblique_decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
-    found = replace(found, components=np.ascontiguousarray(decoder.T))
-    encoder = np.ascontiguousarray(signed.T)
-    return FairSubspace(encoder, mean, divisor, center, names, found, decoder)
+    if decoder is not None:
+        decoder = decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
+    return Projector(np.ascontiguousarray(signed.T), decoder)
 
 
-def in_features(found: Certificate, coordinates: Coordinates) -> Certificate:
-    """A certificate in coordinates as one of the features."""
-    columns = with_positive_signs(coordinates.lift(found.components.T))
-    rows = np.ascontiguousarray(columns.T)
+def told_of_rows(
+    found: Certificate,
+    components: FloatArray,
+    problem: Problem,
+    moments: Moments,
+    *,
+    is_scaled: bool,
+    is_thin: bool,
+) -> Certificate:
+    """A certificate of a problem with what is known of the rows, and that of each of its parts.
+
+    Parameters
+    ----------
+    found : Certificate
+    components : (d, p) array
+        In the features.
+    problem : Problem
+        Without the restriction.
+    moments : GroupMoments, SparseMoments or ThinMoments
+    is_scaled : bool
+        Whether the features were scaled.
+    is_thin : bool
+        Whether it was solved in the coordinates of the rows.
+    """
+    if found.n_components != problem.n_components:
+        problem = replace(problem, n_components=found.n_components)
+
+    def part(each: Certificate, rows: FloatArray) -> Certificate:
+        each = replace(each, restriction=found.restriction, center=found.center)
+        return told_of_rows(each, rows, problem, moments, is_scaled=is_scaled, is_thin=is_thin)
+
     return replace(
         found,
-        components=rows,
-        eigen="thin",
-        steps=tuple(
-            replace(each, components=rows[[i]], eigen="thin") for i, each in enumerate(found.steps)
-        ),
-        prefixes=tuple(
-            replace(each, components=rows[: i + 1], eigen="thin")
-            for i, each in enumerate(found.prefixes)
-        ),
+        components=components,
+        criterion=problem.criterion.settled(problem),
+        counts=tuple(moments.counts.tolist()),
+        reason=reason_of(found, problem, moments, found.center, is_scaled=is_scaled),
+        eigen="thin" if is_thin else found.eigen,
+        steps=tuple(part(each, components[[i]]) for i, each in enumerate(found.steps)),
+        prefixes=tuple(part(each, components[: i + 1]) for i, each in enumerate(found.prefixes)),
     )
 
 

@@ -219,59 +219,49 @@ def _standardization(step: Any, width: int) -> tuple[FloatArray, FloatArray] | N
 
 
 def affine_map_of(part: RowModel) -> AffineMap | None:
-    """The projection of a part; None if it makes none."""
-    try:
-        return _declared(part) or _found(part)
-    except (ValueError, ArithmeticError):  # a model that takes no negative numbers, for instance
-        return None
+    """The projection of a part, found by what it does to rows; None if it makes none.
 
-
-def _declared(part: RowModel) -> AffineMap | None:
-    """The components and the mean that a model shows, if it does what they say."""
-    shown, p = getattr(part.core, "components_", None), part.n_features
-    if not isinstance(shown, np.ndarray) or shown.ndim != 2 or shown.shape[1] != p:
-        return None
-    basis, mean = shown.astype(np.float64), getattr(part.core, "mean_", None)
-    middle = np.zeros(p) if mean is None else np.asarray(mean, dtype=np.float64)
-    if middle.shape != (p,) or not np.allclose(basis @ basis.T, np.eye(len(basis)), atol=SAME):
-        return None
-    rows = _points_around(middle, 1.0 + np.abs(middle))
-    back = part.decode(part.encode(rows, part.n_standardizing), part.n_standardizing)
-    expected = (rows - middle) @ basis.T @ basis + middle
-    return (basis, middle, None, True) if _alike(back, expected, rows) else None
-
-
-def _found(part: RowModel) -> AffineMap | None:
-    """The map that both methods make of unit vectors, if they make it of other rows too.
-
-    In normal form: by a decoder with orthonormal columns, and orthogonal if it can be.
+    In normal form: by a decoder with orthonormal columns, and orthogonal if it can be. That is a
+    question to a few rows; only an oblique encoder is asked for what it makes of every feature.
     """
     p, first = part.n_features, part.n_standardizing
-    start = part.encode(np.zeros((1, p)), first)
-    d = start.shape[1]
-    mean = part.decode(np.zeros((1, d)), first)[0]
-    if mean.shape != (p,) or not 1 <= d <= p:
+    try:
+        start = part.encode(np.zeros((1, p)), first)
+        d = start.shape[1]
+        mean = part.decode(np.zeros((1, d)), first)[0]
+        if mean.shape != (p,) or not 1 <= d <= p:
+            return None
+        # Steps as large as the offsets, so that these cost no digits.
+        step = 1.0 + float(np.abs(mean).max())
+        decoder = (part.decode(step * np.eye(d), first) - mean).T / step
+        rows = _points_around(mean, 1.0 + np.abs(mean))
+        made = part.encode(rows, first)
+        back = part.decode(made, first)
+        basis, triangle = np.linalg.qr(decoder)
+        lengths = np.diag(triangle)
+        independent = np.abs(lengths).min() > _DEPENDENT * np.abs(lengths).max()
+        if not (independent and _alike(back, made @ decoder.T + mean, rows)):
+            return None
+        # As the columns of the decoder point.
+        basis, triangle = basis * np.sign(lengths), np.sign(lengths)[:, None] * triangle
+        if _alike(back, (rows - mean) @ basis @ basis.T + mean, rows):
+            shown = getattr(part.core, "components_", None)
+            is_shown = (
+                isinstance(shown, np.ndarray)
+                and shown.shape == (d, p)
+                and np.allclose(shown, basis.T, atol=SAME)
+            )
+            return np.array(shown if is_shown else basis.T, np.float64), mean, None, is_shown
+        blocks = (step * np.eye(min(_BLOCK, p - at), p, at) for at in range(0, p, _BLOCK))
+        encoder = np.hstack([(part.encode(block, first) - start).T for block in blocks]) / step
+    except (ValueError, ArithmeticError):  # a model that takes no negative numbers, for instance
         return None
-    # Steps as large as the offsets, so that these cost no digits.
-    step = 1.0 + float(np.abs(mean).max())
-    decoder = (part.decode(step * np.eye(d), first) - mean).T / step
-    blocks = (step * np.eye(min(_BLOCK, p - at), p, at) for at in range(0, p, _BLOCK))
-    encoder = np.hstack([(part.encode(block, first) - start).T for block in blocks]) / step
-    rows = _points_around(mean, 1.0 + np.abs(mean))
-    made = part.encode(rows, first)
     encodes = _alike(made, rows @ encoder.T + start, made)
-    decodes = encodes and _alike(part.decode(made, first), made @ decoder.T + mean, rows)
-    # Otherwise what it brings back is moved within the subspace.
+    # Otherwise what it brings back is moved within the subspace, or shrunk.
     stays = np.abs(encoder @ mean + start[0]).max() <= SAME * (1.0 + np.abs(start).max())
-    basis, triangle = np.linalg.qr(decoder)
-    lengths, inside = np.abs(np.diag(triangle)), triangle @ encoder
-    independent = lengths.min() > _DEPENDENT * lengths.max()
-    # Otherwise it shrinks what it brings back.
+    inside = triangle @ encoder
     undone = np.allclose(inside @ basis, np.eye(d), atol=SAME)
-    if not (decodes and stays and independent and undone):
-        return None
-    is_orthogonal = np.allclose(inside, basis.T, atol=SAME)
-    return (basis.T.copy(), mean, None, False) if is_orthogonal else (inside, mean, basis, False)
+    return (inside, mean, basis, False) if encodes and stays and undone else None
 
 
 def _points_around(middle: FloatArray, spread: FloatArray) -> FloatArray:

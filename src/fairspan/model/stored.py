@@ -14,7 +14,7 @@ from fairspan.moments.operators import Projector
 from fairspan.problem.parameters import field_values
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import names_of
-from fairspan.rows.groups import plain_labels
+from fairspan.rows.groups import plain_label, plain_labels
 from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive
 from fairspan.typing import FloatArray
 
@@ -76,17 +76,18 @@ class PartElsewhere:
 
 def write_subspace(path: str | os.PathLike[str], members: Mapping[str, Any]) -> None:
     """Write the fields of a subspace to exactly the name given; the file is complete or absent."""
-    names, certificate = members["feature_names"], members["certificate"]
-    arrays = {name: members[name] for name in _OPTIONAL if members[name] is not None}
+    certificate = members["certificate"]
     numbers = None if certificate is None else numbers_of(certificate.proof)
     header = {
         "center": members["center"],
-        "feature_names": None if names is None else list(names),
+        "feature_names": members["feature_names"],
         "certificate": None if certificate is None else _plain_certificate(certificate),
         "proof": None if numbers is None else certificate.proof.kind,
     }
+    given = {name: members[name] for name in ("components", *_OPTIONAL)}
+    arrays = {name: each for name, each in given.items() if each is not None}
     arrays |= {PROOF + name: each for name, each in (numbers or {}).items()}
-    write_archive(path, SUBSPACE.kind, header, {"components": members["components"], **arrays})
+    write_archive(path, SUBSPACE.kind, header, arrays)
 
 
 def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> dict[str, Any]:
@@ -126,11 +127,8 @@ def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> di
             None if stored is None else _certificate(stored, projector, proof, parts)
         )
     except InvalidInput as error:
-        wrong = NotAllowed(
-            "components",
-            f"cannot be used ({error.args[0]})",
-            error.args[1].removeprefix("Allowed: "),
-        )
+        found, allowed = f"cannot be used ({error.args[0]})", error.args[1]
+        wrong = NotAllowed("components", found, allowed.removeprefix("Allowed: "))
         raise SUBSPACE.refusal(str(path), wrong) from error
     except (ValueError, TypeError, LookupError) as error:
         wrong = NotAllowed("certificate", f"cannot be used ({error})", "what a fit writes")
@@ -139,16 +137,24 @@ def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> di
 
 
 def _plain_certificate(certificate: Certificate) -> dict[str, Any]:
-    """A certificate as values of JSON, without its components and its proof."""
+    """A certificate as values of JSON, without its components and its proof.
+
+    Steps and prefixes of nested components are proven by weights of the groups.
+    """
     return {
         **_plain_claims(certificate),
         **{name: getattr(certificate, name) for name in _OF_ALL},
         "criterion": _plain_part(certificate.criterion),
         "restriction": _plain_part(certificate.restriction),
-        "groups": list(certificate.groups),
-        "counts": list(certificate.counts),
-        "steps": [_plain_step(each) for each in certificate.steps],
-        "prefixes": [_plain_step(each) for each in certificate.prefixes],
+        "groups": certificate.groups,
+        "counts": certificate.counts,
+        **{
+            name: [
+                {**_plain_claims(each), "weights": each.weights.tolist()}
+                for each in getattr(certificate, name)
+            ]
+            for name in ("steps", "prefixes")
+        },
     }
 
 
@@ -160,11 +166,6 @@ def _plain_claims(certificate: Certificate) -> dict[str, Any]:
         "losses": certificate.losses.tolist(),
         "trace": [list(vars(point).values()) for point in certificate.trace],
     }
-
-
-def _plain_step(certificate: Certificate) -> dict[str, Any]:
-    """Of a step or a prefix of nested components, which weights of the groups prove."""
-    return {**_plain_claims(certificate), "weights": certificate.weights.tolist()}
 
 
 def _certificate(
@@ -181,27 +182,28 @@ def _certificate(
     }
 
     def read(each: dict[str, Any], components: FloatArray, own: Proof | None) -> Certificate:
-        claims = {name: each[name] for name in _OF_EACH}
-        claims |= {name: np.asarray(each[name], dtype=np.float64) for name in ("errors", "losses")}
-        trace = tuple(TracePoint(*point) for point in each["trace"])
         return Certificate(
             components=components,
-            status=Status(each["status"]),
             proof=own,
-            trace=trace,
-            **claims,
+            status=Status(each["status"]),
+            errors=np.asarray(each["errors"], dtype=np.float64),
+            losses=np.asarray(each["losses"], dtype=np.float64),
+            trace=tuple(TracePoint(*point) for point in each["trace"]),
+            **{name: each[name] for name in _OF_EACH},
             **shared,
         )
 
-    steps = tuple(
-        read(each, rows[[i]], Proof(np.array(each["weights"])))
-        for i, each in enumerate(stored["steps"])
+    return replace(
+        read(stored, rows, proof),
+        steps=tuple(
+            read(each, rows[[i]], Proof(np.array(each["weights"])))
+            for i, each in enumerate(stored["steps"])
+        ),
+        prefixes=tuple(
+            read(each, rows[: i + 1], Proof(np.array(each["weights"])))
+            for i, each in enumerate(stored["prefixes"])
+        ),
     )
-    prefixes = tuple(
-        read(each, rows[: i + 1], Proof(np.array(each["weights"])))
-        for i, each in enumerate(stored["prefixes"])
-    )
-    return replace(read(stored, rows, proof), steps=steps, prefixes=prefixes)
 
 
 def _plain_part(part: Any) -> dict[str, Any] | None:
@@ -232,15 +234,11 @@ def _part(kind: str, stored: dict[str, Any] | None, parts: Sequence[Any]) -> Any
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {_BY_GROUP: [[*plain_labels([key]), each] for key, each in value.items()]}
-    if isinstance(value, float | int | None):
-        return value
-    if isinstance(value, list | tuple):
-        return list(value)
-    return plain_labels([value])[0]
+        return {_BY_GROUP: [[plain_label(key), each] for key, each in value.items()]}
+    return plain_label(value)
 
 
 def _restored(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {plain_labels([key])[0]: each for key, each in value[_BY_GROUP]}
-    return plain_labels([value])[0] if isinstance(value, str | list) else value
+        return {plain_label(key): each for key, each in value[_BY_GROUP]}
+    return plain_label(value)

@@ -196,6 +196,21 @@ def in_all_directions(reduction: Reduction, found: Certificate) -> Certificate:
     return found.plus(reduction.problem.offset)
 
 
+def solve_at(
+    family: ProblemFamily, solver: Solver, n_components: int, tol: float, random_state: Any = None
+) -> tuple[Reduction, Certificate]:
+    """Solve for a dimension.
+
+    Raises
+    ------
+    Incompatible
+        The solver cannot take the problem, or finds that no subspace is allowed.
+    """
+    reduction = family.at(n_components)
+    able = able_solver(family, reduction, solver)
+    return reduction, solve(reduction, able, tol, random_state)
+
+
 def solve_for_share(
     family: ProblemFamily, solver: Solver, share: float, tol: float, random_state: Any = None
 ) -> tuple[Reduction, Certificate]:
@@ -213,10 +228,8 @@ def solve_for_share(
     tried: list[Certificate] = []
     obstacle: Incompatible | None = None
     for d in range(min(_least_components(family.any_dimension, share), last), last + 1):
-        reduction = family.at(d)
-        able = able_solver(family, reduction, solver)
         try:
-            found = solve(reduction, able, tol, random_state)
+            reduction, found = solve_at(family, solver, d, tol, random_state)
         except Incompatible as error:  # such as equal errors that are out of reach for this d
             obstacle = error
             continue
