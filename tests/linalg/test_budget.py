@@ -88,7 +88,7 @@ def run_out(*args, **kwargs):
 def test_running_out_of_memory_is_an_error_of_ours(monkeypatch, tmp_path, capsys):
     (tmp_path / "data.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n0,3,b\n")
     moments = GroupMoments.from_rows(rows(8, 3), [0, 1] * 4)
-    monkeypatch.setattr("fairspan.moments.accumulate._Span.summed", run_out)
+    monkeypatch.setattr("fairspan.moments.accumulate._summed", run_out)
     with pytest.raises(InvalidInput, match=r"Memory ran out \(Unable to allocate 26\.8 GiB"):
         GroupMoments.from_rows(rows(8, 3), [0, 1] * 4, np.ones(8))
     assert cli.run(["audit", str(tmp_path / "data.csv"), "--group", "g"]) == 2
@@ -199,7 +199,7 @@ def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(monkeypatch, tmp_p
 def test_running_out_in_a_worker_tells_of_the_part(monkeypatch, tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n")
-    monkeypatch.setattr("fairspan.moments.accumulate._Span.summed", run_out)
+    monkeypatch.setattr("fairspan.moments.accumulate._summed", run_out)
     with pytest.raises(InvalidInput, match=r"a\.csv: Memory ran out"):
         GroupMoments.from_rows(tmp_path, "g")
 

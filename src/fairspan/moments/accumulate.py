@@ -2,8 +2,8 @@
 
 With weights w, a point c near the rows and r = x - c, let W = sum w, t = sum w r and P = sum w rr'.
 Then a group's mean is c + t / W, and its scatter about that is P - tt' / W. Digits are lost where
-tt' / W is large beside what remains: those features of a group are read again, and centred first.
-Blocks that are read only once are merged by the formula of Chan, Golub and LeVeque (1979).
+tt' / W is large beside what remains: such a group is read again, and each block is centred first.
+Parts are merged by the formula of Chan, Golub and LeVeque (1979).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,12 +24,14 @@ from fairspan.rows.device import FEWEST_BLOCK_ROWS, DeviceRows, Place, on_host
 from fairspan.rows.folds import Folds
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder
 from fairspan.rows.protocol import KnownRows, RowSource
-from fairspan.typing import BoolArray, FloatArray, IndexArray
+from fairspan.typing import FloatArray, IndexArray
 
 # What may be subtracted, as a multiple of what remains: about two bits are lost.
 _MOST_SUBTRACTED = 3.0
 # The first rows of a group show where its features lie.
 _GLANCE = 64
+# Up to so many groups their rows are looked for one group after the other, and not sorted.
+_FEW_CODES = 8
 # A feature whose mean there is further from zero than this share of its range is brought near zero.
 _FAR = 0.25
 # Of rows that were copied, up to this share of the features is changed in place.
@@ -50,6 +52,8 @@ _WAITING_NUMBERS = 2**23
 HOST = Place(numpy_namespace, "cpu")
 # Values, codes and weights of rows, as arrays of one package.
 Block = tuple[Any, Any, Any | None]
+# Sums by code, rows that were dropped, and whether all numbers are finite.
+Span = tuple[dict[int, "_Sums"], int, bool]
 # Labels, counts, weights, means and scatters of groups.
 Stacked = tuple[list[Label], IndexArray, FloatArray, FloatArray, FloatArray]
 
@@ -131,27 +135,30 @@ class _Total:
         if self.folds is not None:
             found = self.folds.of_rows(labels, self._before + first_row)
             labels, own = found.groups, found.folds
-        labelled = ~labels.missing if drop else slice(None)
-        codes = np.full(len(labels), -2)
-        codes[labelled] = self.coder.encode(labels[labelled], first_row)
-        if weights is not None:
-            codes[(weights == 0) & (codes >= 0)] = -1
-        counts = np.bincount(codes + 2)[2:]
-        present, n_rows = np.flatnonzero(counts), int(counts.sum())
-        self.groups.update(present.tolist())
+        if weights is None and not drop:  # every row counts
+            codes = self.coder.encode(labels, first_row)
+            present, n_rows = list(range(len(self.coder.labels))), len(labels)
+            n_groups = labels.n_present
+        else:
+            labelled = ~labels.missing if drop else slice(None)
+            codes = np.full(len(labels), -2)
+            codes[labelled] = self.coder.encode(labels[labelled], first_row)
+            if weights is not None:
+                codes[(weights == 0) & (codes >= 0)] = -1
+            counts = np.bincount(codes + 2)[2:]
+            present, n_rows = np.flatnonzero(counts).tolist(), int(counts.sum())
+            n_groups = len(present)
+        self.groups.update(present)
         self.n_rows += n_rows
         if own is not None:
             codes = np.where(codes < 0, codes, codes * self.n_folds + own)
-        return codes, len(present), n_rows
+        return codes, n_groups, n_rows
 
-    def add(self, span: "_Span") -> None:
+    def add(self, sums: "dict[int, _Sums]", n_dropped: int) -> None:
         """Add the moments of some rows."""
-        self.n_dropped += span.n_dropped
-        for code, more in span.sums.items():
-            if code in self._sums:
-                self._sums[code].add(more)
-            else:
-                self._sums[code] = more
+        self.n_dropped += n_dropped
+        for code, more in sums.items():
+            _add(self._sums, code, more)
 
     def stacked(self) -> Stacked:
         """All moments; raises InvalidInput where there are too many groups."""
@@ -184,10 +191,10 @@ def _add_rows_in_memory(total: _Total, rows: Any) -> None:
     n_labels = rows.labels.between(0, min(n, _LABELS_GLANCE)).n_present if len(cuts) > 1 else 0
     at_once = _SPANS_AT_ONCE if n_labels * total.n_folds <= _MANY_GROUPS else 1
 
-    def summed(cut: tuple[int, int]) -> _Span:
+    def summed(cut: tuple[int, int]) -> Span:
         with lock:
-            span = _span_in_memory(total, rows, *cut)
-        return span.summed()
+            place, blocks, n_codes = _span_in_memory(total, rows, *cut)
+        return _summed(place, blocks, n_codes)
 
     try:
         # A single small span is done before a second thread is awake.
@@ -197,9 +204,9 @@ def _add_rows_in_memory(total: _Total, rows: Any) -> None:
                 for first in range(0, len(cuts), at_once)
                 for span in in_threads(summed, cuts[first : first + at_once])
             )
-            for span in spans:
-                total.add(span)
-                if not span.is_finite:
+            for sums, n_dropped, is_finite in spans:
+                total.add(sums, n_dropped)
+                if not is_finite:
                     _find_first_mistake(total, rows)
     except InvalidInput:
         _find_first_mistake(total, rows)
@@ -214,8 +221,10 @@ def _find_first_mistake(total: _Total, rows: RowSource) -> None:
         again.codes_of(block.labels, block.first_row, None)
 
 
-def _span_in_memory(total: _Total, rows: Any, start: int, stop: int) -> "_Span":
-    """Consecutive rows with their codes, whose groups are not too many."""
+def _span_in_memory(
+    total: _Total, rows: Any, start: int, stop: int
+) -> tuple[Place, Callable[[], Iterator[Block]], int]:
+    """Consecutive rows with their codes, whose groups are not too many, and how many codes."""
     device = rows if isinstance(rows, DeviceRows) else None
     place, p = HOST if device is None else device.place, rows.n_features
     xp, drop = place.xp, rows.on_missing == "drop"
@@ -253,7 +262,7 @@ def _span_in_memory(total: _Total, rows: Any, start: int, stop: int) -> "_Span":
                 own = xp.where(xp.any(xp.isnan(values), axis=1), -2, own)
             yield values, own, None if weights is None else weights[part]
 
-    return _Span(place, blocks, total.n_codes)
+    return place, blocks, total.n_codes
 
 
 def _block_rows(n_features: int, n_codes: int) -> int:
@@ -286,12 +295,12 @@ def _add_blocks(total: _Total, rows: RowSource) -> None:
         else:
             limit.check_memory(len(total.groups), p)
             blocks = [*waiting, (block.values, codes, block.weights)]
-            total.add(_Span(HOST, blocks.copy, total.n_codes).summed())
+            total.add(*_summed(HOST, blocks.copy, total.n_codes)[:2])
             waiting, n_waiting = [], 0
     limit.check(len(total.groups), total.n_rows, p)
     if waiting:
         limit.check_memory(len(total.groups), p)
-        total.add(_Span(HOST, waiting.copy, total.n_codes).summed())
+        total.add(*_summed(HOST, waiting.copy, total.n_codes)[:2])
 
 
 @dataclass(eq=False)
@@ -319,8 +328,15 @@ class _Sums:
         self.count, self.weight = self.count + more.count, total
 
 
-class _Span:
-    """Rows that can be read twice, and their moments.
+def _add(sums: dict[int, _Sums], code: int, more: _Sums) -> None:
+    if code in sums:
+        sums[code].add(more)
+    else:
+        sums[code] = more
+
+
+def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -> Span:
+    """Moments of each code's rows, which can be read twice.
 
     Parameters
     ----------
@@ -330,131 +346,104 @@ class _Span:
         Reads them: values in float64, codes (-1 without weight, -2 where something is missing), and
         weights or None.
     n_codes : int
-
-    Attributes
-    ----------
-    sums : dict of int to _Sums
-        By the codes that occur.
-    n_dropped : int
-        Rows in which something is missing.
-    is_finite : bool
-        Whether all numbers are, also in rows of weight zero.
     """
-
-    def __init__(self, place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -> None:
-        self.place, self._blocks, self._n_codes = place, blocks, n_codes
-        self.sums: dict[int, _Sums] = {}
-        self.n_dropped, self.is_finite = 0, True
-
-    def summed(self) -> "_Span":
-        """The same with the moments of each code's rows."""
-        xp = self.place.xp
-        unweighted: Any = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            for code, rows, weights, is_copy in self._by_code():
-                if code < 0:
-                    unweighted = unweighted + xp.sum(rows)
-                    continue
-                if code not in self.sums:
-                    self.sums[code] = _Sums(_base(rows))
-                sums = self.sums[code]
-                own = self._subtracted(rows, sums.base, is_copy=is_copy)
-                ones = self._ones(own) if weights is None else weights
+    xp, found, lost = place.xp, dict[int, _Sums](), dict[int, _Sums]()
+    unweighted: Any = 0.0
+    n_dropped = 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for code, rows, weights, is_copy in _by_code(place, blocks(), n_codes):
+            if code >= 0:
+                sums = found.get(code) or found.setdefault(code, _Sums(_base(rows)))
+                own = _subtracted(place, rows, sums.base, is_copy=is_copy)
                 half = own if weights is None else own * xp.sqrt(weights)[:, None]
+                ones = _ones(place, own) if weights is None else weights
                 sums.count += own.shape[0]
                 sums.weight = sums.weight + xp.sum(ones)
-                sums.offset = sums.offset + xp.matmul(ones, own)
-                sums.scatter += xp.matmul(xp.matrix_transpose(half), half)
-            self.is_finite = bool(np.isfinite(float(unweighted)))
-            for code, sums in self.sums.items():
-                self._centre(code, sums)
-                self.is_finite &= bool(np.isfinite(np.diagonal(sums.scatter)).all())
-        return self
+                sums.offset = sums.offset + ones @ own
+                sums.scatter = sums.scatter + half.T @ half
+            elif code == -1:
+                unweighted = unweighted + xp.sum(rows)
+            else:
+                n_dropped += rows.shape[0]
+        for code, sums in found.items():
+            products, total = on_host(sums.scatter), on_host(sums.offset)
+            sums.weight = float(sums.weight)
+            sums.offset = total / sums.weight
+            sums.scatter = _symmetric(products - np.outer(total, sums.offset))
+            subtracted = np.diagonal(products) > _MOST_SUBTRACTED * np.diagonal(sums.scatter)
+            if subtracted.any():
+                lost[code] = sums
+        again = _by_code(place, blocks(), n_codes) if lost else ()
+        seen: dict[int, _Sums] = {}
+        for code, rows, weights, _ in again:
+            if code in lost:
+                _add(seen, code, _centred(place, rows, weights))
+        found.update(seen)
+        is_finite = np.isfinite(float(unweighted)) and all(
+            np.isfinite(np.diagonal(sums.scatter)).all() for sums in found.values()
+        )
+    return found, n_dropped, bool(is_finite)
 
-    def _by_code(self) -> Iterator[tuple[int, Any, Any, bool]]:
-        """Rows and weights of each code in each block, -1 too, and whether the rows are a copy.
 
-        Counts those that are dropped.
-        """
-        xp, n = self.place.xp, self._n_codes
-        lowest = self.place.constant(np.arange(-1, n))
-        for values, codes, weights in self._blocks():
+def _centred(place: Place, rows: Any, weights: Any) -> _Sums:
+    """Moments of rows about their own mean, which is subtracted first, twice as it is rounded."""
+    weights = _ones(place, rows) if weights is None else weights
+    weight, n = float(place.xp.sum(weights)), rows.shape[0]
+    glance = on_host(rows[: min(_GLANCE, n), :])
+    base = _nearest(glance, on_host(weights @ rows) / weight)
+    rows = rows - place.constant(base)
+    offset = weights @ rows / weight
+    rows = rows - offset
+    left = on_host(weights @ rows) / weight
+    rows = rows * place.xp.sqrt(weights)[:, None]
+    scatter = _symmetric(on_host(rows.T @ rows)) - weight * np.outer(left, left)
+    return _Sums(base, n, weight, on_host(offset) + left, scatter)
+
+
+def _symmetric(matrix: FloatArray) -> FloatArray:
+    return (matrix + matrix.T) / 2  # rounding of products need not be symmetric
+
+
+def _by_code(
+    place: Place, blocks: Iterable[Block], n_codes: int
+) -> Iterator[tuple[int, Any, Any, bool]]:
+    """Rows and weights of each code in each block, and whether the rows are a copy."""
+    xp = place.xp
+    for values, codes, weights in blocks:
+        if not codes.shape[0]:
+            continue
+        every = range(int(xp.min(codes)), n_codes)
+        if len(every) <= _FEW_CODES:
+            places = [xp.nonzero(codes == code)[0] for code in every]
+        else:
             # Bytes are sorted by counting, not by comparing.
-            keys = xp.astype(codes + 2, xp.uint8) if n + 2 <= 256 else codes
+            keys = xp.astype(codes + 2, xp.uint8) if n_codes + 2 <= 256 else codes
             order = xp.argsort(keys, stable=True)
-            starts = on_host(xp.searchsorted(xp.take(codes, order), lowest)).tolist()
-            self.n_dropped += starts[0]
-            spans = zip(range(-1, n), starts, [*starts[1:], codes.shape[0]], strict=True)
-            present = [(code, slice(start, stop)) for code, start, stop in spans if start < stop]
-            if len(present) == 1 and starts[0] == 0:
-                yield present[0][0], values, weights, False
-                continue
-            rows = _taken(xp, values, order)
-            weights = None if weights is None else xp.take(weights, order)
-            for code, own in present:
-                yield code, rows[own, :], None if weights is None else weights[own], True
+            ends = np.append(np.asarray(every), n_codes)
+            starts = on_host(xp.searchsorted(xp.take(codes, order), place.constant(ends))).tolist()
+            places = [order[start:stop] for start, stop in pairwise(starts)]
+        for code, index in zip(every, places, strict=True):
+            if index.shape[0] == codes.shape[0]:
+                yield code, values, weights, False
+            elif index.shape[0]:
+                own = None if weights is None else xp.take(weights, index)
+                yield code, _taken(xp, values, index), own, True
 
-    def _subtracted(self, rows: Any, base: FloatArray, *, is_copy: bool) -> Any:
-        """The rows minus a point, which is zero in all features but those that are far from it."""
-        far = np.flatnonzero(base)
-        if not len(far):
-            return rows
-        if is_copy and isinstance(rows, np.ndarray) and len(far) <= _FEW_FAR * rows.shape[1]:
-            rows[:, far] -= base[far]
-            return rows
-        return rows - self.place.constant(base)
 
-    def _centre(self, code: int, sums: _Sums) -> None:
-        """Sums about the pilot become moments, with a second look where too few digits are left."""
-        products, total = on_host(sums.scatter), on_host(sums.offset)
-        sums.weight = float(sums.weight)
-        sums.offset = total / sums.weight
-        scatter = products - np.outer(total, sums.offset)
-        sums.scatter = (scatter + scatter.T) / 2  # rounding of products need not be symmetric
-        lost = np.diagonal(products) > _MOST_SUBTRACTED * np.diagonal(scatter)
-        if lost.any():
-            self._centre_features(code, lost, sums)
+def _subtracted(place: Place, rows: Any, base: FloatArray, *, is_copy: bool) -> Any:
+    """The rows minus a point, which is zero in all features but those that are far from it."""
+    far = np.flatnonzero(base)
+    if not len(far):
+        return rows
+    if is_copy and isinstance(rows, np.ndarray) and len(far) <= _FEW_FAR * rows.shape[1]:
+        for feature in far.tolist():
+            rows[:, feature] -= base[feature]
+        return rows
+    return rows - place.constant(base)
 
-    def _centre_features(self, code: int, lost: BoolArray, sums: _Sums) -> None:
-        """Moments of some features with all others, from rows that are centred first."""
-        xp, place = self.place.xp, self.place
-        features = np.flatnonzero(lost)
-        index = place.constant(features)
-        first = next(self._rows_of(code))[0]
-        glance = on_host(first[: min(_GLANCE, first.shape[0]), :])
-        base = np.where(lost, _nearest(glance, sums.base + sums.offset), sums.base)
-        point = place.constant(base)
-        total: Any = 0.0
-        for rows, weights in self._rows_of(code):
-            total = total + xp.matmul(weights, xp.take(rows - point, index, axis=1))
-        offset = sums.offset.copy()
-        offset[features] = on_host(total) / sums.weight
-        left: Any = 0.0
-        cross: Any = 0.0
-        for rows, weights in self._rows_of(code):
-            centred = (rows - point) - place.constant(offset)
-            own = xp.take(centred, index, axis=1) * weights[:, None]
-            cross = cross + xp.matmul(xp.matrix_transpose(own), centred)
-            left = left + xp.matmul(weights, centred)
-        left, cross = on_host(left), on_host(cross)
-        cross = cross - np.outer(left[features], left / sums.weight)
-        within = cross[:, features]
-        cross[:, features] = (within + within.T) / 2
-        sums.scatter[features], sums.scatter[:, features] = cross, cross.T
-        offset[features] += left[features] / sums.weight
-        sums.base, sums.offset = base, offset
 
-    def _rows_of(self, code: int) -> Iterator[tuple[Any, Any]]:
-        xp = self.place.xp
-        for values, codes, weights in self._blocks():
-            index = xp.nonzero(codes == code)[0]
-            if index.shape[0]:
-                rows = _taken(xp, values, index)
-                yield rows, self._ones(rows) if weights is None else xp.take(weights, index)
-
-    def _ones(self, rows: Any) -> Any:
-        xp = self.place.xp
-        return xp.ones(rows.shape[0], dtype=xp.float64, device=self.place.device)
+def _ones(place: Place, rows: Any) -> Any:
+    return place.xp.ones(rows.shape[0], dtype=place.xp.float64, device=place.device)
 
 
 def _base(rows: Any) -> FloatArray:
