@@ -23,8 +23,8 @@ SAME = 1e-6
 _BLOCK = 512
 # A column of the decoder that adds less than this share to the others adds nothing.
 _DEPENDENT = 1e-10
-# Components, mean, the decoder of an oblique projection, and whether the model shows them itself.
-AffineMap = tuple[FloatArray, FloatArray, FloatArray | None, bool]
+# Components, mean, and the decoder of an oblique projection.
+AffineMap = tuple[FloatArray, FloatArray, FloatArray | None]
 ALLOWED_MODELS = (
     "Allowed: fitted models with transform and inverse_transform, such as a PCA, a FairPCA or a "
     "pipeline that begins with them, a FairSubspace, the name of a file that save wrote, or a "
@@ -40,8 +40,8 @@ class RowModel:
     ----------
     steps : tuple of objects with transform and inverse_transform
         The whole model.
-    n_standardizing : int
-        How many of the first steps standardize the features.
+    later : tuple of the same
+        Those after the first ones that standardize the features.
     n_features : int
     mean, scale : (p,) arrays or None
         Of the standardization; None where there is none.
@@ -51,7 +51,7 @@ class RowModel:
     """
 
     steps: tuple[Any, ...]
-    n_standardizing: int
+    later: tuple[Any, ...]
     n_features: int
     mean: FloatArray | None
     scale: FloatArray | None
@@ -59,23 +59,9 @@ class RowModel:
     n_fitted: int | None
 
     @property
-    def core(self) -> Any:
-        """The single step after the standardization; None if there are several."""
-        later = self.steps[self.n_standardizing :]
-        return later[0] if len(later) == 1 else None
-
-    def encode(self, rows: FloatArray, first: int = 0) -> FloatArray:
-        """What the steps from `first` on make of rows."""
-        return _through(self.steps[first:], "transform", rows)
-
-    def decode(self, coordinates: FloatArray, first: int = 0) -> FloatArray:
-        """What the same steps bring coordinates back as."""
-        return _through(self.steps[first:][::-1], "inverse_transform", coordinates)
-
-    @property
     def dimension(self) -> int:
         """That of the subspaces which it is compared with: at most p."""
-        made = self.encode(np.zeros((1, self.n_features)), self.n_standardizing)
+        made = encoded(self.later, np.zeros((1, self.n_features)))
         return min(int(made.shape[1]), self.n_features)
 
     def squared_residuals(self, rows: FloatArray) -> FloatArray:
@@ -87,8 +73,19 @@ class RowModel:
             As they came, which a model may depend on to the last digit. Distances are in units of
             `scale`.
         """
-        left = (rows - self.decode(self.encode(rows))) / (1.0 if self.scale is None else self.scale)
+        back = decoded(self.steps, encoded(self.steps, rows))
+        left = (rows - back) / (1.0 if self.scale is None else self.scale)
         return np.asarray(np.einsum("ij,ij->i", left, left))
+
+
+def encoded(steps: tuple[Any, ...], rows: FloatArray) -> FloatArray:
+    """What steps make of rows, one after the other."""
+    return _through(steps, "transform", rows)
+
+
+def decoded(steps: tuple[Any, ...], coordinates: FloatArray) -> FloatArray:
+    """What the same steps bring coordinates back as."""
+    return _through(steps[::-1], "inverse_transform", coordinates)
 
 
 def _through(steps: tuple[Any, ...], method: str, rows: FloatArray) -> FloatArray:
@@ -126,36 +123,32 @@ def row_model_of(model: Any, n_features: int | None = None) -> RowModel:
     )
     names = getattr(model, "feature_names_in_", getattr(steps[0], "feature_names_in_", None))
     known = getattr(model, "n_features_in_", getattr(steps[0], "n_features_in_", n_features))
-    if known is None and hasattr(model, "fit"):
-        raise unfitted
     if known is None:
-        raise InvalidInput(
-            f"The {type(model).__name__} does not say how many features it takes",
-            "Allowed: models with n_features_in_, or models beside rows",
-            "Set n_features_in_, or pass the model to fairspan.audit with rows",
+        raise (
+            unfitted
+            if hasattr(model, "fit")
+            else InvalidInput(
+                f"The {type(model).__name__} does not say how many features it takes",
+                "Allowed: models with n_features_in_, or models beside rows",
+                "Set n_features_in_, or pass the model to fairspan.audit with rows",
+            )
         )
     width = int(known)
     try:
-        _through(steps, "transform", np.zeros((1, width)))
+        encoded(steps, np.zeros((1, width)))
     except Exception as error:  # whatever a model of another package raises
         if type(error).__name__ == "NotFittedError":
             raise unfitted from error
-    mean, scale, n_standardizing = np.zeros(width), np.ones(width), 0
-    for step in steps[:-1]:
-        if (found := _standardization(step, width)) is None:
-            break
-        mean, scale, n_standardizing = (
-            mean + scale * found[0],
-            scale * found[1],
-            n_standardizing + 1,
-        )
+    mean, scale, later = np.zeros(width), np.ones(width), steps
+    while len(later) > 1 and (found := _standardization(later[:1], width)) is not None:
+        mean, scale, later = mean + scale * found[0], scale * found[1], later[1:]
     # scikit-learn counts rows for each column where NaN is.
     counts = [getattr(each, "n_samples_", getattr(each, "n_samples_seen_", 0)) for each in steps]
     return RowModel(
         steps,
-        n_standardizing,
+        later,
         width,
-        mean if n_standardizing else None,
+        None if later is steps else mean,
         None if (scale == 1).all() else scale,
         tuple(map(str, names)) if names is not None else None,
         max(int(np.max(each)) for each in counts) or None,
@@ -196,20 +189,20 @@ def _is_undone(step: Any) -> bool:
     return not isinstance(step, type) and all(hasattr(step, name) for name in methods)
 
 
-def _standardization(step: Any, width: int) -> tuple[FloatArray, FloatArray] | None:
+def _standardization(step: tuple[Any, ...], width: int) -> tuple[FloatArray, FloatArray] | None:
     """What a step subtracts from each feature and divides it by; None if it does anything else."""
     try:
-        start = _through((step,), "transform", np.zeros((1, width)))
+        start = encoded(step, np.zeros((1, width)))
         if start.shape != (1, width):
             return None
         # Far out, so that an offset costs no digits of the slope.
         unit = 1.0 + np.abs(start[0])
-        slope = (_through((step,), "transform", unit[None]) - start)[0] / unit
+        slope = (encoded(step, unit[None]) - start)[0] / unit
         if not (np.isfinite(slope).all() and (slope > 0).all()):
             return None
         rows = _points_around(np.zeros(width), 1.0 / slope)
-        made = _through((step,), "transform", rows)
-        back = _through((step,), "inverse_transform", made)
+        made = encoded(step, rows)
+        back = decoded(step, made)
     except (ValueError, ArithmeticError):
         return None
     sizes = np.abs(start) + np.abs(slope * rows)
@@ -221,22 +214,22 @@ def _standardization(step: Any, width: int) -> tuple[FloatArray, FloatArray] | N
 def affine_map_of(part: RowModel) -> AffineMap | None:
     """The projection of a part, found by what it does to rows; None if it makes none.
 
-    In normal form: by a decoder with orthonormal columns, and orthogonal if it can be. That is a
-    question to a few rows; only an oblique encoder is asked for what it makes of every feature.
+    In normal form: by a decoder with orthonormal columns, and orthogonal if it can be. A few rows
+    tell that; what becomes of every feature is looked at only where the encoder is oblique.
     """
-    p, first = part.n_features, part.n_standardizing
+    steps, p = part.later, part.n_features
     try:
-        start = part.encode(np.zeros((1, p)), first)
+        start = encoded(steps, np.zeros((1, p)))
         d = start.shape[1]
-        mean = part.decode(np.zeros((1, d)), first)[0]
+        mean = decoded(steps, np.zeros((1, d)))[0]
         if mean.shape != (p,) or not 1 <= d <= p:
             return None
         # Steps as large as the offsets, so that these cost no digits.
         step = 1.0 + float(np.abs(mean).max())
-        decoder = (part.decode(step * np.eye(d), first) - mean).T / step
+        decoder = (decoded(steps, step * np.eye(d)) - mean).T / step
         rows = _points_around(mean, 1.0 + np.abs(mean))
-        made = part.encode(rows, first)
-        back = part.decode(made, first)
+        made = encoded(steps, rows)
+        back = decoded(steps, made)
         basis, triangle = np.linalg.qr(decoder)
         lengths = np.diag(triangle)
         independent = np.abs(lengths).min() > _DEPENDENT * np.abs(lengths).max()
@@ -245,15 +238,9 @@ def affine_map_of(part: RowModel) -> AffineMap | None:
         # As the columns of the decoder point.
         basis, triangle = basis * np.sign(lengths), np.sign(lengths)[:, None] * triangle
         if _alike(back, (rows - mean) @ basis @ basis.T + mean, rows):
-            shown = getattr(part.core, "components_", None)
-            is_shown = (
-                isinstance(shown, np.ndarray)
-                and shown.shape == (d, p)
-                and np.allclose(shown, basis.T, atol=SAME)
-            )
-            return np.array(shown if is_shown else basis.T, np.float64), mean, None, is_shown
+            return basis.T.copy(), mean, None
         blocks = (step * np.eye(min(_BLOCK, p - at), p, at) for at in range(0, p, _BLOCK))
-        encoder = np.hstack([(part.encode(block, first) - start).T for block in blocks]) / step
+        encoder = np.hstack([(encoded(steps, block) - start).T for block in blocks]) / step
     except (ValueError, ArithmeticError):  # a model that takes no negative numbers, for instance
         return None
     encodes = _alike(made, rows @ encoder.T + start, made)
@@ -261,7 +248,7 @@ def affine_map_of(part: RowModel) -> AffineMap | None:
     stays = np.abs(encoder @ mean + start[0]).max() <= SAME * (1.0 + np.abs(start).max())
     inside = triangle @ encoder
     undone = np.allclose(inside @ basis, np.eye(d), atol=SAME)
-    return (inside, mean, basis, False) if encodes and stays and undone else None
+    return (inside, mean, basis) if encodes and stays and undone else None
 
 
 def _points_around(middle: FloatArray, spread: FloatArray) -> FloatArray:

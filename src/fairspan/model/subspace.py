@@ -11,7 +11,7 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from fairspan.model.export import graph_bytes, select_of
-from fairspan.model.foreign import ALLOWED_MODELS, RowModel, affine_map_of, row_model_of
+from fairspan.model.foreign import ALLOWED_MODELS, SAME, RowModel, affine_map_of, row_model_of
 from fairspan.model.stored import read_subspace, write_subspace
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
@@ -487,16 +487,24 @@ def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
         check_components(basis, may_be_soft=False)
         return ReadModel(FairSubspace(basis, None))
     part = row_model_of(model, n_features)
-    subspace, moments = (getattr(part.core, name, None) for name in ("subspace_", "moments_"))
+    core = part.later[0] if len(part.later) == 1 else None
+    subspace, moments = getattr(core, "subspace_", None), getattr(core, "moments_", None)
     is_pca = False
     if not isinstance(subspace, FairSubspace):
         if (found := affine_map_of(part)) is None:
             return ReadModel(part, n_fitted=part.n_fitted, part=part)
-        components, mean, decoder, is_declared = found
-        has_mean = hasattr(part.core, "mean_")
+        components, mean, decoder = found
+        shown, has_mean = getattr(core, "components_", None), hasattr(core, "mean_")
+        if (
+            decoder is None
+            and isinstance(shown, np.ndarray)
+            and shown.shape == components.shape
+            and np.allclose(shown, components, atol=SAME)
+        ):
+            components, is_pca = shown.astype(np.float64), has_mean
         center = "global" if has_mean or mean.any() else "none"  # TruncatedSVD has none
         subspace = FairSubspace(components, mean, center=center, oblique_decoder=decoder)
-        moments, is_pca = None, has_mean and is_declared
+        moments = None
     subspace = replace(subspace, feature_names=part.feature_names or subspace.feature_names)
     if part.mean is not None:
         own = np.zeros(part.n_features) if subspace.mean is None else subspace.mean
