@@ -22,11 +22,10 @@ from fairspan.certificates.claims import (
     of_components,
     of_data,
     of_figures,
-    of_groups,
-    of_reason,
     of_steps,
     recompute,
 )
+from fairspan.certificates.optimality import reason_of
 from fairspan.errors import FairspanError, running_out_told
 from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
@@ -195,11 +194,16 @@ class _Checks:
             *self._of_model(claimed),
             *of_components(subspace.projector, is_soft=subspace.is_soft),
             *of_data(claimed, subspace.mean, subspace.scale, self.moments),
-            *of_groups(computed, claimed, reduction),
-            *of_figures(computed, claimed, by_rows=self.by_rows or self.moments.matrix_free),
+            *of_figures(
+                computed, claimed, reduction, by_rows=self.by_rows or self.moments.matrix_free
+            ),
         ]
         for each in (claimed, *claimed.steps):
-            if not of_reason(each, reduction, self.moments, subspace.scale):
+            whole = replace(reduction.whole, n_components=each.n_components)
+            is_scaled = subspace.scale is not None
+            if each.reason != reason_of(
+                each, whole, self.moments, each.center, is_scaled=is_scaled
+            ):
                 failures.append("The reason of the status is not what the figures say.")
         if claimed.steps or claimed.prefixes:
             check_parts(claimed)
