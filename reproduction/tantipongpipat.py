@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from fairspan.drawing.labels import BLUE, FAINT, VERMILION
 from fairspan.estimator.fit import fit_with_problem
+from fairspan.linalg import eigh
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
+from fairspan.solvers.exact_rank.rank_reduction import largest_rank, reduced, soft_basis
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from reproduction.comparison import mark, printed_table, relative_difference
 from reproduction.data import load
@@ -99,9 +100,9 @@ def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     assert problem.pieces is not None
     relaxation = Relaxation(problem, problem.pieces)
     relaxation.run(_TOLERANCE * problem.total_variance)
-    soft = SoftBasis.of(relaxation.projector, d)
+    soft = soft_basis(*eigh(relaxation.projector), d)
     fewer = reduced(problem.second_moments, problem.pieces, soft)
-    value = problem.pieces.value(fewer.errors(problem.second_moments))
+    value = problem.pieces.value(problem.errors(fewer))
     return {
         "k": problem.n_groups,
         # Of its two bounds the one that no subspace is below.
@@ -109,8 +110,8 @@ def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
         "exact": fit.proven.objective,
         "gap": fit.proven.gap,
         "status": str(fit.proven.status),
-        "rank": soft.rank,
-        "reduced_rank": fewer.rank,
+        "rank": soft.shape[1],
+        "reduced_rank": fewer.shape[1],
         "rise": float(value) - relaxation.upper,
     }
 

@@ -100,7 +100,7 @@ def solve_conic(
     duals : (m,) array
         Multipliers of the rows of A.
     status : str
-        As Clarabel says it; other than "Solved", x is the nearest point found.
+        As Clarabel says it; other than "Solved", x is the nearest point found, or NaN.
     """
     import clarabel  # imported where it is used: most fits do without
 
@@ -112,16 +112,24 @@ def solve_conic(
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_threads = False, 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
+    x, duals, status = np.full(len(linear), np.nan), np.full(len(right), np.nan), "no solution"
     # Regularised equations leave an error of 1e-10 to 1e-8, so they are the second choice. Shorter
     # steps end with some digits more.
     settings.max_step_fraction = 0.9
     for regularised in (False, True):
         settings.static_regularization_enable = regularised
         settings.dynamic_regularization_enable = regularised
-        found = clarabel.DefaultSolver(*data, settings).solve()
-        if str(found.status) in ("Solved", "AlmostSolved"):
+        try:
+            found = clarabel.DefaultSolver(*data, settings).solve()
+        except BaseException as error:
+            # A panic of its Rust code, at numbers that overflow, is no subclass of Exception.
+            if type(error).__name__ != "PanicException":
+                raise
+            continue
+        x, duals, status = np.array(found.x), np.array(found.z), str(found.status)
+        if status in ("Solved", "AlmostSolved"):
             break
-    return np.array(found.x), np.array(found.z), str(found.status)
+    return x, duals, status
 
 
 def least_on_simplex(
@@ -160,7 +168,7 @@ def least_on_simplex(
     array([0.8, 0.2])
     """
     n = len(linear)
-    which, sums = blocks.of(n), blocks.membership(n)
+    which, sums, ones = blocks.of(n), blocks.membership(n), np.ones(len(blocks))
     squares = np.einsum("is,is->i", factor, factor)
     size = max(float(squares.sum() + n * added), float(np.abs(linear).max()), _LEAST)
     factor, linear, added = factor / np.sqrt(size), linear / size, added / size + _ROUNDING
@@ -172,40 +180,29 @@ def least_on_simplex(
     support = np.flatnonzero(point).tolist()
     # Each round the value falls; the limit only guards against rounding that goes in circles.
     for _ in range(20 * n):
-        wanted = _on_support(factor[support], added, linear[support], sums[:, support])
-        step = wanted - point[support]
-        falling = step < 0
-        if (wanted < 0).any():
-            ratios = np.where(falling, point[support] / np.where(falling, -step, 1.0), np.inf)
-            leaving = int(np.argmin(ratios))
+        # The least with only these entries, of any sign.
+        rows, within, m = factor[support], sums[:, support], len(support)
+        system = np.zeros((m + len(sums),) * 2)
+        system[:m, :m] = rows @ rows.T + added * np.eye(m)
+        system[m:, :m], system[:m, m:] = within, within.T
+        wanted = np.linalg.solve(system, np.append(-linear[support], ones))[:m]
+        if wanted.min() < 0:
+            step = wanted - point[support]
+            ratios = np.divide(point[support], -step, out=np.full(m, np.inf), where=step < 0)
+            leaving = int(ratios.argmin())
             point[support] += min(float(ratios[leaving]), 1.0) * step
             point[support[leaving]] = 0.0
             del support[leaving]
             continue
         point[support] = wanted
-        slope = factor @ (point[support] @ factor[support]) + added * point + linear
+        slope = factor @ (wanted @ rows) + added * point + linear
         # How far below the level of the block's own entries.
         slope -= blocks.sums(slope * point)[which]
-        entering = int(np.argmin(slope))
+        entering = int(slope.argmin())
         if entering in support or slope[entering] >= -_ROUNDING:
             break
         support.append(entering)
     return blocks.normalised(point)
-
-
-def _on_support(
-    factor: FloatArray, added: float, linear: FloatArray, sums: FloatArray
-) -> FloatArray:
-    """The minimiser with only these entries, of any sign."""
-    n, n_blocks = len(linear), len(sums)
-    system = np.zeros((n + n_blocks, n + n_blocks))
-    system[:n, :n] = factor @ factor.T + added * np.eye(n)
-    system[n:, :n], system[:n, n:] = sums, sums.T
-    right = np.append(-linear, np.ones(n_blocks))
-    try:
-        return np.asarray(np.linalg.solve(system, right)[:n])
-    except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.lstsq(system, right, rcond=None)[0][:n])
 
 
 def saddle_point(
@@ -239,6 +236,7 @@ def saddle_point(
     -------
     multipliers : (m,) array
     shares : (r, r) array
+        NaN, both, where Clarabel finds no solution.
     """
     (n, r), sums = matrices.shape[:2], blocks.membership(len(slopes))
     which = blocks.of(n)
@@ -247,23 +245,18 @@ def saddle_point(
     matrices = matrices - middles[which, None, None] * np.eye(r)
     slopes = slopes - blocks.sums(center * slopes)[which]
     size = float(max(np.abs(matrices).max(), np.abs(slopes).max())) or 1.0
-    damping = damping / size
-    factor = np.linalg.qr(factor.T)[1].T / np.sqrt(size)
-    identity, n_entries, n_along = to_triangle(np.eye(r)), r * (r + 1) // 2, factor.shape[1]
+    damping, factor = damping / size, np.linalg.qr(factor.T)[1].T / np.sqrt(size)
+    identity, n_entries = to_triangle(np.eye(r)), r * (r + 1) // 2
     # The unknowns are m, u, the triangle of Z, and y = F'm.
-    ends = np.cumsum([n, 1, n_entries, n_along])
-    quadratic = np.concatenate([np.full(n, damping), np.zeros(1 + n_entries), np.ones(n_along)])
+    bends = np.repeat([damping, 0.0, 1.0], [n, 1 + n_entries, factor.shape[1]])
     linear = np.concatenate([-slopes / size - damping * center, [rank], identity, -center @ factor])
-    rows = np.zeros((len(sums) + n_along + n + 2 * n_entries, ends[-1]))
-    lines = np.cumsum([len(sums), n_along, n, n_entries])
-    on_simplex, along, positive, above, semidefinite = np.split(rows, lines)
-    on_simplex[:, :n], positive[:, :n] = sums, -np.eye(n)
-    along[:, :n], along[:, ends[2] :] = factor.T, -np.eye(n_along)
-    above[:, :n], above[:, n] = to_triangle(matrices / size).T, -identity
-    above[:, n + 1 : ends[2]] = semidefinite[:, n + 1 : ends[2]] = -np.eye(n_entries)
-    right = np.zeros(len(rows))
-    right[: len(sums)] = 1.0
-    x, duals, _ = solve_conic(
-        np.diag(quadratic), linear, rows, right, (len(sums) + n_along, n, (r, r)), _CONIC
-    )
-    return blocks.normalised(x[:n]), from_triangle(duals[lines[2] : lines[3]], r)
+    entries, along = sparse.identity(n_entries), -sparse.identity(factor.shape[1])
+    on_simplex, positive = [sums, None, None, None], [-sparse.identity(n), None, None, None]
+    above = [to_triangle(matrices / size).T, -identity[:, None], -entries, None]
+    semidefinite, equal = [None, None, -entries, None], [factor.T, None, None, along]
+    rows = sparse.bmat([on_simplex, equal, positive, above, semidefinite])
+    n_zero = len(sums) + factor.shape[1]
+    right = np.append(np.ones(len(sums)), np.zeros(rows.shape[0] - len(sums)))
+    x, duals, _ = solve_conic(np.diag(bends), linear, rows, right, (n_zero, n, (r, r)), _CONIC)
+    multipliers = blocks.normalised(x[:n]) if np.isfinite(x).all() else x[:n]
+    return multipliers, from_triangle(duals[-2 * n_entries : -n_entries], r)

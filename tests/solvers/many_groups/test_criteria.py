@@ -21,7 +21,7 @@ from fairspan.problem.criteria import (
 )
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import Model, Point
-from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, largest_rank, reduced
+from fairspan.solvers.exact_rank.rank_reduction import largest_rank, reduced
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.solve import Auto
@@ -131,14 +131,13 @@ def check_reduction(problem, relaxation):
     assert values.min() >= -1e-9
     assert values.max() <= 1 + 1e-9
     assert values.sum() == pytest.approx(problem.n_components, abs=1e-9)
-    soft = SoftBasis.of(relaxation.projector, problem.n_components)
-    soft = reduced(problem.second_moments, problem.pieces, soft)
-    assert soft.rank <= largest_rank(problem.n_components, problem.n_groups)
-    gram = soft.basis.T @ soft.basis
+    soft = reduced(problem.second_moments, problem.pieces, relaxation.relaxed.basis)
+    assert soft.shape[1] <= largest_rank(problem.n_components, problem.n_groups)
+    gram = soft.T @ soft
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
     assert np.trace(gram) == pytest.approx(problem.n_components, abs=1e-7)
-    errors = soft.errors(problem.second_moments)
-    assert problem.pieces.value(errors) <= relaxation.upper + 1e-8 * problem.total_variance
+    value = problem.pieces.value(problem.errors(soft))
+    assert value <= relaxation.upper + 1e-8 * problem.total_variance
 
 
 @pytest.mark.parametrize(("k", "extra"), [(1, 0), (2, 0), (3, 1), (5, 1), (6, 2), (9, 2), (16, 4)])
@@ -165,13 +164,11 @@ def test_rank_reduction_of_random_problems(seed):
 def test_rank_reduction_from_shares_of_all_dimensions():
     """P = (d / p) I has as many fractional eigenvalues as there can be."""
     problem = problem_of(random_moments(np.random.default_rng(5), 6, 9), 4, MinimaxError())
-    even = SoftBasis(np.zeros((9, 0)), np.eye(9), np.full(9, 4 / 9))
+    even = np.eye(9) * np.sqrt(4 / 9)
     soft = reduced(problem.second_moments, problem.pieces, even)
-    assert soft.rank <= largest_rank(4, 6)
-    assert np.sum(soft.basis**2) == pytest.approx(4)
-    before, after = (
-        problem.pieces.value(each.errors(problem.second_moments)) for each in (even, soft)
-    )
+    assert soft.shape[1] <= largest_rank(4, 6)
+    assert np.sum(soft**2) == pytest.approx(4)
+    before, after = (problem.pieces.value(problem.errors(each)) for each in (even, soft))
     assert after <= before * (1 + 1e-12)
 
 
@@ -363,31 +360,33 @@ def test_nash_welfare_of_one_group_without_variance_is_told(solver):
 
 @pytest.mark.filterwarnings("error")
 def test_a_step_without_curvature_does_not_overflow():
-    # Second moments that are multiples of the identity leave slopes of rounding, and no curvature.
-    frame, slopes = np.eye(3), np.array([[[1e3], [0.0]], [[0.0], [-1e3]]])
-    scores = np.array([2.0, 1.0])
-    here = Point(frame[:, :1], 2.0, scores, np.full(2, 0.5))
-    model = Model(
-        here, frame[:, :1], frame[:, 1:], np.eye(2), slopes, np.zeros((2, 1)), np.zeros(2)
-    )
-    step = model.safe_step(scores)
-    assert np.isfinite(step.along).all()
-    np.testing.assert_allclose(step.multipliers.sum(), 1)
+    # Each group pulls along an axis of its own, and neither way curves.
+    square = 1e3 * np.ones((2, 2))
+    matrices = np.zeros((2, 3, 3))
+    matrices[0][np.ix_([0, 1], [0, 1])] = square
+    matrices[1][np.ix_([0, 2], [0, 2])] = square
+    problem = problem_of(matrices, 1, MinimaxError())
+    here = Point.at(problem, np.eye(3)[:, :1], np.full(2, 0.5))
+    model = Model(problem, here)
+    model.curvatures = np.zeros((2, 1))
+    along, multipliers, _ = model.safe_step(np.array([2.0, 1.0]))
+    assert np.isfinite(along).all()
+    np.testing.assert_allclose(multipliers.sum(), 1)
 
 
 def test_newtons_step_where_ties_leave_little_curvature_anywhere():
     rng = np.random.default_rng(0)
     p, d = 40, 3
-    basis, complement = np.eye(p)[:, :d], np.eye(p)[:, d:]
+    problem = problem_of(random_moments(rng, 2, p), d, MinimaxError())
+    model = Model(problem, Point.at(problem, np.eye(p)[:, :d], np.full(2, 0.5)))
     curvatures = np.zeros((p - d, d))
     curvatures[:4] = rng.uniform(1, 2, (4, d))
-    slopes = np.where(curvatures > 0, rng.standard_normal((2, p - d, d)), 0.0)
-    scores = np.array([1.0, 1.0])
-    here = Point(basis, 1.0, scores, np.full(2, 0.5))
-    model = Model(here, basis, complement, np.eye(2), slopes, curvatures, np.zeros(2))
-    step = model.newton_step(np.array([0.5, 0.5]), scores)
-    assert np.isfinite(step.along).all()
-    np.testing.assert_allclose(step.multipliers.sum(), 1)
+    model.curvatures = curvatures
+    model.descents = np.where(curvatures > 0, rng.standard_normal((2, p - d, d)), 0.0)
+    model.sizes = np.full(d, 2.0)
+    along, multipliers = model.newton_step(np.array([0.5, 0.5]), np.array([1.0, 1.0]))
+    assert np.isfinite(along).all()
+    np.testing.assert_allclose(multipliers.sum(), 1)
 
 
 @pytest.mark.long

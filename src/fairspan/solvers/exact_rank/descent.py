@@ -15,15 +15,14 @@ Curvatures can lie many orders of magnitude apart, as where V holds the directio
 large numbers. So what is small is told for each column of X by itself.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fairspan.linalg import eigh, graded_eigh, symmetric
-from fairspan.problem.pieces import ONE_BLOCK, Blocks, Pieces
+from fairspan.problem.pieces import ONE_BLOCK, Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.programs import least_on_simplex
 from fairspan.typing import FloatArray
@@ -47,65 +46,66 @@ _LEAST_ERROR = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
-    """Smooth functions of the errors: the sum over blocks of the largest of each is minimised.
-
-    Attributes
-    ----------
-    function : callable
-        From (k,) errors: the (m,) scores, each a sum of functions of one error, and their (m, k)
-        derivatives.
-    blocks : Blocks
-    """
-
-    function: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-    blocks: Blocks = ONE_BLOCK
-
-    @classmethod
-    def affine(cls, pieces: Pieces) -> "Scores":
-        """Pieces as smooth functions of the errors."""
-        return cls(lambda errors: (pieces.at(errors), pieces.coefficients), pieces.blocks)
-
-    @classmethod
-    def of(cls, problem: Problem) -> "Scores":
-        """The criterion of a problem as a sum of maxima of smooth functions of the errors."""
-        if problem.pieces is not None:
-            return cls.affine(problem.pieces)
-        criterion: Any = problem.criterion
-        traces = problem.second_moments.traces
-        floor = np.zeros(len(traces))
-        if criterion.has_concave_scores:
-            # At an error of zero the slope is infinite; just beyond it is finite and says the same.
-            floor = _LEAST_ERROR * np.where(traces > 0, traces, max(float(traces.max()), 1.0))
-        return cls(
-            lambda errors: (
-                criterion.scores(errors, problem),
-                criterion.gradients(np.maximum(errors, floor), problem),
-            )
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class Point:
-    """A subspace, and the scores there.
+    """A subspace, and what it leaves there.
 
     Attributes
     ----------
     basis : (p, d) array
-    value : float
-        What is minimised.
+    errors : (k,) array
     scores : (m,) array
+        The sum of the largest of each block is minimised: this is the value.
     multipliers : (m,) array
         On a simplex for each block: those of the step that led here.
+    value : float
     """
 
     basis: FloatArray
-    value: float
+    errors: FloatArray
     scores: FloatArray
     multipliers: FloatArray
+    value: float
+
+    @classmethod
+    def at(
+        cls, problem: Problem, basis: FloatArray, multipliers: FloatArray | None = None
+    ) -> "Point":
+        """Where no multipliers are known, the largest scores share them evenly."""
+        errors, blocks = problem.errors(basis), blocks_of(problem)
+        scores = scores_at(problem, errors)[0]
+        largest = blocks.largest(scores)
+        if multipliers is None:
+            multipliers = blocks.normalised((scores == largest[blocks.of(len(scores))]) * 1.0)
+        return cls(basis, errors, scores, multipliers, float(largest.sum()))
 
 
-def descend(problem: Problem, scores: Scores, basis: FloatArray) -> tuple[Point, int]:
+def blocks_of(problem: Problem) -> Blocks:
+    """The blocks of the scores."""
+    return ONE_BLOCK if problem.pieces is None else problem.pieces.blocks
+
+
+def scores_at(problem: Problem, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The criterion as smooth functions of the (k,) errors, whose largest count.
+
+    Returns
+    -------
+    scores : (m,) array
+        Each a sum of functions of one error.
+    derivatives : (m, k) array
+    """
+    if problem.pieces is not None:
+        return problem.pieces.at(errors), problem.pieces.coefficients
+    criterion: Any = problem.criterion
+    scores = criterion.scores(errors, problem)
+    if criterion.has_concave_scores:
+        # At an error of zero the slope is infinite; just beyond it is finite and says the same.
+        traces = problem.second_moments.traces
+        least = _LEAST_ERROR * np.where(traces > 0, traces, max(float(traces.max()), 1.0))
+        errors = np.maximum(errors, least)
+    return scores, criterion.gradients(errors, problem)
+
+
+def descend(problem: Problem, basis: FloatArray) -> tuple[Point, int]:
     """Walk downhill from a (p, d) basis until no step lowers the value.
 
     Returns
@@ -115,89 +115,56 @@ def descend(problem: Problem, scores: Scores, basis: FloatArray) -> tuple[Point,
     int
         How many steps, with one eigenproblem each.
     """
-    values, blocks, damping = scores.function(problem.errors(basis))[0], scores.blocks, 0.0
-    largest = values == blocks.largest(values)[blocks.of(len(values))]
-    multipliers = blocks.normalised(largest.astype(np.float64))
-    point = Point(basis, blocks.value(values), values, multipliers)
-    if basis.shape[0] == basis.shape[1]:
-        return point, 0
-    n_steps = 0
-    while n_steps < _MAX_STEPS:
+    point, damping, n_steps = Point.at(problem, basis), 0.0, 0
+    while n_steps < _MAX_STEPS and basis.shape[0] > basis.shape[1]:
         n_steps += 1
-        model = Model.at(problem, scores, point)
-        found, damping = _downhill(problem, scores, model, damping)
-        before, point = point.value, found
-        if before - found.value <= model.rounding:
+        model = Model(problem, point)
+        point, damping = _downhill(model, damping)
+        if model.point.value - point.value <= model.rounding:
             break
     return point, n_steps
 
 
-def _downhill(
-    problem: Problem, scores: Scores, model: "Model", damping: float
-) -> tuple[Point, float]:
+def _downhill(model: "Model", damping: float) -> tuple[Point, float]:
     """The best of the steps tried, damped more and more until one keeps its promise.
 
     Also the damping to begin the next with. Of those alike, the first: it is Newton's, which is
     precise; where none is lower, the point itself.
     """
-    point = model.point
-
-    def tried(step: Step) -> Point:
-        basis = np.linalg.qr(model.basis + model.complement @ step.along)[0]
-        values = scores.function(problem.errors(basis))[0]
-        return Point(basis, scores.blocks.value(values), values, step.multipliers)
-
-    def best() -> Point:
-        least = min(each.value for each in found) + model.rounding
-        return next(each for each in found if each.value <= least)
-
-    found: list[Point] = []
-    smooth = len(point.scores) == len(scores.blocks)  # a score alone has no other to part from
+    point, found = model.point, list[Point]()
+    smooth = len(point.scores) == len(model.blocks)  # a score alone has no other to part from
     damping = damping / _EASED if damping > _LEAST_DAMPING else 0.0
     while True:
-        safe = model.safe_step(point.scores, damping)
-        trial, is_first = tried(safe), not found
-        newton = model.newton_step(safe.multipliers, point.scores) if is_first else None
+        along, multipliers, promise = model.safe_step(point.scores, damping)
+        trial = model.moved(along, multipliers)
+        newton = None if found else model.newton_step(multipliers, point.scores)
         if newton is not None:
-            found.append(tried(newton))
-            kept = point.value - found[0].value >= _KEPT * safe.promise
-            if not smooth and not (kept and found[0].value <= trial.value):
-                corrected = model.corrected(found[0].scores, newton.along)
-                newton = model.newton_step(safe.multipliers, corrected)
-                found += [] if newton is None else [tried(newton)]
+            found.append(first := model.moved(*newton))
+            kept = point.value - first.value >= _KEPT * promise
+            if not smooth and not (kept and first.value <= trial.value):
+                corrected = model.corrected(first.scores, newton[0])
+                newton = model.newton_step(multipliers, corrected)
+                found += [] if newton is None else [model.moved(*newton)]
         found.append(trial)
-        if not smooth and point.value - best().value < _KEPT * safe.promise:
-            corrected = model.corrected(trial.scores, safe.along)
-            found.append(tried(model.safe_step(corrected, damping)))
-        lowest = best()
-        enough = max(_ENOUGH * safe.promise, model.rounding)
-        if (
-            point.value - lowest.value >= enough
-            or safe.promise <= enough
-            or damping > _MOST_DAMPING
-        ):
-            # The multipliers balance the scores here, wherever the steps lead.
-            stays = Point(point.basis, point.value, point.scores, lowest.multipliers)
-            return lowest if lowest.value <= point.value + model.rounding else stays, damping
+        if not smooth and point.value - min(each.value for each in found) < _KEPT * promise:
+            corrected = model.corrected(trial.scores, along)
+            found.append(model.moved(*model.safe_step(corrected, damping)[:2]))
+        least = min(each.value for each in found) + model.rounding
+        lowest = next(each for each in found if each.value <= least)
+        enough = max(_ENOUGH * promise, model.rounding)
+        if point.value - lowest.value >= enough or promise <= enough or damping > _MOST_DAMPING:
+            if lowest.value > point.value + model.rounding:
+                # The multipliers balance the scores here, wherever the steps lead.
+                lowest = replace(point, multipliers=lowest.multipliers)
+            return lowest, damping
         damping = max(_MORE * damping, _LEAST_DAMPING)
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """X, the multipliers it was found with, and by how much the model lets the value fall."""
-
-    along: FloatArray
-    multipliers: FloatArray
-    promise: float
-
-
-@dataclass(frozen=True, eq=False)
 class Model:
-    """First and second order of the scores around a point.
+    """First and second order of the scores around a point, weighed by its multipliers.
 
     Attributes
     ----------
-    point : Point
     basis : (p, d) array
     complement : (p, p - d) array
         V and U in the bases that make M diagonal.
@@ -211,68 +178,64 @@ class Model:
         Second derivatives of the weighed scores in each group's error.
     rounding : float
         How far scores are off.
-    blocks : Blocks
-        Of the scores.
+    sizes : (d,) array
+        Of curvatures and slopes in each column of X.
     """
 
-    point: Point
-    basis: FloatArray
-    complement: FloatArray
-    derivatives: FloatArray
-    descents: FloatArray
-    curvatures: FloatArray
-    bends: FloatArray
-    rounding: float = 0.0
-    blocks: Blocks = ONE_BLOCK
-
-    @classmethod
-    def at(cls, problem: Problem, scores: Scores, point: Point) -> "Model":
-        """Around a point, the second order weighed by its multipliers."""
-        basis, second = point.basis, problem.second_moments
-        errors = problem.errors(basis)
-        derivatives = scores.function(errors)[1]
-        weights, images = point.multipliers @ derivatives, second.applied(basis)
+    def __init__(self, problem: Problem, point: Point) -> None:
+        self.problem, self.point, self.blocks = problem, point, blocks_of(problem)
+        basis, errors, second = point.basis, point.errors, problem.second_moments
+        self.derivatives = scores_at(problem, errors)[1]
+        weights, images = point.multipliers @ self.derivatives, second.applied(basis)
         complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
         inside = symmetric(basis.T @ np.tensordot(weights, images, axes=1))
         a, turn, _ = graded_eigh(inside, max(len(inside) - 1, 0))
         b, back = eigh(symmetric(complement.T @ problem.dense.mixture(weights) @ complement))
-        complement = complement @ back
+        self.basis, self.complement = basis @ turn, complement @ back
+        self.descents = self.complement.T @ images @ turn
+        self.curvatures = a[None, :] - b[:, None]
         change = _DIFFERENCE * errors
-        bent = weights - point.multipliers @ scores.function(errors - change)[1]
-        return cls(
-            point,
-            basis @ turn,
-            complement,
-            derivatives,
-            complement.T @ images @ turn,
-            a[None, :] - b[:, None],
-            np.divide(bent, change, out=np.zeros_like(errors), where=change > 0),
-            _ROUNDING * scores.blocks.value(np.abs(derivatives) @ errors),
-            scores.blocks,
-        )
-
-    @cached_property
-    def sizes(self) -> FloatArray:
-        """Of curvatures and slopes in each column of X, shape (d,)."""
-        slopes = np.abs(self.derivatives).sum(axis=1).max() * np.abs(self.descents).max(axis=(0, 1))
+        bent = weights - point.multipliers @ scores_at(problem, errors - change)[1]
+        self.bends = np.divide(bent, change, out=np.zeros_like(errors), where=change > 0)
+        sizes = np.abs(self.derivatives)
+        self.rounding = _ROUNDING * self.blocks.value(sizes @ errors)
+        slopes = sizes.sum(axis=1).max() * np.abs(self.descents).max(axis=(0, 1))
         largest = np.maximum(np.abs(self.curvatures).max(axis=0), slopes)
         # Columns without any are those of a tie, and measured like the least of the others.
         varied = largest[largest > np.finfo(np.float64).eps * largest.max()]
-        return np.asarray(np.maximum(largest, varied.min() if len(varied) else 1.0))
+        self.sizes = np.maximum(largest, varied.min() if len(varied) else 1.0)
 
-    def safe_step(self, scores: FloatArray, damping: float = 0.0) -> Step:
-        """With curvatures made positive, and larger by a share: a descent direction."""
-        sizes = self.sizes
-        positive = np.maximum(np.abs(self.curvatures), _FLAT * sizes) + damping * sizes
+    def moved(self, along: FloatArray, multipliers: FloatArray) -> Point:
+        """The point to which a step X leads."""
+        basis = np.linalg.qr(self.basis + self.complement @ along)[0]
+        return Point.at(self.problem, basis, multipliers)
+
+    def safe_step(
+        self, scores: FloatArray, damping: float = 0.0
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """With curvatures made positive, and larger by a share: a descent direction.
+
+        Returns
+        -------
+        along : (p - d, d) array
+            X.
+        multipliers : (m,) array
+            With which it was found.
+        promise : float
+            By how much the model lets the value fall.
+        """
+        positive = np.maximum(np.abs(self.curvatures), _FLAT * self.sizes) + damping * self.sizes
         flat = (np.sqrt(2) * self.descents / np.sqrt(positive)).reshape(len(self.descents), -1)
         multipliers = least_on_simplex(
             self.derivatives @ flat, -scores, self.blocks, start=self.point.multipliers
         )
         step = np.tensordot(multipliers @ self.derivatives, self.descents, axes=1) / positive
         level = float(multipliers @ scores) - float(np.vdot(step, positive * step))
-        return Step(step, multipliers, self.blocks.value(scores) - level)
+        return step, multipliers, self.blocks.value(scores) - level
 
-    def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> Step | None:
+    def newton_step(
+        self, multipliers: FloatArray, scores: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
         """Newton's step for the scores with a multiplier to become equal, with true curvatures.
 
         The step X = B_w / curvatures with B_w = sum_g w_g B_g is stationary, and changes the errors
@@ -300,7 +263,7 @@ class Model:
         found, weights = np.zeros(len(multipliers)), solved @ derivatives
         found[active] = solved
         weights = weights - self.bends * (falls @ weights)
-        return Step(np.tensordot(weights, self.descents, axes=1) / curvatures, found, np.inf)
+        return np.tensordot(weights, self.descents, axes=1) / curvatures, found
 
     def corrected(self, trial: FloatArray, step: FloatArray) -> FloatArray:
         """Scores from which a step leads to where those after this step are right to second order.
@@ -312,10 +275,9 @@ class Model:
 
 
 def best_rounding(
-    problem: Problem, projector: FloatArray, candidates: Sequence[FloatArray]
+    problem: Problem, soft: FloatArray, candidates: Sequence[FloatArray]
 ) -> FloatArray:
-    """The best (p, d) basis found by descent from a (p, p) relaxed solution and other subspaces."""
-    leading = eigh(projector)[1][:, ::-1][:, : problem.n_components]
-    scores = Scores.of(problem)
-    found = (descend(problem, scores, start)[0] for start in (leading, *candidates))
+    """The best (p, d) basis found by descent from a (p, r) soft one and other subspaces."""
+    leading = eigh(soft @ soft.T)[1][:, ::-1][:, : problem.n_components]
+    found = (descend(problem, start)[0] for start in (leading, *candidates))
     return min(found, key=lambda point: point.value).basis

@@ -19,8 +19,8 @@ from fairspan.certificates.optimality import certify
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import Point, Scores
-from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced
+from fairspan.solvers.exact_rank.descent import Point
+from fairspan.solvers.exact_rank.rank_reduction import reduced
 from fairspan.solvers.exact_rank.starts import Search, further_starts, starts_around
 from fairspan.solvers.many_groups.nash import NashSearch
 from fairspan.solvers.many_groups.relaxation import Relaxation
@@ -88,16 +88,13 @@ class DualNewton(Solver):
         Incompatible
             NashWelfare where a group has no variance.
         """
-        if problem.pieces is not None:
-            search: PiecewiseSearch | NashSearch = PiecewiseSearch(problem, problem.pieces, tol)
-        elif not problem.criterion.has_concave_scores:
-            search = NashSearch(problem, tol)
-        else:
-            return solve_robust(problem, tol, self.name)
-        search.run()
+        kind: type[PiecewiseSearch | RobustSearch | NashSearch] = PiecewiseSearch
+        if problem.pieces is None:
+            kind = RobustSearch if problem.criterion.has_concave_scores else NashSearch
+        search = kind(problem, tol)
         return certify(
             problem,
-            search.basis(),
+            search.run(),
             search.weights,
             tol=tol,
             n_eigenproblems=search.n_eigenproblems,
@@ -106,7 +103,7 @@ class DualNewton(Solver):
         )
 
 
-def solve_robust(problem: Problem, tol: float, solver: str) -> Certificate:
+class RobustSearch(Search):
     """The robust error gap of more than two groups: descents, and the error gap's dual as bound.
 
     The robust error gap is the largest over ordered pairs of sum_g h(v_g, e_g, eps_g), and the
@@ -116,116 +113,66 @@ def solve_robust(problem: Problem, tol: float, solver: str) -> Certificate:
     0 <= sqrt(e) - sqrt(eps) <= sqrt(e), so v (sqrt(e) - sqrt(eps))^2 >= v e. For v < 0 and e < eps,
     h = 0 >= v e. The bound lacks what the radii add, so the gap is usually open.
     """
-    plain = cast(Pieces, ErrorGap(cast(ErrorGap, problem.criterion).penalty).pieces(problem))
-    relaxation = Relaxation(problem, plain)
-    search = Search(problem, Scores.of(problem), tol)
-    first = problem.pooled_optimum.vectors
-    search.descend_from(first)
-    relaxation.run(search.tolerance / 2)
-    search.lower = relaxation.lower
-    search.n_eigenproblems += 1 + problem.n_groups + relaxation.n_eigenproblems
-    rng = np.random.default_rng(0)
-    starts = [next(starts_around(relaxation.projector, problem.n_components))]
-    starts.append(relaxation.nearest.basis)
-    starts += [optimum.vectors for optimum in problem.group_optima]
-    starts += [np.linalg.qr(rng.standard_normal(first.shape))[0] for _ in range(_RANDOM_STARTS)]
-    for start in starts:
-        if not search.closed:
-            search.descend_from(start)
-    assert search.best is not None
-    return certify(
-        problem,
-        search.best.basis,
-        relaxation.weights,
-        tol=tol,
-        n_eigenproblems=search.n_eigenproblems,
-        trace=search.trace,
-        solver=solver,
-    )
+
+    def run(self) -> FloatArray:
+        """Descend from principal components, relax, and descend from what there is: a basis."""
+        problem, first = self.problem, self.problem.pooled_optimum.vectors
+        plain = ErrorGap(cast(ErrorGap, problem.criterion).penalty).pieces(problem)
+        relaxation = Relaxation(problem, cast(Pieces, plain))
+        self.descend_from(first)
+        relaxation.run(self.tolerance / 2)
+        self.prove(relaxation.lower, relaxation.weights)
+        self.n_eigenproblems += 1 + problem.n_groups + relaxation.n_eigenproblems
+        rng = np.random.default_rng(0)
+        starts = [next(starts_around(relaxation.relaxed.basis, problem.n_components))]
+        starts += [relaxation.nearest.basis, *(best.vectors for best in problem.group_optima)]
+        starts += [np.linalg.qr(rng.standard_normal(first.shape))[0] for _ in range(_RANDOM_STARTS)]
+        for start in starts:
+            if not self.closed:
+                self.descend_from(start)
+        return self.best.basis
 
 
 class PiecewiseSearch(Search):
-    """Upper and lower bounds of a sum of maxima of pieces.
+    """Upper and lower bounds of a sum of maxima of pieces."""
 
-    Parameters
-    ----------
-    problem : Problem
-    pieces : Pieces
-    share : float
-        The gap to reach, as a share of the value.
-    """
-
-    def __init__(self, problem: Problem, pieces: Pieces, share: float) -> None:
-        super().__init__(problem, Scores.affine(pieces), share)
-        self.pieces, self.relaxation = pieces, Relaxation(problem, pieces)
-        self._n_counted = 0
-
-    @property
-    def weights(self) -> FloatArray:
-        """Those that prove the bound, shape (k,)."""
-        return self.relaxation.weights
-
-    @property
-    def tolerance(self) -> float:
-        """The gap to reach, absolute: a share of the best value, or a few roundings."""
-        best, nearest = self.best, self.relaxation.nearest
-        errors = nearest.errors if best is None else self.problem.errors(best.basis)
-        # What is lost in rounding may make a relaxed value seem lower than its bound.
-        value = max(min(self.upper, self.relaxation.upper), self.relaxation.lower)
-        return max(self.share / 2 * abs(value), _LEAST * self.pieces.size(errors))
-
-    def run(self) -> None:
+    def run(self) -> FloatArray:
         """Relax; if no atom is the answer, descend from what that found, and from other starts."""
-        relaxation, pieces = self.relaxation, self.pieces
+        problem, pieces = self.problem, cast(Pieces, self.problem.pieces)
+        self.relaxation = relaxation = Relaxation(problem, pieces)
         # Half of the gap is left for the descent. The value falls on the way, and so the goal.
         for _ in range(_MOST_RUNS):
-            if relaxation.gap > self.tolerance / 2:
-                relaxation.run(_AIM * self.tolerance)
-        heights = pieces.at(relaxation.nearest.errors)
-        self.best = Point(
-            relaxation.nearest.basis, pieces.blocks.value(heights), heights, relaxation.multipliers
-        )
-        self._take_bound()
-        self.note()
+            tolerance = self.sought(Point.at(problem, relaxation.nearest.basis))
+            if relaxation.gap > tolerance / 2:
+                relaxation.run(_AIM * tolerance)
+        self.n_eigenproblems = relaxation.n_eigenproblems
+        self.prove(relaxation.lower, relaxation.weights)
+        self.take(Point.at(problem, relaxation.nearest.basis, relaxation.multipliers))
         if self.closed:
             # Where a soft projection met the bound first, the subspace can still be made precise.
             if self.upper - self.lower > _AIM * self.tolerance:
                 self.descend_from(self.best.basis)
-            return
+            return self.best.basis
         # With two groups the relaxed solution itself, reduced, has d dimensions.
-        soft = self.soft_basis()
-        if not len(soft.shares):
-            self.descend_from(soft.whole)
-        first = self.problem.pooled_optimum.vectors
-        self.descend_from_each(
-            starts_around(relaxation.projector, self.problem.n_components, first)
-        )
-        for further in further_starts(
-            self.problem, lambda errors: pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
-        ):
-            if self.closed:
-                return
-            self.descend_from(further)
+        soft = reduced(problem.second_moments, pieces, relaxation.relaxed.basis)
+        if soft.shape[1] == problem.n_components:
+            self.descend_from(soft)
+        starts = starts_around(relaxation.relaxed.basis, problem.n_components)
+        self.descend_from_each([*starts, problem.pooled_optimum.vectors])
+        if not self.closed:
+            for further in further_starts(problem, pieces):
+                if not self.closed:
+                    self.descend_from(further)
+        return self.best_or(soft)
+
+    def sought(self, point: Point) -> float:
+        """The gap to reach: a share of the value that is soon the least, or a few roundings."""
+        size = cast(Pieces, self.problem.pieces).size(point.errors)
+        value = max(min(point.value, self.relaxation.upper), self.relaxation.lower)
+        return max(self.share / 2 * abs(value), _LEAST * size)
 
     def improved(self, local: Point) -> None:
         """Take the bound of its multipliers."""
         self.relaxation.at(local.multipliers)
-        self._take_bound()
-
-    def _take_bound(self) -> None:
-        self.n_eigenproblems += self.relaxation.n_eigenproblems - self._n_counted
-        self._n_counted, self.lower = self.relaxation.n_eigenproblems, self.relaxation.lower
-
-    def soft_basis(self) -> SoftBasis:
-        """The relaxed solution at the least rank."""
-        soft = SoftBasis.of(self.relaxation.projector, self.problem.n_components)
-        return reduced(self.problem.second_moments, self.pieces, soft)
-
-    def basis(self) -> FloatArray:
-        """The best subspace, or with `allow_extra` a soft projection if that is better."""
-        assert self.best is not None
-        if self.problem.allow_extra and not self.closed:
-            soft = self.soft_basis()
-            if self.pieces.value(soft.errors(self.problem.second_moments)) < self.upper:
-                return soft.basis
-        return self.best.basis
+        self.n_eigenproblems += 1
+        self.prove(self.relaxation.lower, self.relaxation.weights)

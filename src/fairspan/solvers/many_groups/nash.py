@@ -10,9 +10,11 @@ whose gap this bound is.
 import numpy as np
 
 from fairspan.errors import Incompatible
+from fairspan.linalg import eigh
+from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import Point, Scores
-from fairspan.solvers.exact_rank.rank_reduction import SoftBasis, reduced_keeping
+from fairspan.solvers.exact_rank.descent import Point
+from fairspan.solvers.exact_rank.rank_reduction import reduced, soft_basis
 from fairspan.solvers.exact_rank.starts import Search, starts_around
 from fairspan.solvers.programs import least_on_simplex
 from fairspan.typing import FloatArray
@@ -29,87 +31,64 @@ _SMALLEST = 2.0**-40
 class NashSearch(Search):
     """Upper and lower bounds of minus the mean log of the captured variances."""
 
-    def __init__(self, problem: Problem, tol: float) -> None:
-        super().__init__(problem, Scores.of(problem), tol)
-        self.weights = np.empty(0)
-        self.projector: FloatArray | None = None
-
-    def run(self) -> None:
-        """Descend; if the gap stays open, relax, and descend from there."""
-        if self.problem.has_group_without_variance:
-            where = "" if self.problem.unrestricted is None else " in the directions that are left"
+    def __init__(self, problem: Problem, share: float) -> None:
+        if problem.has_group_without_variance:
+            where = "" if problem.unrestricted is None else " in the directions that are left"
             raise Incompatible(
                 f"The criterion 'nash_welfare' received a group without variance{where}",
                 "It is the product of the groups' captured variances: all must have some",
                 "Leave that group out, or use 'minimax_loss'",
             )
-        self.descend_from(self._start())
-        if self.closed:
-            return
-        self.projector = self._relaxed()
-        self.descend_from_each(starts_around(self.projector, self.problem.n_components))
+        super().__init__(problem, share)
 
-    def _start(self) -> FloatArray:
-        """Leading eigenvectors of all groups on equal terms, so that none starts with nothing.
-
-        Where one does all the same, because groups vary along axes of their own, the logarithm has
-        no slope, and a subspace nearby is taken.
-        """
+    def run(self) -> FloatArray:
+        """Descend; if the gap stays open, relax, and descend from there: the best basis found."""
         second, d = self.problem.second_moments, self.problem.n_components
-        basis = second.leading(1 / second.traces, d).vectors
+        # All groups on equal terms, so that none starts with nothing.
+        start = second.leading(1 / second.traces, d).vectors
         self.n_eigenproblems += 1
-        if (second.captured_variances(basis) > _NOTHING * second.traces).all():
-            return basis
-        away = np.random.default_rng(0).standard_normal(basis.shape) / np.sqrt(len(basis))
-        return np.linalg.qr(basis + away)[0]
-
-    def basis(self) -> FloatArray:
-        """The best subspace, or with `allow_extra` a soft projection if that is better."""
-        assert self.best is not None
-        if self.projector is not None and not self.closed:
-            soft = SoftBasis.of(self.projector, self.problem.n_components)
-            # At the least rank: exactly d for two groups.
-            soft = reduced_keeping(self.problem.second_moments, soft)
-            allowed = self.problem.allow_extra or not len(soft.shares)
-            if allowed and self.problem.value(soft.basis) < self.upper:
-                return soft.basis
-        return self.best.basis
+        if (second.captured_variances(start) <= _NOTHING * second.traces).any():
+            # Where groups vary along axes of their own the logarithm has no slope: nearby it has.
+            away = np.random.default_rng(0).standard_normal(start.shape) / np.sqrt(len(start))
+            start = np.linalg.qr(start + away)[0]
+        self.descend_from(start)
+        if self.closed:
+            return self.best.basis
+        soft = self._relaxed()
+        self.descend_from_each(starts_around(soft, d))
+        # At the least rank: exactly d for two groups. No group may lose anything.
+        pieces = Pieces(np.eye(second.n_groups), second.residual_variances(soft))
+        return self.best_or(reduced(second, pieces, soft))
 
     def improved(self, local: Point) -> None:
-        """Take the bound of its weights."""
-        self._take_bound(self.problem.second_moments.captured_variances(local.basis))
+        """Take the bound of the weights that balance it."""
+        self._leading(self.problem.second_moments.captured_variances(local.basis))
 
-    def _take_bound(self, captured: FloatArray) -> FloatArray:
-        """Take the bound of w_g = 1 / (k c_g), and return what leads their mixture."""
+    def _leading(self, captured: FloatArray) -> FloatArray:
+        """What leads the mixture with w_g = 1 / (k c_g), whose bound is taken."""
         weights, d = 1 / (len(captured) * captured), self.problem.n_components
         leading = self.problem.second_moments.leading(weights, d)
         self.n_eigenproblems += 1
         bound = float(np.log(weights * len(weights)).mean() - np.log(leading.top_eigenvalue_sum))
-        if bound > self.lower:
-            self.lower, self.weights = bound, weights
+        self.prove(bound, weights)
         return leading.vectors
 
     def _relaxed(self) -> FloatArray:
-        """P of the relaxed problem, shape (p, p), by Frank and Wolfe's method.
+        """The relaxed problem's solution, (p, r) columns, by Frank and Wolfe's method.
 
         It is the best mixture of projectors of the subspaces found on the way.
         """
-        assert self.best is not None
-        second = self.problem.second_moments
-        bases, mixture = [self.best.basis], np.ones(1)
+        second, bases, mixture = self.problem.second_moments, [self.best.basis], np.ones(1)
+        values = second.captured_variances(bases[0])[None]
         for _ in range(_ROUNDS):
-            values = np.array([second.captured_variances(each) for each in bases])
-            unused = np.zeros(len(bases) - len(mixture))
-            mixture = largest_product(values, np.append(mixture, unused))
-            captured = mixture @ values
-            leading = self._take_bound(captured)
-            if float(-np.log(captured).mean()) - self.lower <= self.share / 2:
+            leading = self._leading(mixture @ values)
+            if -float(np.log(mixture @ values).mean()) - self.lower <= self.share / 2:
                 break
             bases.append(leading)
-        stacked = np.hstack(
-            [np.sqrt(share) * each for share, each in zip(mixture, bases, strict=False)]
-        )
-        return np.asarray(stacked @ stacked.T)
+            values = np.vstack([values, second.captured_variances(leading)])
+            mixture = largest_product(values, np.append(mixture, 0.0))
+        stacked = np.hstack([np.sqrt(s) * each for s, each in zip(mixture, bases, strict=True)])
+        return soft_basis(*eigh(stacked @ stacked.T), self.problem.n_components)
 
 
 def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:

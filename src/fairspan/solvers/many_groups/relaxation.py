@@ -194,7 +194,9 @@ class DualModel:
             found, shares = saddle_point(
                 slopes, factor, damping, center, self._mixtures, self.rank, blocks
             )
-            return found, self._feasible(shares)
+            # Without a solution it promises nothing, and the search ends with what it has.
+            solved = np.isfinite(found).all() and np.isfinite(shares).all()
+            return (found, self._feasible(shares)) if solved else (center, self.hard)
         linear = -slopes - factor @ (center @ factor) - damping * center
         found = least_on_simplex(factor, linear, blocks, added=damping, start=center)
         return found, self.hard

@@ -15,13 +15,13 @@ from scipy import sparse
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint
 from fairspan.certificates.optimality import certify, goal
 from fairspan.errors import Incompatible
-from fairspan.linalg import leading_subspace
+from fairspan.linalg import eigh, leading_subspace
 from fairspan.problem.criteria import LargestOfGroups, LeastVariance
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.pieces import Blocks
 from fairspan.problem.problem import Problem
 from fairspan.solvers.exact_rank.descent import best_rounding
-from fairspan.solvers.exact_rank.rank_reduction import SoftBasis
+from fairspan.solvers.exact_rank.rank_reduction import soft_basis
 from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
 from fairspan.typing import FloatArray
 
@@ -35,8 +35,6 @@ _SIMPLEX = {
     "method": "highs-ds",
     "options": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
 }
-# Eigenvalues of P closer to 0 or 1 than this are taken as 0 or 1.
-_WHOLE = 1e-8
 # A step is positive; one that is smaller than this changes no weight.
 _SMALLEST_STEP = 1e-12
 
@@ -113,7 +111,7 @@ class Semidefinite(Solver):
         bound = float(multipliers @ problem.pieces.at(problem.errors(leading)))
         basis = _vertex(mixtures, references, blocks, projector, problem.n_components)
         if not problem.allow_extra:
-            basis = best_rounding(problem, basis @ basis.T, [leading])
+            basis = best_rounding(problem, basis, [leading])
         return certify(
             problem,
             basis,
@@ -191,11 +189,7 @@ def _vertex(
             "Scale the features, or use solver='auto'",
         )
     spectrum = found.x[:p]
-    whole = spectrum > 1 - _WHOLE
-    fractional = (spectrum > _WHOLE) & ~whole & (whole.sum() < n_components)
-    shares = spectrum[fractional]
-    shares = shares * (n_components - whole.sum()) / max(shares.sum(), _WHOLE)
-    return SoftBasis(vectors[:, whole], vectors[:, fractional], shares).basis
+    return soft_basis(spectrum, vectors, n_components)
 
 
 @dataclass(frozen=True)
@@ -300,10 +294,9 @@ class MultiplicativeWeights(Solver):
             trace.append(TracePoint(n, lower, min(least, average)))
             if min(least, average) - lower <= goal(problem, its_errors, tol):
                 break
-        if average < least:
-            answer = SoftBasis.of(projectors / n, d).basis
-        else:
-            answer = best_rounding(problem, projectors / n, [basis, nearest])
+        answer = soft_basis(*eigh(projectors / n), d)
+        if average >= least:
+            answer = best_rounding(problem, answer, [basis, nearest])
         return certify(
             problem, answer, proof, tol=tol, n_eigenproblems=n, trace=trace, solver=self.name
         )
