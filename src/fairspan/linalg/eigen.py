@@ -16,6 +16,7 @@ Signs of eigenvectors are arbitrary; what is shown gets its signs by :func:`with
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import scipy.linalg
@@ -346,7 +347,6 @@ class EigenCache:
     def __init__(self, matrices: FloatArray) -> None:
         self._matrices = matrices
         self._known: dict[tuple[bytes, int | None], LeadingSubspace | Spectrum] = {}
-        self._n_numbers = 0
 
     def mixture(self, weights: FloatArray) -> FloatArray:
         """sum_g weights_g S_g, shape (p, p); not to be written to."""
@@ -365,11 +365,10 @@ class EigenCache:
         InvalidInput
             The mixture is not finite.
         """
-        known = self._known.get((weights.tobytes(), None))
-        if not isinstance(known, Spectrum):
-            known = Spectrum.of(self.mixture(weights))
-            self._keep((weights.tobytes(), None), known)
-        return known
+        key = (weights.tobytes(), None)
+        if key not in self._known:
+            self._keep(key, Spectrum.of(self.mixture(weights)))
+        return cast(Spectrum, self._known[key])
 
     def known_spectrum(self, weights: FloatArray) -> Spectrum | None:
         """The same where it is known, or is found in next to no time."""
@@ -380,12 +379,11 @@ class EigenCache:
         self, weights: FloatArray, n_components: int, tie_tolerance: float
     ) -> LeadingSubspace:
         """The leading eigenvectors of a mixture, with ties within the tolerance."""
-        key = weights.tobytes()
-        known = self._known.get((key, n_components))
+        known = self._known.get((weights.tobytes(), n_components))
         if isinstance(known, LeadingSubspace) and known.gap > tie_tolerance:
             return known
-        if self._matrices.shape[1] <= _SMALL or (key, None) in self._known:
-            return self.spectrum(weights).leading(n_components, tie_tolerance)
+        if whole := self.known_spectrum(weights):
+            return whole.leading(n_components, tie_tolerance)
         found = leading_subspace(self.mixture(weights), n_components, tie_tolerance)
         self.remember(weights, found)
         return found
@@ -396,8 +394,7 @@ class EigenCache:
             self._keep((weights.tobytes(), len(found.eigenvalues)), found)
 
     def _keep(self, key: tuple[bytes, int | None], found: LeadingSubspace | Spectrum) -> None:
-        before = self._known.pop(key, None)
-        self._n_numbers += found.vectors.size - (0 if before is None else before.vectors.size)
-        self._known[key] = found
-        while self._n_numbers > _MOST_NUMBERS and len(self._known) > 1:
-            self._n_numbers -= self._known.pop(next(iter(self._known))).vectors.size
+        known = self._known
+        known[key] = found
+        while len(known) > 1 and sum(each.vectors.size for each in known.values()) > _MOST_NUMBERS:
+            del known[next(iter(known))]

@@ -57,22 +57,13 @@ class IterativeSubspace:
 
     def widened(self, places: IndexArray, n_features: int) -> "IterativeSubspace":
         """The same among p features, of which these were looked at and all others are zero."""
-        leading = self.leading
+        leading, columns = self.leading, [self.leading.vectors, self.leading.tied, self.vectors]
+        wide = [np.zeros((n_features, each.shape[1])) for each in columns]
+        for narrow, each in zip(columns, wide, strict=True):
+            each[places] = narrow
         return replace(
-            self,
-            leading=replace(
-                leading,
-                vectors=_widened(leading.vectors, places, n_features),
-                tied=_widened(leading.tied, places, n_features),
-            ),
-            vectors=_widened(self.vectors, places, n_features),
+            self, leading=replace(leading, vectors=wide[0], tied=wide[1]), vectors=wide[2]
         )
-
-
-def _widened(columns: FloatArray, places: IndexArray, n_features: int) -> FloatArray:
-    wide = np.zeros((n_features, columns.shape[1]))
-    wide[places] = columns
-    return wide
 
 
 def leading_subspace_of(
@@ -131,9 +122,10 @@ def leading_subspace_of(
     # The span of the start and of fixed directions, so that nothing is out of sight.
     basis = orthonormal_beside(beside, np.hstack([known, drawn])[:, :room])
     images = operator(basis)
+    inner = basis.T @ images
     eigenproblem_solved()
     for _ in range(_MOST_ROUNDS):
-        values, coordinates = np.linalg.eigh(symmetric(basis.T @ images))
+        values, coordinates = np.linalg.eigh(symmetric(inner))
         values, coordinates = values[::-1], coordinates[:, ::-1]
         vectors = basis @ coordinates[:, :block]
         residuals = images @ coordinates[:, :block] - vectors * values[:block]
@@ -149,12 +141,17 @@ def leading_subspace_of(
         if basis.shape[1] + block > most:
             kept = coordinates[:, : max(2 * block, most // 3)]
             basis, images = basis @ kept, images @ kept
+            inner = np.diag(values[: kept.shape[1]])
         fresh = orthonormal_beside(np.hstack([beside, basis]), residuals[:, lengths > 0])[
             :, : room - basis.shape[1]
         ]
         if fresh.shape[1] == 0:
             break
-        basis, images = np.hstack([basis, fresh]), np.hstack([images, operator(fresh)])
+        # Only what is new is multiplied: all of it would take most of the time.
+        image = operator(fresh)
+        across = basis.T @ image
+        inner = np.block([[inner, across], [across.T, fresh.T @ image]])
+        basis, images = np.hstack([basis, fresh]), np.hstack([images, image])
     leading = LeadingSubspace.of(values, vectors, d, max(tie_tolerance, TIE_TOLERANCE * size))
     return IterativeSubspace(leading, vectors, uncertainty)
 

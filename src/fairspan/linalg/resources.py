@@ -33,9 +33,8 @@ FEW_FEATURES = 128
 _LOCK = Lock()
 # The limits that hold now, in the order of their beginning: the thread of Python, and the package.
 _LIMITS: dict[object, tuple[int, Package | None]] = {}
-# How many threads each library had before the first of them, and has now.
+# How many threads each library had before the first of them.
 _BEFORE: list[int] = []
-_NOW: list[int] = []
 # Matrices of each group that are held at once while moments are made: measured, 2.3 to 2.9.
 _AT_ONCE = 3
 _BYTES_OF_A_NUMBER = 8
@@ -59,7 +58,7 @@ def threads_of(package: Package | None) -> Iterator[int]:
     with _LOCK:
         is_first = not _LIMITS
         if is_first:
-            _BEFORE[:] = _NOW[:] = [each.num_threads for each in _libraries()]
+            _BEFORE[:] = [each.num_threads for each in _libraries()]
         _LIMITS[limit] = get_ident(), package
         _apply()
     try:
@@ -76,16 +75,15 @@ def _apply() -> None:
         return
     is_alone = len({thread for thread, _ in _LIMITS.values()}) == 1
     package = list(_LIMITS.values())[-1][1] if is_alone else None
-    free = () if package is None else _libraries_of(package)
+    free = _libraries_of(package) if package else ()
     for i, library in enumerate(_libraries()):
         wanted = (most if library in free else 1) if _LIMITS else _BEFORE[i]
-        if wanted != _NOW[i]:  # to ask is quicker than to tell, and limits are often nested
+        if wanted != library.num_threads:  # to ask is quicker, and limits are often nested
             # Recent versions let one thread alone set limits; the lock sees to that here.
             release = getattr(library, "clear_controlling_thread", lambda *, force: None)
             release(force=True)
             library.set_num_threads(wanted)
             release(force=True)
-            _NOW[i] = wanted
 
 
 def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

@@ -22,7 +22,7 @@ from fairspan.certificates.optimality import certify
 from fairspan.certificates.proofs import LinesProof
 from fairspan.errors import Incompatible
 from fairspan.linalg import LeadingSubspace, with_positive_signs
-from fairspan.moments.operators import is_soft, retained
+from fairspan.moments.operators import Projector
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.solvers.large.grown_space import ROUNDING, GrownSpace, SoughtMoments
@@ -38,8 +38,6 @@ _MARGIN = 0.2
 # The share of the gap, were the objective all variance, to which the groups' own optima are found
 # first; and of what is missed at first that of mixtures, whose weights still move.
 _FIRST_OPTIMA, _FIRST = 1e-4, 1e-6
-# A first look at the robust error gap needs no more than this multiple of the gap to reach.
-_LOOSE = 1e5
 # The share of an eigenvalue sum over which the slope of the bound is taken.
 _STEP = 1e-3
 # Mixtures that join W in one round; the robust error gap rests on dozens.
@@ -121,8 +119,6 @@ class _Growth:
         """
         criterion = self.problem.criterion
         wider = self._with(*self._start())
-        # Branch and bound takes dozens of steps, and what it finds first is not in all dimensions.
-        loose = criterion.has_concave_scores
         # The groups' own optima count where losses are measured against them.
         losses = criterion.measures_losses and self.problem.unrestricted is None and self.matrices
         groups = self.alone if losses else []
@@ -134,20 +130,17 @@ class _Growth:
                 criterion=criterion.settled(self.problem),
             )
             reduction = Reduction(inside, space.basis)
-            within = self.tol * (_LOOSE if loose else _WITHIN)
-            solution = self.solver.solve(inside, within, self.random_state)
+            solution = self.solver.solve(inside, _WITHIN * self.tol, self.random_state)
             self.n_eigenproblems += solution.n_eigenproblems
             mixtures = [*mixtures_of(inside, solution), *groups]
             goal = self._goal(inside, solution, mixtures[0])
             # A closed gap within needs its leading eigenvectors only.
-            settled = solution.status == Status.OPTIMAL and self.matrices
-            pull = space.pull(
-                solution.weights, coordinates_of(solution)[:, : 0 if settled else None]
-            )
-            wider = self._grown(space, mixtures, goal, pull, prove=not loose)
-            if wider is space and not loose:
+            pull = space.basis[:, :0]
+            if solution.status != Status.OPTIMAL or not self.matrices:
+                pull = space.pull(solution.weights, Projector(solution.components).basis)
+            wider = self._grown(space, mixtures, goal, pull)
+            if wider is space:
                 return self._in_all_features(space, reduction, solution)
-            loose = False
         if self.matrices:
             raise NoSmallSubspace
         for weights in mixtures:
@@ -161,12 +154,14 @@ class _Growth:
 
     def _start(self) -> list[FloatArray]:
         """Orthonormal columns each: first the groups' own optima, which all is reported against."""
-        problem, k = self.problem, self.problem.n_groups
+        problem, columns = self.problem, list[FloatArray]()
         whole, to_coordinates = problem.unrestricted, problem.to_coordinates
         if not self.matrices:
             columns = [each.vectors for each in (*problem.group_optima, problem.pooled_optimum)]
         elif whole is None or to_coordinates is None:
-            columns = self._optima()
+            for alone in self.alone:  # from those of the one before: groups often vary alike
+                start = columns[-1] if columns else None
+                columns.append(self._sought(alone, self.first, start))
         else:
             # Near those of all directions, which losses are measured against.
             growth = _Growth(whole, self.solver, self.tol, self.random_state)
@@ -174,19 +169,11 @@ class _Growth:
             self.n_eigenproblems += growth.n_eigenproblems
             self.of_whole = growth.of_whole
             columns = [np.linalg.qr(to_coordinates(held))[0]]
-        if problem.criterion.wants_equal_errors:
-            # Whether errors can be equal shows where each group differs most from the others.
-            for alone in np.eye(k)[: 1 if k == 2 else k]:
-                apart = alone - (1 - alone) / max(k - 1, 1)
-                columns += [self._sought(each, self.least) for each in (apart, -apart)]
+        if problem.criterion.wants_equal_errors and problem.n_groups > 1:
+            # Whether errors can be equal shows where the two groups differ most.
+            apart = np.array([1.0, -1.0])
+            columns += [self._sought(each, self.least) for each in (apart, -apart)]
         return columns
-
-    def _optima(self) -> list[FloatArray]:
-        """Those of each group, from those of the one before: groups often vary alike."""
-        found = [self._sought(self.alone[0], self.first)]
-        for alone in self.alone[1:]:
-            found.append(self._sought(alone, self.first, found[-1]))
-        return found
 
     def optima(self) -> FloatArray:
         """Find the groups' own optima, prove and remember them: (p, m) columns that hold them.
@@ -196,12 +183,11 @@ class _Growth:
         NoSmallSubspace
             Something is lacking after all rounds.
         """
-        space = self._with(*self._optima())
+        space = self._with(*self._start())
         for _ in range(_ROUNDS_OF_MATRICES):
-            wider = self._grown(space, self.alone, self.first, space.basis[:, :0], prove=True)
+            wider = self._grown(space, self.alone, self.first, space.basis[:, :0])
             if wider is space:
                 self._remember(space)
-                self.of_whole = max(space.second_moments.lacking.values())
                 return space.basis
             space = wider
         raise NoSmallSubspace
@@ -218,7 +204,7 @@ class _Growth:
     def _goal(self, inside: Problem, solution: Certificate, weights: FloatArray) -> float:
         """What W may lack of an eigenvalue sum, such that the bound falls by a share of the gap."""
         if isinstance(solution.proof, LinesProof):
-            errors = inside.errors(coordinates_of(solution))
+            errors = inside.errors(Projector(solution.components).basis)
             slopes = self.problem.criterion.gradients(np.maximum(errors, self.least), self.problem)
             fall = max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
         else:
@@ -238,8 +224,6 @@ class _Growth:
         mixtures: list[FloatArray],
         goal: float,
         pull: FloatArray,
-        *,
-        prove: bool,
     ) -> GrownSpace:
         """With what W lacks of the worst mixtures; the same object if it lacks little of all.
 
@@ -258,7 +242,7 @@ class _Growth:
             for lack, weights in worst[:_MIXTURES]
         ]
         wider = space.with_columns(np.hstack([pull, *columns]))
-        if wider is not space or not prove:
+        if wider is not space:
             return wider
         lacking = space.second_moments.lacking
         lacking.clear()
@@ -280,7 +264,8 @@ class _Growth:
 
     def _remember(self, space: GrownSpace) -> None:
         """The groups' own optima, which all is reported against: they are not found again."""
-        solved = self.problem.dense.solved
+        solved, lacking = self.problem.dense.solved, space.second_moments.lacking
+        self.of_whole = max((lacking.get(each.tobytes(), 0.0) for each in self.alone), default=0.0)
         for alone in np.eye(self.problem.n_groups):
             values, vectors = space.mixture(alone).leading.eigenvalues, space.ritz_vectors(alone)
             solved.remember(alone, LeadingSubspace.of(values, vectors, self.n_components, 0.0))
@@ -296,13 +281,11 @@ class _Growth:
             Second moments are matrices, and rounding is in the way, of which there is less without
             a subspace.
         """
-        problem, inside, coordinates = self.problem, reduction.problem, coordinates_of(solution)
+        problem, inside = self.problem, reduction.problem
+        coordinates = Projector(solution.components).basis
         assert solution.proof is not None
-        lacking = space.second_moments.lacking
-        of_best = self.of_whole
         if self.matrices and problem.unrestricted is None:
             self._remember(space)
-            of_best = max((lacking.get(each.tobytes(), 0.0) for each in self.alone), default=0.0)
         basis = with_positive_signs(reduction.lift(coordinates))
         objective = problem.value(basis)
         gap, _ = solution.proof.gap(inside, coordinates, inside.errors(coordinates))
@@ -316,16 +299,16 @@ class _Growth:
             n_eigenproblems=self.n_eigenproblems,
             trace=solution.trace,
             solver=solution.solver,
-            lower_bound=objective - gap - of_best,
+            lower_bound=objective - gap - self.of_whole,
         )
         # Two groups leave a gap open for no other reason.
         open_within = solution.status == Status.OPEN_GAP and problem.n_groups > 2
         if self.matrices and not open_within and found.status != Status.OPTIMAL:
             raise NoSmallSubspace
-        estimated = found.status == Status.OPTIMAL and not self.matrices
+        proven = self.matrices or found.status != Status.OPTIMAL
         return replace(
             found,
-            status=Status.ESTIMATED if estimated else found.status,
+            status=found.status if proven else Status.ESTIMATED,
             eigen="projected" if self.matrices else "matrix-free",
             trace=tuple(
                 replace(step, lower_bound=min(step.lower_bound, found.lower_bound))
@@ -339,9 +322,3 @@ def mixtures_of(problem: Problem, solution: Certificate) -> list[FloatArray]:
     if isinstance(solution.proof, LinesProof):
         return list(np.unique(solution.proof.lines, axis=0))
     return [problem.criterion.dual_weights(solution.weights, problem)]
-
-
-def coordinates_of(solution: Certificate) -> FloatArray:
-    """The basis in coordinates of the subspace, shape (m, r)."""
-    components = solution.components
-    return retained(components) if is_soft(components) else components.T

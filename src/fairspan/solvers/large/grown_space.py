@@ -151,14 +151,12 @@ class MixtureWithin:
         is at most the sum of both t_d, and large numbers then leave no rounding.
         """
         d, values = n_components, self.leading.eigenvalues
-        if self.n_beside == 0:
-            return 0.0
-        if not np.isfinite(ceiling):
-            return np.inf
+        if self.n_beside == 0 or not np.isfinite(ceiling):
+            return np.inf if self.n_beside else 0.0
         cut, vectors = float(values[d - 1]), self.leading.vectors[:, :d]
-        size = np.sqrt(max(float(np.trace(self.residual_gram)) / d, 0.0))
         # The whole distance raises eigenvalues within the least, and those beside to the last.
-        eta = cut - ceiling if cut > ceiling else max(float(size), _TINY)
+        size = max(float(np.trace(self.residual_gram)) / d, _TINY**2)
+        eta = cut - ceiling if cut > ceiling else float(np.sqrt(size))
         level = self.compressed - (vectors * (values[:d] - cut)) @ vectors.T
         level = level + self.residual_gram / eta
         level.flat[:: len(level) + 1] -= cut
@@ -281,8 +279,8 @@ class GrownSpace:
         """
         image = self._image(weights) @ basis
         outside = image - self.basis @ (self.basis.T @ image)
-        size = ROUNDING * float(np.abs(weights) @ self.full.traces)
-        least = max(_DIRECTION * float(np.linalg.norm(image)), size)
+        rounding = ROUNDING * float(np.abs(weights) @ self.full.traces)
+        least = max(_DIRECTION * float(np.linalg.norm(image)), rounding)
         return outside if float(np.linalg.norm(outside)) > least else outside[:, :0]
 
     def proven(

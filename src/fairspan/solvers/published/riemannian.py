@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint
 from fairspan.certificates.optimality import certify
+from fairspan.certificates.proofs import Proof
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
@@ -109,15 +110,14 @@ class RiemannianSubgradient(Solver):
             generator_of(0 if random_state is None else random_state).standard_normal(shape)
         )[0]
         bases = self._descended(problem, starts)
-        values = [problem.value(basis) for basis in bases]
+        values = list(map(problem.value, bases))
         # A bound for all subspaces of d dimensions, whoever proves it.
         outside = Auto().solve(replace(problem, allow_extra=False), tol)
         lower, count = outside.lower_bound, outside.n_eigenproblems
-        assert outside.proof is not None
         return certify(
             problem,
             bases[int(np.argmin(values))],
-            outside.proof,
+            cast(Proof, outside.proof),
             tol=tol,
             n_eigenproblems=count,
             trace=[TracePoint(count, lower, each) for each in np.minimum.accumulate(values)],
@@ -158,15 +158,11 @@ class _PaperScores:
         self.theta = 2 * np.abs(self.linear) * np.sqrt(self.radii.T)
         self.constant = self.linear @ self.radii
         self.floor = ROUNDING * problem.second_moments.traces[:, None]
-        self.may_fall_short = bool((self.linear < 0).any() and self.radii.any())
 
     def criterion_and_active(self, errors: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
         """The criterion's value, and the pair that is largest in equation (6), each (n,)."""
         scores = self.linear @ errors + self.theta @ np.sqrt(errors) + self.constant
-        active = scores.argmax(axis=0)
-        if self.may_fall_short and (errors < self.radii).any():
-            return self.criterion.scores(errors.T, self.problem).max(axis=-1), active
-        return scores.max(axis=0), active
+        return self.criterion.scores(errors.T, self.problem).max(axis=-1), scores.argmax(axis=0)
 
     def doubled_slopes(self, errors: FloatArray, active: npt.NDArray[np.intp]) -> FloatArray:
         """2 dF/de_g of the active pair, shape (k, n).
