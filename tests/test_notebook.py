@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 import fairspan as fs
 from fairspan.extending import CodedLabels
 from fairspan.formatting.results import html_table
-from fairspan.moments.held_rows import SparseMoments, thin_moments
+from fairspan.moments.of_rows import SparseMoments, thin_moments
 from fairspan.rows.registry import rows_of as rows_in_memory
 
 RNG = np.random.default_rng(0)

@@ -152,7 +152,7 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
     ("where", "work"),
     [
         (
-            "fairspan.moments.held_rows.sparse_groups",
+            "fairspan.moments.of_rows.sparse_groups",
             lambda: FairPCA(1).fit(SPARSE, sensitive_features=np.arange(60) % 2),
         ),
         (

@@ -14,8 +14,8 @@ import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import FairPCA, FileRows, GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments.held_rows import SparseMoments
 from fairspan.moments.of_rows import (
+    SparseMoments,
     fold_moments,
     sparse_folds,
 )

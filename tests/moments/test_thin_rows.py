@@ -11,8 +11,7 @@ from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.moments.group_moments import accumulate
-from fairspan.moments.held_rows import SparseMoments, ThinMoments
-from fairspan.moments.of_rows import THIN_BEYOND, moments_of
+from fairspan.moments.of_rows import THIN_BEYOND, SparseMoments, ThinMoments, moments_of
 from fairspan.rows.registry import rows_of
 
 WIDE = random_rows(0, n=9, p=30)

@@ -24,7 +24,6 @@ from fairspan.linalg.resources import bytes_of_moments, in_units
 from fairspan.metrics import GroupFigures
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.held_rows import ThinMoments
 from fairspan.moments.of_rows import (
     FEWEST_FOLDS,
     MATRICES_UP_TO,
@@ -32,6 +31,7 @@ from fairspan.moments.of_rows import (
     Moments,
     SparseFolds,
     SummedFolds,
+    ThinMoments,
     affordable_folds,
     fold_moments,
     moments_of,

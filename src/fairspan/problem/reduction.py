@@ -17,8 +17,7 @@ from scipy.linalg import blas
 
 from fairspan.errors import Incompatible, warn
 from fairspan.moments.group_means import Center
-from fairspan.moments.held_rows import Coordinates, ThinMoments
-from fairspan.moments.of_rows import Moments
+from fairspan.moments.of_rows import Coordinates, Moments, ThinMoments
 from fairspan.moments.operators import (
     Complement,
     DenseSecondMoments,
@@ -386,7 +385,7 @@ def _in_coordinates(
     """The restriction in coordinates that is equivalent to that of all features.
 
     Rows that are fewer than their features have coordinates in which most directions without
-    variance are left out (:mod:`fairspan.moments.held_rows`). A restriction counts those as well.
+    variance are left out (:mod:`fairspan.moments.of_rows`). A restriction counts those as well.
 
     Raises
     ------
