@@ -78,7 +78,7 @@ class Table:
             found = fold_moments(
                 self.rows("reading"), halves, self.limit, has_labels=self.has_labels
             )
-            moments = found.whole.matrices()
+            moments = found.whole
         elif moments is None:
             moments = accumulate(self.rows("reading"), self.limit, has_labels=self.has_labels)
         if moments.n_groups < 2:

@@ -329,10 +329,8 @@ class _Sums:
 
 
 def _add(sums: dict[int, _Sums], code: int, more: _Sums) -> None:
-    if code in sums:
-        sums[code].add(more)
-    else:
-        sums[code] = more
+    if (own := sums.setdefault(code, more)) is not more:
+        own.add(more)
 
 
 def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -> Span:
@@ -347,9 +345,9 @@ def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -
         weights or None.
     n_codes : int
     """
-    xp, found, lost = place.xp, dict[int, _Sums](), dict[int, _Sums]()
+    xp, found, n_dropped = place.xp, dict[int, _Sums](), 0
     unweighted: Any = 0.0
-    n_dropped = 0
+    lost: set[int] = set()
     with np.errstate(over="ignore", invalid="ignore"):
         for code, rows, weights, is_copy in _by_code(place, blocks(), n_codes):
             if code >= 0:
@@ -358,7 +356,7 @@ def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -
                 half = own if weights is None else own * xp.sqrt(weights)[:, None]
                 ones = _ones(place, own) if weights is None else weights
                 sums.count += own.shape[0]
-                sums.weight = sums.weight + xp.sum(ones)
+                sums.weight = sums.weight + (own.shape[0] if weights is None else xp.sum(weights))
                 sums.offset = sums.offset + ones @ own
                 sums.scatter = sums.scatter + half.T @ half
             elif code == -1:
@@ -372,13 +370,12 @@ def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -
             sums.scatter = _symmetric(products - np.outer(total, sums.offset))
             subtracted = np.diagonal(products) > _MOST_SUBTRACTED * np.diagonal(sums.scatter)
             if subtracted.any():
-                lost[code] = sums
-        again = _by_code(place, blocks(), n_codes) if lost else ()
-        seen: dict[int, _Sums] = {}
-        for code, rows, weights, _ in again:
+                lost.add(code)
+        for code in lost:
+            del found[code]
+        for code, rows, weights, _ in _by_code(place, blocks(), n_codes) if lost else ():
             if code in lost:
-                _add(seen, code, _centred(place, rows, weights))
-        found.update(seen)
+                _add(found, code, _centred(place, rows, weights))
         is_finite = np.isfinite(float(unweighted)) and all(
             np.isfinite(np.diagonal(sums.scatter)).all() for sums in found.values()
         )

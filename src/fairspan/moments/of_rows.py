@@ -670,7 +670,7 @@ FoldMoments = SummedFolds | SparseFolds
 @running_out_told()
 def fold_moments(
     rows: Rows, folds: Folds, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool = False
-) -> FoldMoments:
+) -> SummedFolds:
     """Moments of each group in each fold: one pass over the rows, wherever they are.
 
     Parameters
