@@ -236,10 +236,12 @@ def root_of_inverse(
     # Each column that is left over as a combination of those that were factored.
     independent, rest = lower[:rank, :rank], lower[rank:, :rank]
     loadings = solve_triangular(independent, rest.T, lower=True, trans="T").T
-    said = []
-    for column, loading in zip(order[rank:], loadings, strict=True):
-        others = np.sort(order[:rank][np.abs(loading) > _NAMED])
-        said.append(f"{shown[column]} depends on {first_of([shown[i] for i in others])}")
+    kept = order[:rank]
+    others = [[shown[i] for i in np.sort(kept[np.abs(each) > _NAMED])] for each in loadings]
+    said = [
+        f"{shown[column]} depends on {first_of(names)}"
+        for column, names in zip(order[rank:], others, strict=True)
+    ]
     more = f"; and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
     raise InvalidInput(
         f"The features are linearly dependent: {'; '.join(said[:_MOST_NAMED])}{more}",
@@ -384,13 +386,14 @@ def _figures(
     root *= np.sqrt(mean_error / freedom)
     half = root @ basis.T
     of_slopes, across = half.T @ half, half.T @ (half @ mean)
-    of_intercept = np.array([[mean_error / freedom + mean @ across]])
     figures: dict[str, Any] = {
         "target": target,
         "feature_names": features,
         "coefficients": slopes,
         "intercept": middle - float(slopes @ mean),
-        "covariance": np.block([[of_slopes, -across[:, None]], [-across[None, :], of_intercept]]),
+        "covariance": np.block(
+            [[of_slopes, -across[:, None]], [-across, mean_error / freedom + mean @ across]]
+        ),
         "residual_variance": float(moments.weights.sum()) * mean_error / freedom,
         "degrees_of_freedom": freedom,
         "n": n,

@@ -24,9 +24,6 @@ from fairspan.rows.labels import Labels, labels_of, named_columns
 from fairspan.typing import FloatArray, IntegerArray
 
 __all__ = ["UCB1", "UCB1SearchCV"]
-_GROUPS = "sensitive_features"
-# Such a score retires its setting, and the user is told so once.
-_NOT_FINITE = "One or more of the test scores are non-finite"
 
 
 def upper_bounds(means: FloatArray, counts: IntegerArray) -> FloatArray:
@@ -436,7 +433,8 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             arm, start = next_arm(scores, counts, errors), time.perf_counter()
             try:
                 with warnings.catch_warnings(), np.errstate(invalid="ignore"):
-                    warnings.filterwarnings("ignore", _NOT_FINITE)
+                    # Such a score retires its setting, and the user is told so once.
+                    warnings.filterwarnings("ignore", "One or more of the test scores are non-fin")
                     split = check_cv([self._split(int(counts[arm]))])  # type: ignore[misc]
                     table = evaluate_candidates([settings[arm]], split)
                 seen = [float(table[f"mean_{kind}"][-1]) for kind in kinds]
@@ -585,7 +583,7 @@ def strata_of(
     """
     keys = []
     for name, value in params.items():
-        if name.split("__")[-1] == _GROUPS and value is not None:
+        if name.split("__")[-1] == "sensitive_features" and value is not None:
             frame = frame_of(X)
             columns = [] if frame is None else named_columns(frame, value)
             named = Labels.of_columns(frame, columns) if frame is not None and columns else None
