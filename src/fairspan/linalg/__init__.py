@@ -8,21 +8,19 @@ from fairspan.linalg.eigen import (
     TIE_TOLERANCE,
     EigenCache,
     LeadingSubspace,
+    SmallestSum,
     Spectrum,
     eigh,
     eigvalsh,
     graded_eigh,
     leading_subspace,
-    symmetric,
-    with_positive_signs,
-)
-from fairspan.linalg.eigen_sums import (
-    SmallestSum,
     may_be_scatter,
     root_mean_squares,
     rounding_of_basis,
     rounding_of_errors,
     smallest_sum,
+    symmetric,
+    with_positive_signs,
 )
 from fairspan.linalg.krylov import (
     GUARD,
