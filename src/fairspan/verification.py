@@ -199,7 +199,7 @@ class _Checks:
             ),
         ]
         for each in (claimed, *claimed.steps):
-            whole = replace(reduction.whole, n_components=each.n_components)
+            whole = replace(reduction.problem.whole, n_components=each.n_components)
             is_scaled = subspace.scale is not None
             if each.reason != reason_of(
                 each, whole, self.moments, each.center, is_scaled=is_scaled

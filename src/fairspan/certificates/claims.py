@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Status
-from fairspan.certificates.optimality import evaluate, roundings_of_errors
+from fairspan.certificates.optimality import errors_with_roundings, evaluate
 from fairspan.certificates.proofs import Proof
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import Projector, errors_under
@@ -132,7 +132,7 @@ class Recomputed:
             for room in (1.0, _FEW)
         )
         offset = problem.offset
-        roundings = roundings_of_errors(problem, basis)
+        roundings = errors_with_roundings(problem, basis)[1]
         return cls(found.plus(offset), lenient.plus(offset), roundings, has_bound)
 
 
@@ -150,7 +150,7 @@ def recompute(
     if family.coordinates is not None:
         projector = projector.with_columns(family.coordinates.reduce(projector.columns))
         basis = _inside(family.coordinates.reduce(basis))
-    whole = reduction.whole
+    whole = reduction.problem.whole
     if reduction.encoding is not None:
         basis = projector.basis
         errors = _oblique_errors(reduction, projector)
@@ -171,7 +171,7 @@ def _inside(basis: FloatArray) -> FloatArray:
 
 def _oblique_errors(reduction: Reduction, projector: Projector) -> FloatArray:
     """Errors of each group under an oblique projection, (k,), if it is the best of its decoder."""
-    encoding, whole = reduction.encoding, reduction.whole
+    encoding, whole = reduction.encoding, reduction.problem.whole
     assert encoding is not None
     # The means of the groups themselves are rounded.
     rounded = np.abs(projector.encoder) @ whole.dense.offset_rounding
@@ -238,10 +238,10 @@ def of_figures(
     if reduction is not None:
         of_errors = _FEW * computed.roundings + _SAME * found.errors.max(initial=0.0)
         allowed |= {"errors": of_errors, "total_variance": _SAME * found.total_variance}
-        if reduction.whole.has_matrices:
+        if reduction.problem.whole.has_matrices:
             # Of what each group loses beyond its own best, both parts are rounded.
             allowed["losses"] = 2 * of_errors
-            losses = np.maximum(found.errors - reduction.whole.best_errors, 0.0)
+            losses = np.maximum(found.errors - reduction.problem.whole.best_errors, 0.0)
             found = replace(found, losses=losses)
     for name, most in {"n_components": 0.0, **allowed}.items():
         own, theirs = np.asarray(getattr(found, name)), np.asarray(getattr(claimed, name))

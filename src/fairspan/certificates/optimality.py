@@ -18,7 +18,6 @@ variance larger than every loss.
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -40,8 +39,6 @@ _STRICTER, _LEAST = 0.9, 4 * _EPSILON
 _ZERO = 2.0
 # What counts as the same length, of the columns of a soft projection's basis.
 _SAME_LENGTH = 1e-12
-# Of the groups' own optima, which a search asks for once a step.
-_ROUNDINGS_OF_BEST: WeakKeyDictionary[Problem, FloatArray] = WeakKeyDictionary()
 
 
 def evaluate(
@@ -75,14 +72,13 @@ def evaluate(
     Certificate
     """
     proof = proof if isinstance(proof, Proof) else Proof(proof)
-    criterion, errors = problem.criterion, problem.errors(basis)
+    criterion, (errors, roundings) = problem.criterion, errors_with_roundings(problem, basis)
     objective = criterion.value(errors, problem)
-    roundings = roundings_of_errors(problem, basis)
     own = criterion.rounding(roundings, errors, problem)
     if lower_bound is None:
         gap, lowered = proof.gap(problem, basis, errors)
         unsure = gap
-        if problem.fixed is None and criterion.is_never_negative:
+        if problem.unrestricted is None and criterion.is_never_negative:
             gap, unsure = min(gap, objective), min(gap, objective + own)
     else:
         gap, lowered = objective - lower_bound, own
@@ -102,7 +98,7 @@ def evaluate(
         worst = np.inf
     tolerance = tol * scale
     # Within a restriction, what no choice changes is a part of the objective, and is not zero.
-    least = scale if problem.fixed is None else _largest_inner(problem, errors)
+    least = scale if problem.unrestricted is None else _largest_inner(problem, errors)
     known = resolution <= room * np.sqrt(tol) * scale or least <= room * _ZERO * resolution
     if known and resolution <= room * tol * _size(problem, errors, resolution):
         tolerance = max(tolerance, resolution)
@@ -111,7 +107,6 @@ def evaluate(
         status = Status.OPTIMAL
     elif worst <= room * resolution:
         status = Status.UNRESOLVED
-    whole = problem if problem.unrestricted is None else problem.unrestricted
     return Certificate(
         components=np.ascontiguousarray(softened(basis).T),
         criterion=criterion,
@@ -128,7 +123,7 @@ def evaluate(
         theorem_3_2=criterion.theorem_3_2_holds(problem),
         groups=tuple(problem.labels),
         errors=errors + problem.left_out,
-        total_variance=whole.total_variance,
+        total_variance=problem.whole.total_variance,
     )
 
 
@@ -195,12 +190,6 @@ def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
     return max(sought - 2 * least, least)
 
 
-def rounding_at(problem: Problem, basis: FloatArray) -> float:
-    """By how much rounding may have moved the criterion's value at a (p, d) basis."""
-    roundings = roundings_of_errors(problem, basis)
-    return problem.criterion.rounding(roundings, problem.errors(basis), problem)
-
-
 def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
     """Rotate a basis inside its subspace: principal axes of the pooled moment, largest first.
 
@@ -217,17 +206,17 @@ def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
     return with_positive_signs(np.hstack([rotated, basis[:, ~full]]))
 
 
-def roundings_of_errors(problem: Problem, basis: FloatArray) -> FloatArray:
-    """By how much rounding may have moved each group's error, shape (k,)."""
+def errors_with_roundings(problem: Problem, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Each group's error, and by how much rounding may have moved it, shapes (k,)."""
     second = problem.dense
     if not problem.has_matrices:
-        return np.asarray(_UNSURE * second.traces)
+        return problem.errors(basis), np.asarray(_UNSURE * second.traces)
     inner, (lengths, moved) = second.inner_errors(basis), second.roundings_left(basis)
     from_inside = rounding_of_errors(second.spreads, inner, lengths)
     of_offsets = 2 * np.sqrt(inner) * moved + moved**2
-    fixed = 0.0 if problem.fixed_rounding is None else problem.fixed_rounding
-    outside = _EPSILON * (second.outside - problem.fixed_errors)
-    return np.asarray(from_inside + of_offsets + fixed + outside + _best_roundings(problem))
+    outside = problem.fixed_rounding + _EPSILON * (second.outside - problem.fixed)
+    of_all = from_inside + of_offsets + outside + _best_roundings(problem)
+    return inner + second.outside, of_all
 
 
 def _best_roundings(problem: Problem) -> FloatArray:
@@ -235,31 +224,26 @@ def _best_roundings(problem: Problem) -> FloatArray:
     whole = problem.unrestricted
     if whole is None or not problem.criterion.measures_losses:
         return np.zeros(problem.n_groups)
-    known = _ROUNDINGS_OF_BEST.get(whole)
-    if known is None:
-        own = [
-            roundings_of_errors(whole, best.vectors)[g] for g, best in enumerate(whole.group_optima)
-        ]
-        known = _ROUNDINGS_OF_BEST[whole] = np.array(own)
-    return known
+    optima = enumerate(whole.group_optima)
+    return np.array([errors_with_roundings(whole, best.vectors)[1][g] for g, best in optima])
 
 
 def _scale(problem: Problem, errors: FloatArray) -> float:
     """The size of the objective; under a restriction, of the part that can still be chosen."""
     whole = problem.criterion.scale(errors + problem.left_out, problem)
-    if problem.fixed is None or problem.criterion.counts_kept_variance:
+    if problem.unrestricted is None or problem.criterion.counts_kept_variance:
         return whole
     return min(whole, _largest_inner(problem, errors))
 
 
 def _largest_inner(problem: Problem, errors: FloatArray) -> float:
     """The largest error within the directions that are left, as the criterion counts it."""
-    return float(((errors - problem.fixed_errors) / problem.divisors).max())
+    return float(((errors - problem.fixed) / problem.divisors).max())
 
 
 def _least_roundings(problem: Problem, errors: FloatArray) -> FloatArray:
     """Of errors, by any way to work them out; less than is left room for in the end."""
-    inner = np.maximum(errors - problem.fixed_errors, 0.0)
+    inner = np.maximum(errors - problem.fixed, 0.0)
     if not problem.has_matrices:
         return _LEAST * inner
     return _LEAST * inner + rounding_of_basis(problem.dense.deviations, inner)

@@ -136,13 +136,13 @@ def fit_with_problem(
         found = told_of_rows(
             replace(found, restriction=allowed, center=center),
             np.ascontiguousarray(projector.decoder.T),
-            reduction.whole,
+            reduction.problem.whole,
             moments,
             is_scaled=scale,
             is_thin=family.coordinates is not None,
         )
     subspace = subspace_of(found, projector, moments, divisor)
-    return subspace, reduction.whole, family.coordinates
+    return subspace, reduction.problem.whole, family.coordinates
 
 
 def subspace_of(

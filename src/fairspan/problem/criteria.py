@@ -294,7 +294,7 @@ class LargestOfGroups(Criterion):
                 "Allowed: groups whose rows differ from each other and from the centre",
                 "Leave these groups out, or use a criterion that is not relative",
             )
-        return problem.variances
+        return problem.whole.second_moments.traces
 
     def pieces(self, problem: Problem) -> Pieces:
         """One for each group."""

@@ -82,7 +82,8 @@ class Blocks:
 
     def normalised(self, multipliers: FloatArray) -> FloatArray:
         """Not negative and summing to one in each block, without which they prove nothing."""
-        positive, which = np.maximum(multipliers, 0.0), self.of(len(multipliers))
+        positive = np.maximum(multipliers, 0.0)
+        which = self.of(len(positive)) if len(self) > 1 else np.zeros(1, dtype=np.intp)
         # Where all are zero, none is preferred.
         positive = np.where(self.sums(positive)[which] > 0, positive, 1.0)
         return np.asarray(positive / self.sums(positive)[which])

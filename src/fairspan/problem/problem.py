@@ -18,8 +18,6 @@ from fairspan.problem.pieces import OF_PIECES, Formula, Pieces
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.typing import FloatArray
 
-Coordinates = Callable[[FloatArray], FloatArray]
-
 _EPSILON = float(np.finfo(np.float64).eps)
 # Errors within this share of the variance are the same, to eigenvectors found by iteration.
 _ALIKE = 1e-9
@@ -186,13 +184,13 @@ class Problem:
         along the directions that a restriction allows: these are the features of this problem.
     limit : Limit or None
         What a subspace must not exceed, under a restriction with a tolerance.
-    fixed : (k,) array, optional
+    fixed : (k,) array, or 0
         Errors of each group in directions that a restriction forbids: no choice changes them.
     left_out : float
         The equal loss of all groups in these directions, which their errors do not contain.
-    fixed_rounding : (k,) array, optional
+    fixed_rounding : (k,) array, or 0
         By how much rounding may have moved the errors in these directions.
-    inner_rounding : (k,) array, optional
+    inner_rounding : (k,) array, or 0
         The same for each group's variance in the allowed directions.
     least_column_variance : float, optional
         That of the feature which varies least of all that vary, about its mean: what is rounding
@@ -206,12 +204,12 @@ class Problem:
     criterion: Criterion
     allow_extra: bool = False
     unrestricted: "Problem | None" = None
-    to_coordinates: Coordinates | None = None
+    to_coordinates: Callable[[FloatArray], FloatArray] | None = None
     limit: "Limit | None" = None
-    fixed: FloatArray | None = None
+    fixed: FloatArray | float = 0.0
     left_out: float = 0.0
-    fixed_rounding: FloatArray | None = None
-    inner_rounding: FloatArray | None = None
+    fixed_rounding: FloatArray | float = 0.0
+    inner_rounding: FloatArray | float = 0.0
     least_column_variance: float | None = None
 
     def __post_init__(self) -> None:
@@ -241,8 +239,7 @@ class Problem:
     @property
     def has_group_without_variance(self) -> bool:
         """Whether a group has none, or none but rounding in the directions that are left."""
-        rounding = 0.0 if self.inner_rounding is None else self.inner_rounding
-        return bool((self.second_moments.traces <= rounding).any())
+        return bool((self.second_moments.traces <= self.inner_rounding).any())
 
     @cached_property
     def proportions(self) -> FloatArray:
@@ -250,20 +247,16 @@ class Problem:
         return np.asarray(self.weights / self.weights.sum())
 
     @property
-    def variances(self) -> FloatArray:
-        """tr S_g of each group in all directions, shape (k,)."""
-        if self.unrestricted is not None:
-            return self.unrestricted.variances
-        return self.second_moments.traces
+    def whole(self) -> "Problem":
+        """The problem without a restriction."""
+        return self if self.unrestricted is None else self.unrestricted
 
     @property
     def groups_without_variance(self) -> list[Label]:
         """Groups that have none in any direction, or none but the rounding of the centre."""
-        if self.unrestricted is not None:
-            return self.unrestricted.groups_without_variance
-        rounding = float(np.sum(self.dense.offset_rounding**2)) if self.has_matrices else 0.0
-        none = self.variances <= rounding
-        return [label for label, is_none in zip(self.labels, none, strict=True) if is_none]
+        dense, traces = self.whole.dense, self.whole.second_moments.traces
+        rounding = float(np.sum(dense.offset_rounding**2)) if self.has_matrices else 0.0
+        return [self.labels[g] for g in np.flatnonzero(traces <= rounding)]
 
     @cached_property
     def divisors(self) -> FloatArray:
@@ -283,18 +276,7 @@ class Problem:
     @property
     def variance_roundings(self) -> FloatArray:
         """By how much rounding may have moved each group's variance, shape (k,)."""
-        inner = 0.0 if self.inner_rounding is None else self.inner_rounding
-        return 2 * self.n_features * _EPSILON * self.second_moments.traces + inner
-
-    @property
-    def fixed_errors(self) -> FloatArray:
-        """The same, zero without a restriction."""
-        return np.zeros(self.n_groups) if self.fixed is None else self.fixed
-
-    @cached_property
-    def pooled_matrix(self) -> FloatArray:
-        """sum_g q_g S_g as a (p, p) array."""
-        return self.dense.mixture(self.proportions)
+        return 2 * self.n_features * _EPSILON * self.second_moments.traces + self.inner_rounding
 
     @cached_property
     def pieces(self) -> Pieces | None:
@@ -312,10 +294,8 @@ class Problem:
 
         The last of those that share it: rounding must not choose, as where PCA leaves no error.
         """
-        if self.unrestricted is not None:
-            return self.unrestricted.served_worse_by_pca
-        errors = self.errors(self.pooled_optimum.vectors)
-        alike = _ALIKE * float(self.second_moments.traces.max())
+        errors = self.whole.errors(self.whole.pooled_optimum.vectors)
+        alike = _ALIKE * float(self.whole.second_moments.traces.max())
         return int(np.flatnonzero(errors >= errors.max() - alike)[-1])
 
     @cached_property
@@ -328,13 +308,9 @@ class Problem:
     @cached_property
     def best_errors(self) -> FloatArray:
         """e*_g = tr S_g - t_d(S_g), the error of each group's own optimum, shape (k,)."""
-        if self.unrestricted is not None:
-            return self.unrestricted.best_errors
+        second, optima = self.whole.second_moments, enumerate(self.whole.group_optima)
         return np.array(
-            [
-                self.second_moments.of_group(g).residual_variances(best.vectors)[0]
-                for g, best in enumerate(self.group_optima)
-            ]
+            [second.of_group(g).residual_variances(best.vectors)[0] for g, best in optima]
         )
 
     def errors(self, basis: FloatArray) -> FloatArray:

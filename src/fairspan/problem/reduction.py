@@ -68,11 +68,6 @@ class Reduction:
     axes: FloatArray | None = None
     encoding: Encoding | None = None
 
-    @property
-    def whole(self) -> Problem:
-        """The problem without a restriction, in whose coordinates the axes are."""
-        return self.problem if self.problem.unrestricted is None else self.problem.unrestricted
-
     def lift(self, columns: FloatArray) -> FloatArray:
         """(m, r) columns in the coordinates of the larger problem, (p, r)."""
         return columns if self.axes is None else self.axes @ columns
@@ -81,7 +76,7 @@ class Reduction:
         """The projection that (d, p) components of an answer stand for."""
         if self.encoding is None:
             return Projector(components)
-        return Projector(self.encoding.encoder(components.T), components.T)
+        return Projector(components @ self.encoding.mover, components.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +140,7 @@ class ProblemFamily:
             fixed=outside - common,
             left_out=common,
             fixed_rounding=rounding,
-            inner_rounding=_ROUNDINGS * self._variances.sum(axis=1),
+            inner_rounding=_ROUNDINGS * self.moments.variances.sum(axis=1),
         )
         return Reduction(problem, axes)
 
@@ -181,14 +176,10 @@ class ProblemFamily:
         return self._scatters / self.moments.weights[:, None, None]
 
     @cached_property
-    def _variances(self) -> FloatArray:
-        """Of each feature about each group's own mean, (k, p)."""
-        return self.moments.variances
-
-    @cached_property
     def _encoding(self) -> Encoding:
-        differences = mean_differences(self._means, self._variances)
-        return encoding_without(self.any_dimension.pooled_matrix, differences)
+        differences = mean_differences(self._means, self.moments.variances)
+        problem = self.any_dimension
+        return encoding_without(problem.dense.mixture(problem.proportions), differences)
 
     def _of_sparse_rows(self, whole: Problem, restriction: Restriction) -> Reduction:
         """The problem in the features, beside the few directions that are forbidden."""
@@ -209,7 +200,7 @@ class ProblemFamily:
 
     def _forbidden(self, restriction: Restriction, n_components: int) -> FloatArray:
         """Orthonormal columns, (p, r), that a restriction forbids alone."""
-        columns = restriction.forbidden(self._means, self._variances)
+        columns = restriction.forbidden(self._means, self.moments.variances)
         check_enough_left(n_components, len(columns), columns.shape[1])
         return np.linalg.qr(columns)[0]
 
@@ -258,9 +249,8 @@ class ProblemFamily:
             whole,
             second_moments=moved,
             unrestricted=whole,
-            fixed=np.zeros(k),
             left_out=encoding.lost,
-            fixed_rounding=np.full(k, _ROUNDINGS * encoding.lost),
+            fixed_rounding=_ROUNDINGS * encoding.lost,
             inner_rounding=_ROUNDINGS * moved.traces,
         )
         return Reduction(problem, encoding=encoding)
@@ -334,7 +324,12 @@ def build_problem(
     )
     if restriction is not None:
         restriction.check(moments.labels, criterion, allow_extra=allow_extra)
-        _check_center(restriction, center)
+        if center != "global" and restriction.oblique:
+            raise Incompatible(
+                f"{restriction!r} was requested with center={center!r}",
+                "Allowed: center='global': rows are moved about the mean of all of them",
+                "Use center='global', or an orthogonal restriction",
+            )
         if thin is not None:
             restriction = _in_coordinates(restriction, thin, problem.n_components)
     return ProblemFamily(problem, restriction, inside, point, thin)
@@ -368,15 +363,6 @@ def largest_column(moments: Moments, center: Center) -> str | None:
         return None
     told = f", {times:.0e} times as large as most" if np.isfinite(times) else ""
     return f"the column {names[largest]!r} is the largest{told}"
-
-
-def _check_center(restriction: Restriction, center: Center) -> None:
-    if center != "global" and restriction.oblique:
-        raise Incompatible(
-            f"{restriction!r} was requested with center={center!r}",
-            "Allowed: center='global': rows are moved about the mean of all of them",
-            "Use center='global', or an orthogonal restriction",
-        )
 
 
 def _in_coordinates(
@@ -477,12 +463,12 @@ def left_beside(reduction: Reduction, basis: FloatArray) -> Reduction:
     Reduction
         In coordinates beside these; where the rows stay sparse, in those of the features.
     """
-    problem, whole = reduction.problem, reduction.whole
+    problem, whole = reduction.problem, reduction.problem.whole
     if not basis.shape[1]:
         return reduction
     if not problem.has_matrices:
         problem = replace(problem, second_moments=_without(problem.second_moments, basis))
-        if problem.unrestricted is not None:
+        if problem is not whole:
             beside = replace(whole, second_moments=_without(whole.second_moments, basis))
             problem = replace(problem, unrestricted=beside)
         return replace(reduction, problem=problem)
@@ -504,8 +490,7 @@ def _without(second: SecondMoments, basis: FloatArray) -> SparseSecondMoments:
 def _deflated(problem: Problem, basis: FloatArray) -> tuple[Complement, Problem]:
     """What is orthogonal to a basis in a problem's coordinates, and the problem there."""
     left, rounding, complement = deflated(problem.dense, basis)
-    if problem.fixed_rounding is not None:
-        rounding = rounding + problem.fixed_rounding
+    rounding = rounding + problem.fixed_rounding
     return complement, replace(problem, second_moments=left, fixed_rounding=rounding)
 
 

@@ -43,8 +43,6 @@ from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
 from fairspan.rows.groups import Label, listed, plain_labels
 from fairspan.typing import FloatArray
 
-ATTRIBUTES = ("intersections", "marginal")
-
 # Differences of means below this share of a feature's spread, or of the means, are rounding.
 _ROUNDING_OF_SPREAD, _ROUNDING_OF_MEAN = 1e-12, 1e-14
 # Mean differences that depend on each other linearly span less; relative to the largest.
@@ -264,10 +262,6 @@ class Encoding:
         lower = np.linalg.cholesky(inside.T @ inside)  # nearly the identity
         return np.asarray(solve_triangular(lower, inside.T, lower=True).T)
 
-    def encoder(self, basis: FloatArray) -> FloatArray:
-        """E = U'(I - P) of an orthonormal (p, d) basis U, shape (d, p)."""
-        return np.asarray(basis.T @ self.mover)
-
 
 def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
     """The moved rows' second moment, where some directions are to have the image zero.
@@ -389,8 +383,15 @@ class Restriction(ABC):
         return False
 
     def forbidden(self, means: FloatArray, variances: FloatArray) -> FloatArray:
-        """Independent columns, (p, r), that the components have to be orthogonal to."""
-        return np.empty((means.shape[1], 0))
+        """Independent columns, (p, r), that the components have to be orthogonal to.
+
+        Parameters
+        ----------
+        means : (m, p) array
+        variances : (k, p) array
+            Of each feature in each group.
+        """
+        return mean_differences(means, variances)
 
     def means_of(self, moments: Moments) -> FloatArray:
         """Means that the directions are computed from, (m, p): those of the groups."""
@@ -481,7 +482,7 @@ class MeanParity(Restriction):
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, 0)
-        check_choice("attributes", self.attributes, ATTRIBUTES)
+        check_choice("attributes", self.attributes, ("intersections", "marginal"))
         check_flag("oblique", self.oblique)
         classes = self.given_labels
         if isinstance(classes, list | tuple | np.ndarray) and len(classes):
@@ -524,17 +525,6 @@ class MeanParity(Restriction):
     def forbids_few(self) -> bool:
         """Unless it has a tolerance, or rows are moved."""
         return self.tolerance == 0 and not self.oblique
-
-    def forbidden(self, means: FloatArray, variances: FloatArray) -> FloatArray:
-        """Independent columns, (p, r), that the components have to be orthogonal to.
-
-        Parameters
-        ----------
-        means : (m, p) array
-        variances : (k, p) array
-            Of each feature in each group.
-        """
-        return mean_differences(means, variances)
 
     def directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int

@@ -186,7 +186,7 @@ def solve(
 
 def in_all_directions(reduction: Reduction, found: Certificate) -> Certificate:
     """With errors and losses in all directions, and what all lose beside those of a restriction."""
-    whole = reduction.whole
+    whole = reduction.problem.whole
     # Nested components are beside others, in fewer coordinates; what they lose is told of all.
     if whole.n_features == found.components.shape[1]:
         if whole is not reduction.problem:

@@ -289,7 +289,7 @@ class _Growth:
         basis = with_positive_signs(reduction.lift(coordinates))
         objective = problem.value(basis)
         gap, _ = solution.proof.gap(inside, coordinates, inside.errors(coordinates))
-        if problem.fixed is None and problem.criterion.is_never_negative:
+        if problem.unrestricted is None and problem.criterion.is_never_negative:
             gap = min(gap, objective)
         found = certify(
             problem,

@@ -110,7 +110,8 @@ class LimitedCovariances:
         Incompatible
             No subspace meets the limit, or there are too many features for the program.
         """
-        limit, pooled, q = problem.limit, problem.pooled_matrix, problem.proportions
+        limit, q = problem.limit, problem.proportions
+        pooled = problem.dense.mixture(q)
         assert isinstance(limit, CovariancesWithin)
         basis, by_program = problem.pooled_optimum.vectors, self.name == "semidefinite"
         proof: Proof = CovarianceTraceProof(q, 0.0)

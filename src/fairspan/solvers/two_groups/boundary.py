@@ -27,7 +27,7 @@ choice among those tied at it, and the best choice is a smaller problem of its o
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,7 @@ from fairspan.errors import Incompatible
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import MeansWithin, Problem
-from fairspan.solvers.two_groups.branch_and_bound import BranchAndBound
-from fairspan.solvers.two_groups.faces import Face, Found, PathBetween
+from fairspan.solvers.two_groups.faces import BranchAndBound, Face, Found, PathBetween
 from fairspan.typing import FloatArray
 
 # Bisection alone would reach float64's resolution in 53 steps.
@@ -68,6 +67,8 @@ class Contact(NamedTuple):
         t.
     basis : (p, d) array
         V(t).
+    errors : (k,) array
+        Of each group there.
     first, last : float
         f_0 and f_1 there. (1 - t, t) times these is the dual at t, and at every other weight no
         less than the dual.
@@ -79,6 +80,7 @@ class Contact(NamedTuple):
 
     weight: float
     basis: FloatArray
+    errors: FloatArray
     first: float
     last: float
     dual: float
@@ -95,7 +97,7 @@ class RootSearch:
         The gap to reach, as a share of the objective.
     coefficients : (2, k) array
         Of the groups' errors in f_0 and f_1.
-    values_at : function of a (p, d) basis
+    values_at : function of a (p, d) basis and its (k,) errors
         Gives f_0 and f_1.
     second_moments : SecondMoments, optional
         What the coefficients mix, if not the second moments of the problem.
@@ -110,7 +112,7 @@ class RootSearch:
         problem: Problem,
         tol: float,
         coefficients: FloatArray,
-        values_at: Callable[[FloatArray], tuple[float, float]],
+        values_at: Callable[[FloatArray, FloatArray], tuple[float, float]],
         *,
         second_moments: SecondMoments | None = None,
         constrained: bool = False,
@@ -121,15 +123,16 @@ class RootSearch:
         self.second_moments = second_moments or problem.second_moments
         self.n_eigenproblems, self.lower, self.upper, self.weight = 0, -np.inf, np.inf, 0.0
         self.basis: FloatArray | None = None
+        self.errors = np.empty(0)
         self.trace: list[TracePoint] = []
 
     def weights_at(self, t: float) -> FloatArray:
         """Of the groups, in the mixture at t."""
         return np.asarray((1 - t) * self.coefficients[0] + t * self.coefficients[1])
 
-    def goal_at(self, basis: FloatArray) -> float:
-        """The gap that would prove a subspace optimal, absolute."""
-        return goal(self.problem, self.problem.errors(basis), self.tol)
+    def goal_at(self, errors: FloatArray) -> float:
+        """The gap that would prove a subspace of these errors optimal, absolute."""
+        return goal(self.problem, errors, self.tol)
 
     def contact(self, t: float) -> Contact:
         """Solve the eigenproblem at t, and take its bound and its subspace."""
@@ -140,19 +143,21 @@ class RootSearch:
             # Of the subspaces that are best for one function, the best for the other one.
             face = Face.of(self.second_moments, weights, leading, self.weights_at(1 - t))
             basis = face.basis_at(face.high)
-        first, last = self.values_at(basis)
+        errors = self.problem.errors(basis)
+        first, last = self.values_at(basis, errors)
         dual = (1 - t) * first + t * last
         self.n_eigenproblems += 1
         bound = dual if not self.constrained else dual / (1 - t) if t < 1 else -np.inf
         if bound > self.lower:
             self.lower, self.weight = bound, t
-        self.take(basis, np.inf if self.constrained else max(first, last))
-        return Contact(t, basis, first, last, dual, last if self.constrained else last - first)
+        self.take(basis, errors, np.inf if self.constrained else max(first, last))
+        excess = last if self.constrained else last - first
+        return Contact(t, basis, errors, first, last, dual, excess)
 
-    def take(self, basis: FloatArray, value: float) -> None:
+    def take(self, basis: FloatArray, errors: FloatArray, value: float) -> None:
         """Keep a subspace if it is the best so far."""
         if value < self.upper:
-            self.upper, self.basis = value, basis
+            self.upper, self.basis, self.errors = value, basis, errors
         self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
 
     @property
@@ -170,10 +175,10 @@ class RootSearch:
         """
         # The goal is a share of the value, which moves by fewer times on the way: most gaps
         # need no goal of their subspace to be seen as too large.
-        most = _ROOM * self.goal_at(right.basis if self.basis is None else self.basis)
+        most = _ROOM * self.goal_at(right.errors if self.basis is None else self.errors)
 
         def is_at_most(gap: float, n_goals: float) -> bool:
-            best = left.basis if self.basis is None else self.basis
+            best = left.errors if self.basis is None else self.errors
             return gap <= n_goals * most and gap <= n_goals * self.goal_at(best)
 
         slow = False
@@ -201,16 +206,17 @@ class RootSearch:
         """Take the subspace on the path between both ends at which the excess vanishes."""
         basis = right.basis
         if right.excess < 0:
-            enough = self.met if self.constrained else _ENOUGH * self.goal_at(left.basis)
+            enough = self.met if self.constrained else _ENOUGH * self.goal_at(left.errors)
 
             def excess(basis: FloatArray) -> float:
-                first, last = self.values_at(basis)
+                first, last = self.values_at(basis, self.problem.errors(basis))
                 return last if self.constrained else last - first
 
             path = PathBetween(left.basis, right.basis)
             basis = path.where_zero(excess, (left.excess, right.excess), enough)
-        first, last = self.values_at(basis)
-        self.take(basis, first if self.constrained else max(first, last))
+        errors = self.problem.errors(basis)
+        first, last = self.values_at(basis, errors)
+        self.take(basis, errors, first if self.constrained else max(first, last))
 
     def _modelled_root(self, left: Contact, right: Contact) -> float:
         """Where the excess vanishes if the dual is the cubic that both ends determine.
@@ -338,19 +344,11 @@ def _leading(problem: Problem, weights: FloatArray) -> Found:
     return basis, weights, 1, [TracePoint(1, value, value)]
 
 
-def _search(problem: Problem, pieces: Pieces, tol: float, **settings: Any) -> RootSearch:
-    """Along the segment of weights between two pieces."""
-
-    def values_at(basis: FloatArray) -> tuple[float, float]:
-        first, last = pieces.at(problem.errors(basis)).tolist()
-        return first, last
-
-    return RootSearch(problem, tol, pieces.coefficients, values_at, **settings)
-
-
 def _largest_of_two(problem: Problem, pieces: Pieces, tol: float) -> Found:
     """Where both pieces agree, or the end at which one stays larger."""
-    search = _search(problem, pieces, tol)
+    search = RootSearch(
+        problem, tol, pieces.coefficients, lambda _, errors: pieces.at(errors).tolist()
+    )
     left = search.contact(0.0)
     # At an end where the piece that is least there is the larger one as well, that is the optimum.
     if left.excess > 0:
@@ -382,18 +380,23 @@ def _equal_errors(problem: Problem, tol: float) -> Found:
     first, last = problem.errors(problem.pooled_optimum.vectors)
     # Turned so that ordinary PCA has a positive gap.
     gap = np.array([1.0, -1.0]) * (1.0 if first >= last else -1.0)
-    total_and_gap = Pieces(np.array([problem.proportions, gap]), np.zeros(2))
-    # Nearly identical groups have a steep trade-off: nearly equal errors are not equal.
-    search = _search(
-        problem, total_and_gap, tol, constrained=True, met=_MET * float(max(first, last))
+    total_and_gap = np.array([problem.proportions, gap])
+    search = RootSearch(
+        problem,
+        tol,
+        total_and_gap,
+        lambda _, errors: (errors @ total_and_gap.T).tolist(),
+        constrained=True,
+        # Nearly identical groups have a steep trade-off: nearly equal errors are not equal.
+        met=_MET * float(max(first, last)),
     )
     left = search.contact(0.0)
-    if left.last <= search.goal_at(left.basis):
-        search.take(left.basis, left.first)
+    if left.last <= search.goal_at(left.errors):
+        search.take(left.basis, left.errors, left.first)
         return search.found
     # At a tie, of the subspaces with the least gap that of least total error.
     right, second = search.contact(1.0), problem.dense
-    if right.last < -search.goal_at(left.basis):
+    if right.last < -search.goal_at(left.errors):
         search.close(left, right)
         return search.found
     # Where the least gap is zero; otherwise it is too large, and equal errors are out of reach.
@@ -402,12 +405,12 @@ def _equal_errors(problem: Problem, tol: float) -> Found:
         for each in (gap, *(problem.proportions + multiplier * gap for multiplier in _MULTIPLIERS))
     )
     rounding = least.rounding + _EPSILON * float(second.outside.sum())
-    if least.value + float(gap @ second.outside) - rounding > search.goal_at(right.basis):
+    if least.value + float(gap @ second.outside) - rounding > search.goal_at(right.errors):
         whole = problem.unrestricted is None
         raise Incompatible(
             "The criterion 'equal_error' was requested, but no subspace of "
             f"{problem.n_components} dimensions has the same error for both groups: "
-            f"the least reachable gap is {np.ptp(problem.errors(right.basis)):.6g}",
+            f"the least reachable gap is {np.ptp(right.errors):.6g}",
             "Allowed: tables where "
             + (
                 "zero lies between the sums of the p - d smallest and the p - d largest "
@@ -445,8 +448,8 @@ def _near_means(problem: Problem, limit: MeansWithin, tol: float) -> Found:
     # In units of the total variance both functions are of one size, whatever the means.
     unit = total / length if length > 0 and total > 0 else 1.0
 
-    def values_at(basis: FloatArray) -> tuple[float, float]:
-        error = float(problem.proportions @ problem.errors(basis))
+    def values_at(basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        error = float(problem.proportions @ errors)
         return error, unit * (float(np.sum((apart @ basis) ** 2)) - most)
 
     search = RootSearch(
@@ -455,14 +458,14 @@ def _near_means(problem: Problem, limit: MeansWithin, tol: float) -> Found:
         np.array([[1.0, 0.0], [0.0, -1.0]]),
         values_at,
         second_moments=DenseSecondMoments(
-            np.array([problem.pooled_matrix, unit * np.outer(apart, apart)])
+            np.array([problem.dense.mixture(problem.proportions), unit * np.outer(apart, apart)])
         ),
         constrained=True,
         met=_CLOSE * unit * most,
     )
     left = search.contact(0.0)
     if left.last <= 0:
-        search.take(left.basis, left.first)
+        search.take(left.basis, left.errors, left.first)
     else:
         right = search.contact(1.0)
         if right.last > _NO_DISTANCE * unit * length:
