@@ -260,10 +260,6 @@ def _size(problem: Problem, errors: FloatArray, resolution: float) -> float:
     largest = _largest_inner(problem, errors)
     if largest > resolution:
         return largest
-    second, most = problem.dense, float(problem.divisors.max())
     if problem.n_components == problem.n_features or not problem.has_matrices:
-        return float((second.traces / problem.divisors).max())
-    if problem.least_column_variance is not None:
-        return problem.least_column_variance / most
-    columns = (second.spreads**2).max(axis=0)
-    return float(columns[columns > 0].min(initial=np.inf)) / most if columns.any() else np.inf
+        return float((problem.second_moments.traces / problem.divisors).max())
+    return problem.least_column_variance / float(problem.divisors.max())

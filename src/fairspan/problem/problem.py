@@ -192,9 +192,9 @@ class Problem:
         By how much rounding may have moved the errors in these directions.
     inner_rounding : (k,) array, or 0
         The same for each group's variance in the allowed directions.
-    least_column_variance : float, optional
+    least_column_variance : float
         That of the feature which varies least of all that vary, about its mean: what is rounding
-        beside it is zero. The least of the second moments, if left out.
+        beside it is zero. Infinite if none varies, or none is to be looked at.
     """
 
     second_moments: SecondMoments
@@ -210,7 +210,7 @@ class Problem:
     left_out: float = 0.0
     fixed_rounding: FloatArray | float = 0.0
     inner_rounding: FloatArray | float = 0.0
-    least_column_variance: float | None = None
+    least_column_variance: float = np.inf
 
     def __post_init__(self) -> None:
         check_n_components(self.n_components, self.second_moments.n_features)

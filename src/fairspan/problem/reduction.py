@@ -301,7 +301,6 @@ def build_problem(
     """
     scaled = moments if divisor is None else moments.divided_by(divisor)
     deviations = scaled.standard_deviations
-    varying = deviations[deviations > 0]
     inside: Moments = scaled
     # Coordinates of few rows turn the features, which a restriction may treat differently.
     turns = restriction is None or restriction.follows_rotations
@@ -320,7 +319,7 @@ def build_problem(
         int(n_components) if isinstance(n_components, numbers.Integral) else 1,
         criterion,
         allow_extra,
-        least_column_variance=float(varying.min() ** 2) if len(varying) else None,
+        least_column_variance=float(deviations[deviations > 0].min(initial=np.inf)) ** 2,
     )
     if restriction is not None:
         restriction.check(moments.labels, criterion, allow_extra=allow_extra)

@@ -417,34 +417,29 @@ class BranchAndBound:
     def __init__(self, problem: Problem, tol: float) -> None:
         self.problem, self.tolerance = problem, tol
         self.upper = self.goal = np.inf
-        self.lower, self.supporting_weights = -np.inf, list[FloatArray]()
-        self.trace: list[TracePoint] = []
+        self.supporting_weights, self.trace = list[FloatArray](), list[TracePoint]()
         self._far: BoundaryPoint | None = None
 
     def run(self) -> Found:
         """Split the sector of least bound until the gap is closed."""
-        sectors = sectors_through([self._touch(angle) for angle in self._first_angles()])
+        penalty, q = cast(ErrorGap, self.problem.criterion).penalty, self.problem.proportions
+        pooled = float(np.arctan2(q[1], q[0]))
+        # The first lines are at most 45 degrees apart, over the arc on which the optimum lies. A
+        # criterion that weighs a group's error negatively may reach beyond the Pareto frontier,
+        # which is the arc from 0 to 90 degrees.
+        between = not _EIGHTH / 2 < pooled < QUARTER - _EIGHTH / 2
+        others = {_EIGHTH: between, -_EIGHTH: penalty > q[1], QUARTER + _EIGHTH: penalty > q[0]}
+        first = {0.0, pooled, QUARTER, *(angle for angle in others if others[angle])}
+        sectors = sectors_through([self._touch(angle) for angle in sorted(first)])
         split_worst(sectors, lambda each: -self._bound(each), self._is_closed, self._split)
         lines = np.array(self.supporting_weights)
         proof = LinesProof(self.best.face.weights, lines)
         return self.best.basis, proof, len(lines), self.trace
 
-    def _first_angles(self) -> list[float]:
-        """At most 45 degrees apart, over the arc on which the optimum lies.
-
-        A criterion that weighs a group's error negatively may reach beyond the Pareto frontier,
-        which is the arc from 0 to 90 degrees.
-        """
-        penalty, q = cast(ErrorGap, self.problem.criterion).penalty, self.problem.proportions
-        pooled = float(np.arctan2(q[1], q[0]))
-        between = not _EIGHTH / 2 < pooled < QUARTER - _EIGHTH / 2
-        others = {_EIGHTH: between, -_EIGHTH: penalty > q[1], QUARTER + _EIGHTH: penalty > q[0]}
-        return sorted({0.0, pooled, QUARTER, *(angle for angle in others if others[angle])})
-
     def _is_closed(self, least_bound: float) -> bool:
         """Whether the least bound, with its sign turned, meets the best value."""
-        self.lower, n_lines = min(-least_bound, self.upper), len(self.supporting_weights)
-        self.trace.append(TracePoint(n_lines, self.lower, self.upper))
+        self.lower = min(-least_bound, self.upper)
+        self.trace.append(TracePoint(len(self.supporting_weights), self.lower, self.upper))
         return self.upper - self.lower <= self.goal or len(self.trace) > _MAX_STEPS
 
     def _touch(self, angle: float) -> Ends:
