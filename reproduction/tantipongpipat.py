@@ -100,7 +100,7 @@ def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     assert problem.pieces is not None
     relaxation = Relaxation(problem, problem.pieces)
     relaxation.run(_TOLERANCE * problem.total_variance)
-    soft = soft_basis(*eigh(relaxation.projector), d)
+    soft = soft_basis(*eigh(relaxation.relaxed.basis @ relaxation.relaxed.basis.T), d)
     fewer = reduced(problem.second_moments, problem.pieces, soft)
     value = problem.pieces.value(problem.errors(fewer))
     return {

@@ -127,7 +127,7 @@ def test_the_relaxation_alone_and_its_rank(real, d):
 
 
 def check_reduction(problem, relaxation):
-    values = np.linalg.eigvalsh(relaxation.projector)
+    values = np.linalg.eigvalsh(relaxation.relaxed.basis @ relaxation.relaxed.basis.T)
     assert values.min() >= -1e-9
     assert values.max() <= 1 + 1e-9
     assert values.sum() == pytest.approx(problem.n_components, abs=1e-9)

@@ -55,10 +55,13 @@ class Atom:
         P = BB': d orthonormal columns; of a soft one r > d orthogonal columns of length at most 1.
     errors : (k,) array
         e_g(P).
+    value : float
+        Of the pieces at these errors.
     """
 
     basis: FloatArray
     errors: FloatArray
+    value: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,8 @@ class DualModel:
     def nearest(self) -> Atom:
         """The leading eigenvectors."""
         basis = self.vectors[:, : self.problem.n_components]
-        return Atom(basis, self.problem.errors(basis))
+        errors = self.problem.errors(basis)
+        return Atom(basis, errors, self.pieces.value(errors))
 
     @cached_property
     def bound(self) -> float:
@@ -112,11 +116,6 @@ class DualModel:
         low, high = self.block
         return symmetric(self.vectors[:, low:high].T @ self._images[:, :, low:high])
 
-    @cached_property
-    def _beyond(self) -> FloatArray:
-        """Errors of V and Q together, shape (k,)."""
-        return self.problem.errors(self.vectors[:, : self.block[1]])
-
     @property
     def hard(self) -> FloatArray:
         """Y of the d leading eigenvectors themselves, shape (r, r)."""
@@ -129,11 +128,13 @@ class DualModel:
         if not self.rank:
             return self.nearest
         # What Y leaves of the block, and not what it takes: a huge variance would not cancel.
-        errors = self._beyond + np.tensordot(self._compressed, np.eye(high - low) - shares, axes=2)
+        left = np.tensordot(self._compressed, np.eye(high - low) - shares, axes=2)
+        errors = self.problem.errors(self.vectors[:, :high]) + left
         values, turn = eigh(shares)
         lengths = np.sqrt(np.clip(values[::-1], 0.0, 1.0))
         around = (self.vectors[:, low:high] @ turn[:, ::-1]) * lengths
-        return Atom(np.hstack([self.vectors[:, :low], around]), errors)
+        basis = np.hstack([self.vectors[:, :low], around])
+        return Atom(basis, errors, self.pieces.value(errors))
 
     def shares_of(self, atom: Atom) -> FloatArray:
         """The shares of the block that come nearest to a relaxed solution."""
@@ -146,7 +147,12 @@ class DualModel:
         if not self.rank:
             return shares
         values, turn = eigh(shares)
-        return np.asarray((turn * shares_summing_to(values, self.rank)) @ turn.T)
+        # The nearest numbers between 0 and 1 with this sum: it rises with what is added to all, in
+        # straight lines between these.
+        points = np.sort(np.concatenate([-values, 1 - values]))
+        sums = np.clip(values + points[:, None], 0.0, 1.0).sum(axis=1)
+        values = np.clip(values + np.interp(self.rank, sums, points), 0.0, 1.0)
+        return np.asarray((turn * values) @ turn.T)
 
     def curvature_factor(self, shares: FloatArray) -> FloatArray:
         """F with FF' minus the dual's second derivative at these shares, shape (m, s)."""
@@ -170,12 +176,9 @@ class DualModel:
     @cached_property
     def _slopes(self) -> FloatArray:
         """The pieces at V alone, shape (m,)."""
+        if not self.rank:
+            return self.pieces.at(self.nearest.errors)
         return self.pieces.at(self.problem.errors(self.vectors[:, : self.block[0]]))
-
-    @cached_property
-    def _mixtures(self) -> FloatArray:
-        """C_i, the mixture of the groups' Q'S_gQ in each piece, shape (m, r, r)."""
-        return np.tensordot(self.pieces.coefficients, self._compressed, axes=1)
 
     def height(self, multipliers: FloatArray, factor: FloatArray, damping: float = 0.0) -> float:
         """slopes.m - t_j(sum_i m_i C_i) - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2, c here."""
@@ -183,7 +186,7 @@ class DualModel:
         along = step @ factor
         bent = (float(along @ along) + damping * float(step @ step)) / 2
         if self.rank:
-            mixed = np.tensordot(multipliers, self._mixtures, axes=1)
+            mixed = np.tensordot(multipliers @ self.pieces.coefficients, self._compressed, axes=1)
             bent += float(eigvalsh(mixed)[::-1][: self.rank].sum())
         return float(multipliers @ self._slopes) - bent
 
@@ -191,8 +194,10 @@ class DualModel:
         """Multipliers where that is largest, and the shares there."""
         center, blocks, slopes = self.multipliers, self.pieces.blocks, self._slopes
         if self.rank:
+            # C_i, the mixture of the groups' Q'S_gQ in each piece.
+            mixtures = np.tensordot(self.pieces.coefficients, self._compressed, axes=1)
             found, shares = saddle_point(
-                slopes, factor, damping, center, self._mixtures, self.rank, blocks
+                slopes, factor, damping, center, mixtures, self.rank, blocks
             )
             # Without a solution it promises nothing, and the search ends with what it has.
             solved = np.isfinite(found).all() and np.isfinite(shares).all()
@@ -237,11 +242,6 @@ class Relaxation:
         return self.upper - self.lower
 
     @property
-    def projector(self) -> FloatArray:
-        """P of the best relaxed solution, (p, p): eigenvalues in [0, 1], trace d."""
-        return np.asarray(self.relaxed.basis @ self.relaxed.basis.T)
-
-    @property
     def weights(self) -> FloatArray:
         """w = A'm of the best bound, shape (k,)."""
         return np.asarray(self.multipliers @ self.pieces.coefficients)
@@ -259,9 +259,8 @@ class Relaxation:
             whole.vectors,
             self._block(whole.values),
         )
-        value = self.pieces.value(model.nearest.errors)
-        if value < self._least:
-            self._least, self.nearest = value, model.nearest
+        if model.nearest.value < self._least:
+            self._least, self.nearest = model.nearest.value, model.nearest
         self._consider(model.nearest)
         if model.bound > self.lower:
             self.lower, self.multipliers = model.bound, multipliers
@@ -269,9 +268,8 @@ class Relaxation:
 
     def _consider(self, atom: Atom) -> None:
         """Take a relaxed solution if it is the best so far."""
-        value = self.pieces.value(atom.errors)
-        if value < self.upper:
-            self.upper, self.relaxed = value, atom
+        if atom.value < self.upper:
+            self.upper, self.relaxed = atom.value, atom
 
     def run(self, tolerance: float) -> None:
         """Climb until the gap is closed, or the model promises nothing more.
@@ -322,10 +320,16 @@ class Relaxation:
             factor = model.curvature_factor(shares)
 
     def _block(self, values: FloatArray) -> tuple[int, int]:
+        """The block around the cut, of (p,) eigenvalues; none as long as it does without."""
         d, p = self.problem.n_components, len(values)
         if d == p or (p < _CHEAP_FEATURES and self._n_failures < _FAILURES):
             return d, d
-        return block_around(values, d, _LARGEST_BLOCK)
+        # That which is set apart the most, by the gaps before and after it; beyond the ends they
+        # are as large as can be.
+        gaps = np.concatenate([[np.inf], values[:-1] - values[1:], [np.inf]])
+        lows, most = range(max(0, d - _LARGEST_BLOCK + 1), d), _LARGEST_BLOCK
+        ends = ((low, high) for low in lows for high in range(d + 1, min(p, low + most) + 1))
+        return max(ends, key=lambda block: min(gaps[block[0]], gaps[block[1]]))
 
 
 def _even(pieces: Pieces) -> FloatArray:
@@ -334,42 +338,3 @@ def _even(pieces: Pieces) -> FloatArray:
     even = pieces.blocks.normalised(np.ones(m))
     cancels = np.abs(even @ pieces.coefficients) <= _CANCELS * largest
     return np.linspace(1.0, m, m) if cancels.all() else even
-
-
-def block_around(values: FloatArray, n_components: int, most: int) -> tuple[int, int]:
-    """The block of at most so many eigenvalues around the cut that is set apart the most.
-
-    Parameters
-    ----------
-    values : (p,) array
-        Largest first.
-    n_components : int
-        d, below p.
-    most : int
-        At least 2.
-
-    Examples
-    --------
-    >>> block_around(np.array([9.0, 5.1, 5.0, 4.9, 1.0]), 2, 3)
-    (1, 4)
-    """
-    # The gap before each place, beyond the ends as large as can be.
-    gaps = np.concatenate([[np.inf], values[:-1] - values[1:], [np.inf]])
-    d, p = n_components, len(values)
-    lows = range(max(0, d - most + 1), d)
-    blocks = ((low, high) for low in lows for high in range(d + 1, min(p, low + most) + 1))
-    return max(blocks, key=lambda block: min(gaps[block[0]], gaps[block[1]]))
-
-
-def shares_summing_to(values: FloatArray, total: int) -> FloatArray:
-    """The nearest numbers between 0 and 1 with this sum.
-
-    Examples
-    --------
-    >>> shares_summing_to(np.array([1.2, 0.6, -0.1]), 1).round(6)
-    array([0.8, 0.2, 0. ])
-    """
-    # The sum rises with what is added to all, in straight lines between these.
-    points = np.sort(np.concatenate([-values, 1 - values]))
-    sums = np.clip(values + points[:, None], 0.0, 1.0).sum(axis=1)
-    return np.asarray(np.clip(values + np.interp(total, sums, points), 0.0, 1.0))
