@@ -118,7 +118,7 @@ class _Growth:
             Second moments are matrices, and something is lacking after all rounds.
         """
         criterion = self.problem.criterion
-        wider = self._with(*self._start())
+        wider = self._start()
         # The groups' own optima count where losses are measured against them.
         losses = criterion.measures_losses and self.problem.unrestricted is None and self.matrices
         groups = self.alone if losses else []
@@ -132,8 +132,12 @@ class _Growth:
             reduction = Reduction(inside, space.basis)
             solution = self.solver.solve(inside, _WITHIN * self.tol, self.random_state)
             self.n_eigenproblems += solution.n_eigenproblems
-            mixtures = [*mixtures_of(inside, solution), *groups]
-            goal = self._goal(inside, solution, mixtures[0])
+            mixtures = groups + (
+                list(np.unique(solution.proof.lines, axis=0))
+                if isinstance(solution.proof, LinesProof)
+                else [inside.criterion.dual_weights(solution.weights, inside)]
+            )
+            goal = self._goal(inside, solution, mixtures[-1])
             # A closed gap within needs its leading eigenvectors only.
             pull = space.basis[:, :0]
             if solution.status != Status.OPTIMAL or not self.matrices:
@@ -148,12 +152,8 @@ class _Growth:
             space.second_moments.lacking.setdefault(weights.tobytes(), np.inf)
         return self._in_all_features(space, reduction, solution)
 
-    def _with(self, first: FloatArray, *others: FloatArray) -> GrownSpace:
-        space = GrownSpace.of(self.second, self.second.n_held(self.n_components), first)
-        return space.with_columns(np.hstack([first[:, :0], *others]))
-
-    def _start(self) -> list[FloatArray]:
-        """Orthonormal columns each: first the groups' own optima, which all is reported against."""
+    def _start(self) -> GrownSpace:
+        """First that of the groups' own optima, which all is reported against."""
         problem, columns = self.problem, list[FloatArray]()
         whole, to_coordinates = problem.unrestricted, problem.to_coordinates
         if not self.matrices:
@@ -173,7 +173,9 @@ class _Growth:
             # Whether errors can be equal shows where the two groups differ most.
             apart = np.array([1.0, -1.0])
             columns += [self._sought(each, self.least) for each in (apart, -apart)]
-        return columns
+        first, *others = columns
+        space = GrownSpace.of(self.second, self.second.n_held(self.n_components), first)
+        return space.with_columns(np.hstack([first[:, :0], *others]))
 
     def optima(self) -> FloatArray:
         """Find the groups' own optima, prove and remember them: (p, m) columns that hold them.
@@ -183,7 +185,7 @@ class _Growth:
         NoSmallSubspace
             Something is lacking after all rounds.
         """
-        space = self._with(*self._start())
+        space = self._start()
         for _ in range(_ROUNDS_OF_MATRICES):
             wider = self._grown(space, self.alone, self.first, space.basis[:, :0])
             if wider is space:
@@ -198,8 +200,7 @@ class _Growth:
         """Leading eigenvectors of a mixture in all dimensions, and some beyond them."""
         self.n_eigenproblems += 1
         goal = sum_goal if self.matrices else None
-        found = self.second.sought(weights, self.n_components, start=start, sum_goal=goal)
-        return found.vectors
+        return self.second.sought(weights, self.n_components, start=start, sum_goal=goal).vectors
 
     def _goal(self, inside: Problem, solution: Certificate, weights: FloatArray) -> float:
         """What W may lack of an eigenvalue sum, such that the bound falls by a share of the gap."""
@@ -315,10 +316,3 @@ class _Growth:
                 for step in found.trace
             ),
         )
-
-
-def mixtures_of(problem: Problem, solution: Certificate) -> list[FloatArray]:
-    """Weights of all mixtures that the bound rests on."""
-    if isinstance(solution.proof, LinesProof):
-        return list(np.unique(solution.proof.lines, axis=0))
-    return [problem.criterion.dual_weights(solution.weights, problem)]
