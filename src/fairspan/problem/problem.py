@@ -254,8 +254,8 @@ class Problem:
     @property
     def groups_without_variance(self) -> list[Label]:
         """Groups that have none in any direction, or none but the rounding of the centre."""
-        dense, traces = self.whole.dense, self.whole.second_moments.traces
-        rounding = float(np.sum(dense.offset_rounding**2)) if self.has_matrices else 0.0
+        whole, traces = self.whole, self.whole.second_moments.traces
+        rounding = float(np.sum(whole.dense.offset_rounding**2)) if whole.has_matrices else 0.0
         return [self.labels[g] for g in np.flatnonzero(traces <= rounding)]
 
     @cached_property
