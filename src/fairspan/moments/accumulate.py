@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from array_api_compat import numpy as numpy_namespace
@@ -22,9 +22,9 @@ from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.checks import GroupLimit
 from fairspan.rows.device import FEWEST_BLOCK_ROWS, DeviceRows, Place, on_host
 from fairspan.rows.folds import Folds
-from fairspan.rows.groups import CodedLabels, Label, LabelCoder
+from fairspan.rows.groups import CodedLabels, Label, LabelCoder, label_array
 from fairspan.rows.protocol import KnownRows, RowSource
-from fairspan.typing import FloatArray, IndexArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # What may be subtracted, as a multiple of what remains: about two bits are lost.
 _MOST_SUBTRACTED = 3.0
@@ -49,13 +49,14 @@ _LABELS_GLANCE = 2**12
 # Numbers of rows that wait, so that matrices are added up less often.
 _WAITING_NUMBERS = 2**23
 
+Key = TypeVar("Key", int, Label)
 HOST = Place(numpy_namespace, "cpu")
 # Values, codes and weights of rows, as arrays of one package.
 Block = tuple[Any, Any, Any | None]
 # Sums by code, rows that were dropped, and whether all numbers are finite.
-Span = tuple[dict[int, "_Sums"], int, bool]
+Span = tuple[dict[int, "Sums"], int, bool]
 # Labels, counts, weights, means and scatters of groups.
-Stacked = tuple[list[Label], IndexArray, FloatArray, FloatArray, FloatArray]
+Stacked = tuple[AnyArray, IndexArray, FloatArray, FloatArray, FloatArray]
 
 
 def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> tuple[Stacked, int]:
@@ -71,7 +72,7 @@ def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> t
 
     Returns
     -------
-    list of k labels, (k,) counts, (k,) weights, (k, p) means, (k, p, p) scatters
+    (k,) labels, (k,) counts, (k,) weights, (k, p) means, (k, p, p) scatters
         Labels are in sorted order. With folds, their last attribute is the fold.
     int
         Rows left out since something is missing in them.
@@ -117,7 +118,7 @@ class _Total:
         self.groups: set[int] = set()
         self.n_rows = self.n_dropped = 0
         self._before = rows.first_position if isinstance(rows, KnownRows) else 0
-        self._sums: dict[int, _Sums] = {}
+        self._sums: dict[int, Sums] = {}
 
     @property
     def n_codes(self) -> int:
@@ -154,11 +155,11 @@ class _Total:
             codes = np.where(codes < 0, codes, codes * self.n_folds + own)
         return codes, n_groups, n_rows
 
-    def add(self, sums: "dict[int, _Sums]", n_dropped: int) -> None:
+    def add(self, sums: "dict[int, Sums]", n_dropped: int) -> None:
         """Add the moments of some rows."""
         self.n_dropped += n_dropped
         for code, more in sums.items():
-            _add(self._sums, code, more)
+            add_to(self._sums, code, more)
 
     def stacked(self) -> Stacked:
         """All moments; raises InvalidInput where there are too many groups."""
@@ -169,17 +170,9 @@ class _Total:
             if self.folds is not None:
                 label = (*(label if isinstance(label, tuple) else (label,)), code % self.n_folds)
             by_label[label] = sums
-        labels = sorted(by_label)
-        sums_in_order = [by_label[label] for label in labels]
         n_groups = len({code // self.n_folds for code in self._sums})
-        self.limit.check(n_groups, sum(each.count for each in sums_in_order), p)
-        return (
-            labels,
-            np.array([each.count for each in sums_in_order], dtype=np.int64),
-            np.array([each.weight for each in sums_in_order], dtype=np.float64),
-            np.array([each.base + each.offset for each in sums_in_order]).reshape(-1, p),
-            np.array([each.scatter for each in sums_in_order]).reshape(-1, p, p),
-        )
+        self.limit.check(n_groups, sum(each.count for each in by_label.values()), p)
+        return in_order(by_label, p)
 
 
 def _add_rows_in_memory(total: _Total, rows: Any) -> None:
@@ -304,7 +297,7 @@ def _add_blocks(total: _Total, rows: RowSource) -> None:
 
 
 @dataclass(eq=False)
-class _Sums:
+class Sums:
     """Moments of one group in one fold: its mean is base + offset.
 
     The base is one of the rows, or near them. So the offset keeps the digits that the mean of rows
@@ -317,7 +310,7 @@ class _Sums:
     offset: Any = 0.0
     scatter: Any = 0.0
 
-    def add(self, more: "_Sums") -> None:
+    def add(self, more: "Sums") -> None:
         """Merge another part of the same group."""
         total = self.weight + more.weight
         delta = (more.base - self.base) + (more.offset - self.offset)
@@ -325,12 +318,26 @@ class _Sums:
         self.scatter += more.scatter
         self.scatter += np.outer(between, between)
         self.offset = self.offset + (more.weight / total) * delta
-        self.count, self.weight = self.count + more.count, total
+        is_known = self.count and more.count  # 0 where rows were not counted
+        self.count, self.weight = self.count + more.count if is_known else 0, total
 
 
-def _add(sums: dict[int, _Sums], code: int, more: _Sums) -> None:
-    if (own := sums.setdefault(code, more)) is not more:
+def add_to(sums: dict[Key, Sums], key: Key, more: Sums) -> None:
+    """Add moments to those of the same key."""
+    if (own := sums.setdefault(key, more)) is not more:
         own.add(more)
+
+
+def in_order(sums: dict[Label, Sums], n_features: int) -> Stacked:
+    """Labels in sorted order, and their moments side by side; what was summed is let go."""
+    labels, k, p = sorted(sums), len(sums), n_features
+    counts = np.array([sums[label].count for label in labels], dtype=np.int64)
+    weights = np.array([sums[label].weight for label in labels], dtype=np.float64)
+    means = np.array([sums[label].base + sums[label].offset for label in labels]).reshape(k, p)
+    scatters = np.empty((k, p, p))
+    for group, label in enumerate(labels):  # one by one, so that no two copies of all are held
+        scatters[group] = sums.pop(label).scatter
+    return label_array(labels), counts, weights, means, scatters
 
 
 def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -> Span:
@@ -345,13 +352,13 @@ def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -
         weights or None.
     n_codes : int
     """
-    xp, found, n_dropped = place.xp, dict[int, _Sums](), 0
+    xp, found, n_dropped = place.xp, dict[int, Sums](), 0
     unweighted: Any = 0.0
     lost: set[int] = set()
     with np.errstate(over="ignore", invalid="ignore"):
         for code, rows, weights, is_copy in _by_code(place, blocks(), n_codes):
             if code >= 0:
-                sums = found.get(code) or found.setdefault(code, _Sums(_base(rows)))
+                sums = found.get(code) or found.setdefault(code, Sums(_base(rows)))
                 own = _subtracted(place, rows, sums.base, is_copy=is_copy)
                 half = own if weights is None else own * xp.sqrt(weights)[:, None]
                 ones = _ones(place, own) if weights is None else weights
@@ -375,14 +382,14 @@ def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -
             del found[code]
         for code, rows, weights, _ in _by_code(place, blocks(), n_codes) if lost else ():
             if code in lost:
-                _add(found, code, _centred(place, rows, weights))
+                add_to(found, code, _centred(place, rows, weights))
         is_finite = np.isfinite(float(unweighted)) and all(
             np.isfinite(np.diagonal(sums.scatter)).all() for sums in found.values()
         )
     return found, n_dropped, bool(is_finite)
 
 
-def _centred(place: Place, rows: Any, weights: Any) -> _Sums:
+def _centred(place: Place, rows: Any, weights: Any) -> Sums:
     """Moments of rows about their own mean, which is subtracted first, twice as it is rounded."""
     weights = _ones(place, rows) if weights is None else weights
     weight, n = float(place.xp.sum(weights)), rows.shape[0]
@@ -394,7 +401,7 @@ def _centred(place: Place, rows: Any, weights: Any) -> _Sums:
     left = on_host(weights @ rows) / weight
     rows = rows * place.xp.sqrt(weights)[:, None]
     scatter = _symmetric(on_host(rows.T @ rows)) - weight * np.outer(left, left)
-    return _Sums(base, n, weight, on_host(offset) + left, scatter)
+    return Sums(base, n, weight, on_host(offset) + left, scatter)
 
 
 def _symmetric(matrix: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from scipy.linalg import blas
 from fairspan.errors import InvalidInput, running_out_told
 from fairspan.linalg import may_be_scatter
 from fairspan.linalg.resources import tell_if_long
-from fairspan.moments.accumulate import sums_of
+from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import SparseGroup, sparse_groups
@@ -263,29 +263,20 @@ class GroupMoments(GroupMeans):
         InvalidParameter
             Another centre.
         """
-        return self.second_moments_about(self.center_point(center))
+        return self.operator_about(self.center_point(center)).matrices
 
-    def second_moments_about(self, point: FloatArray | None) -> FloatArray:
-        """Second moments about a given point, or about each group's own mean if it is None.
-
-        Returns
-        -------
-        (k, p, p) array
-        """
+    def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
+        """The same in the form that solvers need; about each group's own mean if it is None."""
         # In C's order whatever that of the scatters, as what is added in place must not be lost.
         second = np.divide(self.scatters, self.weights[:, None, None], order="C")
         if point is not None:
             for matrix, offset in zip(second, self.means - point, strict=True):
                 # In place: with many features another k p^2 numbers would be much.
                 blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
-        return second
-
-    def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
-        """The same in the form that solvers need."""
         rounding = np.zeros(self.n_features)
         if point is not None and point.any():  # the origin is no rounded mean
             rounding = np.finfo(np.float64).eps * np.abs(self.means).max(axis=0)
-        return DenseSecondMoments(self.second_moments_about(point), offset_rounding=rounding)
+        return DenseSecondMoments(second, offset_rounding=rounding)
 
     def matrices(self) -> "GroupMoments":
         """These moments themselves."""
@@ -461,38 +452,13 @@ def merged(
     if first.by_label is not None:
         pairs = [part.by_label for part in parts if part.by_label is not None]
         return replace(merged(pairs, new_label).over_classes(), intake=intake)
-    of_label: dict[Label, list[tuple[GroupMoments, int]]] = {}
-    for part in parts:
-        for place, label in enumerate(part.labels):
-            of_label.setdefault(new_label(label), []).append((part, place))
-    labels, p = sorted(of_label), first.n_features
-    whole = replace(
-        first,
-        groups=label_array(labels),
-        counts=np.zeros(len(labels), dtype=np.int64),
-        weights=np.zeros(len(labels)),
-        means=np.zeros((len(labels), p)),
-        scatters=np.zeros((len(labels), p, p)),
-        intake=intake,
-    )
+    sums: dict[Label, Sums] = {}
     with np.errstate(over="ignore", invalid="ignore"):  # found by the check
-        for group, label in enumerate(labels):
-            own = of_label[label]
-            counts = [int(part.counts[i]) for part, i in own]
-            whole.counts[group] = sum(counts) if all(counts) else 0  # 0 where one is not known
-            weights = np.array([part.weights[i] for part, i in own])
-            whole.weights[group] = weight = weights.sum()
-            # About the mean of the first part, so that nothing cancels. The quotient of weights
-            # first: tiny or huge ones would leave float64's range.
-            start = own[0][0].means[own[0][1]]
-            offsets = np.array([part.means[i] - start for part, i in own])
-            offset = (weights / weight) @ offsets
-            whole.means[group] = start + offset
-            for part, i in own:
-                whole.scatters[group] += part.scatters[i]
-            if len(own) > 1:
-                between = (offsets - offset) * np.sqrt(weights)[:, None]
-                whole.scatters[group] += between.T @ between
+        for part in parts:
+            own = (part.means, part.counts.tolist(), part.weights, part.scatters)
+            for label, mean, count, weight, scatter in zip(part.labels, *own, strict=True):
+                add_to(sums, new_label(label), Sums(mean, count, weight, 0.0, scatter.copy()))
+        whole = GroupMoments(*in_order(sums, first.n_features), first.feature_names, intake)
     return checked_part(whole)
 
 
@@ -658,9 +624,8 @@ class MomentsFold:
             found = moments_of_sparse_groups(groups, rows.n_features, intake)
         else:
             stacked, n_dropped = sums_of(rows, self.limit, self.folds)
-            labels, intake = label_array(stacked[0]), Intake(n_dropped)
-            found = GroupMoments(labels, *stacked[1:], rows.feature_names, intake)
-        return checked_part(found) if found.n_groups or intake.n_dropped else None
+            found = GroupMoments(*stacked, rows.feature_names, Intake(n_dropped))
+        return checked_part(found) if found.n_groups or found.intake.n_dropped else None
 
     @running_out_told()
     def merged(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
@@ -686,15 +651,10 @@ def moments_of_sparse_groups(
     groups: Sequence[SparseGroup], n_features: int, intake: Intake
 ) -> GroupMoments:
     """Matrices of groups of sparse rows, (k, p, p)."""
-    k, p, groups = len(groups), n_features, sorted(groups, key=lambda group: group.label)
-    return GroupMoments(
-        label_array([group.label for group in groups]),
-        np.array([group.count for group in groups], dtype=np.int64),
-        np.array([group.weight for group in groups], dtype=np.float64),
-        np.array([group.mean for group in groups]).reshape(k, p),
-        np.array([group.scatter() for group in groups]).reshape(k, p, p),
-        intake=intake,
-    )
+    sums = {
+        each.label: Sums(each.mean, each.count, each.weight, 0.0, each.scatter()) for each in groups
+    }
+    return GroupMoments(*in_order(sums, n_features), intake=intake)
 
 
 @running_out_told()
