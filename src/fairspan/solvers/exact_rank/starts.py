@@ -98,12 +98,19 @@ class Search:
         better = allowed and not self.closed and problem.value(soft) < self.upper
         return soft if better else self.best.basis
 
-    def descend_from_each(self, starts: Iterable[FloatArray]) -> None:
-        """Descend from one after another until the gap is closed, or several brought nothing."""
+    def descend_from_each(self, starts: Iterable[FloatArray], *, patiently: bool = False) -> None:
+        """Descend from one after another until the gap is closed, or several brought nothing.
+
+        Parameters
+        ----------
+        starts : iterable of (p, d) arrays
+        patiently : bool
+            Whether to go on all the same.
+        """
         patience = _PATIENCE if self.problem.n_groups <= _MANY_GROUPS else _LITTLE_PATIENCE
         in_vain = 0
         for start in starts:
-            if self.closed or in_vain >= patience:
+            if self.closed or (in_vain >= patience and not patiently):
                 return
             best = self.upper
             reached = self.descend_from(start)

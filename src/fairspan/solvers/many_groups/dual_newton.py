@@ -127,9 +127,7 @@ class RobustSearch(Search):
         starts = [next(starts_around(relaxation.relaxed.basis, problem.n_components))]
         starts += [relaxation.nearest.basis, *(best.vectors for best in problem.group_optima)]
         starts += [np.linalg.qr(rng.standard_normal(first.shape))[0] for _ in range(_RANDOM_STARTS)]
-        for start in starts:
-            if not self.closed:
-                self.descend_from(start)
+        self.descend_from_each(starts, patiently=True)
         return self.best.basis
 
 
@@ -160,9 +158,7 @@ class PiecewiseSearch(Search):
         starts = starts_around(relaxation.relaxed.basis, problem.n_components)
         self.descend_from_each([*starts, problem.pooled_optimum.vectors])
         if not self.closed:
-            for further in further_starts(problem, pieces):
-                if not self.closed:
-                    self.descend_from(further)
+            self.descend_from_each(further_starts(problem, pieces), patiently=True)
         return self.best_or(soft)
 
     def sought(self, point: Point) -> float:
