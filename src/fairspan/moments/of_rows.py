@@ -619,11 +619,6 @@ class SummedFolds:
     parts: tuple[GroupMoments | None, ...]
     intake: Intake = EVERY_ROW
 
-    @property
-    def n_folds(self) -> int:
-        """K, the number of folds that have rows."""
-        return sum(part is not None for part in self.parts)
-
     @cached_property
     def whole(self) -> GroupMoments:
         """Of all rows."""
@@ -652,11 +647,6 @@ class SparseFolds:
     grouped: SparseRows
     folds: IndexArray
     whole: SparseMoments
-
-    @property
-    def n_folds(self) -> int:
-        """K, the number of folds that have rows."""
-        return len(np.unique(self.folds))
 
     def without(self, fold: int) -> SparseMoments:
         """Of all rows but those of a fold; groups that are in no other fold are missing."""

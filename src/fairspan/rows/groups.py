@@ -298,10 +298,11 @@ class LabelCoder:
             The coder is closed and a label is not among its groups.
         """
         # In the order of the rows, so that the same mistake gives the same message.
-        met = {
-            index: self._code_of(labels, index, first_row)
-            for index in _in_order_of_rows(labels.codes, labels.n_present)
-        }
+        # Nearly all blocks hold few labels, and looking at some rows finds them all.
+        found = dict.fromkeys(labels.codes[:_GLANCE].tolist())
+        if len(found) < labels.n_present:
+            found = dict.fromkeys(labels.codes.tolist())
+        met = {index: self._code_of(labels, index, first_row) for index in found}
         if all(code == index for index, code in met.items()):
             return labels.codes
         codes = np.zeros(len(labels.distinct), dtype=np.intp)
@@ -335,13 +336,6 @@ class LabelCoder:
             )
         self._kind = kind
         return self._codes.setdefault(label, len(self._codes))
-
-
-def _in_order_of_rows(codes: IndexArray, n_present: int) -> list[int]:
-    """Those codes that are present, so many, by the row in which each comes first."""
-    # Nearly all blocks hold few labels, and looking at some rows finds them all.
-    start = list(dict.fromkeys(codes[:_GLANCE].tolist()))
-    return start if len(start) == n_present else list(dict.fromkeys(codes.tolist()))
 
 
 def side_by_side(codes: IndexArray) -> tuple[IndexArray, list[tuple[int, slice]]]:
