@@ -21,6 +21,17 @@ FEW = ("--features", "pay_*", "--features", "height", "-d", 1)
 REPORT = ("report", "{data}", "--group", "age", "-d", "2", "-o", "{out}")
 
 
+def assert_alike(one, other):
+    if isinstance(one, dict):
+        assert_alike(sorted(one.items()), sorted(other.items()))
+    elif isinstance(one, list | tuple):
+        for each, beside in zip(one, other, strict=True):
+            assert_alike(each, beside)
+    else:
+        number = isinstance(one, float)
+        assert one == (pytest.approx(other, rel=1e-6, abs=1e-9) if number else other)
+
+
 @pytest.mark.long
 def test_it_says_what_python_says(run, data, table, features, tmp_path):
     facts = run("report", data, "--group", "age", "-d", 2, "--standardize", "--json").facts
@@ -28,8 +39,9 @@ def test_it_says_what_python_says(run, data, table, features, tmp_path):
     in_python = fs.write_report(
         page, table[features], table["age"], n_components=2, scale=True, name="data.csv"
     )
-    assert facts["models"] == in_python["models"]
-    assert facts["steps"] == in_python["steps"]
+    # A table in memory and a file are read in other blocks, which moves rounding.
+    assert_alike(facts["models"], in_python["models"])
+    assert_alike(facts["steps"], in_python["steps"])
     assert facts["data"] == in_python["data"]
     certificate = model_of(facts, "minimax_loss")["certificate"]
     fair = fs.FairPCA(2, scale=True).fit(table[features], sensitive_features=table["age"])

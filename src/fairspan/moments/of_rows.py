@@ -67,6 +67,8 @@ _INSIDE = 1e-10
 # A basis that reaches no further than this into directions without variance does not need them:
 # they change what it captures by the square of it. Iterations leave as much behind.
 _UNUSED = 1e-9
+# Of the directions without variance that are drawn; any that no one else would choose.
+_PADDING_SEED = 0x5AFE_C0DE_2018
 # Means of all groups that differ by less than this share of their length are the same; so are rows
 # of a group that differ by less than this share of the longest row.
 _ROUNDING = 1e-14
@@ -471,8 +473,9 @@ class Coordinates:
     @cached_property
     def _padding(self) -> FloatArray:
         """Orthonormal directions along which nothing varies; always the same."""
-        drawn = np.random.default_rng(0).standard_normal((self.n_padding, len(self.basis)))
-        return self._beside(drawn.T)
+        # Rows that somebody drew with the same seed would leave nothing beside themselves.
+        rng = np.random.default_rng(_PADDING_SEED)
+        return self._beside(rng.standard_normal((self.n_padding, len(self.basis))).T)
 
 
 def thin_moments(
