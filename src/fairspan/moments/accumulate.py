@@ -252,7 +252,7 @@ def _span_in_memory(
                 values = place.float64(device.array[first:last, :])
             own = codes[part]
             if drop:
-                own = xp.where(xp.any(xp.isnan(values), axis=1), -2, own)
+                own = xp.where(xp.any(xp.isnan(values), axis=1), xp.full_like(own, -2), own)
             yield values, own, None if weights is None else weights[part]
 
     return place, blocks, total.n_codes
