@@ -220,7 +220,7 @@ def test_a_worker_that_dies_once_costs_nothing(spark, tmp_path):
             os._exit(1)
 
     rows = rows_of(on_spark(spark, table().drop(columns=["id"])), "sex", "w")
-    recovered = fs.GroupMoments.of(rows.folded(Dying()))
+    recovered = rows.folded(Dying())
     assert (tmp_path / "died").exists()
     assert recovered.to_bytes() == rows.folded(MomentsFold()).to_bytes()
 
