@@ -113,7 +113,7 @@ def imported(package: str, extra: str, purpose: str) -> typing.Any:
 
 
 @contextmanager
-def running_out_told() -> collections.abc.Iterator[None]:
+def memory_error_hint() -> collections.abc.Iterator[None]:
     """Turn a MemoryError into an error that says what to do.
 
     Raises

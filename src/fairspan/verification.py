@@ -26,7 +26,7 @@ from fairspan.certificates.claims import (
     recompute,
 )
 from fairspan.certificates.optimality import reason_of
-from fairspan.errors import FairspanError, running_out_told
+from fairspan.errors import FairspanError, memory_error_hint
 from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
@@ -34,7 +34,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.problem.reduction import ProblemFamily, build_problem
 from fairspan.rows.labels import Everyone
-from fairspan.rows.registry import rows_beside
+from fairspan.rows.registry import open_rows
 
 # Beyond so many numbers in the second moments they are not formed.
 _MOST_NUMBERS = 3e8
@@ -86,7 +86,7 @@ class Verification:
         return "\n".join([verdict, *(f"- {message}" for message in self.messages)])
 
 
-@running_out_told()
+@memory_error_hint()
 def verify(
     model: Any,
     moments_or_X: Any,
@@ -151,7 +151,7 @@ def _moments_of(
         given
         if isinstance(given, Moments)
         else moments_of(
-            rows_beside(given, groups, {"labels": labels}, weight), has_labels=labels is not None
+            open_rows(given, groups, {"labels": labels}, weight), has_labels=labels is not None
         )
     )
     names, known = subspace.feature_names, moments.feature_names

@@ -16,7 +16,7 @@ from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.group_moments import accumulate
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import names_of
-from fairspan.rows.registry import rows_beside
+from fairspan.rows.registry import open_rows
 from sweeps import mostly_long
 
 RADII = {"old": 0.3, "young": 0.1}
@@ -365,7 +365,7 @@ def test_classes_are_named_beside_several_groups(run, people, tmp_path):
 def test_classes_are_known_by_their_texts_beside_several_attributes():
     X = np.arange(8.0)[:, None] ** [1, 2]
     groups = np.column_stack([np.tile(["a", "b"], 4), np.repeat(["x", "y"], 4)])
-    rows = rows_beside(X, groups, {"labels": [0, 0, 1, 1] * 2})
+    rows = open_rows(X, groups, {"labels": [0, 0, 1, 1] * 2})
     moments = accumulate(rows, has_labels=True)
     found = with_classes({"given_labels": ["1", "x"], "tolerance": 0}, moments)
     assert found == {"given_labels": [1, "x"], "tolerance": 0}

@@ -10,7 +10,7 @@ import pytest
 
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.registry import rows_beside
+from fairspan.rows.registry import open_rows
 
 X = np.arange(18.0).reshape(6, 3) ** 1.5
 LABELS = list("aababb")
@@ -323,4 +323,4 @@ def test_the_same_index_in_another_order_is_refused(labels, index):
 def test_a_column_beside_the_rows_that_is_not_there():
     frame = pd.DataFrame({"x": [1.0, 2.0], "y": [0, 1]})
     with pytest.raises(InvalidInput, match="The table has no column 'hired'"):
-        rows_beside(frame, np.array(["a", "b"]), {"labels": "hired"})
+        open_rows(frame, np.array(["a", "b"]), {"labels": "hired"})

@@ -12,12 +12,12 @@ from fairspan.auditing.judging import judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
 from fairspan.auditing.results import AuditedRows, ModelAudit
 from fairspan.auditing.verdict import verdicts_of
-from fairspan.errors import InvalidInput, InvalidType, running_out_told
+from fairspan.errors import InvalidInput, InvalidType, memory_error_hint
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.rows.checks import GroupLimit
 from fairspan.rows.protocol import Rows
-from fairspan.rows.registry import rows_beside
+from fairspan.rows.registry import open_rows
 
 
 def audit(
@@ -135,7 +135,7 @@ def audit(
     )
     beside = {"labels": labels, "clusters": clusters}
     if X is not None:
-        rows = rows_beside(X, sensitive_features, beside, sample_weight)
+        rows = open_rows(X, sensitive_features, beside, sample_weight)
         return audit_rows(
             models_of(models, rows.n_features), rows, options=options, max_groups=max_groups
         )
@@ -172,7 +172,7 @@ def audit_rows(
     return audit_in_folds(audited, source, moments, options=options, max_groups=max_groups)[0]
 
 
-@running_out_told()
+@memory_error_hint()
 def audit_in_folds(
     audited: Sequence[Audited],
     source: Rows,
@@ -194,7 +194,7 @@ def audit_in_folds(
     return _finished(audited, results, moments, options, ordered, has_intervals=True), folds
 
 
-@running_out_told()
+@memory_error_hint()
 def audit_moments(
     audited: Sequence[Audited], blocks: Sequence[GroupMoments], options: Expectations = USUAL
 ) -> Audit:

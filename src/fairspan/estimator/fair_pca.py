@@ -29,7 +29,7 @@ from fairspan.rows.protocol import KnownRows
 from fairspan.rows.registry import (
     blocks_for,
     is_opened,
-    rows_beside,
+    open_rows,
     rows_of,
     scored_there,
     transformed_there,
@@ -611,7 +611,7 @@ class FairPCA(
             sensitive_features = Everyone(_EVERYONE)
         fitted, before = copy(self), None
         labels = y if needs_labels else None
-        rows = rows_beside(X, sensitive_features, {"y": labels}, sample_weight)
+        rows = open_rows(X, sensitive_features, {"y": labels}, sample_weight)
         columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
         columns += (labels,) if isinstance(labels, str) and labels not in columns else ()
         if adds and hasattr(self, "moments_"):

@@ -21,7 +21,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.optimality import reason_of
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, running_out_told
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, memory_error_hint
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.resources import threads_for
 from fairspan.model.subspace import FairSubspace
@@ -46,7 +46,7 @@ from fairspan.solvers.solve import solve_at, solve_for_share, solver_of
 from fairspan.typing import FloatArray
 
 
-@running_out_told()
+@memory_error_hint()
 def fit_with_problem(
     moments: Moments,
     n_components: int | float,

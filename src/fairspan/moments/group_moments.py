@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 
-from fairspan.errors import InvalidInput, running_out_told
+from fairspan.errors import InvalidInput, memory_error_hint
 from fairspan.linalg import may_be_scatter
 from fairspan.linalg.resources import tell_if_long
 from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
@@ -30,7 +30,7 @@ from fairspan.rows.groups import (
 )
 from fairspan.rows.labels import labels_of
 from fairspan.rows.protocol import Features, OnMissing, Rows, RowSource, folded
-from fairspan.rows.registry import rows_beside
+from fairspan.rows.registry import open_rows
 from fairspan.rows.sparse import SparseRows
 from fairspan.storage import (
     MOMENTS,
@@ -159,7 +159,7 @@ class GroupMoments(GroupMeans):
         of Chan, Golub and LeVeque (1979), so that column offsets of 1e6 standard deviations only
         cause rounding errors. Memory beyond the input does not grow with n.
         """
-        rows = rows_beside(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
+        rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
         limit, has_labels = GroupLimit(max_groups, max_memory=max_memory), labels is not None
         return accumulate(rows, limit, has_labels=has_labels)
 
@@ -304,7 +304,7 @@ class GroupMoments(GroupMeans):
             by_label=None if self.by_label is None else self.by_label.selected(features),
         )
 
-    @running_out_told()
+    @memory_error_hint()
     def __add__(self, other: object) -> "GroupMoments":
         if not isinstance(other, GroupMoments):
             return NotImplemented
@@ -614,7 +614,7 @@ class MomentsFold:
     limit: GroupLimit = _OF_A_PART
     folds: Folds | None = None
 
-    @running_out_told()  # also in workers, whose errors say which part it was
+    @memory_error_hint()  # also in workers, whose errors say which part it was
     def over(self, rows: RowSource) -> GroupMoments | None:
         """Moments of some rows; None if there are none."""
         self.limit.check_memory(1, rows.n_features)  # how many groups there are, the rows tell
@@ -627,7 +627,7 @@ class MomentsFold:
             found = GroupMoments(*stacked, rows.feature_names, Intake(n_dropped))
         return checked_part(found) if found.n_groups or found.intake.n_dropped else None
 
-    @running_out_told()
+    @memory_error_hint()
     def merged(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
         """Moments of both parts."""
         labels = {*left.pairs.labels, *right.pairs.labels}
@@ -657,7 +657,7 @@ def moments_of_sparse_groups(
     return GroupMoments(*in_order(sums, n_features), intake=intake)
 
 
-@running_out_told()
+@memory_error_hint()
 def accumulate(
     rows: Rows,
     limit: GroupLimit = USUAL_LIMIT,

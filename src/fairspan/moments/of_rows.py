@@ -28,7 +28,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import blas, lapack, qr
 
-from fairspan.errors import InvalidType, kind_of, running_out_told
+from fairspan.errors import InvalidType, kind_of, memory_error_hint
 from fairspan.linalg.resources import bytes_of_moments, check_memory
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.group_moments import (
@@ -151,7 +151,7 @@ class SparseMoments(GroupMeans):
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
         return self._of((part.divided_by(scale) for part in self.parts), self.intake)
 
-    @running_out_told()
+    @memory_error_hint()
     def matrices(self) -> GroupMoments:
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
         check_memory(self.n_groups, self.n_features)
@@ -563,7 +563,7 @@ def not_moments(value: object) -> InvalidType:
     )
 
 
-@running_out_told()
+@memory_error_hint()
 def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool = False) -> Moments:
     """Moments of each group; beyond some features they may refer to the rows.
 
@@ -660,7 +660,7 @@ FoldMoments = SummedFolds | SparseFolds
 """Moments of all rows, and of all but those of one fold."""
 
 
-@running_out_told()
+@memory_error_hint()
 def fold_moments(
     rows: Rows, folds: Folds, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool = False
 ) -> SummedFolds:

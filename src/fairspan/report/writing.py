@@ -27,7 +27,7 @@ from fairspan.report.facts.models import read_models
 from fairspan.report.facts.origin import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
 from fairspan.rows.checks import GroupLimit
-from fairspan.rows.registry import fingerprint_of, of_bytes, rows_beside
+from fairspan.rows.registry import fingerprint_of, of_bytes, open_rows
 from fairspan.storage import check_name, write_whole
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")
@@ -156,7 +156,7 @@ def write_report(
                 "Allowed: rows (X and sensitive_features), or moments in their place",
                 "Pass X and sensitive_features to get intervals",
             )
-        rows = rows_beside(X, sensitive_features, {"labels": labels}, sample_weight)
+        rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight)
         check_size(rows.n_features, settings)
         moments = accumulate(rows, limit, has_labels=labels is not None)
         fingerprint = fingerprint_of(rows)
@@ -199,7 +199,7 @@ def write_report(
         settings,
         origin,
         models=given,
-        test=None if test is None else rows_beside(*test, {}),
+        test=None if test is None else open_rows(*test, {}),
     )
     write_page(path, facts, with_displays(facts, moments, settings))
     return facts

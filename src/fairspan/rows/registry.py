@@ -156,7 +156,7 @@ def blocks_for(rows: Rows, projection: Projection) -> Iterator[RowBlock]:
     return rows.blocks()
 
 
-def rows_beside(
+def open_rows(
     X: Any,
     sensitive_features: Any,
     beside: Mapping[str, Any],

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from fairspan.errors import CorruptFile, running_out_told
+from fairspan.errors import CorruptFile, memory_error_hint
 from fairspan.storage.safe_writing import replacing
 from fairspan.storage.schema import NotAllowed, Schema
 from fairspan.typing import AnyArray
@@ -102,7 +102,7 @@ def archive_of_bytes(contents: bytes, schema: Schema) -> Contents:
     return _read(io.BytesIO(contents), schema, "The archive that was received")
 
 
-@running_out_told()
+@memory_error_hint()
 def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
     """Read a file that is only a JSON document; raises as :func:`read_archive` does."""
     with _opened(path) as file:
@@ -141,7 +141,7 @@ def _document_of(text: bytes, schema: Schema, name: str) -> dict[str, Any]:
     return document
 
 
-@running_out_told()
+@memory_error_hint()
 def _read(file: IO[bytes], schema: Schema, name: str) -> Contents:
     try:
         with zipfile.ZipFile(file) as archive:

@@ -8,7 +8,7 @@ import numpy as np
 from fairspan.auditing.audit_result import Audit
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name
-from fairspan.errors import InvalidInput, running_out_told
+from fairspan.errors import InvalidInput, memory_error_hint
 from fairspan.estimator.fit import check_dimension, dimension_keeping
 from fairspan.formatting.numbers import percent
 from fairspan.formatting.results import plain
@@ -49,7 +49,7 @@ _MOST_FEATURES = 1000
 _MOST_CORNERS = 120
 
 
-@running_out_told()
+@memory_error_hint()
 def facts_of(
     moments: GroupMoments,
     rows: Rows | None,
