@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.estimator.fit import fit_subspace
-from fairspan.model.subspace import FairSubspace as Fit
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.restrictions import CovarianceParity, MeanParity
@@ -51,7 +51,7 @@ class Method:
 
     name: str
     printed: str | None
-    fit: Callable[[GroupMoments, int, Setting, int], Fit]
+    fit: Callable[[GroupMoments, int, Setting, int], FairSubspace]
     settings: tuple[Setting, ...] = ({},)
     follows: str | None = None
     most_features: int | None = None
@@ -62,12 +62,12 @@ def grid(radii: tuple[float, ...], penalties: tuple[float, ...]) -> tuple[Settin
     return tuple({"radius": a, "penalty": b} for a in radii for b in penalties)
 
 
-def pca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> Fit:
+def pca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """Ordinary PCA about the training mean."""
     return fit_subspace(moments, d, criterion="total_error", center="none")
 
 
-def certified_rfpca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> Fit:
+def certified_rfpca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """RFPCA by branch and bound, to a proven optimum."""
     return fit_subspace(
         moments,
@@ -79,10 +79,12 @@ def certified_rfpca(moments: GroupMoments, d: int, setting: Setting, seed: int) 
     )
 
 
-def papers_rfpca(n_starts: int, max_iter: int) -> Callable[[GroupMoments, int, Setting, int], Fit]:
+def papers_rfpca(
+    n_starts: int, max_iter: int
+) -> Callable[[GroupMoments, int, Setting, int], FairSubspace]:
     """RFPCA by the paper's Algorithm 1 from this many random starts."""
 
-    def fit(moments: GroupMoments, d: int, setting: Setting, seed: int) -> Fit:
+    def fit(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
         return fit_subspace(
             moments,
             d,
@@ -96,18 +98,20 @@ def papers_rfpca(n_starts: int, max_iter: int) -> Callable[[GroupMoments, int, S
     return fit
 
 
-def exact_fair_pca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> Fit:
+def exact_fair_pca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """The optimum of Samadi et al. (2018), about each group's own mean."""
     return fit_subspace(moments, d, criterion="minimax_loss", center="group")
 
 
-def multiplicative_fair_pca(moments: GroupMoments, d: int, setting: Setting, seed: int) -> Fit:
+def multiplicative_fair_pca(
+    moments: GroupMoments, d: int, setting: Setting, seed: int
+) -> FairSubspace:
     """The multiplicative weights of Samadi et al. at a learning rate, rounded to d components."""
     solver = MultiplicativeWeights(step=setting["rate"], max_iter=1000)
     return fit_subspace(moments, d, criterion="minimax_loss", center="group", solver=solver)
 
 
-def mean_parity(moments: GroupMoments, d: int, setting: Setting, seed: int) -> Fit:
+def mean_parity(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """CFPCA with its mean constraint, without its relaxation."""
     return fit_subspace(
         moments,
@@ -118,7 +122,7 @@ def mean_parity(moments: GroupMoments, d: int, setting: Setting, seed: int) -> F
     )
 
 
-def closest_covariances(moments: GroupMoments, d: int, setting: Setting, seed: int) -> Fit:
+def closest_covariances(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """CFPCA with both constraints where its penalty leaves no weight to the variance."""
     restriction = CovarianceParity(n_directions=d)
     return fit_subspace(
@@ -131,7 +135,7 @@ def closest_covariances(moments: GroupMoments, d: int, setting: Setting, seed: i
     )
 
 
-def limited_covariances(moments: GroupMoments, d: int, setting: Setting, seed: int) -> Fit:
+def limited_covariances(moments: GroupMoments, d: int, setting: Setting, seed: int) -> FairSubspace:
     """CFPCA with both constraints: variances differ by at most a share of the largest difference.
 
     The share of the spectral norm of C_1 - C_2 is the setting; where no subspace is within it, the

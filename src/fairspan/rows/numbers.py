@@ -59,17 +59,6 @@ def number_columns(frame: nw.DataFrame[Any]) -> list[AnyArray]:
     return columns
 
 
-def matrix_of(frame: nw.DataFrame[Any]) -> FloatArray:
-    """Columns side by side as an (r, p) float64 array; a missing cell becomes NaN.
-
-    Raises
-    ------
-    InvalidInput
-        A column that holds no numbers.
-    """
-    return side_by_side(number_columns(frame), 0, len(frame))
-
-
 def side_by_side(columns: Sequence[AnyArray], start: int, stop: int) -> FloatArray:
     """Some rows of columns as an (r, p) array, with columns side by side in memory."""
     if len(columns) == 1 and columns[0].ndim == 2:  # all features in one column: no copy
