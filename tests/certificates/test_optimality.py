@@ -626,6 +626,19 @@ def test_the_proof_of_many_groups_is_the_bound_of_the_solution(criterion):
         assert bound <= least_of_many(problem, rng, 300)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_robust_gap_where_a_restriction_leaves_no_choice(seed):
+    """The polygon of supporting lines is then a single point, the errors themselves."""
+    rows = np.random.default_rng(seed).standard_normal((40, 3))
+    rows[::2] += [2, 1, 0]
+    criterion = RobustErrorGap(2.0, 0.5)
+    model = FairPCA(2, criterion=criterion, restriction=MeanParity())
+    model.fit(rows, sensitive_features=np.arange(40) % 2)
+    found = model.solution_
+    assert found.status == "optimal"
+    assert found.objective * (1 - 1e-9) <= found.lower_bound <= found.objective
+
+
 def test_lines_that_no_errors_meet_prove_nothing():
     """They leave no polygon, so they are wrong, and must not make any bound."""
     lines, offsets = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([5.0, 0.1])

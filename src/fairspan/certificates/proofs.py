@@ -19,6 +19,8 @@ from fairspan.typing import FloatArray
 
 # How near the bound comes to the least value on the polygon of supporting lines.
 _PRECISION = 1e-11
+# By how many roundings of the largest errors clipping may move a corner of it inwards.
+_CLIPPED = 32 * float(np.finfo(np.float64).eps)
 _MOST_SPLITS = 400
 
 
@@ -229,6 +231,9 @@ class LinesProof(Proof):
                 _PRECISION * value,
             )
 
+        # Where a restriction leaves no choice the polygon is a single point, which clipping in
+        # double precision would lose.
+        heights = heights - _CLIPPED * (np.abs(lines) @ far)
         bound = below(heights - roundings)
         lowered = value * _PRECISION + max(below(heights) - bound, 0.0)
         return value - bound, lowered
