@@ -11,7 +11,7 @@ import click
 
 from fairspan import cli
 from fairspan.cli import options
-from fairspan.formatting.terminal_text import width_of, wrapped
+from fairspan.formatting.text import width_of, wrapped
 from fairspan.progress import Stage, clear_line
 from reproduction.registry import EXPERIMENTS, experiment_of
 

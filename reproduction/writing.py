@@ -8,7 +8,7 @@ from pathlib import Path
 from fairspan.drawing.labels import STYLE
 from fairspan.drawing.picture import METADATA, empty_figure, reproducible
 from fairspan.errors import MissingDependency
-from fairspan.formatting.terminal_text import terminal_width, wrapped
+from fairspan.formatting.text import terminal_width, wrapped
 from fairspan.storage import replacing
 from reproduction.experiment import Cell, Result
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fairspan.formatting.names import first_of
-from fairspan.formatting.numbers import decimals_of
+from fairspan.formatting.text import decimals_of, first_of
 
 
 @pytest.mark.parametrize("largest", 10.0 ** np.arange(-3, 7))

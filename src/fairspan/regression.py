@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.formatting.names import first_of
+from fairspan.formatting.text import first_of
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.rows.frames import feature_values

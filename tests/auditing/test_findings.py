@@ -12,7 +12,7 @@ from fairspan.auditing.expected_losses import ExpectedFigures
 from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.auditing.verdict import changes_of, verdicts_of
-from fairspan.formatting.numbers import change, in_ascii
+from fairspan.formatting.text import change, in_ascii
 from sweeps import part_of
 
 RNG = np.random.default_rng(0)

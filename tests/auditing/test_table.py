@@ -14,8 +14,7 @@ from fairspan.auditing.intervals import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.auditing.table import table_of
 from fairspan.drawing.labels import PLAIN
-from fairspan.formatting.numbers import figure
-from fairspan.formatting.terminal_text import cut_names, terminal_width, wrapped
+from fairspan.formatting.text import cut_names, figure, terminal_width, wrapped
 
 WIDE = "東京都世田谷区の住民の皆さん"
 DEGREES = ("postgraduate degree", "secondary school", "no formal schooling")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from audit_pages import hostile_pair, twelve_groups, two_groups
-from fairspan.formatting.numbers import decimals_of, loading, number, share
+from fairspan.formatting.text import decimals_of, loading, number, share
 
 PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")

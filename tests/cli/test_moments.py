@@ -9,7 +9,7 @@ import pytest
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand
 from cli.row_folders import COLUMNS, made_rows, write_folder
-from fairspan.formatting.terminal_text import terminal_width
+from fairspan.formatting.text import terminal_width
 
 
 @pytest.fixture

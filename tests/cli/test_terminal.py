@@ -16,7 +16,7 @@ import pytest
 
 from fairspan import cli, progress
 from fairspan.cli.terminal import paint_on
-from fairspan.formatting.terminal_text import terminal_width, width_of
+from fairspan.formatting.text import terminal_width, width_of
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
 termios = pytest.importorskip("termios", reason="needs a pseudo-terminal")

@@ -14,9 +14,8 @@ from fairspan.drawing.components import LoadingsPicture
 from fairspan.drawing.labels import FAIR, PLAIN, look, other_look
 from fairspan.drawing.losses import ExpectedLossPicture
 from fairspan.drawing.trade_offs import FrontierPicture
-from fairspan.formatting.names import label_of, labels_of
-from fairspan.formatting.numbers import axis_number as number
-from fairspan.formatting.terminal_text import terminal_width
+from fairspan.formatting.text import axis_number as number
+from fairspan.formatting.text import label_of, labels_of, terminal_width
 from pictures import pictures_of
 
 

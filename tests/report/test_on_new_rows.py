@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from fairspan.formatting.numbers import number
+from fairspan.formatting.text import number
 from fairspan.moments.group_moments import accumulate
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of

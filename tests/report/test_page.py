@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from audit_pages import HOSTILE, PAGES, SHOWN, hostile_pair, twelve_groups, two_groups
-from fairspan.formatting.names import called
-from fairspan.formatting.numbers import change, decimals_of, number, relative
+from fairspan.formatting.text import called, change, decimals_of, number, relative
 from fairspan.report.page.rendering import page_of, said
 from page_tree import tree_of
 from report_rows import facts_by, made_rows

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 
 import fairspan as fs
 from audit_pages import two_groups
-from fairspan.formatting.numbers import number
+from fairspan.formatting.text import number
 from fairspan.report.page import figures, tables
 from fairspan.report.page.inline_figures import inline_svg
 from fairspan.report.page.rendering import page_of, slider_of

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from fairspan.errors import InvalidParameter
-from fairspan.formatting.terminal_text import terminal_width
+from fairspan.formatting.text import terminal_width
 from reproduction.experiment import Result
 from reproduction.registry import EXPERIMENTS, experiment_of
 from reproduction.store import Store

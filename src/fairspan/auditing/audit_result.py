@@ -23,7 +23,7 @@ from fairspan.drawing.by_group import AuditPicture, AuditQuantity
 from fairspan.drawing.losses import ExpectedLossPicture
 from fairspan.errors import InvalidInput
 from fairspan.formatting.results import Row, data_frame, html_table
-from fairspan.formatting.terminal_text import Paint, plain, wrapped
+from fairspan.formatting.text import Paint, plain, wrapped
 from fairspan.problem.parameters import check_choice
 from fairspan.typing import FloatArray
 

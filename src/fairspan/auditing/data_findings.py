@@ -11,8 +11,7 @@ import numpy as np
 
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import Finding, quoted
-from fairspan.formatting.names import first_of
-from fairspan.formatting.numbers import count, in_ascii, share
+from fairspan.formatting.text import count, first_of, in_ascii, share
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.groups import Label
 from fairspan.typing import FloatArray, IndexArray

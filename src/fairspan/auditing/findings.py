@@ -14,8 +14,16 @@ from fairspan.auditing.results import (
     names,
     quoted,
 )
-from fairspan.formatting.names import first_of
-from fairspan.formatting.numbers import change, count, figure, in_ascii, interval, relative, share
+from fairspan.formatting.text import (
+    change,
+    count,
+    figure,
+    first_of,
+    in_ascii,
+    interval,
+    relative,
+    share,
+)
 from fairspan.rows.groups import listed
 
 _SMALL_SHARE = 0.05

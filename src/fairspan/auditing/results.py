@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from fairspan.auditing.expected_losses import ExpectedFigures, State
 from fairspan.auditing.intervals import Estimate
-from fairspan.formatting.names import first_of
+from fairspan.formatting.text import first_of
 from fairspan.moments.group_means import Intake
 from fairspan.rows.groups import Label, printable, spelled
 

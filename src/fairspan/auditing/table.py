@@ -6,8 +6,19 @@ from itertools import product
 
 from fairspan.auditing.intervals import LEVEL, Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
-from fairspan.formatting.numbers import decimals_of, figure, in_ascii, interval, percent, share
-from fairspan.formatting.terminal_text import Paint, cut_names, plain, terminal_width, wrapped
+from fairspan.formatting.text import (
+    Paint,
+    cut_names,
+    decimals_of,
+    figure,
+    in_ascii,
+    interval,
+    percent,
+    plain,
+    share,
+    terminal_width,
+    wrapped,
+)
 from fairspan.rows.groups import printable
 
 WIDTH = 80

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fairspan.auditing.results import GroupAudit, ModelAudit, names
-from fairspan.formatting.numbers import count, in_ascii, percent, share
+from fairspan.formatting.text import count, in_ascii, percent, share
 from fairspan.rows.groups import Label
 
 Kind = Literal[

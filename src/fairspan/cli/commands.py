@@ -19,7 +19,7 @@ from fairspan.cli.options import (
 )
 from fairspan.cli.parameters import FILE, FILE_OR_FOLDER, OUT, Named, Value
 from fairspan.errors import FairspanError
-from fairspan.formatting.numbers import count, in_ascii
+from fairspan.formatting.text import count, in_ascii
 from fairspan.registry import Foreign
 from fairspan.report.outputs import refuse_overwriting
 

@@ -24,8 +24,7 @@ from fairspan.cli.parameters import Value
 from fairspan.cli.reading import check_numeric, opened
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fit import check_dimension, dimension_keeping, fit_subspace
-from fairspan.formatting.names import spoken
-from fairspan.formatting.numbers import count, in_ascii, percent
+from fairspan.formatting.text import count, in_ascii, percent, spoken
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.moments.of_rows import fold_moments

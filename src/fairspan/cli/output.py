@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from fairspan.auditing.results import group_name
 from fairspan.cli.terminal import JSON_VERSION, paint_on
-from fairspan.formatting.names import settings, spoken
-from fairspan.formatting.numbers import count, decimals_of, figure, in_ascii, interval, percent
 from fairspan.formatting.results import plain
-from fairspan.formatting.terminal_text import Role, aligned, cut_names, width_of, wrapped
+from fairspan.formatting.text import (
+    Role,
+    aligned,
+    count,
+    cut_names,
+    decimals_of,
+    figure,
+    in_ascii,
+    interval,
+    percent,
+    settings,
+    spoken,
+    width_of,
+    wrapped,
+)
 from fairspan.problem.problem import used_parameters
 from fairspan.rows.groups import printable
 

@@ -17,7 +17,7 @@ import click
 
 from fairspan.cli.options import Reading
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.formatting.numbers import count, in_ascii
+from fairspan.formatting.text import count, in_ascii
 from fairspan.model.subspace import FairSubspace
 from fairspan.registry import Foreign
 from fairspan.rows.checks import check_columns

@@ -19,8 +19,7 @@ from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, tumours_by_diagnosis
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.estimator.fair_pca import FairPCA
-from fairspan.formatting.numbers import figure, in_ascii, relative
-from fairspan.formatting.terminal_text import width_of, wrapped
+from fairspan.formatting.text import figure, in_ascii, relative, width_of, wrapped
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import Foreign

@@ -10,7 +10,7 @@ from typing import Any, Literal, TextIO
 
 import click
 
-from fairspan.formatting.terminal_text import Paint, Role, plain
+from fairspan.formatting.text import Paint, Role, plain
 from fairspan.progress import clear_line
 
 # Of what --json prints: raised when a name or a meaning changes, not when names are added.

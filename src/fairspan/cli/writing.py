@@ -20,9 +20,7 @@ from fairspan.cli.options import Reading
 from fairspan.cli.reading import check_numeric, opened
 from fairspan.cli.terminal import complain
 from fairspan.errors import FairspanError, InvalidInput
-from fairspan.formatting.names import first_of
-from fairspan.formatting.numbers import count, in_ascii
-from fairspan.formatting.terminal_text import aligned, cut_names, wrapped
+from fairspan.formatting.text import aligned, count, cut_names, first_of, in_ascii, wrapped
 from fairspan.moments.group_moments import (
     GroupMoments,
     accumulate,

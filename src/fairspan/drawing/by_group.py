@@ -22,8 +22,7 @@ from fairspan.drawing.labels import (
 )
 from fairspan.drawing.layout import plain_numbers, set_shares
 from fairspan.drawing.picture import Picture
-from fairspan.formatting.names import label_of, spoken
-from fairspan.formatting.numbers import count, percent
+from fairspan.formatting.text import count, label_of, percent, spoken
 from fairspan.typing import FloatArray
 
 AuditQuantity = Literal["expected loss", "error", "loss", "variance kept"]

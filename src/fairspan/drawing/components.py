@@ -31,8 +31,7 @@ from fairspan.drawing.layout import (
     plain_numbers,
 )
 from fairspan.drawing.picture import Picture
-from fairspan.formatting.names import spoken
-from fairspan.formatting.numbers import count, loading
+from fairspan.formatting.text import count, loading, spoken
 from fairspan.typing import FloatArray, IndexArray
 
 # Inches of a row, and of the widest figure that is made by itself.

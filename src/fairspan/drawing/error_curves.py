@@ -22,8 +22,7 @@ from fairspan.drawing.labels import (
 from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers
 from fairspan.drawing.losses import CANNOT_TELL, shown_range
 from fairspan.drawing.picture import Picture, unproven
-from fairspan.formatting.names import label_of, spoken
-from fairspan.formatting.numbers import percent
+from fairspan.formatting.text import label_of, percent, spoken
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 States = Sequence[Sequence[str | None]]

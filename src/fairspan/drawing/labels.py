@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fairspan.formatting.names import labels_of
+from fairspan.formatting.text import labels_of
 
 if TYPE_CHECKING:
     import matplotlib.axes

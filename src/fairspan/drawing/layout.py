@@ -19,7 +19,7 @@ from fairspan.drawing.labels import (
     text_width,
     width_of,
 )
-from fairspan.formatting.numbers import axis_number
+from fairspan.formatting.text import axis_number
 from fairspan.typing import FloatArray
 
 # Points between panels beside each other, and above each for its name.

@@ -22,8 +22,7 @@ from fairspan.drawing.labels import (
 )
 from fairspan.drawing.layout import plain_numbers
 from fairspan.drawing.picture import Picture
-from fairspan.formatting.names import label_of, spoken
-from fairspan.formatting.numbers import axis_number, percent
+from fairspan.formatting.text import axis_number, label_of, percent, spoken
 from fairspan.typing import BoolArray, FloatArray
 
 CANNOT_TELL = "cannot tell"

@@ -23,8 +23,7 @@ from fairspan.drawing.labels import (
 )
 from fairspan.drawing.layout import label_bounds, plain_numbers, stacked
 from fairspan.drawing.picture import Picture, unproven
-from fairspan.formatting.names import label_of, spoken
-from fairspan.formatting.numbers import axis_number, count, figure
+from fairspan.formatting.text import axis_number, count, figure, label_of, spoken
 from fairspan.typing import FloatArray
 
 _SIZE = 10.0

@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.formatting.numbers import position
+from fairspan.formatting.text import position
 from fairspan.problem.parameters import check_number
 from fairspan.random_state import generator_of
 from fairspan.rows.arrays import checked_weights

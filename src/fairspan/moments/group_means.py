@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, Protocol, Self, get_args
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.formatting.numbers import position
 from fairspan.formatting.results import Row, first_and_last, html_table
+from fairspan.formatting.text import position
 from fairspan.moments.operators import SecondMoments
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.typing import AnyArray, FloatArray, IntegerArray

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, nearest, warn
-from fairspan.formatting.numbers import position
+from fairspan.formatting.text import position
 from fairspan.linalg.resources import check_memory
 from fairspan.rows.groups import LEAVING_OUT, CodedLabels, listed
 from fairspan.rows.protocol import KnownRows, OnMissing, PartedRows, RowBlock, Rows

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.formatting.numbers import position
+from fairspan.formatting.text import position
 from fairspan.rows.groups import CodedLabels, Label
 from fairspan.typing import IndexArray
 

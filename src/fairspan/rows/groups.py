@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.formatting.numbers import position
+from fairspan.formatting.text import position
 from fairspan.typing import AnyArray, BoolArray, IndexArray
 
 Scalar = str | bool | int | float

@@ -11,8 +11,8 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.drawing.picture import Display
 from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of
 from fairspan.estimator.fit import fit_with_problem
-from fairspan.formatting.names import settings as spelled_settings
-from fairspan.formatting.names import spoken
+from fairspan.formatting.text import settings as spelled_settings
+from fairspan.formatting.text import spoken
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center, check_center
 from fairspan.moments.group_moments import GroupMoments

@@ -10,8 +10,8 @@ from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput, memory_error_hint
 from fairspan.estimator.fit import check_dimension, dimension_keeping
-from fairspan.formatting.numbers import percent
 from fairspan.formatting.results import plain
+from fairspan.formatting.text import percent
 from fairspan.linalg.resources import threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments

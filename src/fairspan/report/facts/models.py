@@ -11,7 +11,7 @@ from fairspan.auditing.models import Audited, audited_pca, models_of
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
 from fairspan.certificates.certificate import Certificate
-from fairspan.formatting.names import spoken
+from fairspan.formatting.text import spoken
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments

@@ -17,7 +17,7 @@ from fairspan.auditing.judging import expected_in_folds
 from fairspan.auditing.models import chosen_dimensions, estimated_of, pca_by_dimension
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import Incompatible
-from fairspan.formatting.numbers import count, in_ascii, share
+from fairspan.formatting.text import count, in_ascii, share
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, SummedFolds
 from fairspan.problem.problem import Problem

@@ -11,8 +11,7 @@ from fairspan.drawing.error_curves import ErrorCurvePicture
 from fairspan.drawing.layout import grid
 from fairspan.drawing.losses import ExpectedLossPicture, GroupLossPicture
 from fairspan.drawing.trade_offs import FrontierPicture
-from fairspan.formatting.names import called, spoken
-from fairspan.formatting.numbers import interval, number, percent
+from fairspan.formatting.text import called, interval, number, percent, spoken
 from fairspan.report.page.inline_figures import Drawn, Point, draw
 from fairspan.report.page.parts import Facts, has_estimates, main_of, plain_of
 from fairspan.typing import FloatArray

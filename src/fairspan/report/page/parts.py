@@ -5,8 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairspan.formatting.names import called, settings, spoken
-from fairspan.formatting.numbers import change, decimals_of, interval, number, share
+from fairspan.formatting.text import (
+    called,
+    change,
+    decimals_of,
+    interval,
+    number,
+    settings,
+    share,
+    spoken,
+)
 
 Facts = Mapping[str, Any]
 

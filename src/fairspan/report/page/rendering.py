@@ -13,9 +13,22 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairspan.drawing.picture import Display
-from fairspan.formatting import numbers
-from fairspan.formatting.names import called, parts, settings, sharers, spoken
-from fairspan.formatting.numbers import count, decimals_of, number, share
+from fairspan.formatting.text import (
+    called,
+    change,
+    count,
+    decimals_of,
+    loading,
+    number,
+    parts,
+    percent,
+    relative,
+    settings,
+    share,
+    sharers,
+    spoken,
+    whole,
+)
 from fairspan.report.page import figures, tables
 from fairspan.report.page.inline_figures import Drawn, Place, draw
 from fairspan.report.page.parts import (
@@ -211,16 +224,12 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    of_numbers = ("number", "share", "change", "relative", "whole", "loading", "percent")
-    environment.filters |= {
-        "called": called,
-        "parts": parts,
-        "spoken": spoken,
-        "counted": count,
-        "json": json_for_script,
-        "settings": settings,
-        **{name: getattr(numbers, name) for name in of_numbers},
-    }
+    spellings = (
+        *(called, change, loading, number, parts, percent),
+        *(relative, settings, share, spoken, whole),
+    )
+    environment.filters |= {each.__name__: each for each in spellings}
+    environment.filters |= {"counted": count, "json": json_for_script}
     return environment
 
 

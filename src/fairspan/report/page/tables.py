@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairspan.drawing.losses import CANNOT_TELL
-from fairspan.formatting.names import called, sharers, spoken
-from fairspan.formatting.numbers import (
+from fairspan.formatting.text import (
+    called,
     change,
     count,
     decimals_of,
     interval,
     number,
     relative,
+    sharers,
+    spoken,
     whole,
 )
 from fairspan.report.page.parts import (
