@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fairspan import Audit, FairPCA, audit
-from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.expected_losses import Estimate
 from fairspan.auditing.results import ModelAudit
 from fairspan.datasets import tumours_by_diagnosis
 

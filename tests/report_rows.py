@@ -5,7 +5,7 @@ import numpy as np
 from fairspan.moments.group_moments import accumulate
 from fairspan.report.facts.answers import ReportSettings
 from fairspan.report.facts.assembly import facts_of
-from fairspan.report.facts.origin import Origin
+from fairspan.report.facts.verifying import Origin
 from fairspan.rows.registry import rows_of
 
 ORIGIN = Origin("rows", "a report", None, "a command", "pass")

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
         regression,
         selection,
     )
-    from fairspan.auditing.audit import audit
-    from fairspan.auditing.audit_result import Audit
+    from fairspan.auditing.audit import Audit, audit
     from fairspan.certificates.certificate import Certificate, Status
     from fairspan.estimator.fair_pca import FairPCA
     from fairspan.model.subspace import FairSubspace
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
 _HOMES = {
-    "Audit": "fairspan.auditing.audit_result",
+    "Audit": "fairspan.auditing.audit",
     "FairPCA": "fairspan.estimator.fair_pca",
     "FairSubspace": "fairspan.model.subspace",
     "GroupMoments": "fairspan.moments.group_moments",

@@ -7,7 +7,7 @@ from scipy import stats
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.estimating import errors_without_each
-from fairspan.auditing.intervals import disparity_estimate, error_estimates
+from fairspan.auditing.expected_losses import disparity_estimate, error_estimates
 
 
 def rows(seed, sizes, p=4):

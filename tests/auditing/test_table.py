@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.expected_losses import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.auditing.table import table_of
 from fairspan.drawing.labels import PLAIN

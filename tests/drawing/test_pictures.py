@@ -15,7 +15,7 @@ from fairspan.drawing.labels import FAINT, INK, PLAIN
 from fairspan.drawing.losses import ExpectedLossPicture
 from fairspan.drawing.picture import METADATA, empty_figure, reproducible
 from fairspan.errors import InvalidInput, MissingDependency
-from fairspan.report.page.inline_figures import inline_svg
+from fairspan.report.page.figures import inline_svg
 from pictures import HOSTILE, LONG, overlaps, pictures_of, written_in
 
 KINDS = tuple(pictures_of(("a", "b")))

@@ -14,7 +14,7 @@ import fairspan as fs
 from audit_pages import two_groups
 from fairspan.formatting.text import number
 from fairspan.report.page import figures, tables
-from fairspan.report.page.inline_figures import inline_svg
+from fairspan.report.page.figures import inline_svg
 from fairspan.report.page.rendering import page_of, slider_of
 from fairspan.report.page.rendering import said as sentence
 from report_rows import facts_by, made_rows, model_of

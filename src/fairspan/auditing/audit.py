@@ -1,23 +1,362 @@
-"""Audit one or several projections: what they do to each group."""
+"""Audit one or several projections: what they do to each group, and how that is shown."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, get_args
 
-from fairspan.auditing.audit_result import Audit
+import numpy as np
+
 from fairspan.auditing.data_findings import find_in_data
-from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
+from fairspan.auditing.expected_losses import LEVEL, USUAL, Expectations, expectations
 from fairspan.auditing.findings import find
-from fairspan.auditing.intervals import LEVEL
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
-from fairspan.auditing.results import AuditedRows, ModelAudit
-from fairspan.auditing.verdict import verdicts_of
+from fairspan.auditing.results import AuditedRows, Finding, GroupAudit, ModelAudit, group_name
+from fairspan.auditing.table import (
+    WIDTH,
+    Columns,
+    Decimals,
+    decimals_in,
+    disparity_of,
+    figures_of,
+    heading_of,
+    table_of,
+)
+from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
+from fairspan.drawing.by_group import AuditPicture, AuditQuantity
+from fairspan.drawing.losses import ExpectedLossPicture
 from fairspan.errors import InvalidInput, InvalidType, memory_error_hint
+from fairspan.formatting.results import Row, data_frame, html_table
+from fairspan.formatting.text import Paint, plain, wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, Moments
+from fairspan.problem.parameters import check_choice
 from fairspan.rows.checks import GroupLimit
 from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import open_rows
+from fairspan.typing import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_INDENT = " " * len("FS101 ")
+# Groups of one model that a notebook shows.
+_MOST_GROUPS = 12
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The result of :func:`audit`. Printing it shows the verdict, a table and the findings.
+
+    Attributes
+    ----------
+    models : tuple of ModelAudit
+        All figures, in the order of the models.
+    findings : tuple of Finding
+        Notes and warnings in words, with stable codes.
+    rows : AuditedRows
+    verdicts : tuple of Verdict
+        One for each model that is compared with ordinary PCA; of PCA alone if there is none.
+    level : float
+        Level of the intervals.
+    material : float
+        The least loss that matters, as a share of a group's variance.
+    """
+
+    models: tuple[ModelAudit, ...]
+    findings: tuple[Finding, ...]
+    rows: AuditedRows
+    verdicts: tuple[Verdict, ...] = ()
+    level: float = LEVEL
+    material: float = 0.01
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether ordinary PCA harms a group on new rows, and whether the first model helps.
+
+        Raises
+        ------
+        InvalidInput
+            The audit was made without folds, or of moments that are not blocks.
+        """
+        if not self.verdicts:
+            raise InvalidInput(
+                "This audit holds no estimates for new rows, so there is no verdict",
+                "Allowed: audits of rows with folds, or of several blocks of moments",
+                "Leave folds at its default, 10",
+            )
+        return self.verdicts[0]
+
+    def changes(self) -> Any:
+        """The change of each group's expected error from ordinary PCA to a fair model.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: model, group, rows, share (of all rows), change (in expected error; below zero
+            the group gains), change_low and change_high, which hold for all groups at once.
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+        """
+        return data_frame(changes_of(self.models), "Audit.changes()")
+
+    def records(self) -> list[dict[str, Any]]:
+        """One flat dictionary for each group of each model; None where there is no figure."""
+        return [
+            {
+                "model": model.name,
+                "group": group.group,
+                "n": group.n,
+                "proportion": group.proportion,
+                "total_variance": group.total_variance,
+                "reconstruction_error": group.error.value,
+                "error_low": group.error.low,
+                "error_high": group.error.high,
+                "best_error": group.best_error,
+                "excess_loss": group.excess_loss,
+                "captured_variance_ratio": group.variance_kept,
+                **group.expected_columns,
+                "disparity": model.disparity.value,
+                "disparity_low": model.disparity.low,
+                "disparity_high": model.disparity.high,
+                "n_components": model.n_components,
+                "center": model.center,
+            }
+            for model in self.models
+            for group in model.groups
+        ]
+
+    def frame(self) -> Any:
+        """The data as a pandas DataFrame: one row for each group of each model.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: model, group, n, proportion, total_variance, reconstruction_error with
+            error_low and error_high, best_error, excess_loss, captured_variance_ratio,
+            expected_error and expected_loss on new rows with _low and _high, cross_fitted_loss,
+            state ("harmed", "minor", "not shown", "cannot tell"), disparity of the model with
+            disparity_low and disparity_high, n_components, center.
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+        """
+        return data_frame(self.records(), "Audit.frame()")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, ready for JSON."""
+        return {
+            "verdict": asdict(self.verdicts[0]) if self.verdicts else None,
+            "verdicts": [asdict(verdict) for verdict in self.verdicts],
+            "changes": changes_of(self.models),
+            "level": self.level,
+            "material": self.material,
+            "rows": asdict(self.rows),
+            "models": [
+                {**asdict(model), "total_error": model.total_error} for model in self.models
+            ],
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+    def picture(self, quantity: AuditQuantity | None = None) -> AuditPicture:
+        """A figure of every group under every model.
+
+        Parameters
+        ----------
+        quantity : {"expected loss", "error", "loss", "variance kept"}, optional
+            The loss on new rows with its interval, which is shown by default where it is known; on
+            these rows, e_g with its interval, e_g - e*_g, or 1 - e_g / tr S_g. The last two have
+            no intervals.
+
+        Returns
+        -------
+        AuditPicture
+            Not drawn yet.
+
+        Raises
+        ------
+        InvalidParameter
+            Another quantity.
+        InvalidInput
+            Expected losses of an audit that has none.
+        """
+        return picture_of(self.models, quantity, self.level)
+
+    def plot(
+        self, ax: "Axes | None" = None, *, quantity: AuditQuantity | None = None
+    ) -> AuditPicture:
+        """Draw a figure of every group under every model; needs the extra `plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot.
+        quantity : {"expected loss", "error", "loss", "variance kept"}, optional
+            As for :meth:`picture`.
+
+        Returns
+        -------
+        AuditPicture
+            With `ax_`, `figure_` and `frame()`, as scikit-learn's displays.
+        """
+        return self.picture(quantity).plot(ax)
+
+    def table(self, width: int = WIDTH, paint: Paint = plain) -> str:
+        """The figures as one text table, under a line that says which rows were left out."""
+        table = table_of(self.models, self.rows.n_features, width, paint, self.level)
+        left_out = self.rows.left_out
+        return "\n".join([*wrapped(left_out, width, "  "), "", table]) if left_out else table
+
+    def in_words(self, width: int = WIDTH, paint: Paint = plain) -> str:
+        """The verdict, the table and the findings, in lines of at most `width` columns.
+
+        Parameters
+        ----------
+        width : int
+        paint : callable
+            Colours words; by default none.
+        """
+        verdicts = [
+            line
+            for title, each in self._named_verdicts()
+            for line in wrapped(f"{title}: {each}", width, "  ")
+        ]
+        findings = [
+            line
+            for each in self.findings
+            for line in finding_lines(each.code, each.severity, each.message, width, paint)
+        ]
+        return "\n".join(
+            [*([*verdicts, ""] if verdicts else []), self.table(width, paint), "", *findings]
+        ).rstrip()
+
+    def __repr__(self) -> str:
+        return self.in_words()
+
+    def _repr_html_(self) -> str:
+        columns, decimals = Columns.of(self.models, self.level), decimals_in(self.models)
+        caption = self.rows.left_out or (f"{self.rows.n:,} rows." if self.rows.n else "")
+        notes: list[str | tuple[str, str]] = [
+            (title, f": {each}") for title, each in self._named_verdicts()
+        ]
+        # A warning has its code emphasised.
+        notes += [
+            (each.code, f" {each.message}") if each.severity == "warning" else str(each)
+            for each in self.findings
+        ]
+        sections = [
+            (heading_of(model, self.rows.n_features), html_rows(model, decimals, columns))
+            for model in self.models
+        ]
+        return html_table(f"{caption} {columns.note}".strip(), columns.headings, sections, notes)
+
+    def _named_verdicts(self) -> list[tuple[str, Verdict]]:
+        """Each verdict under the name of its model, where there are several."""
+        several = len(self.verdicts) > 1
+        return [(each.model if several else "Verdict", each) for each in self.verdicts]
+
+
+def finding_lines(code: str, severity: str, message: str, width: int, paint: Paint) -> list[str]:
+    """A finding in lines of at most `width` columns; the code of a warning is coloured."""
+    first, *others = wrapped(f"{code} {message}", width, _INDENT)
+    if severity == "warning":
+        first = paint(code, "warning") + first.removeprefix(code)
+    return [first, *others]
+
+
+def picture_of(
+    models: Sequence[ModelAudit], quantity: AuditQuantity | None, level: float = LEVEL
+) -> AuditPicture:
+    """One figure of every group under every model; by default what is expected, where it is known.
+
+    Raises
+    ------
+    InvalidParameter
+        Another quantity.
+    InvalidInput
+        Expected losses of an audit that has none.
+    """
+    has_estimates = any(model.has_estimates for model in models)
+    if quantity is None:
+        quantity = "expected loss" if has_estimates else "error"
+    check_choice("quantity", quantity, get_args(AuditQuantity))
+    groups = tuple(group_name(group.group) for group in models[0].groups)
+    names = tuple(model.name for model in models)
+    plain_models = tuple(i for i, model in enumerate(models) if model.is_plain_pca)
+    if quantity == "expected loss":
+        if not has_estimates:
+            raise InvalidInput(
+                "This audit holds no estimates for new rows",
+                "Allowed: 'error', 'loss' and 'variance kept'",
+                "Audit rows with folds, or choose another quantity",
+            )
+        losses = [
+            [None if group.expected is None else group.expected.loss for group in model.groups]
+            for model in models
+        ]
+        return ExpectedLossPicture(
+            groups=groups,
+            models=names,
+            values=_table([[None if each is None else each.value for each in m] for m in losses]),
+            low=_table([[None if each is None else each.low for each in m] for m in losses]),
+            high=_table([[None if each is None else each.high for each in m] for m in losses]),
+            plain=plain_models,
+            quantity=quantity,
+            # None where nothing was estimated.
+            states=tuple(
+                tuple(None if m.why_no_estimates else group.state for group in m.groups)
+                for m in models
+            ),
+            level=level,
+        )
+    has_intervals = quantity == "error" and any(
+        group.error.has_interval for model in models for group in model.groups
+    )
+    return AuditPicture(
+        groups=groups,
+        models=names,
+        values=_table([[_value(group, quantity, m) for group in m.groups] for m in models]),
+        low=_table([[g.error.low for g in m.groups] for m in models]) if has_intervals else None,
+        high=_table([[g.error.high for g in m.groups] for m in models]) if has_intervals else None,
+        plain=plain_models,
+        quantity=quantity,
+        level=level,
+    )
+
+
+def html_rows(model: ModelAudit, decimals: Decimals, columns: Columns) -> list[Row]:
+    """The rows of a model in a notebook: of many groups, those that lose most."""
+    groups: Sequence[GroupAudit] = (
+        sorted(model.groups, key=lambda group: group.excess_loss, reverse=True)[:_MOST_GROUPS]
+        if len(model.groups) > _MOST_GROUPS
+        else model.groups
+    )
+    rows: list[Row] = [
+        (group_name(group.group), *figures_of(model, group, decimals, columns)) for group in groups
+    ]
+    if len(groups) < len(model.groups):
+        rows.append(f"… {len(model.groups) - len(groups)} more groups, which lose less")
+    if len(model.groups) > 1:
+        rows.append(("disparity", *disparity_of(model, decimals, columns)))
+    return rows
+
+
+def _value(group: GroupAudit, quantity: AuditQuantity, model: ModelAudit) -> float | None:
+    if quantity == "variance kept":
+        return group.variance_kept
+    value = group.error.value if quantity == "error" else group.excess_loss
+    # As in the table: what is only rounding says nothing.
+    return 0.0 if value <= model.rounding else value
+
+
+def _table(values: list[list[float | None]]) -> FloatArray:
+    """NaN where there is no figure."""
+    return np.array(values, dtype=np.float64)
 
 
 def audit(

@@ -13,11 +13,13 @@ from fairspan.auditing.estimating import (
     figures_of_errors,
     read_rows,
 )
-from fairspan.auditing.expected_losses import Expectations, ExpectedFigures, expected_figures
-from fairspan.auditing.intervals import (
+from fairspan.auditing.expected_losses import (
     Estimate,
+    Expectations,
+    ExpectedFigures,
     disparity_estimate,
     error_estimates,
+    expected_figures,
     jackknife,
     widest_pair,
 )

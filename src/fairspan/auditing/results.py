@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fairspan.auditing.expected_losses import ExpectedFigures, State
-from fairspan.auditing.intervals import Estimate
+from fairspan.auditing.expected_losses import Estimate, ExpectedFigures, State
 from fairspan.formatting.text import first_of
 from fairspan.moments.group_means import Intake
 from fairspan.rows.groups import Label, printable, spelled

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from fairspan.auditing.intervals import LEVEL, Estimate
+from fairspan.auditing.expected_losses import LEVEL, Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.formatting.text import (
     Paint,

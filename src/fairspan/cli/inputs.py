@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from fairspan.auditing.audit import audit_moments, audit_rows
-from fairspan.auditing.audit_result import Audit
+from fairspan.auditing.audit import Audit, audit_moments, audit_rows
 from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.models import (
     Audited,

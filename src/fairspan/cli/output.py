@@ -28,7 +28,7 @@ from fairspan.problem.problem import used_parameters
 from fairspan.rows.groups import printable
 
 if TYPE_CHECKING:
-    from fairspan.auditing.audit_result import Audit
+    from fairspan.auditing.audit import Audit
     from fairspan.auditing.results import GroupAudit
     from fairspan.certificates.certificate import Certificate
 
@@ -47,7 +47,7 @@ def in_json(facts: dict[str, Any]) -> str:
 
 def certificate_facts(certificate: "Certificate") -> dict[str, Any]:
     """A certificate as plain values, with what was minimised."""
-    from fairspan.report.facts.models import certificate_facts as facts_of
+    from fairspan.report.facts.answers import certificate_facts as facts_of
 
     return {
         "criterion": certificate.criterion.name,

@@ -8,8 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from fairspan.auditing.audit import audit
-from fairspan.auditing.audit_result import Audit, finding_lines
+from fairspan.auditing.audit import Audit, audit, finding_lines
 from fairspan.certificates.certificate import Certificate
 from fairspan.cli.inputs import loaded, open_input, with_labels
 from fairspan.cli.options import Reading
@@ -23,10 +22,9 @@ from fairspan.formatting.text import figure, in_ascii, relative, width_of, wrapp
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import Foreign
-from fairspan.report.facts.answers import PCA, ReportSettings
+from fairspan.report.facts.answers import PCA, ReportSettings, read_models
 from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.models import read_models
-from fairspan.report.facts.origin import Origin, title_of, without_folders
+from fairspan.report.facts.verifying import Origin, title_of, without_folders
 from fairspan.report.writing import check_can_write, with_displays, write_page
 from fairspan.rows.groups import printable, spelled
 from fairspan.rows.protocol import Rows

@@ -7,8 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fairspan.auditing.expected_losses import expectations
-from fairspan.auditing.intervals import LEVEL
+from fairspan.auditing.expected_losses import LEVEL, expectations
 from fairspan.drawing.picture import Display
 from fairspan.errors import (
     FairspanWarning,
@@ -21,10 +20,9 @@ from fairspan.formatting.results import plain
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.moments.of_rows import not_moments
 from fairspan.registry import Foreign, object_of
-from fairspan.report.facts.answers import ReportSettings
+from fairspan.report.facts.answers import ReportSettings, read_models
 from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.models import read_models
-from fairspan.report.facts.origin import origin_of_call
+from fairspan.report.facts.verifying import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
 from fairspan.rows.checks import GroupLimit
 from fairspan.rows.registry import fingerprint_of, of_bytes, open_rows

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.audit_result import Audit
+from fairspan.auditing.audit import Audit
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput, memory_error_hint
@@ -16,16 +16,17 @@ from fairspan.linalg.resources import threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
 from fairspan.problem.problem import used_parameters
-from fairspan.report.facts.answers import Answers, ReportSettings, answers_of
-from fairspan.report.facts.models import (
+from fairspan.report.facts.answers import (
+    Answers,
+    ReportSettings,
+    answers_of,
     audit_of,
     findings_facts,
     given_facts,
     models_facts,
     verdicts_facts,
 )
-from fairspan.report.facts.origin import Origin, provenance_facts
-from fairspan.report.facts.verifying import verification_facts
+from fairspan.report.facts.verifying import Origin, provenance_facts, verification_facts
 from fairspan.report.facts.walks import (
     along_dimensions,
     along_found,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from fairspan.auditing.audit_result import Audit
+from fairspan.auditing.audit import Audit
 from fairspan.auditing.expected_losses import USUAL, ExpectedFigures
 from fairspan.auditing.judging import expected_in_folds
 from fairspan.auditing.models import chosen_dimensions, estimated_of, pca_by_dimension

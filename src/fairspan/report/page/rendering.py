@@ -30,8 +30,8 @@ from fairspan.formatting.text import (
     whole,
 )
 from fairspan.report.page import figures, tables
-from fairspan.report.page.inline_figures import Drawn, Place, draw
-from fairspan.report.page.parts import (
+from fairspan.report.page.figures import Drawn, Place, draw
+from fairspan.report.page.tables import (
     ALIKE,
     Facts,
     findings_about_the_answer,
