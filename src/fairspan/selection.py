@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import type_of_target
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.problem.parameters import check_count, check_flag, check_number
 from fairspan.rows.frames import frame_of
-from fairspan.rows.labels import Labels, labels_of, named_columns
+from fairspan.rows.labels import labels_of, labels_of_columns, named_columns
 from fairspan.typing import FloatArray, IntegerArray
 
 __all__ = ["UCB1", "UCB1SearchCV"]
@@ -586,9 +586,9 @@ def strata_of(
         if name.split("__")[-1] == "sensitive_features" and value is not None:
             frame = frame_of(X)
             columns = [] if frame is None else named_columns(frame, value)
-            named = Labels.of_columns(frame, columns) if frame is not None and columns else None
+            named = labels_of_columns(frame, columns) if frame is not None and columns else None
             labels = named or labels_of(value, n_rows, X)
-            keys.append(labels.between(0, n_rows).to_list())
+            keys.append(labels.to_list())
     if is_classifier(estimator) and y is not None:
         targets = np.asarray(y)
         if len(targets) == n_rows and type_of_target(y) in ("binary", "multiclass"):

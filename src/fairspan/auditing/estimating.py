@@ -42,7 +42,6 @@ from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.checks import GroupLimit
 from fairspan.rows.folds import Folds
 from fairspan.rows.groups import Label
-from fairspan.rows.labels import Labels
 from fairspan.rows.protocol import Rows
 from fairspan.rows.sparse import SparseRows
 from fairspan.typing import FloatArray
@@ -280,11 +279,9 @@ def in_coordinates(
         )
         reduced.append(replace(each, subspace=subspace))
     assert rows.labels is not None
-    chosen = np.arange(rows.n_rows)[thin.present]
-    labels = rows.labels.between(0, rows.n_rows)[chosen]
     return reduced, ArrayRows(
         np.pad(known.rows, [(0, 0), (0, known.n_known - known.rows.shape[1])]) - start,
-        labels=Labels(len(chosen), lambda start, stop: labels[start:stop]),
+        labels=rows.labels[thin.present],
         weights=thin.row_weights,
     )
 

@@ -84,7 +84,7 @@ def coded_groups(
             f"Reorder with {name}.loc[{beside_name}.index]",
         ) from error
     coder = LabelCoder()
-    codes = coder.encode(labels_of(groups, n_rows, None).between(0, n_rows))
+    codes = coder.encode(labels_of(groups, n_rows, None))
     return in_order(CodedLabels(coder.labels, codes))
 
 

@@ -20,7 +20,7 @@ from fairspan.errors import InvalidInput
 from fairspan.linalg.resources import FEW_FEATURES, in_threads, threads_for
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.checks import GroupLimit
-from fairspan.rows.device import FEWEST_BLOCK_ROWS, DeviceRows, Place, on_host
+from fairspan.rows.device import FEWEST_BLOCK_ROWS, DeviceRows, LabelsThere, Place, on_host
 from fairspan.rows.folds import Folds
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder, label_array
 from fairspan.rows.protocol import KnownRows, RowSource
@@ -181,7 +181,7 @@ def _add_rows_in_memory(total: _Total, rows: Any) -> None:
     one_span = p > FEW_FEATURES or isinstance(rows, DeviceRows)
     size = n if one_span else max(_SPAN_NUMBERS // p, 1) * total.n_folds
     cuts = list(pairwise([*range(0, max(n - size // 2, 1), size), n]))
-    n_labels = rows.labels.between(0, min(n, _LABELS_GLANCE)).n_present if len(cuts) > 1 else 0
+    n_labels = rows.labels[:_LABELS_GLANCE].n_present if len(cuts) > 1 else 0
     at_once = _SPANS_AT_ONCE if n_labels * total.n_folds <= _MANY_GROUPS else 1
 
     def summed(cut: tuple[int, int]) -> Span:
@@ -223,19 +223,18 @@ def _span_in_memory(
     xp, drop = place.xp, rows.on_missing == "drop"
     weights = None if rows.weights is None else rows.weights[start:stop]
     plain = weights is None and total.folds is None and not drop
-    if plain and device is not None and device.labels_there is not None:
-        distinct, inverse = xp.unique_inverse(device.labels_there[start:stop])
-        labels = CodedLabels(on_host(distinct).tolist(), np.arange(distinct.shape[0]))
+    if plain and isinstance(rows.labels, LabelsThere):
+        labels = CodedLabels(rows.labels.distinct, np.arange(len(rows.labels.distinct)))
         here, n_groups, _ = total.codes_of(labels, start, None)
-        codes, n_rows = xp.take(place.constant(here), inverse), stop - start
+        codes, n_rows = xp.take(place.constant(here), rows.labels.there[start:stop]), stop - start
     else:
-        labels = rows.labels.between(start, stop)
+        labels = rows.labels[start:stop]
         here, n_groups, n_rows = total.codes_of(labels, start, weights, drop=drop)
         codes = place.constant(here)
         weights = None if weights is None else place.constant(weights)
     if total.limit.doubts(n_groups, n_rows):  # then count those of all rows
         again = _Total(rows, total.limit, total.folds)
-        again.codes_of(rows.labels.between(0, rows.n_rows), 0, rows.weights, drop=drop)
+        again.codes_of(rows.labels, 0, rows.weights, drop=drop)
         total.limit.check(len(again.groups), again.n_rows, p)
     total.limit.check_memory(len(total.coder.labels), p)
     size = _block_rows(p, n_groups * total.n_folds)

@@ -220,7 +220,7 @@ class GroupMoments(GroupMeans):
         if (weights <= 0).any():
             raise _not_covariances(f"weights holds {weights.min():g}")
         coder, given_groups = LabelCoder(), np.arange(k) if groups is None else groups
-        coder.encode(labels_of(given_groups, len(given_groups), None, "groups").between(0, k))
+        coder.encode(labels_of(given_groups, len(given_groups), None, "groups"))
         if len(coder.labels) != len(given_groups) or len(given_groups) != k:
             raise _not_covariances(f"groups are {listed(list(given_groups))}")
         for label, matrix, mean, weight in zip(coder.labels, matrices, means, weights, strict=True):

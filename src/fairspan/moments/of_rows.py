@@ -52,7 +52,7 @@ from fairspan.rows.groups import (
     label_array,
     without_last_attribute,
 )
-from fairspan.rows.labels import Labels, labels_of
+from fairspan.rows.labels import labels_of
 from fairspan.rows.protocol import Rows
 from fairspan.rows.sparse import SparseRows
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
@@ -590,7 +590,7 @@ def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool 
     if isinstance(rows, ArrayRows | FrameRows) and _is_thin(rows):
         values = rows.array if isinstance(rows, ArrayRows) else rows.values()
         assert rows.labels is not None
-        labels = rows.labels.between(0, rows.n_rows)
+        labels = rows.labels
         return thin_moments(
             values, labels, rows.weights, rows.feature_names, limit.over(rows)
         ).in_range()
@@ -696,10 +696,8 @@ def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT
     """The same of sparse rows of many features, of which no matrices are made."""
     rows = rows.complete()
     assert rows.labels is not None
-    labels = folds.of_rows(rows.labels.between(0, rows.n_rows), 0)
-    grouped = replace(
-        rows, labels=Labels(rows.n_rows, lambda start, stop: labels.groups[start:stop])
-    )
+    labels = folds.of_rows(rows.labels, 0)
+    grouped = replace(rows, labels=labels.groups)
     return SparseFolds(
         rows, grouped, labels.folds, SparseMoments.of_rows(grouped, limit).in_range()
     )

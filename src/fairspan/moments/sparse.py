@@ -179,7 +179,7 @@ def sparse_groups(
         )
     present = np.ones(whole.n_rows, bool) if whole.weights is None else whole.weights > 0
     coder = LabelCoder()
-    codes = coder.encode(whole.labels.between(0, whole.n_rows))
+    codes = coder.encode(whole.labels)
     counts = np.bincount(codes[present])
     limit.check(int(np.count_nonzero(counts)), int(counts.sum()), whole.n_features)
     groups = []

@@ -16,8 +16,8 @@ from fairspan.rows.checks import (
     row_block,
     warn_of_rounding,
 )
-from fairspan.rows.groups import listed
-from fairspan.rows.labels import Labels, check_index, labels_of
+from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.labels import check_index, labels_of
 from fairspan.rows.numbers import float64_of
 from fairspan.rows.protocol import KnownRows, OnMissing, RowBlock, RowOpener, block_rows
 from fairspan.typing import AnyArray, FloatArray
@@ -29,7 +29,7 @@ class RowsInMemory(KnownRows, ABC):
 
     Attributes
     ----------
-    labels : Labels or None
+    labels : CodedLabels or None
     weights : (n,) array or None
     on_missing : {"error", "drop"}
     first_position : int
@@ -38,7 +38,7 @@ class RowsInMemory(KnownRows, ABC):
         Names of columns of groups and weights in the same table.
     """
 
-    labels: Labels | None = None
+    labels: CodedLabels | None = None
     weights: FloatArray | None = None
     on_missing: OnMissing = "error"
     first_position: int = 0
@@ -97,7 +97,7 @@ class RowsInMemory(KnownRows, ABC):
             yield row_block(
                 start,
                 self.between(start, stop),
-                None if self.labels is None else self.labels.between(start, stop),
+                None if self.labels is None else self.labels[start:stop],
                 None if self.weights is None else self.weights[start:stop],
                 names,
                 self.on_missing,

@@ -16,7 +16,7 @@ from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.rows.arrays import check_apart, weights_of_column
 from fairspan.rows.checks import check_columns, check_on_missing, row_block
 from fairspan.rows.groups import listed
-from fairspan.rows.labels import Everyone, Labels
+from fairspan.rows.labels import Everyone, labels_of_columns
 from fairspan.rows.numbers import collapsed, expanded, number_columns, side_by_side
 from fairspan.rows.protocol import KnownRows, OnMissing, Projection, RowBlock, RowOpener, block_rows
 from fairspan.typing import AnyArray, FloatArray
@@ -302,9 +302,9 @@ class ChosenColumns:
             frame = nw.from_native(table, eager_only=True)
             columns = self.decoded(table)
             labels = (
-                Labels.constant(self.everyone, len(frame))
+                Everyone(self.everyone).of_rows(len(frame))
                 if self.everyone is not None
-                else Labels.of_columns(frame, self.groups)
+                else labels_of_columns(frame, self.groups)
                 if self.groups
                 else None
             )
@@ -314,7 +314,7 @@ class ChosenColumns:
                 yield row_block(
                     first_row + place + start,
                     side_by_side(columns, start, stop),
-                    None if labels is None else labels.between(start, stop),
+                    None if labels is None else labels[start:stop],
                     None if weights is None else weights[start:stop],
                     names,
                     self.on_missing,

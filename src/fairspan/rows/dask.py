@@ -19,8 +19,14 @@ from fairspan.rows.arrays import ArrayRows, checked_weights, comes_from, weights
 from fairspan.rows.checks import check_dtype, check_same_length, check_shape, check_width
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import FrameRows, frame_of, named_weight
-from fairspan.rows.groups import listed
-from fairspan.rows.labels import Everyone, Labels, labels_of, named_columns, names_of
+from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.labels import (
+    Everyone,
+    labels_of,
+    labels_of_columns,
+    named_columns,
+    names_of,
+)
 from fairspan.rows.numbers import check_numeric, collapsed, expanded, vector_lengths
 from fairspan.rows.parallel import error_context, merged_in_order
 from fairspan.rows.protocol import (
@@ -103,14 +109,14 @@ class PartitionReader:
             weights = weights_of_column(frame[chosen.weight])
         return FrameRows(
             _columns_of(frame, chosen.features),
-            labels=Labels.of_columns(frame, chosen.groups)
+            labels=labels_of_columns(frame, chosen.groups)
             if chosen.groups
             else self._labels(labels, n_rows, partition),
             weights=weights,
             on_missing=self.on_missing,
         )
 
-    def _labels(self, labels: Any, n_rows: int, partition: Any) -> Labels:
+    def _labels(self, labels: Any, n_rows: int, partition: Any) -> CodedLabels:
         everyone = None if self.everyone is None else Everyone(self.everyone)
         return labels_of(everyone or labels, n_rows, partition)
 
@@ -270,8 +276,9 @@ class DaskCollections(RowOpener):
                 partitions,
                 sizes,
                 "sensitive_features",
-                lambda ends: starmap(
-                    labels_of(sensitive_features, ends[-1], None).between, pairwise(ends)
+                lambda ends: map(
+                    labels_of(sensitive_features, ends[-1], None).__getitem__,
+                    starmap(slice, pairwise(ends)),
                 ),
             )
         )

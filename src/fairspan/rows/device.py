@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,10 @@ from array_api_compat import (
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.arrays import RowsInMemory, checked_weights, is_device_array
 from fairspan.rows.checks import check_shape, check_width, checked_values
-from fairspan.rows.labels import Labels, labels_of
+from fairspan.rows.groups import CodedLabels
+from fairspan.rows.labels import labels_of
 from fairspan.rows.protocol import OnMissing, Projection, RowOpener
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # Fewest rows of a block, so that a product of it keeps the device busy.
 FEWEST_BLOCK_ROWS = 512
@@ -156,18 +157,15 @@ class DeviceRows(RowsInMemory):
     ----------
     array : array of shape (n, p)
     place : Place
-    labels : Labels
-        On the host.
-    labels_there : (n,) array or None
-        The same labels where the rows are, if they are whole numbers or truth values.
+    labels : CodedLabels
+        Those that lie where the rows are, if they are whole numbers or truth values there.
     block_numbers : int
         Numbers that are computed with at once.
     """
 
     array: Any
     place: Place
-    labels: Labels = field(kw_only=True)
-    labels_there: Any | None = field(default=None, kw_only=True)
+    labels: CodedLabels = field(kw_only=True)
     block_numbers: int = field(kw_only=True)
 
     @property
@@ -197,18 +195,11 @@ class DeviceArrays(RowOpener):
         place = Place.of(X)
         array = checked_array(X, place)
         n_rows = int(array.shape[0])
-        there = _labels_there(sensitive_features, place, n_rows)
-        if there is None:
-            labels = labels_of(_brought_here(sensitive_features), n_rows, X)
-        else:
-            # Labels are moved here only when they are requested, once.
-            moved = cache(lambda: labels_of(on_host(there), n_rows, X))
-            labels = Labels(n_rows, lambda start, stop: moved().between(start, stop))
         return DeviceRows(
             array,
             place,
-            labels=labels,
-            labels_there=there,
+            labels=_labels_there(sensitive_features, place, n_rows)
+            or labels_of(_brought_here(sensitive_features), n_rows, X),
             weights=checked_weights(_brought_here(sample_weight), n_rows),
             on_missing=on_missing,
             block_numbers=place.block_numbers,
@@ -252,7 +243,24 @@ class DeviceArrays(RowOpener):
         )
 
 
-def _labels_there(labels: Any, place: Place, n_rows: int) -> Any | None:
+class LabelsThere(CodedLabels):
+    """Labels on a device, coded there; the codes are moved here when they are requested, once."""
+
+    there: Any
+
+    def __init__(self, distinct: list[Any], there: Any) -> None:
+        vars(self).update(distinct=distinct, names=(), there=there)
+
+    @cached_property
+    def codes(self) -> IndexArray:
+        """On the host."""
+        return on_host(self.there)
+
+    def __len__(self) -> int:
+        return int(self.there.shape[0])
+
+
+def _labels_there(labels: Any, place: Place, n_rows: int) -> LabelsThere | None:
     """Labels on the device that can be sorted there: whole numbers or truth values."""
     if not is_device_array(labels) or tuple(labels.shape) != (n_rows,):
         return None
@@ -260,7 +268,10 @@ def _labels_there(labels: Any, place: Place, n_rows: int) -> Any | None:
     if own.device != place.device or own.xp is not xp:
         return None
     kinds = ("bool", "signed integer")
-    return labels if labels.dtype == xp.uint8 or xp.isdtype(labels.dtype, kinds) else None
+    if labels.dtype != xp.uint8 and not xp.isdtype(labels.dtype, kinds):
+        return None
+    distinct, codes = xp.unique_inverse(labels)
+    return LabelsThere(on_host(distinct).tolist(), codes)
 
 
 def _brought_here(values: Any) -> Any:

@@ -25,7 +25,7 @@ from fairspan.rows.columns import (
     named_columns_only,
     vector_lengths_of,
 )
-from fairspan.rows.labels import Labels, check_index, labels_of, named_columns
+from fairspan.rows.labels import check_index, labels_of, labels_of_columns, named_columns
 from fairspan.rows.numbers import (
     collapsed,
     expanded,
@@ -124,7 +124,7 @@ class DataFrames(RowOpener):
         features = frame.drop([*names, *weight])
         check_shape(features.shape)
         labels = (
-            Labels.of_columns(frame, names)
+            labels_of_columns(frame, names)
             if names
             else labels_of(sensitive_features, len(frame), X)
         )

@@ -187,10 +187,13 @@ class CodedLabels:
         Different from each other, by type too; some may occur in no row.
     codes : (r,) array of int
         Position of each row's label among them.
+    names : tuple of names
+        Of the columns that they come from; none where these have no names.
     """
 
     distinct: list[Any]
     codes: IndexArray
+    names: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, labels: Sequence[Any]) -> "CodedLabels":
@@ -215,20 +218,27 @@ class CodedLabels:
 
     @classmethod
     def crossed(cls, columns: Sequence["CodedLabels"]) -> "CodedLabels":
-        """Tuples of one label from each column: their intersections."""
+        """Tuples of one label from each of several columns: their intersections."""
+        if len(columns) == 1:
+            return columns[0]
         codes = np.zeros(len(columns[0]), dtype=np.intp)
         for column in columns:
             # Renumbered after each column, so that products of counts cannot overflow.
             codes = np.unique(codes * len(column.distinct) + column.codes, return_inverse=True)[1]
         rows = np.unique(codes, return_index=True)[1].tolist()
         parts = [[column.distinct[column.codes[row]] for row in rows] for column in columns]
-        return cls(list(zip(*parts, strict=True)), codes)
+        names = tuple(name for column in columns for name in column.names)
+        return cls(list(zip(*parts, strict=True)), codes, names)
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def __getitem__(self, rows: Any) -> "CodedLabels":
-        return CodedLabels(self.distinct, self.codes[rows])
+        codes, distinct = self.codes[rows], self.distinct
+        if len(distinct) > len(codes):  # most of them are labels of other rows
+            present, codes = np.unique(codes, return_inverse=True)
+            distinct = [distinct[code] for code in present.tolist()]
+        return CodedLabels(distinct, codes, self.names)
 
     def without_last_attribute(self) -> "CodedLabels":
         """The labels without the last of the columns that were crossed.

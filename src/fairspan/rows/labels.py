@@ -1,6 +1,6 @@
 """Group labels beside the rows: arrays, lists, series, frames, or columns of the table itself."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,90 +25,53 @@ class Everyone:
 
     label: str
 
+    def of_rows(self, n_rows: int) -> CodedLabels:
+        """The label of each of so many rows."""
+        return CodedLabels([self.label], np.zeros(n_rows, dtype=np.intp))
 
-@dataclass(frozen=True)
-class Labels:
-    """Labels that can be read in slices, so that no second copy of the column is held.
 
-    Attributes
-    ----------
-    n_rows : int
-    between : callable
-        ``between(start, stop)`` are the coded labels of these rows.
-    names : tuple of names
-        Of the columns that they come from; none where these have no names.
+def labels_of_columns(frame: nw.DataFrame[Any], names: Sequence[str]) -> CodedLabels:
+    """One column of a data frame as it is; several columns as tuples, their intersections."""
+    return CodedLabels.crossed([labels_of_series(frame[name]) for name in names])
+
+
+def labels_of_series(series: nw.Series[Any]) -> CodedLabels:
+    """One column of a data frame."""
+    native, kind = series.to_native(), series.dtype
+    if series.implementation.is_pyarrow():
+        labels = _of_arrow(native)
+    elif hasattr(getattr(native, "cat", None), "codes"):
+        # Missing is coded as -1, which then points at the last one.
+        distinct = [*native.cat.categories.tolist(), None]
+        codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
+        labels = CodedLabels(distinct, codes)
+    elif kind.is_integer() and not is_wide(kind) and series.null_count() == 0:
+        labels = _of_array(series.to_numpy())
+    else:
+        labels = CodedLabels.of(series.to_list())
+    return replace(labels, names=names_of(series))
+
+
+def _of_array(array: AnyArray) -> CodedLabels:
+    """One or two dimensions; columns of the second are crossed.
+
+    Raises
+    ------
+    InvalidType
+        Dates or durations.
     """
-
-    n_rows: int
-    between: Callable[[int, int], CodedLabels]
-    names: tuple[Any, ...] = ()
-
-    @classmethod
-    def of_columns(cls, frame: nw.DataFrame[Any], names: Sequence[str]) -> "Labels":
-        """One column as it is; several columns as tuples, their intersections."""
-        return _crossed([cls.of_series(frame[name]) for name in names])
-
-    @classmethod
-    def of_series(cls, series: nw.Series[Any]) -> "Labels":
-        """One column of a data frame."""
-        return replace(cls._of_values_in(series), names=names_of(series))
-
-    @classmethod
-    def _of_values_in(cls, series: nw.Series[Any]) -> "Labels":
-        native = series.to_native()
-        if hasattr(native, "dictionary_encode"):
-            return cls(len(series), lambda start, stop: _of_arrow(native[start:stop]))
-        if hasattr(getattr(native, "cat", None), "codes"):
-            # Missing is coded as -1, which then points at the last one.
-            distinct = [*native.cat.categories.tolist(), None]
-            codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
-            return _read(CodedLabels(distinct, codes))
-        kind = series.dtype
-        if kind.is_integer() and not is_wide(kind) and series.null_count() == 0:
-            return cls.of_array(series.to_numpy())
-        return cls(len(series), lambda start, stop: CodedLabels.of(series[start:stop].to_list()))
-
-    @classmethod
-    def of_array(cls, array: Any) -> "Labels":
-        """One or two dimensions; columns of the second are crossed.
-
-        Raises
-        ------
-        InvalidType
-            Dates or durations.
-        """
-        if array.dtype.kind in "mM":  # as plain numbers they would pass for labels
-            raise InvalidType(
-                f"sensitive_features holds dates or durations ({array.dtype})",
-                "Allowed: text, numbers and truth values",
-                "Convert them, for example with astype(str)",
-            )
-        if array.ndim == 1:
-            if array.dtype.kind in "iub":
-                return cls(len(array), lambda start, stop: _of_integers(array[start:stop]))
-            return cls(len(array), lambda start, stop: CodedLabels.of(array[start:stop].tolist()))
-        return _crossed([cls.of_array(column) for column in array.T])
-
-    @classmethod
-    def constant(cls, label: str, n_rows: int) -> "Labels":
-        """The same label for every row."""
-        return cls(
-            n_rows, lambda start, stop: CodedLabels([label], np.zeros(stop - start, dtype=np.intp))
+    kind = array.dtype.kind
+    if kind in "mM":  # as plain numbers they would pass for labels
+        raise InvalidType(
+            f"sensitive_features holds dates or durations ({array.dtype})",
+            "Allowed: text, numbers and truth values",
+            "Convert them, for example with astype(str)",
         )
-
-
-def _crossed(columns: Sequence[Labels]) -> Labels:
-    if len(columns) == 1:
-        return columns[0]
-    return Labels(
-        columns[0].n_rows,
-        lambda start, stop: CodedLabels.crossed([each.between(start, stop) for each in columns]),
-        tuple(name for each in columns for name in each.names),
-    )
-
-
-def _of_integers(array: AnyArray) -> CodedLabels:
-    if array.dtype.kind != "b" and len(array):
+    if array.ndim == 2:
+        return CodedLabels.crossed([_of_array(column) for column in array.T])
+    if kind not in "iub":
+        return CodedLabels.of(array.tolist())
+    if kind != "b" and len(array):
         low, high = int(array.min()), int(array.max())
         if high - low < _SMALL_RANGE:
             # A table of all whole numbers in the range is far faster than sorting the rows.
@@ -121,16 +84,15 @@ def _of_integers(array: AnyArray) -> CodedLabels:
 
 def _of_arrow(column: Any) -> CodedLabels:
     """An Arrow column, coded by Arrow itself, which is many times faster than Python."""
-    if isinstance(getattr(column, "chunks", None), list):
-        # A single chunk without a copy.
-        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    if not hasattr(column, "dictionary"):
-        try:
-            column = column.dictionary_encode()
-        except NotImplementedError:  # lists and the like: no labels, which the coder says
-            return CodedLabels.of(column.to_pylist())
-    distinct = column.dictionary.to_pylist()
-    codes = column.indices.cast("int64")  # narrow ones have no room for one code more
+    from pyarrow import types
+
+    try:
+        coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
+        coded = coded.unify_dictionaries().combine_chunks()
+    except NotImplementedError:  # lists and the like: no labels, which the coder says
+        return CodedLabels.of(column.to_pylist())
+    distinct = coded.dictionary.to_pylist()
+    codes = coded.indices.cast("int64")  # narrow ones have no room for one code more
     if codes.null_count:
         codes = codes.fill_null(len(distinct))
         distinct.append(None)
@@ -139,7 +101,7 @@ def _of_arrow(column: Any) -> CodedLabels:
 
 def labels_of(
     sensitive_features: Any, n_rows: int, X: Any, name: str = "sensitive_features"
-) -> Labels:
+) -> CodedLabels:
     """Labels given beside the rows, by this name in messages.
 
     Raises
@@ -154,9 +116,9 @@ def labels_of(
             "Pass X as a data frame, or pass the labels themselves",
         )
     if isinstance(sensitive_features, Everyone):
-        return Labels.constant(sensitive_features.label, n_rows)
+        return sensitive_features.of_rows(n_rows)
     labels = _read(sensitive_features)
-    check_same_length(n_rows, labels.n_rows, f"labels in {name}")
+    check_same_length(n_rows, len(labels), f"labels in {name}")
     check_index(X, sensitive_features, name)
     return labels
 
@@ -208,22 +170,25 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
     return names
 
 
-def _read(values: Any) -> Labels:
+def _read(values: Any) -> CodedLabels:
     if isinstance(values, CodedLabels):
-        return Labels(len(values), lambda start, stop: values[start:stop])
+        return values
     native: Any = None
     if type(values) is not np.ndarray:  # which is known at once
         native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         if not native.columns:
             raise _no_labels(values, native.shape)
-        return Labels.of_columns(native, native.columns)
+        return labels_of_columns(native, native.columns)
     if isinstance(native, nw.Series):
-        return Labels.of_series(native)
+        return labels_of_series(native)
     if isinstance(values, list | tuple):
+        # Rows of several attributes; of a single one they are plain labels.
         if values and isinstance(values[0], list):
             values = [tuple(row) for row in values]
-        return Labels(len(values), lambda start, stop: _of_list(values[start:stop]))
+        return CodedLabels.of(
+            [each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in values]
+        )
     if np.ma.is_masked(values):
         raise InvalidInput(
             "sensitive_features has masked labels",
@@ -233,14 +198,7 @@ def _read(values: Any) -> Labels:
     array = np.asarray(values)
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
         raise _no_labels(values, array.shape)
-    return Labels.of_array(array)
-
-
-def _of_list(labels: Sequence[Any]) -> CodedLabels:
-    """Labels in a list; tuples of a single attribute are plain labels."""
-    return CodedLabels.of(
-        [each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in labels]
-    )
+    return _of_array(array)
 
 
 def _no_labels(values: Any, shape: tuple[int, ...]) -> InvalidInput:

@@ -20,7 +20,7 @@ from fairspan.rows.checks import check_columns, check_on_missing, check_width
 from fairspan.rows.files.file_rows import FileRows, Files
 from fairspan.rows.frames import frame_of
 from fairspan.rows.groups import CodedLabels, listed, spelled
-from fairspan.rows.labels import Everyone, Labels, labels_of
+from fairspan.rows.labels import Everyone, labels_of, labels_of_series
 from fairspan.rows.protocol import (
     OnMissing,
     PartedRows,
@@ -215,15 +215,13 @@ def open_rows(
     for name, values in known.items():
         if isinstance(values, str):
             assert frame is not None
-            crossed.append(Labels.of_series(frame[values]))
+            crossed.append(labels_of_series(frame[values]))
         else:
             crossed.append(labels_of(values, opened.n_rows, X, name))
 
-    def between(start: int, stop: int) -> CodedLabels:
-        labels = CodedLabels.crossed([each.between(start, stop) for each in crossed])
-        return CodedLabels(list(map(_side_by_side, labels.distinct)), labels.codes)
-
-    return replace(opened, labels=Labels(opened.labels.n_rows, between, opened.labels.names))
+    labels = CodedLabels.crossed(crossed)
+    flat = list(map(_side_by_side, labels.distinct))
+    return replace(opened, labels=CodedLabels(flat, labels.codes, opened.labels.names))
 
 
 def _side_by_side(label: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -56,7 +56,7 @@ class SparseRows(RowsInMemory):
         """Without the rows in which something is missing, where these are to be dropped."""
         if self.on_missing == "error" or self.labels is None:
             return self
-        missing = self.labels.between(0, self.n_rows).missing
+        missing = self.labels.missing
         missing[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = True
         return self.at(np.flatnonzero(~missing)) if missing.any() else self
 
@@ -66,7 +66,7 @@ class SparseRows(RowsInMemory):
         return replace(
             self,
             matrix=self.matrix[index],
-            labels=labels_of(self.labels.between(0, self.n_rows)[index], len(index), None),
+            labels=self.labels[index],
             weights=None if self.weights is None else self.weights[index],
         )
 
