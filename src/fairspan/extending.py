@@ -14,9 +14,8 @@ from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Limit, Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import Stage
-from fairspan.rows.checks import row_block
 from fairspan.rows.groups import CodedLabels
-from fairspan.rows.protocol import RowBlock, RowSource, block_rows
+from fairspan.rows.protocol import RowBlock, RowSource, block_rows, row_block
 
 __all__ = [
     "CodedLabels",

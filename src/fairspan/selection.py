@@ -19,8 +19,8 @@ from sklearn.utils.multiclass import type_of_target
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.problem.parameters import check_count, check_flag, check_number
+from fairspan.rows.arrays import labels_of, labels_of_columns, named_columns
 from fairspan.rows.frames import frame_of
-from fairspan.rows.labels import labels_of, labels_of_columns, named_columns
 from fairspan.typing import FloatArray, IntegerArray
 
 __all__ = ["UCB1", "UCB1SearchCV"]

@@ -33,7 +33,7 @@ from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.problem.reduction import ProblemFamily, build_problem
-from fairspan.rows.labels import Everyone
+from fairspan.rows.arrays import Everyone
 from fairspan.rows.registry import open_rows
 
 # Beyond so many numbers in the second moments they are not formed.

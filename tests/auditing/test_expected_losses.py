@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 
 import fairspan as fs
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
-from fairspan.rows.folds import Folds
+from fairspan.rows.groups import Folds
 from losses_by_hand import best_subspace, losses, residuals
 from real_data import load
 from sweeps import part_of

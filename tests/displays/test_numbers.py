@@ -19,7 +19,7 @@ from fairspan.displays import (
     VarianceKeptDisplay,
 )
 from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.rows.folds import Folds
+from fairspan.rows.groups import Folds
 from losses_by_hand import losses
 
 ROWS = random_rows(0, n=120, p=5)

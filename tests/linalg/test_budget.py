@@ -12,7 +12,7 @@ from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, Inv
 from fairspan.linalg import resources
 from fairspan.moments.group_moments import MomentsFold
 from fairspan.moments.of_rows import fold_moments
-from fairspan.rows.checks import GroupLimit
+from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import rows_of
 
 GB = 10**9

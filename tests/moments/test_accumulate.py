@@ -19,8 +19,8 @@ from fairspan.moments.of_rows import (
     fold_moments,
     sparse_folds,
 )
-from fairspan.rows.checks import GroupLimit
-from fairspan.rows.folds import Folds
+from fairspan.rows.groups import Folds
+from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import rows_of
 
 

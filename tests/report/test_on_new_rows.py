@@ -13,7 +13,7 @@ from fairspan.report.facts.assembly import facts_of
 from fairspan.report.page import figures, tables
 from fairspan.report.page.figures import of_dimensions
 from fairspan.report.page.rendering import page_of, said
-from fairspan.rows.folds import Folds
+from fairspan.rows.groups import Folds
 from fairspan.rows.registry import rows_of
 from known_truths import TRUTHS
 from page_tree import tree_of

@@ -12,8 +12,8 @@ import pytest
 from fairspan import FileRows
 from fairspan.errors import FairspanError, InvalidInput
 from fairspan.moments.group_moments import MomentsFold, accumulate
-from fairspan.rows.checks import GroupLimit
-from fairspan.rows.parallel import sigint_blocked
+from fairspan.rows.files.file_rows import sigint_blocked
+from fairspan.rows.protocol import GroupLimit
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from fairspan import GroupMoments
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, UnknownGroup
 from fairspan.extending import CodedLabels, RowSource
 from fairspan.moments.group_moments import accumulate
-from fairspan.rows.folds import Folds
-from fairspan.rows.groups import LabelCoder
+from fairspan.rows.groups import Folds, LabelCoder
 from fairspan.rows.registry import rows_of
 
 RNG = np.random.default_rng(12)

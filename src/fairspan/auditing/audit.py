@@ -31,8 +31,7 @@ from fairspan.formatting.text import Paint, plain, wrapped
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.problem.parameters import check_choice
-from fairspan.rows.checks import GroupLimit
-from fairspan.rows.protocol import Rows
+from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.registry import open_rows
 from fairspan.typing import FloatArray
 

@@ -39,10 +39,8 @@ from fairspan.moments.of_rows import (
 )
 from fairspan.moments.operators import Projector, errors_under
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
-from fairspan.rows.checks import GroupLimit
-from fairspan.rows.folds import Folds
-from fairspan.rows.groups import Label
-from fairspan.rows.protocol import Rows
+from fairspan.rows.groups import Folds, Label
+from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.sparse import SparseRows
 from fairspan.typing import FloatArray
 

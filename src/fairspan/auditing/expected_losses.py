@@ -22,7 +22,7 @@ from fairspan.auditing.row_statistics import RowFigures
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.problem.problem import signed_disparity
 from fairspan.random_state import generator_of
-from fairspan.rows.folds import Folds
+from fairspan.rows.groups import Folds
 from fairspan.typing import FloatArray, IntegerArray
 
 LEVEL = 0.95

@@ -31,8 +31,7 @@ from fairspan.metrics import GroupFigures, group_figures
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FEWEST_FOLDS, FoldMoments, Moments, SummedFolds
 from fairspan.problem.problem import signed_disparity
-from fairspan.rows.checks import GroupLimit
-from fairspan.rows.protocol import Rows
+from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.typing import FloatArray
 
 NO_PROJECTION = (

@@ -15,8 +15,7 @@ from fairspan.auditing.cross_fitting import (
     measured_by,
 )
 from fairspan.linalg.resources import threads_for
-from fairspan.rows.folds import FoldedLabels, Folds
-from fairspan.rows.groups import CodedLabels, Label, LabelCoder, side_by_side
+from fairspan.rows.groups import CodedLabels, FoldedLabels, Folds, Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import KnownRows, Rows, RowSource, folded
 from fairspan.typing import FloatArray, IntegerArray
 

@@ -29,11 +29,9 @@ from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.moments.of_rows import fold_moments
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import Foreign
-from fairspan.rows.checks import USUAL_LIMIT, GroupLimit
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.folds import Folds
-from fairspan.rows.groups import Label, listed, spelled
-from fairspan.rows.protocol import Rows, RowSource
+from fairspan.rows.groups import Folds, Label, listed, spelled
+from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, Rows, RowSource
 from fairspan.solvers.solve import solver_of
 from fairspan.storage import is_archive
 from fairspan.verification import Verification, verify

@@ -28,7 +28,7 @@ from fairspan.errors import nearest
 from fairspan.registry import Foreign, names_of
 
 if TYPE_CHECKING:
-    from fairspan.rows.checks import GroupLimit
+    from fairspan.rows.protocol import GroupLimit
 
 
 TABLE, FITTED, JUDGED, OUTPUT = (
@@ -172,7 +172,7 @@ class Reading:
     @property
     def limit(self) -> "GroupLimit":
         """How many groups the rows may have, and how much memory their moments may take."""
-        from fairspan.rows.checks import GroupLimit
+        from fairspan.rows.protocol import GroupLimit
 
         return GroupLimit(self.max_groups, max_memory=self.max_memory)
 

@@ -22,7 +22,6 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.registry import Foreign
 from fairspan.rows.checks import check_columns
 from fairspan.rows.columns import ChosenColumns, Encoding, is_text
-from fairspan.rows.files.csv_files import CsvPart, unreadable
 from fairspan.rows.files.file_rows import (
     FileRows,
     encode_text,
@@ -30,6 +29,7 @@ from fairspan.rows.files.file_rows import (
     not_numeric,
     without_features,
 )
+from fairspan.rows.files.parts import CsvPart, unreadable
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import OnMissing, Rows, RowSource
 from fairspan.storage import replacing, writing

@@ -34,8 +34,7 @@ from fairspan.registry import Foreign
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.files.parts import FilePart
 from fairspan.rows.groups import Label, listed
-from fairspan.rows.parallel import error_context, merged_in_order
-from fairspan.rows.protocol import Fold, RowSource
+from fairspan.rows.protocol import Fold, RowSource, error_context, merged_in_order
 from fairspan.storage import PARTS, is_archive, read_document, write_document, write_whole, writing
 
 MANIFEST = "manifest.json"

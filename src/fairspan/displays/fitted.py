@@ -25,8 +25,8 @@ from fairspan.metrics import GroupFigures, group_figures
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.problem.reduction import criterion_of
-from fairspan.rows.checks import GroupLimit, check_width
-from fairspan.rows.protocol import Rows
+from fairspan.rows.checks import check_width
+from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.registry import is_opened, rows_of
 from fairspan.typing import FloatArray
 

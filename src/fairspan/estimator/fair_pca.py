@@ -20,12 +20,11 @@ from fairspan.moments.operators import kept_by_component
 from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.problem import signed_disparity
 from fairspan.problem.reduction import criterion_of, restriction_of
-from fairspan.rows.arrays import ArrayRows, RowsInMemory
-from fairspan.rows.checks import GroupLimit, check_width
+from fairspan.rows.arrays import ArrayRows, Everyone, RowsInMemory
+from fairspan.rows.checks import check_width
 from fairspan.rows.frames import FrameRows, frame_of, without_columns
 from fairspan.rows.groups import listed
-from fairspan.rows.labels import Everyone
-from fairspan.rows.protocol import KnownRows
+from fairspan.rows.protocol import GroupLimit, KnownRows
 from fairspan.rows.registry import (
     blocks_for,
     is_opened,

@@ -10,6 +10,7 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.results import data_frame
 from fairspan.metrics.outcomes import OutcomesByGroup, check_several, outcomes_by_group
 from fairspan.problem.parameters import check_count, check_flag, check_number
+from fairspan.rows.arrays import check_index, named_columns
 from fairspan.rows.frames import frame_of, without_columns
 from fairspan.rows.groups import (
     Label,
@@ -18,7 +19,6 @@ from fairspan.rows.groups import (
     plain_labels,
     spelled,
 )
-from fairspan.rows.labels import check_index, named_columns
 from fairspan.typing import FloatArray, IntegerArray
 
 

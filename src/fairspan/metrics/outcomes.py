@@ -11,7 +11,7 @@ from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.formatting.text import position
 from fairspan.problem.parameters import check_number
 from fairspan.random_state import generator_of
-from fairspan.rows.arrays import checked_weights
+from fairspan.rows.arrays import check_index, checked_weights, labels_of
 from fairspan.rows.groups import (
     CodedLabels,
     Label,
@@ -21,7 +21,6 @@ from fairspan.rows.groups import (
     listed,
     plain_labels,
 )
-from fairspan.rows.labels import check_index, labels_of
 from fairspan.typing import FloatArray, IntegerArray
 
 _ALLOWED = "Allowed: one outcome for each row: text, numbers or truth values, none missing"

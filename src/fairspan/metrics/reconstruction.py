@@ -15,8 +15,8 @@ from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.operators import errors_under
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import Problem, signed_disparity
-from fairspan.rows.checks import GroupLimit
 from fairspan.rows.groups import Label, listed
+from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import rows_of
 from fairspan.typing import FloatArray
 

@@ -15,10 +15,10 @@ from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import SparseGroup, sparse_groups
-from fairspan.rows.checks import USUAL_LIMIT, GroupLimit
+from fairspan.rows.arrays import labels_of
 from fairspan.rows.device import DeviceRows
-from fairspan.rows.folds import Folds
 from fairspan.rows.groups import (
+    Folds,
     Label,
     LabelCoder,
     kind_in_words,
@@ -28,8 +28,15 @@ from fairspan.rows.groups import (
     plain_labels,
     without_last_attribute,
 )
-from fairspan.rows.labels import labels_of
-from fairspan.rows.protocol import Features, OnMissing, Rows, RowSource, folded
+from fairspan.rows.protocol import (
+    USUAL_LIMIT,
+    Features,
+    GroupLimit,
+    OnMissing,
+    Rows,
+    RowSource,
+    folded,
+)
 from fairspan.rows.registry import open_rows
 from fairspan.rows.sparse import SparseRows
 from fairspan.storage import (

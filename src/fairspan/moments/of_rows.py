@@ -41,19 +41,18 @@ from fairspan.moments.group_moments import (
 )
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import SparseGroup, SparseSecondMoments, sparse_groups
-from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.checks import USUAL_LIMIT, GroupLimit, checked_values, converted
-from fairspan.rows.folds import Folds
+from fairspan.rows.arrays import ArrayRows, labels_of
+from fairspan.rows.checks import checked_values, converted
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.groups import (
     CodedLabels,
+    Folds,
     LabelCoder,
     in_order,
     label_array,
     without_last_attribute,
 )
-from fairspan.rows.labels import labels_of
-from fairspan.rows.protocol import Rows
+from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, Rows
 from fairspan.rows.sparse import SparseRows
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
 

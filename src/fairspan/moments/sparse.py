@@ -27,9 +27,8 @@ from fairspan.linalg import (
 )
 from fairspan.moments.group_means import Intake
 from fairspan.moments.operators import CANCELLING, softened
-from fairspan.rows.checks import USUAL_LIMIT, GroupLimit
 from fairspan.rows.groups import Label, LabelCoder
-from fairspan.rows.protocol import block_rows
+from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, block_rows
 from fairspan.rows.sparse import Csr, SparseRows
 from fairspan.typing import FloatArray, IndexArray
 

@@ -24,7 +24,7 @@ from fairspan.report.facts.answers import ReportSettings, read_models
 from fairspan.report.facts.assembly import check_size, facts_of
 from fairspan.report.facts.verifying import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
-from fairspan.rows.checks import GroupLimit
+from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import fingerprint_of, of_bytes, open_rows
 from fairspan.storage import check_name, write_whole
 

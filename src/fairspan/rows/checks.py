@@ -1,21 +1,19 @@
-"""The checks that all sources share: numbers, shapes, what is missing, how many groups there are.
+"""What cells, columns and tables may hold, and columns of frames as numpy arrays of numbers.
 
-An identifier makes no groups, and would need a matrix for each row; so the number of groups and the
-memory of their matrices are limited.
+Missing cells become NaN. A column may hold a vector of fixed length in each row: each entry is a
+feature of its own.
 """
 
-import numbers
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, nearest, warn
 from fairspan.formatting.text import position
-from fairspan.linalg.resources import check_memory
-from fairspan.rows.groups import LEAVING_OUT, CodedLabels, listed
-from fairspan.rows.protocol import KnownRows, OnMissing, PartedRows, RowBlock, Rows
+from fairspan.rows.groups import LEAVING_OUT, listed
 from fairspan.typing import AnyArray, FloatArray
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
@@ -39,44 +37,6 @@ def check_on_missing(on_missing: object) -> None:
             "Allowed: 'error' and 'drop'",
             "Use 'drop' to leave out rows in which a feature or the group is missing",
         )
-
-
-def row_block(
-    first_row: int,
-    values: AnyArray,
-    labels: CodedLabels | None,
-    weights: FloatArray | None,
-    feature_names: tuple[str, ...] | None,
-    on_missing: OnMissing,
-    beside: Any = None,
-) -> RowBlock:
-    """Make a block of checked rows, or of those in which nothing is missing.
-
-    Infinity is not missing: it is an error in any case. `beside` is a Table of as many rows.
-
-    Raises
-    ------
-    InvalidInput, InvalidType
-        As :func:`checked_values`.
-    """
-    if on_missing == "error":
-        values = checked_values(values, first_row, feature_names)
-        return RowBlock(first_row, values, labels, weights, beside=beside)
-    values = converted(values)
-    missing = np.asarray(np.isnan(values).any(axis=1))
-    if labels is not None:
-        missing |= labels.missing
-    n_dropped = int(missing.sum())
-    if n_dropped:
-        kept = ~missing
-        # Checked before rows are left out, so that an error names the row in the table.
-        checked_values(np.where(missing[:, None], 0, values), first_row, feature_names)
-        values = values[kept]
-        labels = None if labels is None else labels[kept]
-        weights = None if weights is None else weights[kept]
-        beside = None if beside is None else beside.take(np.flatnonzero(kept))
-    values = checked_values(values, first_row, feature_names)
-    return RowBlock(first_row, values, labels, weights, n_dropped, beside)
 
 
 def checked_values(
@@ -273,151 +233,232 @@ def check_width(received: int, allowed: int, what: str) -> None:
         )
 
 
-# So many groups are never refused, however few the rows are.
-MANY_GROUPS = 100
-# More groups than that need at least so many rows each, on average.
-FEWEST_ROWS_EACH = 3
-# Numbers (1 GB) that matrices of one part of the rows may take although its groups look too many:
-# the other parts may hold rows enough, where rows are sorted by group or files are small.
-_ROOM_OF_A_PART = 2**27
-# What a group takes beside its matrix, in numbers.
-_BESIDE_THE_MATRIX = 2**10
-# Numbers (128 MB) of rows that may wait until enough rows have come for their groups.
-_MOST_WAITING = 2**24
-
-
-@dataclass(frozen=True)
-class GroupLimit:
-    """How many groups some rows may have.
-
-    Without `max_groups`, more than `MANY_GROUPS` groups that are also more than a third of the rows
-    are refused. Rows count, not weights.
-
-    Attributes
-    ----------
-    max_groups : int or None
-        So many are allowed whatever the number of rows, and no more.
-    n_known : int
-        Groups that a fitted model knows: so many are groups, however few the rows are.
-    columns : tuple of names
-        Columns that make the groups, for messages; none where they have no names.
-    in_parts : bool
-        Whether these are some of the rows, and more may come.
-    max_memory : int or None
-        Bytes that matrices may take while they are made; None: what the machine has.
+def check_numeric(schema: Any) -> None:
+    """Make sure that every column holds numbers or truth values.
 
     Raises
     ------
-    InvalidType, InvalidParameter
-        max_groups or max_memory is no whole number, or below 1.
+    InvalidInput
+        Names the columns that do not.
+    """
+    # Object columns may hold numbers; converting them tells.
+    bad = {
+        name: dtype
+        for name, dtype in schema.items()
+        if not (_is_numeric(dtype) or dtype == nw.Object or _is_vector(dtype))
+    }
+    if bad:
+        kinds = ", ".join(sorted({str(dtype) for dtype in bad.values()}))
+        raise InvalidInput(
+            f"These columns hold no numbers but {kinds}: {listed(list(bad))}",
+            "Allowed: numbers and truth values",
+            "Leave these columns out (--exclude on the command line) or encode them as numbers; "
+            "name the group column as sensitive_features",
+        )
+
+
+def number_columns(frame: nw.DataFrame[Any]) -> list[AnyArray]:
+    """Each column as numbers, (r,), or as vectors below each other, (r, length).
+
+    Raises
+    ------
+    InvalidInput
+        A column that holds no numbers.
+    """
+    check_numeric(frame.schema)
+    columns = (
+        [numbers_of(column) for column in frame.to_native().columns]  # without narwhals' Series
+        if frame.implementation.is_pyarrow()
+        else [_numbers_in(column) for column in frame.iter_columns()]
+    )
+    whole = [dtype.is_integer() for dtype in frame.schema.values()]
+    warn_of_rounding(dict(compress(zip(frame.columns, columns, strict=True), whole)))
+    return columns
+
+
+def side_by_side(columns: Sequence[AnyArray], start: int, stop: int) -> FloatArray:
+    """Some rows of columns as an (r, p) array, with columns side by side in memory."""
+    if len(columns) == 1 and columns[0].ndim == 2:  # all features in one column: no copy
+        return columns[0][start:stop]
+    widths = [column.shape[1] if column.ndim == 2 else 1 for column in columns]
+    matrix = np.empty((stop - start, sum(widths)), order="F")
+    place = 0
+    for column, width in zip(columns, widths, strict=True):
+        matrix[:, place : place + width] = column[start:stop].reshape(-1, width)
+        place += width
+    return matrix
+
+
+def float64_of(column: Any) -> FloatArray:
+    """Numbers or truth values in a narwhals Series as float64, with NaN where missing.
 
     Examples
     --------
-    >>> limit = GroupLimit()
-    >>> limit.doubts(101, 302), limit.doubts(101, 303), limit.doubts(100, 100)
+    >>> import pyarrow as pa
+    >>> float64_of(nw.from_native(pa.chunked_array([[1, None]]), series_only=True))
+    array([ 1., nan])
+    """
+    if column.implementation.is_pyarrow():
+        return np.asarray(numbers_of(column.to_native()), dtype=np.float64)
+    if not column.dtype.is_integer() or is_wide(column.dtype):
+        return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    missing = column.is_null()
+    if not missing.any():
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    values = np.array(column.fill_null(0).to_numpy(), dtype=np.float64)
+    values[missing.to_numpy()] = np.nan
+    return values
+
+
+def numbers_of(array: Any) -> AnyArray:
+    """Whole or real numbers without a copy; anything else as float64, with NaN where missing.
+
+    Parameters
+    ----------
+    array : pyarrow.Array or ChunkedArray
+        Of numbers or truth values, or of vectors of them, which are put below each other; a
+        missing vector becomes NaN.
+    """
+    from pyarrow import float64, types
+
+    if hasattr(array, "chunks"):
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+    if hasattr(array.type, "list_size"):
+        # Flattened, without the entries of missing vectors.
+        entries = numbers_of(array.flatten()).reshape(-1, array.type.list_size)
+        if not array.null_count:
+            return entries
+        matrix = np.full((len(array), array.type.list_size), np.nan)
+        matrix[array.is_valid().to_numpy(zero_copy_only=False)] = entries
+        return matrix
+    if array.null_count == 0 and (types.is_integer(array.type) or types.is_floating(array.type)):
+        # Arrow's own conversion first imports pandas, where it is installed.
+        dtype = array.type.to_pandas_dtype()
+        if len(array) == 0:  # there may be no buffer either
+            return np.empty(0, dtype=dtype)
+        return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
+    # Unsafe, as whole numbers beyond 2^53 may lose their last digits.
+    return np.asarray(array.cast(float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell of a CSV file is a number.
+
+    Examples
+    --------
+    >>> is_number(" 1.5e3"), is_number("1_000"), is_number("n.a.")
     (True, False, False)
     """
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
 
-    max_groups: int | None = None
-    n_known: int = 0
-    columns: tuple[Any, ...] = ()
-    in_parts: bool = False
-    max_memory: int | None = None
 
-    def __post_init__(self) -> None:
-        settings: dict[str, Any] = {"max_groups": self.max_groups, "max_memory": self.max_memory}
-        allowed = "Allowed: a whole number of at least 1, or None"
-        for name, value in settings.items():
-            if value is None:
-                continue
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-                raise InvalidType(f"{name} is {value!r}", allowed, "Pass a whole number")
-            if value < 1:
-                raise InvalidParameter(f"{name} is {value!r}", allowed, "Choose a larger number")
+def first_no_number(texts: Iterable[str | None], decimal: str = ".") -> tuple[int, str | None]:
+    """The first text that is no number, and its row, counted from 1.
 
-    def over(self, rows: Rows) -> "GroupLimit":
-        """The same for these rows: it knows the names of their columns, and whether they are cut.
+    Examples
+    --------
+    >>> first_no_number(["1", None, "n.a."])
+    (3, 'n.a.')
+    """
+    row = 0
+    for row, text in enumerate(texts, start=1):
+        if text is not None and not is_number(text.replace(decimal, ".")):
+            return row, text
+    return row, None
 
-        A pass over several parts sees only some of the rows at a time.
-        """
-        known = rows if isinstance(rows, KnownRows) else KnownRows()
-        return replace(
-            self,
-            columns=known.group_columns,
-            in_parts=self.in_parts or (isinstance(rows, PartedRows) and known.n_parts != 1),
-        )
 
-    def doubts(self, n_groups: int, n_rows: int) -> bool:
-        """Whether these would be refused, if no more rows came."""
-        if self.max_groups is not None:
-            return n_groups > self.max_groups
-        return n_groups > max(MANY_GROUPS, self.n_known) and FEWEST_ROWS_EACH * n_groups > n_rows
+def is_wide(dtype: Any) -> bool:
+    """Whether it is whole numbers that numpy has no type for."""
+    return bool(dtype in (nw.Int128, nw.UInt128))
 
-    def waits(self, n_groups: int, n_rows: int) -> bool:
-        """Whether to wait for more rows before a matrix is made of each group.
 
-        Also with few groups, as the next rows may bring many.
-        """
-        many = self.max_groups is None and n_groups > self.n_known
-        return many and FEWEST_ROWS_EACH * n_groups > n_rows
+def vector_lengths(schema: Any) -> dict[str, int]:
+    """Length of the vectors of each column of a narwhals Schema that holds vectors."""
+    return {name: dtype.shape[0] for name, dtype in schema.items() if _is_vector(dtype)}
 
-    def check(self, n_groups: int, n_rows: int, n_features: int) -> None:
-        """Make sure that rows, or a part of them, have no more groups than allowed.
 
-        A part is refused only where more rows cannot help, or its matrices would be large.
+def expanded(columns: Sequence[str], lengths: Mapping[str, int]) -> tuple[str, ...]:
+    """Names of the features in these columns.
 
-        Raises
-        ------
-        InvalidInput
-        """
-        is_large = n_groups * (n_features**2 + _BESIDE_THE_MATRIX) > _ROOM_OF_A_PART
-        is_last = self.max_groups is not None or not self.in_parts or is_large
-        if is_last and self.doubts(n_groups, n_rows):
-            raise self._refusal(n_groups, n_rows, so_far=self.in_parts)
+    Parameters
+    ----------
+    columns : sequence of str
+    lengths : mapping of str to int
+        Length of the vectors of each column that holds vectors.
 
-    def check_memory(self, n_groups: int, n_features: int) -> None:
-        """Make sure that the matrices of so many groups fit into memory; raises InvalidInput."""
-        check_memory(n_groups, n_features, self.max_memory)
+    Examples
+    --------
+    >>> expanded(["age", "face"], {"face": 2})
+    ('age', 'face[0]', 'face[1]')
+    """
+    return tuple(
+        name
+        for column in columns
+        for name in (_entries(column, lengths[column]) if column in lengths else [column])
+    )
 
-    def check_waiting(self, n_groups: int, n_rows: int, n_waiting: int) -> None:
-        """Make sure that rows may wait for more rows of their groups.
 
-        Parameters
-        ----------
-        n_groups, n_rows : int
-            So far.
-        n_waiting : int
-            Numbers in the rows that wait.
+def collapsed(
+    names: Sequence[str], columns: Sequence[str], lengths: Mapping[str, int]
+) -> tuple[str, ...]:
+    """The columns whose features are these, in this order.
 
-        Raises
-        ------
-        InvalidInput
-        """
-        is_last = self.max_groups is not None or n_waiting > _MOST_WAITING
-        if is_last and self.doubts(n_groups, n_rows):
-            raise self._refusal(n_groups, n_rows, so_far=True)
+    Raises
+    ------
+    InvalidInput
+        A feature that no column holds, or only some entries of a vector.
 
-    def _refusal(self, n_groups: int, n_rows: int, *, so_far: bool) -> InvalidInput:
-        several = min(len(self.columns), 2)
-        named = listed(self.columns)
-        subject = ("There are", f"The column {named} has", f"The columns {named} make")[several]
-        counted = f"{subject} {n_groups} groups among {n_rows} rows{' so far' if so_far else ''}"
-        if self.max_groups is not None:
-            return InvalidInput(
-                f"{counted}, and max_groups is {self.max_groups}",
-                f"Allowed: at most {self.max_groups} groups",
-                "Choose a larger max_groups (--max-groups), or pass another column as "
-                "sensitive_features (--group)",
+    Examples
+    --------
+    >>> collapsed(["face[0]", "face[1]", "age"], ["age", "face"], {"face": 2})
+    ('face', 'age')
+    """
+    firsts = {_entries(column, 1)[0]: column for column in columns if column in lengths}
+    chosen: list[str] = []
+    position = 0
+    while position < len(names):
+        name = names[position]
+        column = firsts.get(name, name)
+        width = lengths.get(column, 1)
+        whole = tuple(names[position : position + width]) == expanded([column], lengths)
+        if column not in columns or not whole:
+            missing = [each for each in names if each not in expanded(columns, lengths)]
+            raise InvalidInput(
+                f"The table has no column {listed(missing or [name])}",
+                f"The model was fitted on {listed(names)}",
+                "Add these columns, or fit again without them",
             )
-        looks = ("the labels look", "its values look", "their values look")[several]
-        allow = "N" if so_far else n_groups
-        return InvalidInput(
-            f"{counted}, so {looks} like an identifier or a continuous number rather than groups",
-            f"Allowed: up to {MANY_GROUPS} groups, or at most a third as many groups as rows",
-            "Pass another column as sensitive_features (--group), put numbers into bins, or allow "
-            f"that many groups with max_groups={allow} (--max-groups {allow})",
-        )
+        chosen.append(column)
+        position += width
+    return tuple(chosen)
 
 
-USUAL_LIMIT = GroupLimit()
-"""Where nobody has chosen another."""
+def _entries(column: str, length: int) -> list[str]:
+    return [f"{column}[{index}]" for index in range(length)]
+
+
+def _is_numeric(dtype: Any) -> bool:
+    return bool(dtype.is_numeric() or dtype == nw.Boolean)
+
+
+def _is_vector(dtype: Any) -> bool:
+    return dtype == nw.Array and len(dtype.shape) == 1 and _is_numeric(dtype.inner)
+
+
+def _numbers_in(column: Any) -> AnyArray:
+    if _is_vector(column.dtype):
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    if column.dtype != nw.Object:
+        return float64_of(column)
+    try:
+        return converted(column.to_numpy())
+    except (InvalidInput, InvalidType) as error:
+        raise InvalidInput(
+            f"The column {column.name!r} holds values that are no numbers ({error.args[0]})",
+            "Allowed: numbers and truth values",
+            "Leave this column out or encode it as numbers",
+        ) from error

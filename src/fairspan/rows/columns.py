@@ -13,12 +13,25 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.rows.arrays import check_apart, weights_of_column
-from fairspan.rows.checks import check_columns, check_on_missing, row_block
+from fairspan.rows.arrays import Everyone, check_apart, labels_of_columns, weights_of_column
+from fairspan.rows.checks import (
+    check_columns,
+    check_on_missing,
+    collapsed,
+    expanded,
+    number_columns,
+    side_by_side,
+)
 from fairspan.rows.groups import listed
-from fairspan.rows.labels import Everyone, labels_of_columns
-from fairspan.rows.numbers import collapsed, expanded, number_columns, side_by_side
-from fairspan.rows.protocol import KnownRows, OnMissing, Projection, RowBlock, RowOpener, block_rows
+from fairspan.rows.protocol import (
+    KnownRows,
+    OnMissing,
+    Projection,
+    RowBlock,
+    RowOpener,
+    block_rows,
+    row_block,
+)
 from fairspan.typing import AnyArray, FloatArray
 
 # A column of more different texts is a name or an identifier.

@@ -15,20 +15,30 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
-from fairspan.rows.arrays import ArrayRows, checked_weights, comes_from, weights_of_column
-from fairspan.rows.checks import check_dtype, check_same_length, check_shape, check_width
-from fairspan.rows.columns import ChosenColumns
-from fairspan.rows.frames import FrameRows, frame_of, named_weight
-from fairspan.rows.groups import CodedLabels, listed
-from fairspan.rows.labels import (
+from fairspan.rows.arrays import (
+    ArrayRows,
     Everyone,
+    checked_weights,
+    comes_from,
     labels_of,
     labels_of_columns,
     named_columns,
     names_of,
+    weights_of_column,
 )
-from fairspan.rows.numbers import check_numeric, collapsed, expanded, vector_lengths
-from fairspan.rows.parallel import error_context, merged_in_order
+from fairspan.rows.checks import (
+    check_dtype,
+    check_numeric,
+    check_same_length,
+    check_shape,
+    check_width,
+    collapsed,
+    expanded,
+    vector_lengths,
+)
+from fairspan.rows.columns import ChosenColumns
+from fairspan.rows.frames import FrameRows, frame_of, named_weight
+from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.protocol import (
     Fold,
     KnownRows,
@@ -37,6 +47,8 @@ from fairspan.rows.protocol import (
     Result,
     RowOpener,
     RowSource,
+    error_context,
+    merged_in_order,
 )
 from fairspan.typing import AnyArray, FloatArray
 

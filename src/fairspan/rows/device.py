@@ -16,10 +16,9 @@ from array_api_compat import (
 )
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.arrays import RowsInMemory, checked_weights, is_device_array
+from fairspan.rows.arrays import RowsInMemory, checked_weights, is_device_array, labels_of
 from fairspan.rows.checks import check_shape, check_width, checked_values
 from fairspan.rows.groups import CodedLabels
-from fairspan.rows.labels import labels_of
 from fairspan.rows.protocol import OnMissing, Projection, RowOpener
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 

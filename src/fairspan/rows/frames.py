@@ -14,24 +14,30 @@ from fairspan.rows.arrays import (
     ArrayRows,
     RowsInMemory,
     check_apart,
+    check_index,
     checked_weights,
+    labels_of,
+    labels_of_columns,
+    named_columns,
     weights_of_column,
 )
-from fairspan.rows.checks import check_columns, check_shape, checked_values, warn_of_rounding
+from fairspan.rows.checks import (
+    check_columns,
+    check_shape,
+    checked_values,
+    collapsed,
+    expanded,
+    number_columns,
+    side_by_side,
+    vector_lengths,
+    warn_of_rounding,
+)
 from fairspan.rows.columns import (
     ChosenColumns,
     ReadInBatches,
     RowsByColumns,
     named_columns_only,
     vector_lengths_of,
-)
-from fairspan.rows.labels import check_index, labels_of, labels_of_columns, named_columns
-from fairspan.rows.numbers import (
-    collapsed,
-    expanded,
-    number_columns,
-    side_by_side,
-    vector_lengths,
 )
 from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener
 from fairspan.typing import FloatArray

@@ -15,12 +15,11 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.registry import factory_of, names_of
-from fairspan.rows.arrays import Arrays, RowsInMemory
+from fairspan.rows.arrays import Arrays, Everyone, RowsInMemory, labels_of, labels_of_series
 from fairspan.rows.checks import check_columns, check_on_missing, check_width
 from fairspan.rows.files.file_rows import FileRows, Files
 from fairspan.rows.frames import frame_of
 from fairspan.rows.groups import CodedLabels, listed, spelled
-from fairspan.rows.labels import Everyone, labels_of, labels_of_series
 from fairspan.rows.protocol import (
     OnMissing,
     PartedRows,

@@ -26,8 +26,14 @@ from fairspan.rows.columns import (
 )
 from fairspan.rows.frames import ArrowStream
 from fairspan.rows.groups import listed
-from fairspan.rows.parallel import error_context, merged_in_order
-from fairspan.rows.protocol import Fold, OnMissing, Projection, Result
+from fairspan.rows.protocol import (
+    Fold,
+    OnMissing,
+    Projection,
+    Result,
+    error_context,
+    merged_in_order,
+)
 
 Batches = Iterator[Any]
 

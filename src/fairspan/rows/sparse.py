@@ -7,15 +7,8 @@ import numpy as np
 import scipy.sparse
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.arrays import RowsInMemory, checked_weights
-from fairspan.rows.checks import (
-    check_dtype,
-    check_shape,
-    check_width,
-    checked_values,
-    converted,
-)
-from fairspan.rows.labels import labels_of
+from fairspan.rows.arrays import RowsInMemory, checked_weights, labels_of
+from fairspan.rows.checks import check_dtype, check_shape, check_width, checked_values, converted
 from fairspan.rows.protocol import OnMissing, Projection, RowOpener
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 

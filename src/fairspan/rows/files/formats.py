@@ -8,8 +8,15 @@ from urllib.parse import unquote
 
 from fairspan.errors import InvalidInput, imported, warn
 from fairspan.rows.columns import is_text
-from fairspan.rows.files.csv_files import CsvFormat, open_csv
-from fairspan.rows.files.parts import ArrowPart, Constants, FilePart, RowGroup, reading
+from fairspan.rows.files.parts import (
+    ArrowPart,
+    Constants,
+    CsvFormat,
+    FilePart,
+    RowGroup,
+    open_csv,
+    reading,
+)
 from fairspan.rows.groups import listed
 
 _SUFFIXES = {
