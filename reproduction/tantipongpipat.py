@@ -13,7 +13,7 @@ from fairspan.drawing.labels import BLUE, FAINT, VERMILION
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.linalg import eigh
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.solvers.exact_rank.rank_reduction import largest_rank, reduced, soft_basis
+from fairspan.solvers.exact_rank import largest_rank, reduced, soft_basis
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from reproduction.comparison import mark, printed_table, relative_difference
 from reproduction.data import load

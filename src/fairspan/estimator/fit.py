@@ -41,8 +41,7 @@ from fairspan.problem.reduction import (
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.rows.groups import listed
-from fairspan.solvers.nested import solve_nested
-from fairspan.solvers.solve import solve_at, solve_for_share, solver_of
+from fairspan.solvers.solve import solve_at, solve_for_share, solve_nested, solver_of
 from fairspan.typing import FloatArray
 
 

@@ -551,7 +551,7 @@ class CovarianceParity(Restriction):
     the span of the `n_directions` eigenvectors of Q'(C_1 - C_2)Q of smallest absolute eigenvalue,
     in which any criterion is minimised (Kleindessner et al. 2023). With `tolerance`, the spectral
     norm of V'(C_1 - C_2)V is at most `tolerance`, total error only (Olfat and Aswani 2019, see
-    :mod:`fairspan.solvers.parity.covariances`).
+    :mod:`fairspan.solvers.near_parity`).
 
     Parameters
     ----------

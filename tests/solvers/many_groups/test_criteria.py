@@ -20,8 +20,7 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
 )
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import Model, Point
-from fairspan.solvers.exact_rank.rank_reduction import largest_rank, reduced
+from fairspan.solvers.exact_rank import Model, Point, largest_rank, reduced
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.solve import Auto

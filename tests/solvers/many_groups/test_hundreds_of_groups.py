@@ -15,10 +15,9 @@ from fairspan.problem.criteria import (
     TotalError,
 )
 from fairspan.problem.pieces import Blocks, Pieces
-from fairspan.solvers.exact_rank.descent import descend
-from fairspan.solvers.exact_rank.starts import Search
+from fairspan.solvers.exact_rank import descend
 from fairspan.solvers.many_groups import relaxation
-from fairspan.solvers.many_groups.dual_newton import DualNewton
+from fairspan.solvers.many_groups.dual_newton import DualNewton, Search
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.programs import least_on_simplex, saddle_point
 from fairspan.solvers.published.samadi_et_al import Semidefinite

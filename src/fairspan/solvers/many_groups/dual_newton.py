@@ -7,24 +7,189 @@ subspace, by descent. Their gap is reported; it is called optimal only if it is 
 
 The descent finds multipliers too, which balance the pieces at its subspace and prove a bound. The
 gap they leave is narrowed by the relaxation from below and by further descents from above.
+
+Nash welfare is the product of the captured variances. Its bound: for weights w > 0 the inequality
+of arithmetic and geometric means gives mean log c_g <= log(sum_g w_g c_g) - mean log w_g - log k,
+and sum_g w_g c_g <= t_d(sum_g w_g S_g). With w_g = 1 / c_g it is tight wherever the subspace leads
+its own mixture. If it does not, the relaxed problem is solved by the method of Frank and Wolfe,
+whose gap this bound is.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Solver
-from fairspan.certificates.optimality import certify
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint
+from fairspan.certificates.optimality import certify, goal
+from fairspan.errors import Incompatible
+from fairspan.linalg import eigh
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.pieces import Pieces
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import Point
-from fairspan.solvers.exact_rank.rank_reduction import reduced
-from fairspan.solvers.exact_rank.starts import Search, further_starts, starts_around
-from fairspan.solvers.many_groups.nash import NashSearch
+from fairspan.solvers.exact_rank import Point, descend, reduced, soft_basis
 from fairspan.solvers.many_groups.relaxation import Relaxation
+from fairspan.solvers.programs import least_on_simplex
 from fairspan.typing import FloatArray
+
+# Descents in a row that bring nothing, after which a gap is left open; those that lead to the best
+# optimum again count twice.
+_PATIENCE = 8
+# Of so many groups a descent takes long, and its end tells nearly all.
+_MANY_GROUPS, _LITTLE_PATIENCE = 20, 2
+# How many random subspaces in the span of the relaxed solution are tried.
+_STARTS = 12
+# Further starts: so many, this far apart, of so many that are drawn, with so many numbers in all.
+_MOST_FURTHER, _APART = 8, 0.1
+# In many features, or of many groups, they find next to nothing, and a descent takes long: so many
+# over the number of features, and less in proportion beyond so many groups.
+_WORTHWHILE, _FEW_GROUPS = 100.0, 10.0
+_FEWEST_DRAWN, _MOST_DRAWN, _NUMBERS_DRAWN = 32, 2000, 20_000
+
+
+class Search:
+    """Bounds from both sides, narrowed from above by descents at exactly d components.
+
+    Parameters
+    ----------
+    problem : Problem
+    share : float
+        The gap to reach, as a share of the value.
+
+    Attributes
+    ----------
+    best : Point
+        The best subspace so far.
+    upper, lower : float
+        Its value, and the best bound: no subspace has a smaller value.
+    tolerance : float
+        The gap to reach, absolute.
+    weights : (k,) array
+        Those that prove the bound.
+    n_eigenproblems : int
+        How many were solved so far.
+    """
+
+    best: Point
+    weights: FloatArray
+
+    def __init__(self, problem: Problem, share: float) -> None:
+        self.problem, self.share = problem, share
+        self.upper, self.lower, self.tolerance, self.n_eigenproblems = np.inf, -np.inf, np.inf, 0
+        self.trace: list[TracePoint] = []
+
+    @property
+    def closed(self) -> bool:
+        """Whether exactly d components reach the bound."""
+        return self.upper - self.lower <= self.tolerance
+
+    def prove(self, lower: float, weights: FloatArray) -> None:
+        """Take a bound if it is the best so far."""
+        if lower > self.lower:
+            self.lower, self.weights = lower, weights
+
+    def take(self, point: Point) -> None:
+        """Take a point if it is the best so far, and add the bounds to the trace."""
+        if point.value < self.upper:
+            self.best, self.upper = point, point.value
+            self.tolerance = self.sought(point)
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+
+    def sought(self, point: Point) -> float:
+        """The gap to reach at a point, absolute."""
+        return goal(self.problem, point.errors, self.share)
+
+    def improved(self, local: Point) -> None:
+        """Take what a new best subspace proves, if anything."""
+
+    def descend_from(self, start: FloatArray) -> float:
+        """Take the local optimum below a subspace if it is the best, and return its value."""
+        local, n_steps = descend(self.problem, start)
+        self.n_eigenproblems += n_steps
+        if local.value < self.upper:
+            self.improved(local)
+        self.take(local)
+        return local.value
+
+    def best_or(self, soft: FloatArray) -> FloatArray:
+        """The best basis, or a soft one if it is better and may have so many dimensions."""
+        problem = self.problem
+        allowed = problem.allow_extra or soft.shape[1] == problem.n_components
+        better = allowed and not self.closed and problem.value(soft) < self.upper
+        return soft if better else self.best.basis
+
+    def descend_from_each(self, starts: Iterable[FloatArray], *, patiently: bool = False) -> None:
+        """Descend from one after another until the gap is closed, or several brought nothing.
+
+        Parameters
+        ----------
+        starts : iterable of (p, d) arrays
+        patiently : bool
+            Whether to go on all the same.
+        """
+        patience = _PATIENCE if self.problem.n_groups <= _MANY_GROUPS else _LITTLE_PATIENCE
+        in_vain = 0
+        for start in starts:
+            if self.closed or (in_vain >= patience and not patiently):
+                return
+            best = self.upper
+            reached = self.descend_from(start)
+            # That many lead to the same optimum tells more than that they lead elsewhere.
+            in_vain += 2 if reached <= best + self.tolerance else 1
+            if reached < best - self.tolerance:
+                in_vain = 0
+
+
+def starts_around(soft: FloatArray, n_components: int) -> Iterator[FloatArray]:
+    """Leading eigenvectors of a relaxed solution P, and random subspaces in its span.
+
+    The eigenvectors may be a saddle point, at which a descent stops at once: where groups vary
+    along axes of their own, every choice of axes is one.
+
+    Parameters
+    ----------
+    soft : (p, r) array
+        Columns sqrt(lb_j) u_j, of P = sum_j lb_j u_j u_j'.
+    n_components : int
+    """
+    values, vectors = eigh(soft @ soft.T)
+    values, vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
+    yield vectors[:, :n_components]
+    # Seeded, so that the same input gives the same answer.
+    rng = np.random.default_rng(0)
+    for _ in range(_STARTS):
+        drawn = rng.standard_normal((len(values), n_components))
+        yield np.linalg.qr((vectors * np.sqrt(values)) @ drawn)[0]
+
+
+def further_starts(problem: Problem, pieces: Pieces) -> list[FloatArray]:
+    """Subspaces for a gap that is still open: the best of many that are spread over all of them.
+
+    In few features the many leave little between them. The sequence is fixed, so that the same
+    input gives the same answer.
+    """
+    p, d = problem.n_features, problem.n_components
+    few_groups = min(1.0, _FEW_GROUPS / problem.n_groups)
+    n_further = min(int(few_groups * _WORTHWHILE / p), _MOST_FURTHER)
+    taken = list[FloatArray]()
+    if n_further == 0:
+        return taken
+    n_drawn = int(np.clip(_NUMBERS_DRAWN // (p * d), _FEWEST_DRAWN, _MOST_DRAWN))
+    drawn = np.linalg.qr(np.random.default_rng(0).standard_normal((n_drawn, p, d)))[0]
+    # What each captures of a group; digits that cancel do not matter here.
+    columns = drawn.transpose(1, 0, 2).reshape(p, -1)
+    captured = np.einsum("pn,gpn->gn", columns, problem.second_moments.applied(columns))
+    errors = problem.second_moments.traces - captured.reshape(-1, n_drawn, d).sum(axis=2).T
+    values = pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
+    for basis in drawn[np.argsort(values, kind="stable")]:
+        # ||VV' - WW'||_F^2 / 2 = d - ||V'W||_F^2
+        if all(d - float(np.sum((basis.T @ other) ** 2)) > _APART for other in taken):
+            taken.append(basis)
+        if len(taken) == n_further:
+            break
+    return taken
+
 
 # The relaxation converges so fast that this share of the tolerance takes one step more.
 _AIM = 1e-3
@@ -47,7 +212,7 @@ class DualNewton(Solver):
     remains, descents from its result. With `allow_extra` the relaxed solution itself is returned if
     exactly d components do not reach it, at d + floor(sqrt(2 k + 1/4) - 3/2) dimensions at most.
     The robust error gap takes the bound of the error gap; Nash welfare has a relaxation of its own
-    (:mod:`fairspan.solvers.many_groups.nash`).
+    (:mod:`fairspan.solvers.many_groups.dual_newton`).
 
     Examples
     --------
@@ -172,3 +337,113 @@ class PiecewiseSearch(Search):
         self.relaxation.at(local.multipliers)
         self.n_eigenproblems += 1
         self.prove(self.relaxation.lower, self.relaxation.weights)
+
+
+_ROUNDS = 200
+_NEWTON_STEPS = 30
+# Changes of a mean logarithm below this are rounding.
+_LEVEL = 1e-14
+# Below this share of a group's variance the logarithm is too steep to walk along.
+_NOTHING = 1e-6
+_SMALLEST = 2.0**-40
+
+
+class NashSearch(Search):
+    """Upper and lower bounds of minus the mean log of the captured variances."""
+
+    def __init__(self, problem: Problem, share: float) -> None:
+        if problem.has_group_without_variance:
+            where = "" if problem.unrestricted is None else " in the directions that are left"
+            raise Incompatible(
+                f"The criterion 'nash_welfare' received a group without variance{where}",
+                "It is the product of the groups' captured variances: all must have some",
+                "Leave that group out, or use 'minimax_loss'",
+            )
+        super().__init__(problem, share)
+
+    def run(self) -> FloatArray:
+        """Descend; if the gap stays open, relax, and descend from there: the best basis found."""
+        second, d = self.problem.second_moments, self.problem.n_components
+        # All groups on equal terms, so that none starts with nothing.
+        start = second.leading(1 / second.traces, d).vectors
+        self.n_eigenproblems += 1
+        if (second.captured_variances(start) <= _NOTHING * second.traces).any():
+            # Where groups vary along axes of their own the logarithm has no slope: nearby it has.
+            away = np.random.default_rng(0).standard_normal(start.shape) / np.sqrt(len(start))
+            start = np.linalg.qr(start + away)[0]
+        self.descend_from(start)
+        if self.closed:
+            return self.best.basis
+        soft = self._relaxed()
+        self.descend_from_each(starts_around(soft, d))
+        # At the least rank: exactly d for two groups. No group may lose anything.
+        pieces = Pieces(np.eye(second.n_groups), second.residual_variances(soft))
+        return self.best_or(reduced(second, pieces, soft))
+
+    def improved(self, local: Point) -> None:
+        """Take the bound of the weights that balance it."""
+        self._leading(self.problem.second_moments.captured_variances(local.basis))
+
+    def _leading(self, captured: FloatArray) -> FloatArray:
+        """What leads the mixture with w_g = 1 / (k c_g), whose bound is taken."""
+        weights, d = 1 / (len(captured) * captured), self.problem.n_components
+        leading = self.problem.second_moments.leading(weights, d)
+        self.n_eigenproblems += 1
+        bound = float(np.log(weights * len(weights)).mean() - np.log(leading.top_eigenvalue_sum))
+        self.prove(bound, weights)
+        return leading.vectors
+
+    def _relaxed(self) -> FloatArray:
+        """The relaxed problem's solution, (p, r) columns, by Frank and Wolfe's method.
+
+        It is the best mixture of projectors of the subspaces found on the way.
+        """
+        second, bases, mixture = self.problem.second_moments, [self.best.basis], np.ones(1)
+        values = second.captured_variances(bases[0])[None]
+        for _ in range(_ROUNDS):
+            leading = self._leading(mixture @ values)
+            if -float(np.log(mixture @ values).mean()) - self.lower <= self.share / 2:
+                break
+            bases.append(leading)
+            values = np.vstack([values, second.captured_variances(leading)])
+            mixture = largest_product(values, np.append(mixture, 0.0))
+        stacked = np.hstack([np.sqrt(s) * each for s, each in zip(mixture, bases, strict=True)])
+        return soft_basis(*eigh(stacked @ stacked.T), self.problem.n_components)
+
+
+def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
+    """The mixture of atoms with the largest mean log of captured variances, by Newton's method.
+
+    Parameters
+    ----------
+    values : (J, k) array
+        Captured variances of each atom; positive somewhere for every group.
+    start : (J,) array
+        On the simplex, with every mixed variance positive.
+
+    Returns
+    -------
+    (J,) array
+        On the simplex.
+    """
+    mixture, k = start, values.shape[1]
+    for _ in range(_NEWTON_STEPS):
+        captured = mixture @ values
+        slope = -(values / captured).mean(axis=1)
+        factor = values / captured / np.sqrt(k)
+        linear = slope - factor @ (mixture @ factor)
+        step = least_on_simplex(factor, linear, start=mixture) - mixture
+        share = 1.0
+        while share > _SMALLEST:
+            moved = (mixture + share * step) @ values
+            # The value stops rising at half the digits; the step still finds the others.
+            if moved.min() > 0 and np.log(moved / captured).sum() >= -_LEVEL:
+                break
+            share /= 2
+        else:
+            break
+        mixture = mixture + share * step
+        # Where several mixtures are the best, steps between them go on.
+        if np.abs(step @ values / captured).max() < _LEVEL:
+            break
+    return mixture

@@ -20,8 +20,7 @@ from fairspan.problem.criteria import LargestOfGroups, LeastVariance
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.pieces import Blocks
 from fairspan.problem.problem import Problem
-from fairspan.solvers.exact_rank.descent import best_rounding
-from fairspan.solvers.exact_rank.rank_reduction import soft_basis
+from fairspan.solvers.exact_rank import best_rounding, soft_basis
 from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
 from fairspan.typing import FloatArray
 

@@ -14,7 +14,7 @@ from fairspan.certificates.proofs import CovariancesProof, CovarianceTraceProof
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import TotalError
 from fairspan.problem.problem import CovariancesWithin
-from fairspan.solvers.parity.covariances import (
+from fairspan.solvers.near_parity import (
     ascended,
     best_within,
     program,

@@ -18,8 +18,7 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.solvers.large.growing_subspace import solve_growing
-from fairspan.solvers.large.grown_space import GrownSpace, cholesky_ceiling
+from fairspan.solvers.growing_subspace import GrownSpace, cholesky_ceiling, solve_growing
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.solve import solve_problem
 from fairspan.solvers.two_groups.boundary import BoundarySearch

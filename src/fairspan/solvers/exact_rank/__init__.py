@@ -1,1 +1,0 @@
-"""Subspaces of exactly d dimensions: local descent, rounding, and rank reduction."""

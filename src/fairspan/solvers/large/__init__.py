@@ -1,1 +1,0 @@
-"""Many features: problems are solved inside a small subspace that grows as needed."""

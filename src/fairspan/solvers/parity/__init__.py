@@ -1,1 +1,0 @@
-"""Solving under a restriction, and restrictions with a tolerance."""
