@@ -13,7 +13,7 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.rows import checks
+from fairspan.rows import protocol
 
 N, P = 3000, 5
 X = np.random.default_rng(3).normal(size=(N, P))
@@ -182,12 +182,12 @@ def test_parts_are_refused_together(size, tmp_path):
 def test_a_part_is_refused_where_its_matrices_would_be_large(tmp_path, monkeypatch):
     path = tmp_path / "people.parquet"
     FRAME.to_parquet(path, row_group_size=1000)
-    room = 1500 * ((P + 1) ** 2 + checks._BESIDE_THE_MATRIX)
-    monkeypatch.setattr(checks, "_ROOM_OF_A_PART", room)
+    room = 1500 * ((P + 1) ** 2 + protocol._BESIDE_THE_MATRIX)
+    monkeypatch.setattr(protocol, "_ROOM_OF_A_PART", room)
     # The second part is refused when it is added to the first.
     with pytest.raises(InvalidInput, match=r"row group 1: .*2000 groups .* so far.*max_groups=N"):
         GroupMoments.from_rows(path, "person")
-    monkeypatch.setattr(checks, "_ROOM_OF_A_PART", room / 3)
+    monkeypatch.setattr(protocol, "_ROOM_OF_A_PART", room / 3)
     monkeypatch.setattr(
         "fairspan.moments.accumulate._summed", lambda *_: pytest.fail("a matrix was made")
     )
