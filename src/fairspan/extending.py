@@ -10,8 +10,7 @@ from fairspan.certificates.certificate import Solver, TracePoint
 from fairspan.certificates.optimality import certify
 from fairspan.drawing.picture import Display
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.pieces import Pieces
-from fairspan.problem.problem import Limit, Problem
+from fairspan.problem.problem import Limit, Pieces, Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import Stage
 from fairspan.rows.groups import CodedLabels

@@ -217,6 +217,7 @@ class Frontier:
         """
         # What is known of the moments serves every criterion.
         problem = replace(self._problem, criterion=criterion_of(criterion))
+        problem.criterion.check_posed(problem)
         errors = problem.errors(Auto().solve(problem, _TOLERANCE).components.T)
         slack = _ON_CURVE * problem.total_variance
         distance = distance_from(errors, self.errors)

@@ -259,8 +259,8 @@ def test_a_saved_model_keeps_what_it_is_relative_to(tmp_path):
 def test_a_relative_criterion_says_so():
     assert repr(LOSS) == "MinimaxLoss(relative=True)"
     assert repr(fs.MinimaxError()) == "MinimaxError()"
-    assert "share of the group's variance" in LOSS.sentence
-    assert "share" not in fs.MinimaxLoss().sentence
+    assert "share of the group's variance" in LOSS.formula.sentence
+    assert "share" not in fs.MinimaxLoss().formula.sentence
     for made in (fs.MinimaxLoss, fs.MinimaxError):
         with pytest.raises(InvalidParameter, match="relative is 1"):
             made(relative=1)

@@ -90,7 +90,7 @@ def evaluate(
         weights = criterion.dual_weights(proof.weights, problem)
         own += float(np.abs(problem.proportions - weights / weights.sum()) @ roundings)
     resolution = own + lowered
-    scale = _scale(problem, errors)
+    scale = criterion.scale(errors, problem)
     # Both are to hold: the bound is met, and so is the constraint.
     # Beside a bound that is known to be zero, the value itself is uncertain.
     worst = max(gap, unsure, violation)
@@ -98,7 +98,7 @@ def evaluate(
         worst = np.inf
     tolerance = tol * scale
     # Within a restriction, what no choice changes is a part of the objective, and is not zero.
-    least = scale if problem.unrestricted is None else _largest_inner(problem, errors)
+    least = scale if problem.unrestricted is None else criterion.largest(errors, problem)
     known = resolution <= room * np.sqrt(tol) * scale or least <= room * _ZERO * resolution
     if known and resolution <= room * tol * _size(problem, errors, resolution):
         tolerance = max(tolerance, resolution)
@@ -166,11 +166,7 @@ def reason_of(
     column = None if is_scaled else largest_column(moments, center)
     if column is not None:
         return column
-    if problem.criterion.is_logarithmic:
-        return "a group keeps so little of its variance that the logarithm is uncertain"
-    largest = float((problem.second_moments.traces / problem.divisors).max())
-    share = max(found.scale, found.resolution) / largest
-    return f"the objective is no more than {share:.0e} of the variance"
+    return problem.criterion.why_unresolved(max(found.scale, found.resolution), problem)
 
 
 def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
@@ -184,7 +180,7 @@ def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
     tol : float
         Relative.
     """
-    sought = _STRICTER * tol * _scale(problem, errors)
+    sought = _STRICTER * tol * problem.criterion.scale(errors, problem)
     least = problem.criterion.rounding(_least_roundings(problem, errors), errors, problem)
     # In the end the room for rounding is a part of the gap.
     return max(sought - 2 * least, least)
@@ -228,19 +224,6 @@ def _best_roundings(problem: Problem) -> FloatArray:
     return np.array([errors_with_roundings(whole, best.vectors)[1][g] for g, best in optima])
 
 
-def _scale(problem: Problem, errors: FloatArray) -> float:
-    """The size of the objective; under a restriction, of the part that can still be chosen."""
-    whole = problem.criterion.scale(errors + problem.left_out, problem)
-    if problem.unrestricted is None or problem.criterion.counts_kept_variance:
-        return whole
-    return min(whole, _largest_inner(problem, errors))
-
-
-def _largest_inner(problem: Problem, errors: FloatArray) -> float:
-    """The largest error within the directions that are left, as the criterion counts it."""
-    return float(((errors - problem.fixed) / problem.divisors).max())
-
-
 def _least_roundings(problem: Problem, errors: FloatArray) -> FloatArray:
     """Of errors, by any way to work them out; less than is left room for in the end."""
     inner = np.maximum(errors - problem.fixed, 0.0)
@@ -253,11 +236,9 @@ def _size(problem: Problem, errors: FloatArray, resolution: float) -> float:
     """The largest error; where all errors are rounding, the least variance of a column that varies.
 
     So what is zero by structure, as where d dimensions hold all rows, is optimal, but not where a
-    column of large numbers makes the variance of all others rounding. 1 for logarithms.
+    column of large numbers makes the variance of all others rounding.
     """
-    if problem.criterion.is_logarithmic:
-        return 1.0
-    largest = _largest_inner(problem, errors)
+    largest = problem.criterion.largest(errors, problem)
     if largest > resolution:
         return largest
     if problem.n_components == problem.n_features or not problem.has_matrices:

@@ -19,8 +19,7 @@ import numpy as np
 
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
 from fairspan.problem.parameters import changed_fields, check_flag, check_number
-from fairspan.problem.pieces import KY_FAN, Blocks, Formula, Pieces
-from fairspan.problem.problem import Criterion, Problem
+from fairspan.problem.problem import KY_FAN, Blocks, Criterion, Formula, Pieces, Problem
 from fairspan.rows.groups import Label, listed
 from fairspan.typing import FloatArray
 
@@ -60,10 +59,11 @@ class TotalError(Criterion):
     can_be_nested: ClassVar[bool] = True
     is_never_negative: ClassVar[bool] = True
     moves_with_errors: ClassVar[float] = 1.0
-    sentence: ClassVar[str] = (
-        "This criterion minimises the error over all rows, regardless of their groups."
+    formula: ClassVar[Formula] = Formula(
+        "This criterion minimises the error over all rows, regardless of their groups.",
+        "the error over all rows.",
+        "float(q @ errors)",
     )
-    formula: ClassVar[Formula] = Formula("the error over all rows.", "float(q @ errors)")
 
     def pieces(self, problem: Problem) -> Pieces:
         """One: the groups' shares of the rows."""
@@ -109,11 +109,9 @@ class Disparity(Criterion):
     trade_off: float = 0.5
     protected: Label | None = None
     name: ClassVar[str] = "disparity"
-    sentence: ClassVar[str] = (
-        "This criterion minimises a weighted sum of the error over all rows and of the error of "
-        "the protected group minus that of the other. The difference can become negative."
-    )
     formula: ClassVar[Formula] = Formula(
+        "This criterion minimises a weighted sum of the error over all rows and of the error of "
+        "the protected group minus that of the other. The difference can become negative.",
         "trade_off times the error over all rows, plus 1 - trade_off times the difference in "
         "error between the protected group and the other.",
         "trade_off * float(q @ errors) + (1 - trade_off) * float(errors[b] - errors[1 - b])",
@@ -155,7 +153,7 @@ class Disparity(Criterion):
             weights = self.trade_off * weights + (1 - self.trade_off) * signs
         return Pieces(weights[None], np.zeros(1))
 
-    def scale(self, errors: FloatArray, problem: Problem) -> float:
+    def size(self, errors: FloatArray, problem: Problem) -> float:
         """The sum without its signs, as the value may be zero by chance."""
         return self._affine(problem).size(errors)
 
@@ -192,11 +190,9 @@ class EqualError(Criterion):
     """
 
     name: ClassVar[str] = "equal_error"
-    sentence: ClassVar[str] = (
-        "All groups have the same error. Among such projections, this criterion minimises the "
-        "error over all rows."
-    )
     formula: ClassVar[Formula] = Formula(
+        "All groups have the same error. Among such projections, this criterion minimises the "
+        "error over all rows.",
         "the error over all rows, where all groups have the same error.",
         "float(q @ errors)",
         KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M). Where "
@@ -245,7 +241,6 @@ class LargestOfGroups(Criterion):
 
     relative: bool = False
     is_never_negative: ClassVar[bool] = True
-    sentences: ClassVar[tuple[str, str]]
     formulas: ClassVar[tuple[Formula, Formula]]
 
     def __post_init__(self) -> None:
@@ -255,11 +250,6 @@ class LargestOfGroups(Criterion):
         # What is not said is the default, so that names of models stay short.
         said = ", ".join(f"{name}={value!r}" for name, value in changed_fields(self).items())
         return f"{type(self).__name__}({said})"
-
-    @property
-    def sentence(self) -> str:
-        """What it minimises, in words."""
-        return self.sentences[self.relative]
 
     @property
     def formula(self) -> Formula:
@@ -342,13 +332,9 @@ class MinimaxLoss(LargestOfGroups):
     name: ClassVar[str] = "minimax_loss"
     measures_losses: ClassVar[bool] = True
 
-    sentences: ClassVar[tuple[str, str]] = (
-        f"The largest excess loss of a group is minimised. {_LOSS_IN_WORDS}",
-        "The largest excess loss of a group, as a share of the group's variance, is minimised. "
-        + _LOSS_IN_WORDS,
-    )
     formulas: ClassVar[tuple[Formula, Formula]] = (
         Formula(
+            f"The largest excess loss of a group is minimised. {_LOSS_IN_WORDS}",
             "the largest excess loss of a group: its error minus the least error that any "
             "subspace of as many dimensions has on it.",
             "float((errors - best).max())",
@@ -357,6 +343,8 @@ class MinimaxLoss(LargestOfGroups):
             "least_left(mixture) - float(weights @ best)",
         ),
         Formula(
+            "The largest excess loss of a group, as a share of the group's variance, is "
+            f"minimised. {_LOSS_IN_WORDS}",
             "the largest excess loss of a group, its error minus the least error that any "
             "subspace of as many dimensions has on it, as a share of the group's variance tr S_g.",
             "float(((errors - best) / traces).max())",
@@ -413,13 +401,14 @@ class MinimaxError(LargestOfGroups):
 
     name: ClassVar[str] = "minimax_error"
 
-    sentences: ClassVar[tuple[str, str]] = (
-        "The largest error of a group is minimised.",
-        "The largest error of a group, as a share of the group's variance, is minimised.",
-    )
     formulas: ClassVar[tuple[Formula, Formula]] = (
-        Formula("the largest error of a group.", "float(errors.max())"),
         Formula(
+            "The largest error of a group is minimised.",
+            "the largest error of a group.",
+            "float(errors.max())",
+        ),
+        Formula(
+            "The largest error of a group, as a share of the group's variance, is minimised.",
             "the largest error of a group as a share of its variance tr S_g.",
             "float((errors / traces).max())",
             KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a "
@@ -451,10 +440,8 @@ class LeastVariance(Criterion):
 
     name: ClassVar[str] = "least_variance"
     can_be_nested: ClassVar[bool] = True
-    counts_kept_variance: ClassVar[bool] = True
-    moves_with_errors: ClassVar[float] = 1.0
-    sentence: ClassVar[str] = "This criterion maximises the least variance that a group keeps."
     formula: ClassVar[Formula] = Formula(
+        "This criterion maximises the least variance that a group keeps.",
         "minus the least variance that a group keeps.",
         "float((errors - traces).max())",
         KY_FAN + "So no subspace has a weighted mean of kept variances above tr M - L(M), and the "
@@ -465,6 +452,14 @@ class LeastVariance(Criterion):
     def pieces(self, problem: Problem) -> Pieces:
         """One for each group, less its variance within the directions of a restriction."""
         return Pieces(np.eye(problem.n_groups), problem.second_moments.traces)
+
+    def lost(self, outside: FloatArray) -> tuple[FloatArray, float]:
+        """Nothing: where no variance can be kept, none counts."""
+        return np.zeros_like(outside), 0.0
+
+    def scale(self, errors: FloatArray, problem: Problem) -> float:
+        """The least variance that a group keeps, under a restriction too."""
+        return self.size(errors, problem)
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
         """Of the errors, and of the variances that they are subtracted from."""
@@ -514,11 +509,9 @@ class ErrorGap(Criterion):
     name: ClassVar[str] = "error_gap"
     is_never_negative: ClassVar[bool] = True
     moves_with_errors: ClassVar[float | None] = 1.0
-    sentence: ClassVar[str] = (
-        "This criterion minimises the error over all rows, plus a penalty for the largest "
-        "difference in error between two groups."
-    )
     formula: ClassVar[Formula] = Formula(
+        "This criterion minimises the error over all rows, plus a penalty for the largest "
+        "difference in error between two groups.",
         "the error over all rows, plus the penalty times the largest difference in error.",
         "float(q @ errors) + penalty * float(errors.max() - errors.min())",
     )
@@ -625,8 +618,8 @@ class RobustErrorGap(ErrorGap):
     name: ClassVar[str] = "robust_error_gap"
     has_concave_scores: ClassVar[bool] = True
     moves_with_errors: ClassVar[float | None] = None
-    sentence: ClassVar[str] = "The same as the error gap, for the worst distribution near the rows."
     formula: ClassVar[Formula] = Formula(
+        "The same as the error gap, for the worst distribution near the rows.",
         "the error over all rows plus the penalty times the largest difference in error, for the "
         "worst rows within a radius of each group's.",
         "float(max(worst(errors, a, b) for a in range(len(q)) for b in range(len(q)) if a != b))",
@@ -714,10 +707,8 @@ class NashWelfare(Criterion):
     """
 
     name: ClassVar[str] = "nash_welfare"
-    sentence: ClassVar[str] = (
-        "This criterion maximises the product of the variances that the groups keep."
-    )
     formula: ClassVar[Formula] = Formula(
+        "This criterion maximises the product of the variances that the groups keep.",
         "minus the mean logarithm of the variances that the groups keep.",
         "-float(np.log(traces - errors).mean())",
         KY_FAN + "So no subspace has a weighted sum of kept variances c_g above tr M - L(M), and "
@@ -725,8 +716,16 @@ class NashWelfare(Criterion):
         "float(np.log(weights * len(weights)).mean())\n"
         "lower_bound -= float(np.log(np.trace(mixture) - least_left(mixture)))",
     )
-    is_logarithmic: ClassVar[bool] = True
-    counts_kept_variance: ClassVar[bool] = True
+
+    def check_posed(self, problem: Problem) -> None:
+        """Raise Incompatible for a group without variance: there is no logarithm."""
+        if problem.has_group_without_variance:
+            where = "" if problem.unrestricted is None else " in the directions that are left"
+            raise Incompatible(
+                f"The criterion 'nash_welfare' received a group without variance{where}",
+                "It is the product of the groups' captured variances: all must have some",
+                "Leave that group out, or use 'minimax_loss'",
+            )
 
     def pieces(self, problem: Problem) -> None:
         """None: the logarithm is not piecewise linear."""
@@ -759,9 +758,21 @@ class NashWelfare(Criterion):
         most = max(float(weights @ problem.second_moments.traces) - least, _TINY)
         return float(np.log(problem.n_groups * weights).mean() - np.log(most))
 
-    def scale(self, errors: FloatArray, problem: Problem) -> float:
+    def lost(self, outside: FloatArray) -> tuple[FloatArray, float]:
+        """Nothing: where no variance can be kept, none counts."""
+        return np.zeros_like(outside), 0.0
+
+    def size(self, errors: FloatArray, problem: Problem) -> float:
         """1: a difference of logarithms is relative by itself."""
         return 1.0
+
+    def largest(self, errors: FloatArray, problem: Problem) -> float:
+        """1, as of its size."""
+        return 1.0
+
+    def why_unresolved(self, scale: float, problem: Problem) -> str:
+        """As the logarithm is steep."""
+        return "a group keeps so little of its variance that the logarithm is uncertain"
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
         """The logarithm is steep where little is kept."""

@@ -123,8 +123,7 @@ class ProblemFamily:
         if axes is None:
             return Reduction(replace(whole, limit=restriction.limit(self._means, within)))
         limit = restriction.limit(self._means @ axes, within)
-        outside, rounding = self._outside(whole, forbidden)
-        common = 0.0 if whole.criterion.moves_with_errors is None else float(outside.min())
+        outside, common, rounding = self._outside(whole, forbidden)
         # Not from the second moments: means that lie far apart would leave their rounding.
         within = np.ascontiguousarray(within) if limit is None else within.copy()
         for matrix, offset in zip(within, self._offsets @ axes, strict=True):
@@ -133,11 +132,11 @@ class ProblemFamily:
         moved = np.abs(axes.T) @ whole.dense.offset_rounding
         problem = replace(
             whole,
-            second_moments=DenseSecondMoments(within, outside - common, moved),
+            second_moments=DenseSecondMoments(within, outside, moved),
             unrestricted=whole,
             to_coordinates=to_coordinates,
             limit=limit,
-            fixed=outside - common,
+            fixed=outside,
             left_out=common,
             fixed_rounding=rounding,
             inner_rounding=_ROUNDINGS * self.moments.variances.sum(axis=1),
@@ -184,16 +183,14 @@ class ProblemFamily:
     def _of_sparse_rows(self, whole: Problem, restriction: Restriction) -> Reduction:
         """The problem in the features, beside the few directions that are forbidden."""
         forbidden = self._forbidden(restriction, whole.n_components)
-        outside = whole.second_moments.captured_variances(forbidden)
-        if whole.criterion.counts_kept_variance:
-            outside = np.zeros(whole.n_groups)
-        common = 0.0 if whole.criterion.moves_with_errors is None else float(outside.min())
+        captured = whole.second_moments.captured_variances(forbidden)
+        outside, common = whole.criterion.lost(captured)
         sparse = cast(SparseSecondMoments, whole.second_moments)
         problem = replace(
             whole,
-            second_moments=sparse.beside(forbidden, outside - common),
+            second_moments=sparse.beside(forbidden, outside),
             unrestricted=whole,
-            fixed=outside - common,
+            fixed=outside,
             left_out=common,
         )
         return Reduction(problem)
@@ -255,14 +252,20 @@ class ProblemFamily:
         )
         return Reduction(problem, encoding=encoding)
 
-    def _outside(self, whole: Problem, forbidden: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Each group's errors beside the directions left, and by how much these may be rounded."""
-        if whole.criterion.counts_kept_variance:
-            return np.zeros(whole.n_groups), np.zeros(whole.n_groups)
+    def _outside(
+        self, whole: Problem, forbidden: FloatArray
+    ) -> tuple[FloatArray, float, FloatArray]:
+        """What counts of each group's errors beside the directions left, what all lose alike.
+
+        And by how much rounding may have moved both.
+        """
         within = np.array([np.vdot(forbidden, each @ forbidden) for each in self._scatters])
         outside = within / self.moments.weights + ((self._offsets @ forbidden) ** 2).sum(axis=1)
         moved = float(np.linalg.norm(whole.dense.offset_rounding))
-        return outside, (2 * np.sqrt(outside) * moved + moved**2 + _ROUNDINGS * outside)
+        counted, common = whole.criterion.lost(outside)
+        both = counted + common
+        rounding = 2 * np.sqrt(both) * moved + moved**2 + _ROUNDINGS * both
+        return counted, common, rounding
 
 
 def build_problem(

@@ -30,8 +30,7 @@ import numpy as np
 
 from fairspan.linalg import eigh, eigvalsh, graded_eigh, symmetric
 from fairspan.moments.operators import SecondMoments
-from fairspan.problem.pieces import ONE_BLOCK, Blocks, Pieces
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import ONE_BLOCK, Blocks, Pieces, Problem
 from fairspan.solvers.programs import from_triangle, least_on_simplex, to_triangle
 from fairspan.typing import FloatArray
 

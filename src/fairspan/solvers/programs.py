@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from fairspan.problem.pieces import ONE_BLOCK, Blocks
+from fairspan.problem.problem import ONE_BLOCK, Blocks
 from fairspan.typing import FloatArray
 
 # Slopes below this, in the scaled program, are rounding; as much is added to the diagonal. So are

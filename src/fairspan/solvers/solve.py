@@ -117,10 +117,7 @@ def check_accepted(solver: Solver, problem: Problem) -> None:
     ------
     Incompatible
     """
-    # A criterion of which no bound can be proven says so. Those of losses have pieces, which take
-    # an eigenproblem for each group.
-    if not problem.criterion.measures_losses:
-        problem.criterion.dual_weights(problem.proportions, problem)
+    problem.criterion.check_posed(problem)
     objection = solver.objection(problem)
     if objection is None:
         return

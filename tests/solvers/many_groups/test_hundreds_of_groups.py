@@ -14,7 +14,7 @@ from fairspan.problem.criteria import (
     NashWelfare,
     TotalError,
 )
-from fairspan.problem.pieces import Blocks, Pieces
+from fairspan.problem.problem import Blocks, Pieces
 from fairspan.solvers.exact_rank import descend
 from fairspan.solvers.many_groups import relaxation
 from fairspan.solvers.many_groups.dual_newton import DualNewton, Search

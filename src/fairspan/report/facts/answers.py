@@ -405,7 +405,7 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         "name": answer.name,
         "criterion": answer.criterion.name,
         "parameters": used_parameters(answer.certificate.criterion, answer.certificate.groups),
-        "asks": answer.criterion.sentence,
+        "asks": answer.criterion.formula.sentence,
         "is_main": answer.is_main,
         "is_plain_pca": model.is_plain_pca,
         "n_components": model.n_components,

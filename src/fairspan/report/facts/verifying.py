@@ -18,7 +18,7 @@ import numpy as np
 
 from fairspan.certificates.proofs import LinesProof, Proof
 from fairspan.drawing.picture import Display
-from fairspan.problem.pieces import Formula
+from fairspan.problem.problem import Formula
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import names_of
 from fairspan.report.facts.answers import Answer

@@ -23,11 +23,9 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint
 from fairspan.certificates.optimality import certify, goal
-from fairspan.errors import Incompatible
 from fairspan.linalg import eigh
 from fairspan.problem.criteria import ErrorGap
-from fairspan.problem.pieces import Pieces
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import Pieces, Problem
 from fairspan.solvers.exact_rank import Point, descend, reduced, soft_basis
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.programs import least_on_simplex
@@ -247,11 +245,6 @@ class DualNewton(Solver):
         Returns
         -------
         Certificate
-
-        Raises
-        ------
-        Incompatible
-            NashWelfare where a group has no variance.
         """
         kind: type[PiecewiseSearch | RobustSearch | NashSearch] = PiecewiseSearch
         if problem.pieces is None:
@@ -350,16 +343,6 @@ _SMALLEST = 2.0**-40
 
 class NashSearch(Search):
     """Upper and lower bounds of minus the mean log of the captured variances."""
-
-    def __init__(self, problem: Problem, share: float) -> None:
-        if problem.has_group_without_variance:
-            where = "" if problem.unrestricted is None else " in the directions that are left"
-            raise Incompatible(
-                f"The criterion 'nash_welfare' received a group without variance{where}",
-                "It is the product of the groups' captured variances: all must have some",
-                "Leave that group out, or use 'minimax_loss'",
-            )
-        super().__init__(problem, share)
 
     def run(self) -> FloatArray:
         """Descend; if the gap stays open, relax, and descend from there: the best basis found."""

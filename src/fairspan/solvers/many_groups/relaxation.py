@@ -22,8 +22,7 @@ from functools import cached_property
 import numpy as np
 
 from fairspan.linalg import eigh, eigvalsh, symmetric
-from fairspan.problem.pieces import Pieces
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import Pieces, Problem
 from fairspan.solvers.programs import least_on_simplex, saddle_point
 from fairspan.typing import FloatArray
 

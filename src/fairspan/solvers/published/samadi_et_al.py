@@ -18,8 +18,7 @@ from fairspan.errors import Incompatible
 from fairspan.linalg import eigh, leading_subspace
 from fairspan.problem.criteria import LargestOfGroups, LeastVariance
 from fairspan.problem.parameters import check_count, check_number
-from fairspan.problem.pieces import Blocks
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import Blocks, Problem
 from fairspan.solvers.exact_rank import best_rounding, soft_basis
 from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
 from fairspan.typing import FloatArray

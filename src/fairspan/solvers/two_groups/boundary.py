@@ -36,8 +36,7 @@ from fairspan.certificates.optimality import certify, goal
 from fairspan.certificates.proofs import MeansProof
 from fairspan.errors import Incompatible
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
-from fairspan.problem.pieces import Pieces
-from fairspan.problem.problem import MeansWithin, Problem
+from fairspan.problem.problem import MeansWithin, Pieces, Problem
 from fairspan.solvers.two_groups.faces import BranchAndBound, Face, Found, PathBetween
 from fairspan.typing import FloatArray
 
@@ -280,16 +279,15 @@ class BoundarySearch(Solver):
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        pieces, nash = None, problem.criterion.is_logarithmic
-        if nash and problem.has_group_without_variance:
-            return "a group without variance has no logarithm"
+        criterion = problem.criterion
         # The pieces of losses take an eigenproblem for each group, so only others are looked at.
-        if problem.n_groups > 2 and not problem.criterion.measures_losses:
-            pieces = problem.pieces
+        if problem.n_groups == 1 or (problem.n_groups == 2 and criterion.measures_losses):
+            return None
+        pieces = None if criterion.measures_losses else problem.pieces
         if problem.n_groups > 2 and (pieces is None or not pieces.is_linear):
             return "it takes one or two groups, except for 'total_error'"
-        beyond = nash and problem.n_groups == 2
-        return "the logarithm needs a search beyond one segment of weights" if beyond else None
+        beyond = pieces is None and not criterion.has_concave_scores
+        return "it needs a search beyond one segment of weights" if beyond else None
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
         """Find the optimum.
