@@ -29,7 +29,7 @@ def save(path, number):
 
 def check_whole(path):
     """Read the file, and make sure that one process wrote all of it."""
-    _, arrays = read_archive(path, MOMENTS)
+    arrays = read_archive(path, MOMENTS)
     number = arrays["counts"][0] - 1
     assert (arrays["triangles"] == number).all()
     assert (arrays["means"] == number).all()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from dataclasses import replace
 
@@ -108,6 +109,7 @@ def test_an_earlier_output_is_replaced(run, model, data, tmp_path):
     (tmp_path / "out.csv").write_text("old\n")
     left = tmp_path / f".out.csv.{'0' * 16}.tmp"
     left.write_text("left by a crash")
+    os.utime(left, (0, 0))
     assert run("transform", model, data, "-o", tmp_path / "out.csv").status == 0
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 241
     assert not left.exists()

@@ -367,7 +367,7 @@ def positive_part(matrix: FloatArray) -> FloatArray:
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
-_KINDS: dict[str, Callable[..., Proof]] = {
+KINDS: dict[str, Callable[..., Proof]] = {
     each.kind: each
     for each in (Proof, LinesProof, MeansProof, CovariancesProof, CovarianceTraceProof)
 }
@@ -375,11 +375,19 @@ _KINDS: dict[str, Callable[..., Proof]] = {
 
 def numbers_of(proof: Proof | None) -> dict[str, FloatArray] | None:
     """The numbers of a proof by name; None of a kind that is not known here."""
-    if proof is None or type(proof) is not _KINDS.get(proof.kind):
+    if proof is None or type(proof) is not KINDS.get(proof.kind):
         return None
     return {name: np.atleast_1d(each) for name, each in vars(proof).items()}
 
 
-def proof_of(kind: str, numbers: dict[str, FloatArray]) -> Proof:
-    """The proof of a kind that these are the numbers of."""
-    return _KINDS[kind](**numbers)
+def proof_of(kind: str | None, numbers: dict[str, FloatArray]) -> Proof | None:
+    """The proof of a kind that these are the numbers of; without a kind and numbers there is none.
+
+    Raises
+    ------
+    TypeError, LookupError
+        They are not the numbers of that kind.
+    """
+    if kind is None and not numbers:
+        return None
+    return KINDS[str(kind)](**numbers)

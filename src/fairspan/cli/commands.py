@@ -173,7 +173,6 @@ def fit(
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
     from fairspan.cli import inputs, output
-    from fairspan.storage import writing
 
     refuse_overwriting(model, data)
     refuse_text(model, "a model is")
@@ -184,8 +183,7 @@ def fit(
     wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
     fair, audited = inputs.fair_models(table, n_components, center, standardize, fitting)
     result = inputs.audited_table(table, audited, wanted)
-    with writing(model):
-        fair.save(model)
+    fair.save(model)
     certificate = fair.proven
     facts = {
         "model": str(model),

@@ -32,7 +32,7 @@ from fairspan.rows.files.file_rows import (
 from fairspan.rows.files.parts import CsvPart, unreadable
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import OnMissing, Rows, RowSource
-from fairspan.storage import replacing, writing
+from fairspan.storage import replacing
 
 # Options that also concern rows of another package.
 _OF_ANY_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}
@@ -388,7 +388,6 @@ def _writer(kind: str, out: Path, schema: Any) -> Iterator[Any]:
         return
     # Opened here, as Arrow takes only names in UTF-8.
     with (
-        writing(out),
         replacing(out) as file,
         openers[kind](file, schema) as writer,
     ):

@@ -35,7 +35,7 @@ from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.files.parts import FilePart
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.protocol import Fold, RowSource, error_context, merged_in_order
-from fairspan.storage import PARTS, is_archive, read_document, write_document, write_whole, writing
+from fairspan.storage import PARTS, is_archive, read_document, write_document, write_whole
 
 MANIFEST = "manifest.json"
 # Of the first and the last bytes: where Parquet keeps its index, and where an edit moves others to.
@@ -150,9 +150,8 @@ class Manifest:
         """Write the manifest unless it is there, before the first part is."""
         path = self.folder / MANIFEST
         if not path.exists():
-            with writing(path):
-                self.folder.mkdir(exist_ok=True)
-                write_document(path, PARTS, {"options": self.options, "parts": self.parts})
+            self.folder.mkdir(exist_ok=True)
+            write_document(path, PARTS, {"options": self.options, "parts": self.parts})
 
     def _changes(self, now: "Manifest") -> Iterator[str]:
         """In words, how another manifest differs from this one."""

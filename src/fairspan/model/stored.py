@@ -1,47 +1,118 @@
 """How a subspace and its certificate are stored in a file, and read from it again."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Status, TracePoint
-from fairspan.certificates.proofs import Proof, numbers_of, proof_of
+from fairspan.certificates.proofs import KINDS, Proof, numbers_of, proof_of
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.moments.operators import Projector
 from fairspan.problem.parameters import field_values
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import names_of
 from fairspan.rows.groups import plain_label, plain_labels
-from fairspan.storage import SUBSPACE, NotAllowed, read_archive, write_archive
-from fairspan.typing import FloatArray
+from fairspan.storage.archives import (
+    FLAG,
+    MAPPING,
+    TEXT,
+    NotAllowed,
+    Schema,
+    are_positive,
+    fields,
+    labels,
+    listed,
+    maybe,
+    numbers,
+    read_archive,
+    real,
+    whole,
+    words,
+    write_archive,
+)
+from fairspan.typing import AnyArray, FloatArray
 
 # Arrays of the proof are saved under their names after this.
-PROOF = "proof_"
-# Arrays that not every subspace has.
-_OPTIONAL = ("mean", "scale", "oblique_decoder", "whitening")
+_PROOF = "proof_"
 # A mapping by group is stored as pairs, since names in JSON are text.
 _BY_GROUP = "by_group"
-# What a header holds of each certificate as it is: of the whole one, of steps and of prefixes.
-_OF_EACH = (
-    "n_components",
-    "objective",
-    "lower_bound",
-    "scale",
-    "tolerance",
-    "resolution",
-    "violation",
-    "theorem_3_2",
-    "total_variance",
-    "reason",
-    "solver",
-    "n_eigenproblems",
-    "eigen",
-)
+_POINT = {
+    "n_eigenproblems": whole(0),
+    "lower_bound": real(may_be_infinite=True),
+    "upper_bound": real(may_be_infinite=True),
+}
+# What is stored of each certificate: of the whole one, of steps and of prefixes.
+_OF_EACH = {
+    "n_components": whole(1),
+    "objective": real(may_be_infinite=True),
+    "lower_bound": real(may_be_infinite=True),
+    "scale": real(0, may_be_infinite=True),
+    "tolerance": real(0, may_be_infinite=True),
+    "resolution": real(0, may_be_infinite=True),
+    "violation": real(0),
+    "theorem_3_2": maybe(FLAG),
+    "total_variance": real(0),
+    "status": words(*Status),
+    "reason": maybe(TEXT),
+    "errors": listed(real(), "g"),
+    "losses": listed(real(), "g"),
+    "solver": TEXT,
+    "n_eigenproblems": whole(0),
+    "eigen": TEXT,
+    "trace": listed(fields(_POINT)),
+}
 # What all of them share.
-_OF_ALL = ("tol", "center", "version")
+_OF_ALL = {"tol": real(0), "center": words("global", "group", "none"), "version": TEXT}
+# Steps and prefixes of nested components are proven by weights of the groups.
+_STEPS = listed(fields({**_OF_EACH, "weights": listed(real(), "g")}))
+_PART = fields({"name": TEXT, "settings": MAPPING})
+_CERTIFICATE = {
+    **_OF_EACH,
+    **_OF_ALL,
+    "criterion": _PART,
+    "restriction": maybe(_PART),
+    "groups": labels("g"),
+    "counts": listed(whole(0), "g"),
+    "steps": _STEPS,
+    "prefixes": _STEPS,
+}
+
+
+def _without_nan(array: AnyArray) -> bool:
+    return not np.isnan(array.min())
+
+
+_REAL = ("fiu", "numbers, which may be infinite", _without_nan)
+_ABOVE_ZERO = ("fiu", "finite numbers above 0", are_positive)
+_OPTIONAL = {
+    "mean": numbers("p"),
+    "scale": numbers("p", *_ABOVE_ZERO),
+    "oblique_decoder": numbers("p d"),
+    "whitening": numbers("d", *_ABOVE_ZERO),
+    # The proofs know what else has to fit.
+    "proof_weights": numbers("*", *_REAL),
+    "proof_lines": numbers("* *", *_REAL),
+    "proof_multiplier": numbers("*", *_REAL),
+    "proof_multipliers": numbers("2 * *", *_REAL),
+}
+_SUBSPACE = Schema(
+    "subspace",
+    "a consistent subspace",
+    fields(
+        {
+            "components": numbers("d p"),
+            "feature_names": maybe(listed(TEXT, "p", differ=True)),
+            "center": _OF_ALL["center"],
+            "certificate": maybe(fields(_CERTIFICATE)),
+            "proof": maybe(words(*KINDS)),
+            **_OPTIONAL,
+        },
+        *_OPTIONAL,
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -76,18 +147,17 @@ class PartElsewhere:
 
 def write_subspace(path: str | os.PathLike[str], members: Mapping[str, Any]) -> None:
     """Write the fields of a subspace to exactly the name given; the file is complete or absent."""
-    certificate = members["certificate"]
-    numbers = None if certificate is None else numbers_of(certificate.proof)
+    claimed = members["certificate"]
+    numbers = None if claimed is None else numbers_of(claimed.proof)
+    arrays = {name: each for name, each in members.items() if isinstance(each, np.ndarray)}
     header = {
         "center": members["center"],
         "feature_names": members["feature_names"],
-        "certificate": None if certificate is None else _plain_certificate(certificate),
-        "proof": None if numbers is None else certificate.proof.kind,
+        "certificate": None if claimed is None else _plain_certificate(claimed),
+        "proof": None if numbers is None else claimed.proof.kind,
     }
-    given = {name: members[name] for name in ("components", *_OPTIONAL)}
-    arrays = {name: each for name, each in given.items() if each is not None}
-    arrays |= {PROOF + name: each for name, each in (numbers or {}).items()}
-    write_archive(path, SUBSPACE.kind, header, arrays)
+    arrays |= {_PROOF + name: each for name, each in (numbers or {}).items()}
+    write_archive(path, _SUBSPACE.kind, header, arrays)
 
 
 def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> dict[str, Any]:
@@ -106,73 +176,49 @@ def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> di
     CorruptFile
         The file is truncated, altered or of another kind.
     """
-    header, arrays = read_archive(path, SUBSPACE)
-    names, stored, kind = header["feature_names"], header["certificate"], header["proof"]
-    members: dict[str, Any] = {
-        "components": arrays["components"],
-        "center": header["center"],
-        "feature_names": None if names is None else tuple(names),
-        **{name: arrays.get(name) for name in _OPTIONAL},
+    members: dict[str, Any] = {"mean": None, **read_archive(path, _SUBSPACE)}
+    if members["feature_names"] is not None:
+        members["feature_names"] = tuple(members["feature_names"])
+    numbers = {
+        name.removeprefix(_PROOF): members.pop(name).astype(np.float64)
+        for name in [*members]
+        if name.startswith(_PROOF)
     }
     try:
-        projector = Projector(members["components"], members["oblique_decoder"])
+        projector = Projector(members["components"], members.get("oblique_decoder"))
         projector.check()
-        numbers = {
-            name.removeprefix(PROOF): np.asarray(each, dtype=np.float64)
-            for name, each in arrays.items()
-            if name.startswith(PROOF)
-        }
-        proof = None if kind is None else proof_of(kind, numbers)
-        members["certificate"] = (
-            None if stored is None else _certificate(stored, projector, proof, parts)
-        )
+        proof = proof_of(members.pop("proof"), numbers)
+        if members["certificate"] is not None:
+            rows = np.ascontiguousarray(projector.decoder.T)
+            members["certificate"] = _certificate(members["certificate"], rows, proof, parts)
     except InvalidInput as error:
         found, allowed = f"cannot be used ({error.args[0]})", error.args[1]
         wrong = NotAllowed("components", found, allowed.removeprefix("Allowed: "))
-        raise SUBSPACE.refusal(str(path), wrong) from error
+        raise _SUBSPACE.refusal(str(path), wrong) from error
     except (ValueError, TypeError, LookupError) as error:
         wrong = NotAllowed("certificate", f"cannot be used ({error})", "what a fit writes")
-        raise SUBSPACE.refusal(str(path), wrong) from error
+        raise _SUBSPACE.refusal(str(path), wrong) from error
     return members
 
 
-def _plain_certificate(certificate: Certificate) -> dict[str, Any]:
-    """A certificate as values of JSON, without its components and its proof.
-
-    Steps and prefixes of nested components are proven by weights of the groups.
-    """
-    return {
-        **_plain_claims(certificate),
-        **{name: getattr(certificate, name) for name in _OF_ALL},
-        "criterion": _plain_part(certificate.criterion),
-        "restriction": _plain_part(certificate.restriction),
-        "groups": certificate.groups,
-        "counts": certificate.counts,
-        **{
-            name: [
-                {**_plain_claims(each), "weights": each.weights.tolist()}
-                for each in getattr(certificate, name)
-            ]
-            for name in ("steps", "prefixes")
-        },
+def _plain_certificate(claimed: Certificate) -> dict[str, Any]:
+    """A certificate as JSON holds it, without its components and its proof."""
+    names = ("groups", "counts", *_OF_ALL, *_OF_EACH)
+    nested = {
+        name: [
+            {**{each: getattr(part, each) for each in _OF_EACH}, "weights": part.weights}
+            for part in getattr(claimed, name)
+        ]
+        for name in ("steps", "prefixes")
     }
-
-
-def _plain_claims(certificate: Certificate) -> dict[str, Any]:
-    return {
-        **{name: getattr(certificate, name) for name in _OF_EACH},
-        "status": str(certificate.status),
-        "errors": certificate.errors.tolist(),
-        "losses": certificate.losses.tolist(),
-        "trace": [list(vars(point).values()) for point in certificate.trace],
-    }
+    chosen = {name: _plain_part(getattr(claimed, name)) for name in ("criterion", "restriction")}
+    return {**{name: getattr(claimed, name) for name in names}, **nested, **chosen}
 
 
 def _certificate(
-    stored: dict[str, Any], projector: Projector, proof: Proof | None, parts: Sequence[Any]
+    stored: dict[str, Any], rows: FloatArray, proof: Proof | None, parts: Sequence[Any]
 ) -> Certificate:
     """A certificate that was stored, of components that were stored beside it."""
-    rows = np.ascontiguousarray(projector.decoder.T)
     shared = {
         **{name: stored[name] for name in _OF_ALL},
         "criterion": _part("criterion", stored["criterion"], parts),
@@ -182,28 +228,22 @@ def _certificate(
     }
 
     def read(each: dict[str, Any], components: FloatArray, own: Proof | None) -> Certificate:
-        return Certificate(
-            components=components,
-            proof=own,
-            status=Status(each["status"]),
-            errors=np.asarray(each["errors"], dtype=np.float64),
-            losses=np.asarray(each["losses"], dtype=np.float64),
-            trace=tuple(TracePoint(*point) for point in each["trace"]),
-            **{name: each[name] for name in _OF_EACH},
-            **shared,
+        claims = {name: each[name] for name in _OF_EACH} | {
+            "status": Status(each["status"]),
+            "errors": np.asarray(each["errors"], dtype=np.float64),
+            "losses": np.asarray(each["losses"], dtype=np.float64),
+            "trace": tuple(TracePoint(**point) for point in each["trace"]),
+        }
+        return Certificate(components=components, proof=own, **claims, **shared)
+
+    def nested(name: str, first: Callable[[int], int]) -> tuple[Certificate, ...]:
+        return tuple(
+            read(each, rows[first(i) : i + 1], Proof(np.array(each["weights"])))
+            for i, each in enumerate(stored[name])
         )
 
-    return replace(
-        read(stored, rows, proof),
-        steps=tuple(
-            read(each, rows[[i]], Proof(np.array(each["weights"])))
-            for i, each in enumerate(stored["steps"])
-        ),
-        prefixes=tuple(
-            read(each, rows[: i + 1], Proof(np.array(each["weights"])))
-            for i, each in enumerate(stored["prefixes"])
-        ),
-    )
+    steps, prefixes = nested("steps", lambda i: i), nested("prefixes", lambda i: 0)
+    return replace(read(stored, rows, proof), steps=steps, prefixes=prefixes)
 
 
 def _plain_part(part: Any) -> dict[str, Any] | None:

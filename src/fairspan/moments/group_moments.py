@@ -41,10 +41,8 @@ from fairspan.rows.registry import open_rows
 from fairspan.rows.sparse import SparseRows
 from fairspan.storage import (
     MOMENTS,
-    Contents,
     NotAllowed,
     archive_bytes,
-    archive_of_bytes,
     check_name,
     read_archive,
     write_archive,
@@ -422,7 +420,7 @@ class GroupMoments(GroupMeans):
         CorruptFile
             The bytes are truncated, altered or of another kind.
         """
-        return _unpacked(archive_of_bytes(contents, MOMENTS), "The archive that was received")
+        return _unpacked(read_archive(contents, MOMENTS), "The archive that was received")
 
 
 def _not_covariances(received: str) -> InvalidInput:
@@ -536,7 +534,7 @@ def _described(moments: GroupMoments) -> str:
     return f"{moments.n_features} named {listed(moments.feature_names)}"
 
 
-def packed(moments: GroupMoments) -> Contents:
+def packed(moments: GroupMoments) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     """Header and arrays of moments, as archives hold them: of each scatter the lower triangle."""
     names, stored = moments.feature_names, moments.pairs
     header = {
@@ -555,7 +553,7 @@ def packed(moments: GroupMoments) -> Contents:
     }
 
 
-def _unpacked(contents: Contents, name: str) -> GroupMoments:
+def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
     """The moments again, from header and arrays as the schema allows them.
 
     Raises
@@ -563,22 +561,21 @@ def _unpacked(contents: Contents, name: str) -> GroupMoments:
     CorruptFile
         A scatter that no rows have, or numbers whose squares overflow.
     """
-    header, arrays = contents
-    names, p = header["feature_names"], arrays["means"].shape[1]
-    labels = plain_labels(header["groups"])
+    names, p = stored["feature_names"], stored["means"].shape[1]
+    labels = plain_labels(stored["groups"])
     scatters = np.zeros((len(labels), p, p))
-    scatters[:, np.tri(p, dtype=bool)] = arrays["triangles"]
+    scatters[:, np.tri(p, dtype=bool)] = stored["triangles"]
     scatters += np.tril(scatters, -1).transpose(0, 2, 1)
     moments = GroupMoments(
         label_array(labels),
-        arrays["counts"],
-        arrays["weights"],
-        arrays["means"],
+        stored["counts"],
+        stored["weights"],
+        stored["means"],
         scatters,
         None if names is None else tuple(names),
-        Intake(header["n_dropped"]),
+        Intake(stored["n_dropped"]),
     )
-    has_classes = header.get("n_label_columns", 0) == 1
+    has_classes = stored.get("n_label_columns", 0) == 1
     try:
         for index, label in enumerate(labels):
             if has_classes and not (isinstance(label, tuple) and len(label) > 1):

@@ -1,8 +1,13 @@
 """Archives of arrays (npz) with a JSON header: no pickle, and the same bytes for the same contents.
 
 Members are stored as they are, never compressed, so that a file unpacks to its own size. When one
-is read, types and shapes stand before the numbers: they are compared with the schema and with the
-size of the file before anything else is read.
+is read, type and shape of each array are compared with the size of its member, and that with the
+size of the file, before its numbers are read.
+
+A file may come from anybody, so everything in it is checked, by rules: what is not in the table of
+its kind is not allowed. JSON types are exact (`true` is not 1), and every number is in its range.
+Names are text and differ, and labels are of one kind and differ. Arrays have the shapes that the
+header and the other arrays require.
 """
 
 import errno
@@ -10,28 +15,277 @@ import io
 import json
 import math
 import os
-import stat
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
 from fairspan.errors import CorruptFile, memory_error_hint
-from fairspan.storage.safe_writing import replacing
-from fairspan.storage.schema import NotAllowed, Schema
+from fairspan.storage.safe_writing import write_whole
 from fairspan.typing import AnyArray
 
-Contents = tuple[dict[str, Any], dict[str, AnyArray]]
-
 _HEADER = "header"
-_AT_A_TIME = 2**20
 _VERSION = 1
 # A zip whose first member is the header; other zips, such as spreadsheets, are none of ours.
 _MAGIC = b"PK\x03\x04"
 _FIRST_MEMBER = slice(30, 30 + len("header.npy"))
+
+
+# By letter, the lengths that were met: of lists, and of arrays along their axes.
+Sizes = dict[str, int]
+# Raises NotAllowed where a value, of a member of this name, is not what it has to be.
+Rule = Callable[[str, Any, Sizes], object]
+
+_LABEL_TYPES = (str, bool, int, float)
+# Whole numbers up to here are exact in double precision: no table has more rows.
+_MOST_ROWS = 2**53
+
+
+class NotAllowed(ValueError):
+    """Its arguments: a member of a file, what was found of it, and what is allowed."""
+
+
+def _require(holds: bool, member: str, found: Any, allowed: str) -> None:
+    if not holds:
+        raise NotAllowed(member or "the header", f"is {found!r:.60}", allowed)
+
+
+def value(
+    kinds: Collection[type], allowed: str, fits: Callable[[Any], bool] = lambda _: True
+) -> Rule:
+    """A value of exactly one of these types that fits."""
+    return lambda member, found, sizes: _require(
+        type(found) in kinds and fits(found), member, found, allowed
+    )
+
+
+TEXT = value((str,), "text")
+FLAG = value((bool,), "true or false")
+_LIST = value((list,), "a list")
+MAPPING = value((dict,), "a mapping")
+
+
+def words(*allowed: str) -> Rule:
+    """One of these texts."""
+    return value((str,), f"one of {', '.join(allowed)}", allowed.__contains__)
+
+
+def whole(least: float = -math.inf, most: float = math.inf) -> Rule:
+    """A whole number in a range; a truth value is none."""
+    allowed = f"a whole number{_range(least, most)}"
+    return value((int,), allowed, lambda found: least <= found <= most)
+
+
+def real(least: float = -math.inf, *, may_be_infinite: bool = False) -> Rule:
+    """A number from `least` on, never NaN, and infinite only where that is said."""
+    return value(
+        (int, float),
+        f"a {'' if may_be_infinite else 'finite '}number{_range(least, math.inf)}",
+        lambda found: least <= found and (may_be_infinite or math.isfinite(found)),
+    )
+
+
+def maybe(rule: Rule) -> Rule:
+    """Nothing, or what another rule allows."""
+    return lambda member, found, sizes: found is None or rule(member, found, sizes)
+
+
+def listed(rule: Rule, length: str = "*", *, differ: bool = False) -> Rule:
+    """A list of values of one rule that may have to differ; its length is a number or a letter."""
+
+    def check(member: str, found: Any, sizes: Sizes) -> None:
+        _LIST(member, found, sizes)
+        _agree(member, "entries", length, len(found), sizes)
+        for position, each in enumerate(found):
+            rule(f"{member}[{position}]", each, sizes)
+        if differ:
+            _require(len(set(found)) == len(found), member, found, "a list of different entries")
+
+    return check
+
+
+def labels(length: str) -> Rule:
+    """Sorted labels of one kind: text, whole or real numbers, truth values, or lists of these."""
+    label = value(
+        (list, *_LABEL_TYPES),
+        "text, a number or a truth value (not NaN), or a list of these",
+        _is_label,
+    )
+    every = listed(label, length)
+
+    def check(member: str, found: Any, sizes: Sizes) -> None:
+        every(member, found, sizes)
+        keys = [tuple(each) if type(each) is list else (each,) for each in found]
+        kinds = {(type(each), *map(type, key)) for each, key in zip(found, keys, strict=True)}
+        _require(len(kinds) <= 1, member, found, "labels of one kind")
+        _require(len(set(keys)) == len(keys), member, found, "labels that differ")
+        _require(keys == sorted(keys), member, found, "labels in order")
+
+    return check
+
+
+def _is_label(found: Any) -> bool:
+    parts = found if type(found) is list else [found]
+    return bool(parts) and all(type(part) in _LABEL_TYPES and part == part for part in parts)
+
+
+def mapped(rule: Rule) -> Rule:
+    """Values of one rule by name."""
+
+    def check(member: str, found: Any, sizes: Sizes) -> None:
+        MAPPING(member, found, sizes)
+        for name, each in found.items():
+            rule(f"{member}.{name}", each, sizes)
+
+    return check
+
+
+def fields(rules: Mapping[str, Rule], *may_lack: str) -> Rule:
+    """A mapping with these names, of which some may be absent, and with no other."""
+
+    def check(member: str, found: Any, sizes: Sizes) -> None:
+        MAPPING(member, found, sizes)
+        dot = f"{member}." if member else ""
+        if unknown := sorted(found.keys() - rules):
+            raise NotAllowed(f"{dot}{unknown[0]}", "is unknown", f"one of {', '.join(rules)}")
+        for name, rule in rules.items():
+            if name in found:
+                rule(f"{dot}{name}", found[name], sizes)
+            elif name not in may_lack:
+                raise NotAllowed(f"{dot}{name}", "is missing", "a complete file")
+
+    return check
+
+
+def numbers(
+    axes: str,
+    kinds: str = "fiu",
+    allowed: str = "finite numbers",
+    fits: Callable[[AnyArray], Any] = lambda array: np.isfinite([array.min(), array.max()]).all(),
+) -> Rule:
+    """An array of numbers.
+
+    Parameters
+    ----------
+    axes : str
+        A letter for the length of each axis, a number, or * for any; t is p (p + 1) / 2.
+    kinds : str
+        Of numpy's types: f real, i whole, u whole and not negative.
+    allowed : str
+        In words, what fits.
+    fits : callable
+        Whether all numbers of an array, which is not empty, are in their range.
+    """
+
+    def check(member: str, found: Any, sizes: Sizes) -> None:
+        _require(isinstance(found, np.ndarray), member, found, "an array")
+        if found.dtype.kind not in kinds or found.dtype.itemsize > 8:
+            plain = f"numbers of at most 8 bytes, of the types {', '.join(kinds)} of numpy"
+            raise NotAllowed(member, f"holds {found.dtype}", plain)
+        letters = axes.split()
+        if found.ndim != len(letters):
+            raise NotAllowed(member, f"has shape {found.shape}", f"({', '.join(letters)})")
+        for letter, length in zip(letters, found.shape, strict=True):
+            _agree(member, f"numbers along {letter}", letter, length, sizes)
+        if found.size and not fits(found):
+            raise NotAllowed(member, f"reaches from {found.min()} to {found.max()}", allowed)
+
+    return check
+
+
+def are_positive(array: AnyArray) -> bool:
+    """Whether numbers are finite and above zero."""
+    return bool(array.min() > 0 and array.max() < np.inf)
+
+
+def _agree(member: str, what: str, letter: str, length: int, sizes: Sizes) -> None:
+    """Make sure that a length is what its letter stood for before, or a number."""
+    expected = int(letter) if letter.isdecimal() else sizes.setdefault(letter, length)
+    if letter == "t":
+        expected = sizes["p"] * (sizes["p"] + 1) // 2
+    if letter != "*" and length != expected:
+        raise NotAllowed(member, f"has {length} {what}", f"{expected}")
+
+
+def _range(least: float, most: float) -> str:
+    above = f" from {least:g}" if least > -math.inf else ""
+    return above + (f" up to {most:g}" if most < math.inf else "")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What files of one kind hold.
+
+    Attributes
+    ----------
+    kind : str
+    what : str
+        In words, for messages.
+    check : Rule
+        Of the header and the arrays, together in one mapping.
+    remedy : str
+        What to do about a file that cannot be used.
+    """
+
+    kind: str
+    what: str
+    check: Rule
+    remedy: str = "Make the file again; this one is truncated, altered or of another kind"
+
+    def refusal(self, name: str, error: Exception) -> CorruptFile:
+        """What to raise for a file of this name, whatever was found wrong with it."""
+        if isinstance(error, CorruptFile):
+            return error
+        if isinstance(error, NotAllowed):
+            member, found, allowed = error.args
+            said = f"{name} does not hold {self.what}: its member {member} {found}"
+            return CorruptFile(said, f"Allowed: {allowed}", self.remedy)
+        return CorruptFile(
+            f"{name} cannot be read as a fairspan file ({type(error).__name__}: {error})",
+            f"Allowed: a complete file written by fairspan, of kind '{self.kind}'",
+            self.remedy,
+        )
+
+
+MOMENTS = Schema(
+    "moments",
+    "consistent moments",
+    fields(
+        {
+            "groups": labels("k"),
+            "feature_names": maybe(listed(TEXT, "p", differ=True)),
+            "n_dropped": whole(0, _MOST_ROWS),
+            # How many of the last attributes of a label are classes of y.
+            "n_label_columns": whole(0, 1),
+            "counts": numbers(
+                "k",
+                "i",
+                f"numbers from 0 on, which add up to no more than {_MOST_ROWS}",
+                lambda array: array.min() >= 0 and sum(array.tolist()) <= _MOST_ROWS,
+            ),
+            "weights": numbers("k", "f", "finite numbers above 0", are_positive),
+            "means": numbers("k p", "f"),
+            "triangles": numbers("k t", "f"),
+        },
+        "n_label_columns",
+    ),
+)
+PARTS = Schema(
+    "parts",
+    "the manifest of a folder of moments",
+    fields(
+        {
+            "options": mapped(listed(TEXT)),
+            # Size, time of the last change, and a hash.
+            "parts": mapped(listed(value((int, str), "text or a whole number"), "3")),
+        }
+    ),
+    "Delete the folder, and make the moments again",
+)
 
 
 def write_archive(
@@ -49,42 +303,46 @@ def write_archive(
     arrays : mapping of str to array
         No array of objects.
     """
-    # Not np.savez: before NumPy 2.1 it cannot refuse to pickle.
-    with replacing(path) as file:
-        _write(file, kind, header, arrays)
+    write_whole(path, archive_bytes(kind, header, arrays))
 
 
 def archive_bytes(kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> bytes:
-    """What :func:`write_archive` would write."""
+    """What :func:`write_archive` writes."""
+    document = _document(kind, {"arrays": sorted(arrays), **header})
+    # Not np.savez: before NumPy 2.1 it cannot refuse to pickle.
     file = io.BytesIO()
-    _write(file, kind, header, arrays)
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in {_HEADER: np.frombuffer(document, dtype=np.uint8), **arrays}.items():
+            # ZipInfo carries a fixed date, so that the same contents give the same bytes.
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.save(member, np.ascontiguousarray(array), allow_pickle=False)
     return file.getvalue()
 
 
-def _write(
-    file: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Mapping[str, Any]
+def write_document(
+    path: str | os.PathLike[str], schema: Schema, document: Mapping[str, Any]
 ) -> None:
-    document = json.dumps({**_standard(kind), "arrays": sorted(arrays), **header}, sort_keys=True)
-    stored = {
-        _HEADER: np.frombuffer(document.encode(), dtype=np.uint8),
-        **{name: np.ascontiguousarray(array) for name, array in arrays.items()},
-    }
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, array in stored.items():
-            # ZipInfo carries a fixed date, so that the same contents give the same bytes.
-            entry = zipfile.ZipInfo(f"{name}.npy")
-            with archive.open(entry, "w", force_zip64=True) as member:
-                np.save(member, array, allow_pickle=False)
+    """Write a file that is only a JSON document."""
+    write_whole(path, _document(schema.kind, document))
 
 
-def read_archive(path: str | os.PathLike[str], schema: Schema) -> Contents:
-    """Read what :func:`write_archive` wrote, if it is what the schema allows.
+def _document(kind: str, entries: Mapping[str, Any]) -> bytes:
+    whole = {"format": f"fairspan.{kind}", "version": _VERSION, **entries}
+    return json.dumps(whole, sort_keys=True, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    """An array or a record as JSON can hold it."""
+    return value.tolist() if isinstance(value, np.ndarray) else vars(value)
+
+
+def read_archive(given: str | os.PathLike[str] | bytes, schema: Schema) -> dict[str, Any]:
+    """Read what :func:`write_archive` wrote, or :func:`archive_bytes` gave.
 
     Returns
     -------
-    header : dict
-        Without kind and version.
-    arrays : dict of str to array
+    dict
+        Entries of the header, without kind and version, and arrays.
 
     Raises
     ------
@@ -93,176 +351,104 @@ def read_archive(path: str | os.PathLike[str], schema: Schema) -> Contents:
     CorruptFile
         The file is truncated, altered, of another kind or of a newer version.
     """
-    with _opened(path) as file:
-        return _read(file, schema, str(path))
+
+    def read(name: str) -> dict[str, Any]:
+        arrays = _arrays(io.BytesIO(given) if isinstance(given, bytes) else given)
+        document = _entries(arrays.pop(_HEADER).tobytes(), schema, name)
+        # An altered table of contents can hide an array without breaking the archive.
+        if sorted(arrays) != document.pop("arrays") or arrays.keys() & document.keys():
+            raise ValueError("its arrays are not those that were written")
+        return document | arrays
+
+    return _checked(given, schema, read)
 
 
-def archive_of_bytes(contents: bytes, schema: Schema) -> Contents:
-    """Read what :func:`archive_bytes` gave; raises CorruptFile as :func:`read_archive` does."""
-    return _read(io.BytesIO(contents), schema, "The archive that was received")
+def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
+    """Read a file that is only a JSON document; raises as :func:`read_archive` does."""
+    return _checked(path, schema, lambda name: _entries(Path(name).read_bytes(), schema, name))
 
 
 @memory_error_hint()
-def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
-    """Read a file that is only a JSON document; raises as :func:`read_archive` does."""
-    with _opened(path) as file:
-        try:
-            document = _document_of(file.read(), schema, str(path))
-            schema.check_header(document)
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise schema.refusal(str(path), error) from error
-    return document
+def _checked(
+    given: str | os.PathLike[str] | bytes, schema: Schema, read: Callable[[str], dict[str, Any]]
+) -> dict[str, Any]:
+    """What was read of a file, if it is as the schema says.
+
+    A device or a pipe may never end, so it is not opened.
+    """
+    name = "The archive that was received" if isinstance(given, bytes) else str(given)
+    if not isinstance(given, bytes) and not Path(given).is_file():
+        if Path(given).exists():
+            raise CorruptFile(
+                f"{name} cannot be read, as it is a folder, a pipe or a device",
+                "Allowed: an ordinary file",
+                "Name the file itself",
+            )
+        advice = "No such file. Name one that save or the command line wrote"
+        raise FileNotFoundError(errno.ENOENT, advice, name)
+    try:
+        found = read(name)
+        schema.check("", found, {})
+    # Sizes agree with the file's, so that the file may well be sound.
+    except (MemoryError, PermissionError):
+        raise
+    # Altered bytes make zipfile and numpy raise a dozen kinds of errors, all for one reason.
+    except Exception as error:
+        raise schema.refusal(name, error) from error
+    return found
 
 
-def write_document(
-    path: str | os.PathLike[str], schema: Schema, document: Mapping[str, Any]
-) -> None:
-    """Write a file that is only a JSON document."""
-    with replacing(path) as file:
-        file.write(json.dumps({**_standard(schema.kind), **document}).encode())
-
-
-def _standard(kind: str) -> dict[str, Any]:
-    return {"format": f"fairspan.{kind}", "version": _VERSION}
-
-
-def _document_of(text: bytes, schema: Schema, name: str) -> dict[str, Any]:
-    """A JSON document of this kind, of the version that is known here, but for these two."""
-    document = dict(json.loads(text, object_pairs_hook=_without_doubles, parse_constant=_infinity))
+def _entries(text: bytes, schema: Schema, name: str) -> dict[str, Any]:
+    """Those of a JSON document of this kind, of the version that is known here."""
+    document = dict(json.loads(text, object_pairs_hook=_without_doubles))
     found, version = document.pop("format"), document.pop("version")
     if found != f"fairspan.{schema.kind}" or type(version) is not int or version != _VERSION:
         raise CorruptFile(
             f"{name} is of kind {found!r}, version {version!r}",
             f"Allowed here is 'fairspan.{schema.kind}', version {_VERSION}",
-            f"Pass the right file, or update fairspan if the file is newer. {schema.advice(name)}",
+            f"Pass the right file, or update fairspan if the file is newer. {schema.remedy}",
         )
     return document
 
 
-@memory_error_hint()
-def _read(file: IO[bytes], schema: Schema, name: str) -> Contents:
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = _members(archive, file.seek(0, io.SEEK_END))
-            header = _document_of(members.pop(_HEADER).read(archive).tobytes(), schema, name)
-            # An altered table of contents can hide an array without breaking the archive.
-            if sorted(members) != header.pop("arrays"):
-                raise ValueError("its arrays are not those that were written")
-            sizes = schema.check_header(header)
-            rules = schema.rules(header, list(members))
-            for each, rule in rules.items():
-                rule.check_form(each, members[each].shape, members[each].dtype, sizes)
-            arrays = {each: members[each].read(archive) for each in rules}
-            for each, rule in rules.items():
-                rule.check(each, arrays[each])
-    except MemoryError:  # sizes agree with the file's, so the file may well be sound
-        raise
-    # Altered bytes make zipfile and numpy raise a dozen kinds of errors, all for one reason.
-    except Exception as error:
-        raise schema.refusal(name, error) from error
-    return header, arrays
-
-
-def _opened(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a file to read, unless it is a device, a pipe or a folder, which may never end.
-
-    Raises
-    ------
-    FileNotFoundError
-    CorruptFile
-    """
-    if not Path(path).exists():
-        raise FileNotFoundError(
-            errno.ENOENT, "No such file. Name one that save or the command line wrote", str(path)
-        )
-    if not stat.S_ISREG(Path(path).stat().st_mode):
-        raise CorruptFile(
-            f"{path} cannot be read, as it is a folder, a pipe or a device",
-            "Allowed: an ordinary file",
-            "Name the file itself",
-        )
-    return Path(path).open("rb")
-
-
-@dataclass(frozen=True)
-class _Member:
-    """An array in an archive, of which only what stands before its numbers was read."""
-
-    entry: zipfile.ZipInfo
-    shape: tuple[int, ...]
-    in_columns: bool
-    dtype: np.dtype[Any]
-    start: int
-
-    @property
-    def n_bytes(self) -> int:
-        """Of the numbers."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    @classmethod
-    def of(cls, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> "_Member":
-        """Read what stands before the numbers."""
-        name = entry.filename
-        if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
-            raise NotAllowed(name, "is compressed or encrypted", "a member stored as it is")
-        with archive.open(entry) as file:
-            if np.lib.format.read_magic(file) != (1, 0):
-                raise NotAllowed(name, "is of another version of numpy's format", "version 1.0")
-            shape, in_columns, dtype = np.lib.format.read_array_header_1_0(file)
-            member = cls(entry, shape, in_columns, dtype, file.tell())
-        if dtype.hasobject or dtype.itemsize == 0:
-            raise NotAllowed(name, f"holds {dtype}", "numbers")
-        there = entry.file_size - member.start
-        if there != member.n_bytes:
-            raise NotAllowed(
-                name, f"has {there} bytes", f"{member.n_bytes}, as its shape {shape} says"
-            )
-        return member
-
-    def read(self, archive: zipfile.ZipFile) -> AnyArray:
-        """The numbers, in the order of bytes of this machine."""
-        buffer = bytearray(self.n_bytes)
-        at = 0
-        with archive.open(self.entry) as file:
-            file.read(self.start)
-            while part := file.read(_AT_A_TIME):  # at the end the checksum is compared
-                buffer[at : at + len(part)] = part
-                at += len(part)
-        if at != self.n_bytes:
-            raise EOFError(f"{self.entry.filename} ends too early")
-        return np.ndarray(
-            self.shape, self.dtype, buffer, order="F" if self.in_columns else "C"
-        ).astype(self.dtype.newbyteorder("="), copy=False)
-
-
-def _members(archive: zipfile.ZipFile, n_bytes: int) -> dict[str, _Member]:
+def _arrays(source: str | os.PathLike[str] | IO[bytes]) -> dict[str, AnyArray]:
     """The arrays of an archive, which together are no larger than its file."""
-    entries = archive.infolist()
-    names = [entry.filename for entry in entries]
-    if len(set(names)) < len(names):
-        raise NotAllowed(
-            next(name for name in names if names.count(name) > 1),
-            "is there twice",
-            "one of each name",
-        )
-    total = sum(entry.file_size for entry in entries)
-    if total > n_bytes:
-        raise NotAllowed("archive", f"states {total} bytes in a file of {n_bytes}", "its own size")
-    return {entry.filename.removesuffix(".npy"): _Member.of(archive, entry) for entry in entries}
+    with zipfile.ZipFile(source) as archive:
+        entries, n_bytes = archive.infolist(), cast(IO[bytes], archive.fp).seek(0, io.SEEK_END)
+        names = Counter(entry.filename for entry in entries)
+        for name, times in names.most_common(1):
+            if times > 1:
+                raise NotAllowed(name, "is there twice", "one of each name")
+        total = sum(entry.file_size for entry in entries)
+        if total > n_bytes:
+            found = f"states {total} bytes in a file of {n_bytes}"
+            raise NotAllowed("archive", found, "its own size")
+        return {name.removesuffix(".npy"): _array(archive, archive.getinfo(name)) for name in names}
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
+    """The numbers of a member, in the order of bytes of this machine."""
+    name = entry.filename
+    if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
+        raise NotAllowed(name, "is compressed or encrypted", "a member stored as it is")
+    with archive.open(entry) as file:
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise NotAllowed(name, "is of another version of numpy's format", "version 1.0")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        there, needed = entry.file_size - file.tell(), math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or dtype.itemsize == 0:
+        raise NotAllowed(name, f"holds {dtype}", "numbers")
+    if there != needed:
+        raise NotAllowed(name, f"has {there} bytes", f"{needed}, as its shape {shape} says")
+    with archive.open(entry) as file:  # at whose end the checksum is compared
+        array = np.lib.format.read_array(file, allow_pickle=False)
+    return np.asarray(array.astype(dtype.newbyteorder("="), copy=False))
 
 
 def _without_doubles(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
         raise ValueError("a name stands twice in one mapping")
     return dict(pairs)
-
-
-def _infinity(word: str) -> float:
-    if word == "NaN":
-        raise ValueError("NaN is no number")
-    return float(word)
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:

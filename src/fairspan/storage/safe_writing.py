@@ -1,9 +1,7 @@
 """Files that are complete or absent: written under a random name, then renamed into place.
 
-The temporary file stands in the folder of the final one, is created by us alone, never through a
-link, and is locked by the kernel while it is written. Its lock ends with the process, so that the
-next process that writes the same file knows which temporary files were abandoned. Where there are
-no such locks (Windows, some network file systems), abandoned files stay.
+The temporary file stands in the folder of the final one and is created by us alone, never through a
+link. What a process that was killed has left is removed after a day, when the same file is written.
 """
 
 import errno
@@ -11,7 +9,7 @@ import os
 import re
 import secrets
 import stat
-import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,15 +17,13 @@ from typing import IO
 
 from fairspan.errors import InvalidParameter
 
-if sys.platform != "win32":
-    import fcntl
-
-_NEVER_BY_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-# A device or a pipe that was put there must not make us wait.
-_NEVER_WAITING = getattr(os, "O_NONBLOCK", 0)
+_CREATED = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_CREATED |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 # Of the final name, so that the temporary one is not too long for the file system.
 _LONGEST_START = 40
 _RANDOM_BYTES = 8
+# Seconds after which nobody writes to a temporary file any more.
+_ABANDONED = 86_400
 _PERMISSIONS = 0o777
 _PRIVATE, _BY_UMASK = 0o600, 0o666
 # Endings of names that say what is in a file, and what has another kind of result.
@@ -66,53 +62,38 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
     Raises
     ------
-    OSError
-        It cannot be written, or is a folder, a device or a pipe.
-    """
-    final = Path(path)
-    if final.is_symlink():
-        final = Path(os.path.realpath(final))
-    before = _status_before(final)
-    _remove_abandoned(final)
-    temporary, descriptor = _created_beside(final, _BY_UMASK if before is None else _PRIVATE)
-    try:
-        # Whoever writes may close the file, but not what is synchronised below.
-        with os.fdopen(descriptor, "wb", closefd=False) as file:
-            yield file
-        if before is not None and hasattr(os, "fchmod"):
-            os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & _PERMISSIONS)
-        os.fsync(descriptor)
-        if sys.platform == "win32":  # which renames no open file
-            os.close(descriptor)
-            descriptor = -1
-        temporary.replace(final)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
-    _synchronise_folder(final.parent)
-
-
-@contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what the operating system says of a file that is written into an error that names it.
-
-    Raises
-    ------
     InvalidParameter
-        It cannot be written: the disk is full, for example.
+        It cannot be written: the disk is full, for example, or it is a folder, a device or a pipe.
     """
     try:
-        yield
+        final = Path(os.path.realpath(path))
+        before = final.stat().st_mode if final.exists() else None
+        if before is not None and not stat.S_ISREG(before):
+            raise OSError(errno.EINVAL, "It is no ordinary file")
+        # Hidden, so that whoever reads the folder passes it over.
+        start = f".{final.name[:_LONGEST_START]}."
+        _remove_abandoned(final.parent, start)
+        temporary = final.with_name(f"{start}{secrets.token_hex(_RANDOM_BYTES)}.tmp")
+        descriptor = os.open(temporary, _CREATED, _BY_UMASK if before is None else _PRIVATE)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+            with temporary.open("rb+") as file:  # which whoever wrote may have closed
+                os.fsync(file.fileno())
+            if before is not None:
+                temporary.chmod(before & _PERMISSIONS)
+            temporary.replace(final)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
     except OSError as error:
         raise InvalidParameter(
             f"{path} cannot be written ({error.strerror or error})",
             "Allowed: a place that may be written to, with room for the whole file",
             "Make room, or name another place",
         ) from error
+    _synchronise_folder(final.parent)
 
 
 def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
@@ -121,81 +102,21 @@ def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
     Raises
     ------
     InvalidParameter
-        It cannot be written: the disk is full, for example.
+        As of :func:`replacing`.
     """
-    with writing(path), replacing(path) as file:
+    with replacing(path) as file:
         file.write(contents)
 
 
-def _status_before(final: Path) -> os.stat_result | None:
-    """What is replaced, if anything; what is no ordinary file is not replaced."""
-    try:
-        status = final.lstat()
-    except FileNotFoundError:
-        return None
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "It is a folder", str(final))
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "It is not an ordinary file", str(final))
-    return status
-
-
-def _created_beside(final: Path, permissions: int) -> tuple[Path, int]:
-    """A new file with a random name in the same folder, locked by us."""
-    while True:
-        temporary = final.with_name(f"{_start(final)}{secrets.token_hex(_RANDOM_BYTES)}.tmp")
-        descriptor = os.open(
-            temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _NEVER_BY_LINK, permissions
-        )
-        # Before it was locked, another process may have taken it for abandoned.
-        if _locked(descriptor) is not False and _is_at(descriptor, temporary):
-            return temporary, descriptor
-        os.close(descriptor)
-
-
-def _start(final: Path) -> str:
-    # Hidden, so that whoever reads the folder passes it over.
-    return f".{final.name[:_LONGEST_START]}."
-
-
-def _remove_abandoned(final: Path) -> None:
-    """Remove temporary files of the same name whose process was killed."""
-    pattern = re.compile(f"{re.escape(_start(final))}[0-9a-f]{{{2 * _RANDOM_BYTES}}}\\.tmp")
+def _remove_abandoned(folder: Path, start: str) -> None:
+    """Remove temporary files of the same name that nobody has written to for a day."""
+    pattern = re.compile(f"{re.escape(start)}[0-9a-f]{{{2 * _RANDOM_BYTES}}}\\.tmp")
     with suppress(OSError):  # a folder that may not be listed
-        for name in os.listdir(final.parent):  # noqa: PTH208 - of names, which are many times faster
+        for name in os.listdir(folder):  # noqa: PTH208 - of names, which are many times faster
             if pattern.fullmatch(name):
                 with suppress(OSError):  # removed by another process meanwhile
-                    _remove_unless_locked(final.with_name(name))
-
-
-def _remove_unless_locked(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR | _NEVER_BY_LINK | _NEVER_WAITING)
-    try:
-        if _locked(descriptor) and _is_at(descriptor, path):
-            path.unlink()
-    finally:
-        os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool | None:
-    """Lock a file for this process; False where another has, None where there are no locks."""
-    if sys.platform == "win32":
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file still is what stands under its name."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.lstat())
-    except FileNotFoundError:
-        return False
+                    if time.time() - (folder / name).lstat().st_mtime > _ABANDONED:
+                        (folder / name).unlink()
 
 
 def _synchronise_folder(folder: Path) -> None:
