@@ -119,7 +119,7 @@ def test_groups_that_a_criterion_does_not_know():
 def test_the_protected_group_is_by_default_the_one_that_pca_serves_worse():
     problem = problem_of(MATRICES, 1, Disparity(0.5), SHARES)
     # PCA keeps the second feature: errors 8 and 4.
-    assert problem.served_worse_by_pca == 0
+    assert problem.criterion.settled(problem).protected == "group 0"
     np.testing.assert_allclose(problem.pieces.coefficients, [[0.5 * 0.25 + 0.5, 0.5 * 0.75 - 0.5]])
 
 
@@ -127,7 +127,8 @@ def test_the_protected_group_is_by_default_the_one_that_pca_serves_worse():
 def test_rounding_does_not_choose_the_protected_group(noise):
     # PCA keeps the first two features and leaves both groups without error.
     first, second = np.diag([3.0, 1.0, noise / 2, 0.0]), np.diag([2.0, 5.0, -noise / 2, 0.0])
-    assert problem_of([first, second], 2, Disparity(0.5)).served_worse_by_pca == 1
+    problem = problem_of([first, second], 2, Disparity(0.5))
+    assert problem.criterion.settled(problem).protected == "group 1"
 
 
 @pytest.mark.parametrize(

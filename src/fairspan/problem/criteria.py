@@ -38,6 +38,8 @@ __all__ = [
 ]
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
+# Errors within this share of the variance are the same, to eigenvectors found by iteration.
+_ALIKE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -162,10 +164,16 @@ class Disparity(Criterion):
         return replace(self, protected=problem.labels[self._protected(problem)])
 
     def _protected(self, problem: Problem) -> int:
-        """Index of the protected group."""
-        if self.protected is None:
-            return problem.served_worse_by_pca
-        return problem.labels.index(self.protected)
+        """Index of the protected group: without a name, of the largest error under ordinary PCA.
+
+        The last of those that share it: rounding must not choose, as where PCA leaves no error.
+        """
+        if self.protected is not None:
+            return problem.labels.index(self.protected)
+        whole = problem.whole
+        errors = whole.errors(whole.pooled_optimum.vectors)
+        alike = _ALIKE * float(whole.second_moments.traces.max())
+        return int(np.flatnonzero(errors >= errors.max() - alike)[-1])
 
 
 @dataclass(frozen=True)
@@ -719,7 +727,7 @@ class NashWelfare(Criterion):
 
     def check_posed(self, problem: Problem) -> None:
         """Raise Incompatible for a group without variance: there is no logarithm."""
-        if problem.has_group_without_variance:
+        if (problem.second_moments.traces <= problem.inner_rounding).any():
             where = "" if problem.unrestricted is None else " in the directions that are left"
             raise Incompatible(
                 f"The criterion 'nash_welfare' received a group without variance{where}",

@@ -7,7 +7,7 @@ nowhere below L(M) - b. Multipliers of the affine functions give such weights an
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self, cast
@@ -210,8 +210,6 @@ OF_PIECES = Formula(
 
 
 _EPSILON = float(np.finfo(np.float64).eps)
-# Errors within this share of the variance are the same, to eigenvectors found by iteration.
-_ALIKE = 1e-9
 
 
 class Criterion(ABC):
@@ -397,9 +395,9 @@ class Problem:
     unrestricted : Problem or None
         The same without the restriction to some directions, where there is one: excess losses and
         the figures of ordinary PCA are those of all directions.
-    to_coordinates : callable, optional
-        From (p, n) columns in the features of the unrestricted problem to their (m, n) coordinates
-        along the directions that a restriction allows: these are the features of this problem.
+    axes : (p, m) array or None
+        Orthonormal columns in the features of the unrestricted problem, along which the features of
+        this problem are: the directions that a restriction allows.
     limit : Limit or None
         What a subspace must not exceed, under a restriction with a tolerance.
     fixed : (k,) array, or 0
@@ -422,7 +420,7 @@ class Problem:
     criterion: Criterion
     allow_extra: bool = False
     unrestricted: "Problem | None" = None
-    to_coordinates: Callable[[FloatArray], FloatArray] | None = None
+    axes: FloatArray | None = None
     limit: "Limit | None" = None
     fixed: FloatArray | float = 0.0
     left_out: float = 0.0
@@ -453,11 +451,6 @@ class Problem:
     def n_features(self) -> int:
         """p."""
         return self.second_moments.n_features
-
-    @property
-    def has_group_without_variance(self) -> bool:
-        """Whether a group has none, or none but rounding in the directions that are left."""
-        return bool((self.second_moments.traces <= self.inner_rounding).any())
 
     @cached_property
     def proportions(self) -> FloatArray:
@@ -505,16 +498,6 @@ class Problem:
     def pooled_optimum(self) -> LeadingSubspace:
         """The leading eigenvectors of the pooled second moment: ordinary PCA."""
         return self.second_moments.leading(self.proportions, self.n_components)
-
-    @cached_property
-    def served_worse_by_pca(self) -> int:
-        """Index of the group that ordinary PCA leaves with the largest error.
-
-        The last of those that share it: rounding must not choose, as where PCA leaves no error.
-        """
-        errors = self.whole.errors(self.whole.pooled_optimum.vectors)
-        alike = _ALIKE * float(self.whole.second_moments.traces.max())
-        return int(np.flatnonzero(errors >= errors.max() - alike)[-1])
 
     @cached_property
     def group_optima(self) -> tuple[LeadingSubspace, ...]:

@@ -7,9 +7,8 @@ and the map of its components back to the larger one.
 """
 
 import numbers
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -22,7 +21,6 @@ from fairspan.moments.operators import (
     Complement,
     DenseSecondMoments,
     Projector,
-    SecondMoments,
     deflated,
 )
 from fairspan.moments.sparse import SparseSecondMoments
@@ -116,10 +114,22 @@ class ProblemFamily:
         if restriction is None:
             return Reduction(whole)
         if not whole.has_matrices:
-            return self._of_sparse_rows(whole, restriction)
+            forbidden = self._forbidden(n_components)
+            sparse = cast(SparseSecondMoments, whole.second_moments)
+            outside, common = whole.criterion.lost(sparse.captured_variances(forbidden))
+            second = sparse.beside(forbidden, outside)
+            return Reduction(
+                replace(
+                    whole,
+                    second_moments=second,
+                    unrestricted=whole,
+                    fixed=outside,
+                    left_out=common,
+                )
+            )
         if restriction.oblique:
             return self._of_moved_rows(whole)
-        forbidden, axes, to_coordinates, within = self._split(restriction, n_components)
+        forbidden, axes, within = self._split(restriction, n_components)
         if axes is None:
             return Reduction(replace(whole, limit=restriction.limit(self._means, within)))
         limit = restriction.limit(self._means @ axes, within)
@@ -134,7 +144,7 @@ class ProblemFamily:
             whole,
             second_moments=DenseSecondMoments(within, outside, moved),
             unrestricted=whole,
-            to_coordinates=to_coordinates,
+            axes=axes,
             limit=limit,
             fixed=outside,
             left_out=common,
@@ -180,50 +190,33 @@ class ProblemFamily:
         problem = self.any_dimension
         return encoding_without(problem.dense.mixture(problem.proportions), differences)
 
-    def _of_sparse_rows(self, whole: Problem, restriction: Restriction) -> Reduction:
-        """The problem in the features, beside the few directions that are forbidden."""
-        forbidden = self._forbidden(restriction, whole.n_components)
-        captured = whole.second_moments.captured_variances(forbidden)
-        outside, common = whole.criterion.lost(captured)
-        sparse = cast(SparseSecondMoments, whole.second_moments)
-        problem = replace(
-            whole,
-            second_moments=sparse.beside(forbidden, outside),
-            unrestricted=whole,
-            fixed=outside,
-            left_out=common,
-        )
-        return Reduction(problem)
-
-    def _forbidden(self, restriction: Restriction, n_components: int) -> FloatArray:
-        """Orthonormal columns, (p, r), that a restriction forbids alone."""
-        columns = restriction.forbidden(self._means, self.moments.variances)
+    def _forbidden(self, n_components: int) -> FloatArray:
+        """Orthonormal columns, (p, r): all that is forbidden where few directions are."""
+        columns = mean_differences(self._means, self.moments.variances)
         check_enough_left(n_components, len(columns), columns.shape[1])
         return np.linalg.qr(columns)[0]
 
     def _split(
         self, restriction: Restriction, n_components: int
-    ) -> tuple[
-        FloatArray, FloatArray | None, Callable[[FloatArray], FloatArray] | None, FloatArray
-    ]:
-        """What is forbidden, what is left (None for all), Q'V of columns V, and Q'C_gQ of groups.
+    ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
+        """What is forbidden, what is left (Q; None for all), and Q'C_gQ of each group.
 
         Where few of many directions are forbidden, what is left has a basis in which that takes
         products with those few alone.
         """
         p = self._means.shape[1]
         if restriction.forbids_few:
-            forbidden = self._forbidden(restriction, n_components)
+            forbidden = self._forbidden(n_components)
             if forbidden.shape[1] <= p // _FEW_OF:
                 complement = Complement.of(forbidden)
                 within = complement.compressed(self._scatters, 1 / self.moments.weights)
-                return forbidden, complement.basis, complement.coordinates, within
+                return forbidden, complement.basis, within
         axes = restriction.directions(self._means, self._covariances, n_components)
         if axes is None:
-            return self._means[:0].T, None, None, self._covariances
+            return self._means[:0].T, None, self._covariances
         forbidden = np.linalg.qr(axes, mode="complete")[0][:, axes.shape[1] :]
         within = np.array([axes.T @ each @ axes for each in self._covariances])
-        return forbidden, axes, partial(np.matmul, axes.T), within
+        return forbidden, axes, within
 
     def _of_moved_rows(self, whole: Problem) -> Reduction:
         """The problem of rows that an oblique restriction moves first: the same for all groups.
@@ -388,13 +381,7 @@ def _in_coordinates(
     moments, n_features = within.moments, within.thin.n_features
     free = mean_free_directions(restriction.means_of(moments), moments.second_moments("group"), 1)
     most = n_features - moments.n_features + free.shape[1]
-    if n_components > most:
-        raise Incompatible(
-            f"n_components is {n_components} with {restriction!r}",
-            f"Allowed: at most {most}: of {n_features} features, the means that are to agree "
-            f"differ along {n_features - most} direction(s)",
-            "Choose fewer components, or leave the restriction out",
-        )
+    check_enough_left(n_components, n_features, n_features - most)
     if not isinstance(restriction, CovarianceParity) or moments.n_groups == 1:
         return restriction
     wanted = restriction.n_directions
@@ -469,10 +456,12 @@ def left_beside(reduction: Reduction, basis: FloatArray) -> Reduction:
     if not basis.shape[1]:
         return reduction
     if not problem.has_matrices:
-        problem = replace(problem, second_moments=_without(problem.second_moments, basis))
-        if problem is not whole:
-            beside = replace(whole, second_moments=_without(whole.second_moments, basis))
-            problem = replace(problem, unrestricted=beside)
+        inside, of_all = (
+            cast(SparseSecondMoments, each.second_moments).beside(basis)
+            for each in (problem, whole)
+        )
+        whole = replace(whole, second_moments=of_all)
+        problem = replace(problem, second_moments=inside, unrestricted=whole)
         return replace(reduction, problem=problem)
     if reduction.axes is None:
         complement, problem = _deflated(problem, basis)
@@ -480,13 +469,8 @@ def left_beside(reduction: Reduction, basis: FloatArray) -> Reduction:
     complement, problem = _deflated(problem, reduction.axes.T @ basis)
     left, whole = _deflated(whole, basis)
     axes = complement.coordinates(reduction.axes.T).T
-    to_coordinates = partial(np.matmul, left.coordinates(axes).T)
-    return Reduction(replace(problem, unrestricted=whole, to_coordinates=to_coordinates), axes)
-
-
-def _without(second: SecondMoments, basis: FloatArray) -> SparseSecondMoments:
-    """Second moments of sparse rows without what lies along a basis."""
-    return cast(SparseSecondMoments, second).beside(basis)
+    problem = replace(problem, unrestricted=whole, axes=left.coordinates(axes))
+    return Reduction(problem, axes)
 
 
 def _deflated(problem: Problem, basis: FloatArray) -> tuple[Complement, Problem]:

@@ -55,55 +55,6 @@ _NO_SHARE = 1e-12
 _ALONG_OTHERS = 1e-10
 
 
-def coinciding_means(
-    moments: Moments, attributes: str, given_labels: str | Sequence[Label] | None = None
-) -> FloatArray:
-    """Points of the features that a subspace is to map to one point.
-
-    Parameters
-    ----------
-    moments : GroupMoments, SparseMoments or ThinMoments
-        Weight and mean of each group.
-    attributes : {"intersections", "marginal"}
-        The means of all groups; or, where labels are tuples of several attributes, the means of the
-        categories of each attribute: V'Cov(x, z) = 0 for the indicator z of every category.
-    given_labels : "all", sequence of classes, or None
-        Classes of y, among whose rows alone the means are to coincide; None for all rows.
-
-    Returns
-    -------
-    (m, p) array
-
-    Raises
-    ------
-    InvalidInput
-        The moments do not know the classes, or not this one.
-
-    Examples
-    --------
-    >>> from fairspan import GroupMoments
-    >>> X, groups = np.eye(4), [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
-    >>> coinciding_means(GroupMoments.from_rows(X, groups), "intersections").shape
-    (4, 4)
-    >>> points = coinciding_means(GroupMoments.from_rows(X, groups), "marginal")
-    >>> int(np.linalg.matrix_rank(points - points[0]))
-    2
-    """
-    parts: Sequence[Moments] = [moments]
-    if given_labels is not None and moments.n_groups > 1:
-        if moments.by_label is None:
-            raise InvalidInput(
-                f"given_labels is {given_labels!r}, and y is missing",
-                "Allowed: the class of each row: an array, or the name of a column of X",
-                "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows, or "
-                "--label COL",
-            )
-        parts = _of_classes(moments.by_label, given_labels)
-    families = [family for part in parts for family in _families(part, attributes)]
-    # Every family is moved so that all begin at the same point, which changes no difference.
-    return np.vstack([families[0][0] + (family - family[0]) for family in families])
-
-
 def _of_classes(
     by_label: GroupMoments, given_labels: str | Sequence[Label]
 ) -> Sequence[GroupMoments]:
@@ -376,22 +327,11 @@ class Restriction(ABC):
 
     @property
     def forbids_few(self) -> bool:
-        """Whether all directions but the span of few are allowed, for every d, and nothing else.
+        """Whether all directions but those along which means differ are allowed, for every d.
 
-        See :meth:`forbidden`. Components may then be nested.
+        Components may then be nested.
         """
         return False
-
-    def forbidden(self, means: FloatArray, variances: FloatArray) -> FloatArray:
-        """Independent columns, (p, r), that the components have to be orthogonal to.
-
-        Parameters
-        ----------
-        means : (m, p) array
-        variances : (k, p) array
-            Of each feature in each group.
-        """
-        return mean_differences(means, variances)
 
     def means_of(self, moments: Moments) -> FloatArray:
         """Means that the directions are computed from, (m, p): those of the groups."""
@@ -518,8 +458,37 @@ class MeanParity(Restriction):
             )
 
     def means_of(self, moments: Moments) -> FloatArray:
-        """The means that must agree, (m, p)."""
-        return coinciding_means(moments, self.attributes, self.given_labels)
+        """The means that must agree, (m, p).
+
+        Raises
+        ------
+        InvalidInput
+            The moments do not know the classes, or not this one.
+
+        Examples
+        --------
+        >>> from fairspan import GroupMoments
+        >>> X, groups = np.eye(4), [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+        >>> MeanParity().means_of(GroupMoments.from_rows(X, groups)).shape
+        (4, 4)
+        >>> marginal = MeanParity(attributes="marginal")
+        >>> points = marginal.means_of(GroupMoments.from_rows(X, groups))
+        >>> int(np.linalg.matrix_rank(points - points[0]))
+        2
+        """
+        parts: Sequence[Moments] = [moments]
+        if self.given_labels is not None and moments.n_groups > 1:
+            if moments.by_label is None:
+                raise InvalidInput(
+                    f"given_labels is {self.given_labels!r}, and y is missing",
+                    "Allowed: the class of each row: an array, or the name of a column of X",
+                    "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows, or "
+                    "--label COL",
+                )
+            parts = _of_classes(moments.by_label, self.given_labels)
+        families = [family for part in parts for family in _families(part, self.attributes)]
+        # Every family is moved so that all begin at the same point, which changes no difference.
+        return np.vstack([families[0][0] + (family - family[0]) for family in families])
 
     @property
     def forbids_few(self) -> bool:

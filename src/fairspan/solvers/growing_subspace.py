@@ -465,10 +465,10 @@ class _Growth:
     def _start(self) -> GrownSpace:
         """First that of the groups' own optima, which all is reported against."""
         problem, columns = self.problem, list[FloatArray]()
-        whole, to_coordinates = problem.unrestricted, problem.to_coordinates
+        whole, axes = problem.unrestricted, problem.axes
         if not self.matrices:
             columns = [each.vectors for each in (*problem.group_optima, problem.pooled_optimum)]
-        elif whole is None or to_coordinates is None:
+        elif whole is None or axes is None:
             for alone in self.alone:  # from those of the one before: groups often vary alike
                 start = columns[-1] if columns else None
                 columns.append(self._sought(alone, self.first, start))
@@ -478,7 +478,7 @@ class _Growth:
             held = growth.optima()
             self.n_eigenproblems += growth.n_eigenproblems
             self.of_whole = growth.of_whole
-            columns = [np.linalg.qr(to_coordinates(held))[0]]
+            columns = [np.linalg.qr(axes.T @ held)[0]]
         if problem.criterion.wants_equal_errors and problem.n_groups > 1:
             # Whether errors can be equal shows where the two groups differ most.
             apart = np.array([1.0, -1.0])
