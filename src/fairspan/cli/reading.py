@@ -21,7 +21,7 @@ from fairspan.formatting.text import count, in_ascii
 from fairspan.model.subspace import FairSubspace
 from fairspan.registry import Foreign
 from fairspan.rows.checks import check_columns
-from fairspan.rows.columns import ChosenColumns, Encoding, is_text
+from fairspan.rows.columns import ChosenColumns, is_text
 from fairspan.rows.files.file_rows import (
     FileRows,
     encode_text,
@@ -83,10 +83,7 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
         csv=csv_format(reading),
     )
     rows = _prepared(rows, numeric_only=reading.numeric_only, one_hot=reading.one_hot)
-    chosen = replace(
-        rows.chosen,
-        encoding=replace(rows.chosen.encoding, ignores_unseen=reading.unseen == "ignore"),
-    )
+    chosen = replace(rows.chosen, ignores_unseen=reading.unseen == "ignore")
     return replace(rows, jobs=_useful_jobs(reading.jobs or 1, len(rows.parts)), chosen=chosen)
 
 
@@ -342,10 +339,7 @@ def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> F
     names = subspace.feature_names
     rows = FileRows.open(data, on_missing=options.on_missing, csv=csv_format(options))
     available = rows.chosen.available
-    rows = replace(
-        rows,
-        chosen=replace(rows.chosen, encoding=Encoding(ignores_unseen=options.unseen == "ignore")),
-    )
+    rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=options.unseen == "ignore"))
     if names is not None:
         rows = rows.selected(names)
     check_numeric(

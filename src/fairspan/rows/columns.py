@@ -5,7 +5,7 @@ A model keeps the names of its features, which is all that is needed to encode o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
@@ -36,63 +36,6 @@ from fairspan.typing import AnyArray, FloatArray
 
 # A column of more different texts is a name or an identifier.
 MOST_CATEGORIES = 1000
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """How cells become numbers.
-
-    Attributes
-    ----------
-    categories : tuple of (column, tuple of str)
-        Columns of text, and the categories that have an indicator each.
-    ignores_unseen : bool
-        Whether a text that is no known category is 0 in all indicators; otherwise it is an error.
-    """
-
-    categories: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    ignores_unseen: bool = False
-
-    def names_of(self, column: str) -> tuple[str, ...] | None:
-        """Names of the indicators of a column; None if it is no column of categories."""
-        categories = dict(self.categories).get(column)
-        return None if categories is None else tuple(f"{column}={each}" for each in categories)
-
-    def indicators(self, column: str, cells: Any) -> FloatArray:
-        """Indicators of a column as an (r, number of categories) array; NaN for missing cells.
-
-        Parameters
-        ----------
-        column : str
-        cells : pyarrow.ChunkedArray
-            Of text.
-
-        Raises
-        ------
-        InvalidInput
-            A text that is no known category, where these are not ignored.
-        """
-        import pyarrow as pa
-        from pyarrow import compute
-
-        known = dict(self.categories)[column]
-        texts = cells.cast("string")  # there are several types of text
-        codes = compute.index_in(texts, value_set=pa.array(known, pa.string()))
-        missing = texts.is_null().to_numpy()
-        found = compute.fill_null(codes, -1).to_numpy()
-        unseen = np.flatnonzero((found < 0) & ~missing)
-        if len(unseen) and not self.ignores_unseen:
-            raise InvalidInput(
-                f"The column {column!r} has the category {texts[int(unseen[0])].as_py()!r}",
-                f"Allowed: the categories that the model was fitted on: {listed(known)}",
-                "Fit again; audit, report and transform take other categories for none of these "
-                "with --unseen ignore",
-            )
-        matrix = np.zeros((len(found), len(known)))
-        rows = np.flatnonzero(found >= 0)
-        matrix[rows, found[rows]] = 1.0
-        matrix[missing] = np.nan
-        return matrix
 
 
 def is_text(kind: Any) -> bool:
@@ -147,8 +90,10 @@ class ChosenColumns:
         What to do with rows in which a feature or the group is missing.
     everyone : str or None
         The label of all rows, in place of group columns.
-    encoding : Encoding
-        What becomes of text and of missing numbers.
+    categories : tuple of (column, tuple of str)
+        Columns of text, and the categories that have an indicator each.
+    ignores_unseen : bool
+        Whether a text that is no known category is 0 in all indicators; otherwise it is an error.
     beside : tuple of str
         Columns that blocks hold as they are.
     """
@@ -160,7 +105,8 @@ class ChosenColumns:
     weight: str | None = None
     on_missing: OnMissing = "error"
     everyone: str | None = None
-    encoding: Encoding = field(default_factory=Encoding)
+    categories: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    ignores_unseen: bool = False
     beside: tuple[str, ...] = ()
 
     @classmethod
@@ -242,7 +188,7 @@ class ChosenColumns:
         return tuple(
             name
             for column in self.features
-            for name in self.encoding.names_of(column) or expanded([column], lengths)
+            for name in self._indicators_of(column) or expanded([column], lengths)
         )
 
     @property
@@ -258,7 +204,7 @@ class ChosenColumns:
     @property
     def labels(self) -> tuple[str, ...]:
         """Columns that are read as text where a file has no types."""
-        encoded = dict(self.encoding.categories)
+        encoded = dict(self.categories)
         numeric = set(self.features).difference(encoded)
         texts = dict.fromkeys((*self.groups, *self.beside, *encoded))
         return tuple(name for name in texts if name not in numeric)
@@ -274,7 +220,7 @@ class ChosenColumns:
         lengths = dict(self.vector_lengths)
         # A model's indicators, where the table has the categories themselves.
         categories = categories_in(names, self.available)
-        encoded = replace(self, encoding=replace(self.encoding, categories=categories))
+        encoded = replace(self, categories=categories)
         columns = encoded._without_indicators(names)
         known = expanded(self.available, lengths)
         check_columns(_missing(columns, known), known)
@@ -289,8 +235,8 @@ class ChosenColumns:
             Indicators of a column that do not follow each other in the same order.
         """
         columns = list(names)
-        for column, _ in self.encoding.categories:
-            indicators = self.encoding.names_of(column) or ()
+        for column, _ in self.categories:
+            indicators = self._indicators_of(column)
             if not set(indicators).intersection(columns):
                 continue
             start = columns.index(indicators[0]) if indicators[0] in columns else 0
@@ -341,15 +287,55 @@ class ChosenColumns:
         """
         import pyarrow as pa
 
-        encoded = dict(self.encoding.categories)
+        encoded = dict(self.categories)
         for place, name in enumerate(table.column_names):
             if pa.types.is_null(table.schema.types[place]):
                 table = table.set_column(place, name, pa.nulls(len(table), pa.float64()))
         numeric = [name for name in self.features if name not in encoded]
         numbers = nw.from_native(table.select(numeric), eager_only=True)
         columns = dict(zip(numeric, number_columns(numbers), strict=True))
-        columns |= {name: self.encoding.indicators(name, table[name]) for name in encoded}
+        columns |= {name: self._encoded(name, table[name]) for name in encoded}
         return [columns[name] for name in self.features]
+
+    def _indicators_of(self, column: str) -> tuple[str, ...]:
+        """Names of the indicators of a column; none if it is no column of categories."""
+        return tuple(f"{column}={each}" for each in dict(self.categories).get(column, ()))
+
+    def _encoded(self, column: str, cells: Any) -> FloatArray:
+        """Indicators of a column as an (r, number of categories) array; NaN for missing cells.
+
+        Parameters
+        ----------
+        column : str
+        cells : pyarrow.ChunkedArray
+            Of text.
+
+        Raises
+        ------
+        InvalidInput
+            A text that is no known category, where these are not ignored.
+        """
+        import pyarrow as pa
+        from pyarrow import compute
+
+        known = dict(self.categories)[column]
+        texts = cells.cast("string")  # there are several types of text
+        codes = compute.index_in(texts, value_set=pa.array(known, pa.string()))
+        missing = texts.is_null().to_numpy()
+        found = compute.fill_null(codes, -1).to_numpy()
+        unseen = np.flatnonzero((found < 0) & ~missing)
+        if len(unseen) and not self.ignores_unseen:
+            raise InvalidInput(
+                f"The column {column!r} has the category {texts[int(unseen[0])].as_py()!r}",
+                f"Allowed: the categories that the model was fitted on: {listed(known)}",
+                "Fit again; audit, report and transform take other categories for none of these "
+                "with --unseen ignore",
+            )
+        matrix = np.zeros((len(found), len(known)))
+        rows = np.flatnonzero(found >= 0)
+        matrix[rows, found[rows]] = 1.0
+        matrix[missing] = np.nan
+        return matrix
 
 
 def _missing(columns: Sequence[str], known: Sequence[str]) -> list[str]:

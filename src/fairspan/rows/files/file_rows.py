@@ -18,7 +18,7 @@ from itertools import accumulate
 from multiprocessing import resource_tracker
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from threadpoolctl import threadpool_limits
 
@@ -29,7 +29,6 @@ from fairspan.rows.columns import (
     BLOCKS_AT_A_TIME,
     MOST_CATEGORIES,
     ChosenColumns,
-    Encoding,
     ReadInBatches,
     RowsByColumns,
     is_text,
@@ -44,7 +43,6 @@ from fairspan.rows.protocol import (
     OnMissing,
     Result,
     RowBlock,
-    RowSource,
     block_rows,
     error_context,
     merged_in_order,
@@ -119,7 +117,7 @@ class FileRows(RowsByColumns):
             A way of writing CSV files that is not known.
         """
         table = open_table(Path(path), None if csv is None else format_of(csv))
-        if "" in table.columns and not features:
+        if "" in table.schema.names and not features:
             warn(
                 f"{path}: a column without a name is left out. It is most likely an index that "
                 "was written along; give it a name if it is a feature."
@@ -127,7 +125,7 @@ class FileRows(RowsByColumns):
         return cls(
             table,
             ChosenColumns.of(
-                table.columns,
+                table.schema.names,
                 vector_lengths_of(table.schema),
                 groups,
                 features,
@@ -180,19 +178,24 @@ class FileRows(RowsByColumns):
     ) -> Generator[Result | None, None, None]:
         """The fold's result over each of these parts, in their order, with progress.
 
-        Other processes tell only when they are done with a part.
+        The results are the same for any number of processes. Other processes tell only when they
+        are done with a part.
+
+        Raises
+        ------
+        FairspanError
+            A process was killed.
         """
-        is_here = self.jobs == 1
-        by_rows = is_here or all(part.n_rows is not None for part in parts)
-        counting = self._begun(parts) if by_rows else Stage(self.activity, len(parts), "parts")
-        with counting as stage:
-            read = [replace(part, stage=stage) for part in parts] if is_here else parts
-            results = results_of_parts(fold, read, self.jobs)
-            with closing(results):
-                for part, result in zip(parts, results, strict=True):
-                    if not is_here:
-                        stage.add((part.n_rows or 0) if by_rows else 1)
-                    yield result
+        jobs = min(self.jobs, len(parts))
+        if jobs < 2:
+            with self._begun(parts) as stage:
+                yield from (_over(fold, replace(part, stage=stage)) for part in parts)
+            return
+        results = _results_of_processes(fold, parts, jobs)
+        with Stage(self.activity, len(parts), "parts") as stage, closing(results):
+            for result in results:
+                stage.add()
+                yield result
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning, here; numbered from 0 in each part."""
@@ -282,7 +285,7 @@ def not_numeric(rows: FileRows) -> tuple[str, ...]:
         types.is_null,
         types.is_fixed_size_list,
     )
-    encoded = dict(rows.chosen.encoding.categories)
+    encoded = dict(rows.chosen.categories)
     return tuple(
         name
         for name in rows.chosen.features
@@ -338,7 +341,7 @@ def encode_text(rows: FileRows) -> FileRows:
             )
     categories = tuple((name, tuple(sorted(texts))) for name, texts in found.items() if texts)
     rows = without_features(rows, tuple(name for name, texts in found.items() if not texts))
-    return replace(rows, chosen=replace(rows.chosen, encoding=Encoding(categories)))
+    return replace(rows, chosen=replace(rows.chosen, categories=categories))
 
 
 def _identifiers(name: str, many: str, found: Mapping[str, Iterable[str]]) -> InvalidInput:
@@ -376,45 +379,9 @@ _PARTS_IN_ADVANCE = 2
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 
-class Part(RowSource, Protocol):
-    """Rows that are read at once; a plain value that can be sent to another process."""
-
-    @property
-    def where(self) -> str:
-        """What the part is called in messages."""
-
-
-def results_of_parts(
-    fold: Fold[Result], parts: Sequence[Part], jobs: int = 1
-) -> Generator[Result | None, None, None]:
-    """The fold's result over each part, in the order of the parts.
-
-    The results are the same for any number of processes.
-
-    Parameters
-    ----------
-    fold : Fold
-    parts : sequence of Part
-    jobs : int
-        Number of processes that read; with one, parts are read in this process.
-
-    Raises
-    ------
-    FairspanError
-        A process was killed.
-    """
-    jobs = min(jobs, len(parts))
-    if jobs > 1:
-        yield from _results_of_processes(fold, parts, jobs)
-    else:
-        for part in parts:
-            with error_context(part.where):
-                yield fold.over(part)
-
-
 def _results_of_processes(
-    fold: Fold[Result], parts: Sequence[Part], jobs: int
-) -> Iterator[Result | None]:
+    fold: Fold[Result], parts: Sequence[FileRows], jobs: int
+) -> Generator[Result | None, None, None]:
     from joblib import Parallel, delayed
 
     workers = Parallel(
@@ -446,11 +413,16 @@ def _results_of_processes(
         ) from error
 
 
-def _result_in_worker(fold: Fold[Result], part: Part, parent: int) -> Result | None:
+def _result_in_worker(fold: Fold[Result], part: FileRows, parent: int) -> Result | None:
     _end_with(parent)
     # Linear algebra that starts a thread for each core in each of several workers is many times
     # slower.
-    with error_context(part.where), threadpool_limits(1):
+    with threadpool_limits(1):
+        return _over(fold, part)
+
+
+def _over(fold: Fold[Result], part: FileRows) -> Result | None:
+    with error_context(part.where):
         return fold.over(part)
 
 

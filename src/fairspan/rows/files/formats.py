@@ -39,7 +39,6 @@ class TableFile:
     path : Path
     schema : pyarrow.Schema
         Of a CSV, as its first rows suggest.
-    columns : tuple of str
     index : tuple of str
         Columns that hold the index of the pandas frame that was written, which is no feature.
     parts : tuple of FilePart
@@ -47,7 +46,6 @@ class TableFile:
 
     path: Path
     schema: Any
-    columns: tuple[str, ...]
     index: tuple[str, ...]
     parts: tuple[FilePart, ...]
 
@@ -107,13 +105,13 @@ def open_file(
             else (_open_parquet if kind == "parquet" else _open_arrow)(path)
         )
         constants = tuple(each for each in constants if each[0] not in schema.names)
-        columns = (*schema.names, *(name for name, _ in constants))
+        for name, value in constants:
+            schema = schema.append(pa.field(name, pa.scalar(value).type))
         # A damaged schema shows here.
         index = (schema.pandas_metadata or {}).get("index_columns", [])
         names = tuple(name for name in index if isinstance(name, str))  # a range is no column
-        for name, value in constants:
-            schema = schema.append(pa.field(name, pa.scalar(value).type))
-        table = TableFile(path, schema, columns, names, part_of(constants))
+        table = TableFile(path, schema, names, part_of(constants))
+    columns = schema.names
     if len(set(columns)) < len(columns):
         twice = min(name for name in columns if columns.count(name) > 1)
         raise InvalidInput(
@@ -307,8 +305,8 @@ def _is_whole(text: str) -> bool:
 
 def _check_alike(first: TableFile, other: TableFile) -> None:
     """Make sure that two files have the same columns, and that these hold the same kind."""
-    missing = [name for name in first.columns if name not in other.columns]
-    extra = [name for name in other.columns if name not in first.columns]
+    missing = [name for name in first.schema.names if name not in other.schema.names]
+    extra = [name for name in other.schema.names if name not in first.schema.names]
     if missing or extra:
         differences = [f"it lacks {listed(missing)}"] if missing else []
         differences += [f"it has {listed(extra)} besides"] if extra else []
@@ -317,7 +315,7 @@ def _check_alike(first: TableFile, other: TableFile) -> None:
             "Allowed: files of the same columns",
             "Put files of another kind into another folder",
         )
-    for name in first.columns:
+    for name in first.schema.names:
         left, right = (table.schema.field(name).type for table in (first, other))
         if len({_kind_of_type(left), _kind_of_type(right)} - {"nothing"}) > 1:
             raise InvalidInput(
