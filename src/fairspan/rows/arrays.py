@@ -16,7 +16,6 @@ from fairspan.rows.checks import (
     check_shape,
     checked_values,
     float64_of,
-    is_wide,
     numbers_of,
     warn_of_rounding,
 )
@@ -24,10 +23,40 @@ from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.protocol import KnownRows, OnMissing, RowBlock, RowOpener, block_rows, row_block
 from fairspan.typing import AnyArray, FloatArray
 
+# Those that numpy has a type for.
+_INTEGERS = (
+    *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
+    *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),
+)
 # Whole numbers within such a range are coded by a table of the whole range.
 _SMALL_RANGE = 1 << 12
 
 _NAMES_OR_LABELS = "Allowed: the name of a column of X, or one label for each row"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The package and the device of an array.
+
+    Attributes
+    ----------
+    xp : module
+        The functions of the Array API standard for it.
+    device : object
+    """
+
+    xp: Any
+    device: Any
+
+    def constant(self, values: AnyArray) -> Any:
+        """A numpy array, brought here."""
+        if not values.flags.writeable:  # torch warns about those
+            values = values.copy()
+        return self.xp.asarray(values, device=self.device)
+
+    def float64(self, array: Any) -> Any:
+        """An array in double precision."""
+        return self.xp.astype(array, self.xp.float64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -48,7 +77,7 @@ def labels_of_columns(frame: nw.DataFrame[Any], names: Sequence[str]) -> CodedLa
 
 def labels_of_series(series: nw.Series[Any]) -> CodedLabels:
     """One column of a data frame."""
-    native, kind = series.to_native(), series.dtype
+    native = series.to_native()
     if series.implementation.is_pyarrow():
         labels = _of_arrow(native)
     elif hasattr(getattr(native, "cat", None), "codes"):
@@ -56,7 +85,7 @@ def labels_of_series(series: nw.Series[Any]) -> CodedLabels:
         distinct = [*native.cat.categories.tolist(), None]
         codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
         labels = CodedLabels(distinct, codes)
-    elif kind.is_integer() and not is_wide(kind) and series.null_count() == 0:
+    elif series.dtype in _INTEGERS and series.null_count() == 0:
         labels = _of_array(series.to_numpy())
     else:
         labels = CodedLabels.of(series.to_list())

@@ -16,7 +16,7 @@ from array_api_compat import (
 )
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.arrays import RowsInMemory, checked_weights, is_device_array, labels_of
+from fairspan.rows.arrays import Place, RowsInMemory, checked_weights, is_device_array, labels_of
 from fairspan.rows.checks import check_shape, check_width, checked_values
 from fairspan.rows.groups import CodedLabels
 from fairspan.rows.protocol import OnMissing, Projection, RowOpener
@@ -28,89 +28,48 @@ FEWEST_BLOCK_ROWS = 512
 _CPU_NUMBERS, _GPU_NUMBERS = 2**17, 2**24
 
 
-@dataclass(frozen=True)
-class Place:
+def place_of(array: Any) -> Place:
     """The package and the device of an array.
 
-    Attributes
-    ----------
-    xp : module
-        The functions of the Array API standard for it.
-    device : object
+    Raises
+    ------
+    InvalidType
+        It is no dense array, or its device has no double precision.
     """
-
-    xp: Any
-    device: Any
-
-    @classmethod
-    def of(cls, array: Any) -> "Place":
-        """The place of an array.
-
-        Raises
-        ------
-        InvalidType
-            It is no dense array, or its device has no double precision.
-        """
-        if is_pydata_sparse_array(array) or (
-            is_torch_array(array) and str(array.layout) != "torch.strided"
-        ):
-            raise InvalidType(
-                f"X is a sparse {type(array).__name__}",
-                "Allowed: dense arrays, and the sparse matrices of scipy",
-                "Convert it, for example to scipy.sparse.csr_array",
-            )
+    if is_pydata_sparse_array(array) or (
+        is_torch_array(array) and str(array.layout) != "torch.strided"
+    ):
+        raise InvalidType(
+            f"X is a sparse {type(array).__name__}",
+            "Allowed: dense arrays, and the sparse matrices of scipy",
+            "Convert it, for example to scipy.sparse.csr_array",
+        )
+    try:
+        place = Place(array_namespace(array), device(array))
+    except (TypeError, AttributeError) as error:
+        raise InvalidType(
+            f"X is a {type(array).__name__}, which is no array ({error})",
+            "Allowed: arrays that follow the Array API standard",
+            "Pass the array of numbers itself",
+        ) from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX warns, and gives single precision
         try:
-            place = cls(array_namespace(array), device(array))
-        except (TypeError, AttributeError) as error:
-            raise InvalidType(
-                f"X is a {type(array).__name__}, which is no array ({error})",
-                "Allowed: arrays that follow the Array API standard",
-                "Pass the array of numbers itself",
-            ) from error
-        place._check_double_precision()
-        return place
+            dtype = place.xp.zeros(1, dtype=place.xp.float64, device=place.device).dtype
+        except (TypeError, ValueError, RuntimeError):
+            dtype = None
+    if dtype != place.xp.float64:
+        raise InvalidType(
+            f"X lies on {place.device}, where no double precision is available",
+            "Allowed: devices with float64, in which sums over many rows stay exact enough",
+            "Move X to the CPU first; in JAX, set jax_enable_x64",
+        )
+    return place
 
-    def _check_double_precision(self) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # JAX warns, and gives single precision
-            try:
-                dtype = self.xp.zeros(1, dtype=self.xp.float64, device=self.device).dtype
-            except (TypeError, ValueError, RuntimeError):
-                dtype = None
-        if dtype != self.xp.float64:
-            raise InvalidType(
-                f"X lies on {self.device}, where no double precision is available",
-                "Allowed: devices with float64, in which sums over many rows stay exact enough",
-                "Move X to the CPU first; in JAX, set jax_enable_x64",
-            )
 
-    @property
-    def block_numbers(self) -> int:
-        """Numbers in one block, which takes eight bytes each (twice that with weights)."""
-        return _CPU_NUMBERS if "cpu" in str(self.device).lower() else _GPU_NUMBERS
-
-    def constant(self, values: AnyArray) -> Any:
-        """A numpy array, brought here."""
-        if not values.flags.writeable:  # torch warns about those
-            values = values.copy()
-        return self.xp.asarray(values, device=self.device)
-
-    def float64(self, array: Any) -> Any:
-        """An array in double precision."""
-        return self.xp.astype(array, self.xp.float64, copy=False)
-
-    def minus(self, rows: Any, point: Any) -> Any:
-        """A new array of rows minus a point of double precision, in double precision."""
-        # Numbers of any precision are widened in the same pass over memory; integers may not be.
-        return (rows if self.is_real(rows) else self.float64(rows)) - point
-
-    def is_real(self, array: Any) -> bool:
-        """Whether it holds floating-point numbers, among which may be NaN."""
-        return bool(self.xp.isdtype(array.dtype, "real floating"))
-
-    def finite(self, array: Any) -> bool:
-        """Whether all numbers are finite; waits for the device."""
-        return bool(self.xp.all(self.xp.isfinite(array)))
+def _block_numbers(place: Place) -> int:
+    """Numbers in one block, which takes eight bytes each (twice that with weights)."""
+    return _CPU_NUMBERS if "cpu" in str(place.device).lower() else _GPU_NUMBERS
 
 
 def on_host(array: Any) -> AnyArray:
@@ -175,9 +134,8 @@ class DeviceRows(RowsInMemory):
     def between(self, start: int, stop: int) -> AnyArray:
         """Some rows, on the host; of a precision that numpy lacks, as float64."""
         rows, xp = self.array[start:stop, :], self.place.xp
-        if self.place.is_real(rows) and rows.dtype not in (xp.float32, xp.float64):
-            rows = self.place.float64(rows)
-        return on_host(rows)
+        is_odd = xp.isdtype(rows.dtype, "real floating") and rows.dtype != xp.float32
+        return on_host(self.place.float64(rows) if is_odd else rows)
 
 
 class DeviceArrays(RowOpener):
@@ -191,7 +149,7 @@ class DeviceArrays(RowOpener):
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> DeviceRows:
         """Rows of an array, whose groups and weights are beside it, there or on the host."""
-        place = Place.of(X)
+        place = place_of(X)
         array = checked_array(X, place)
         n_rows = int(array.shape[0])
         return DeviceRows(
@@ -201,7 +159,7 @@ class DeviceArrays(RowOpener):
             or labels_of(_brought_here(sensitive_features), n_rows, X),
             weights=checked_weights(_brought_here(sample_weight), n_rows),
             on_missing=on_missing,
-            block_numbers=place.block_numbers,
+            block_numbers=_block_numbers(place),
         )
 
     def transformed(self, X: Any, projection: Projection) -> Any:
@@ -214,13 +172,13 @@ class DeviceArrays(RowOpener):
         InvalidInput
             Another number of features, NaN or infinity.
         """
-        place, p = Place.of(X), projection.encoder.shape[1]
+        place, p = place_of(X), projection.encoder.shape[1]
         rows = checked_array(X, place)
         check_width(rows.shape[1], p, "features")
         mean, scale = _mean_and_scale(projection)
         point, basis = place.constant(mean), place.constant((projection.encoder / scale).T.copy())
         return _mapped(
-            rows, place, p, lambda block: place.xp.matmul(place.minus(block, point), basis)
+            rows, place, p, lambda block: place.xp.matmul(place.float64(block) - point, basis)
         )
 
     def restored(self, Z: Any, projection: Projection) -> Any:
@@ -231,7 +189,7 @@ class DeviceArrays(RowOpener):
         InvalidInput
             Another number of coordinates, NaN or infinity.
         """
-        place = Place.of(Z)
+        place = place_of(Z)
         rows = checked_array(Z, place)
         d, p = projection.encoder.shape
         check_width(rows.shape[1], d, "coordinates")
@@ -263,7 +221,7 @@ def _labels_there(labels: Any, place: Place, n_rows: int) -> LabelsThere | None:
     """Labels on the device that can be sorted there: whole numbers or truth values."""
     if not is_device_array(labels) or tuple(labels.shape) != (n_rows,):
         return None
-    own, xp = Place.of(labels), place.xp
+    own, xp = place_of(labels), place.xp
     if own.device != place.device or own.xp is not xp:
         return None
     kinds = ("bool", "signed integer")
@@ -287,7 +245,7 @@ def _mapped(rows: Any, place: Place, widest: int, change: Callable[[Any], Any]) 
     """Each block of rows changed in float64; a single wait for the device, at the end."""
     xp = place.xp
     kept = xp.float32 if rows.dtype == xp.float32 else xp.float64
-    size = max(place.block_numbers // widest, FEWEST_BLOCK_ROWS)
+    size = max(_block_numbers(place) // widest, FEWEST_BLOCK_ROWS)
     total = xp.zeros((), dtype=xp.float64, device=place.device)
     parts = []
     with np.errstate(over="ignore", invalid="ignore"):  # found by the sum
@@ -295,7 +253,7 @@ def _mapped(rows: Any, place: Place, widest: int, change: Callable[[Any], Any]) 
             block = rows[span, :]
             total = total + xp.sum(place.float64(block))
             parts.append(xp.astype(change(block), kept, copy=False))
-    if not place.finite(total):
+    if not xp.isfinite(total):
         for span in spans(rows.shape[0], size):
             checked_values(on_host(place.float64(rows[span, :])), span.start, None)
     return xp.concat(parts, axis=0)

@@ -155,16 +155,8 @@ def check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> No
 def is_missing(label: Any) -> bool:
     """Whether a label, or one of its attributes, is None or NaN."""
     # pandas writes a missing text as NaN.
-    return has_nan(label) or any(
-        type(part).__name__ in _MISSING_TYPES
-        for part in (label if isinstance(label, tuple) else (label,))
-    )
-
-
-def has_nan(label: Label) -> bool:
-    """Whether a label, or one of its attributes, is NaN."""
     return any(
-        isinstance(part, float) and math.isnan(part)
+        type(part).__name__ in _MISSING_TYPES or (isinstance(part, float) and math.isnan(part))
         for part in (label if isinstance(label, tuple) else (label,))
     )
 
@@ -326,7 +318,7 @@ class LabelCoder:
         if not isinstance(label, list):  # which is no label, and would become a tuple
             label = plain_label(label)
         kind = label_kind(label)
-        if kind == self._kind and not has_nan(label) and label in self._codes:
+        if kind == self._kind and not is_missing(label) and label in self._codes:
             return self._codes[label]
 
         def row() -> int:  # only for an error: looking for the row is a pass over all of them
