@@ -2,44 +2,70 @@
 
 Everything is recomputed from the components, the proof that the model carries, and the moments of
 the rows: that the components are orthonormal, the errors, the objective, the lower bound and the
-nested steps, with eigenvalues by LAPACK and room for rounding on the safe side. Which solver ran,
-how many eigenproblems it solved and on which way it came there are records, and not judged.
+nested steps, with eigenvalues by LAPACK and room for rounding on the safe side. Components and
+proof are evaluated by the routine that a fit ends with
+(:func:`fairspan.certificates.optimality.evaluate`), and what it gives is compared with the model's
+certificate field by field. Which solver ran, how many eigenproblems it solved and on which way it
+came there are records, and not judged.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.claims import (
-    Fails,
-    Recomputed,
-    check_parts,
-    check_same_features,
-    of_components,
-    of_data,
-    of_figures,
-    of_steps,
-    recompute,
-)
-from fairspan.certificates.optimality import reason_of
+from fairspan.certificates.certificate import Certificate, Status
+from fairspan.certificates.optimality import errors_with_roundings, evaluate, reason_of
+from fairspan.certificates.proofs import Proof
 from fairspan.errors import FairspanError, memory_error_hint
 from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.problem.reduction import ProblemFamily, build_problem
+from fairspan.moments.operators import Projector, errors_under
+from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.problem.problem import is_within
+from fairspan.problem.reduction import ProblemFamily, Reduction, build_problem, left_beside
 from fairspan.rows.arrays import Everyone
+from fairspan.rows.groups import listed
 from fairspan.rows.registry import open_rows
+from fairspan.typing import FloatArray
 
 # Beyond so many numbers in the second moments they are not formed.
 _MOST_NUMBERS = 3e8
 # Up to so many features rows that are fewer are verified in the features themselves.
 _MOST_FEATURES = 2500
+# Products of components are one or zero up to this, and dimensions whole numbers.
+_ORTHONORMAL, _WHOLE = 1e-10, 1e-6
+# The best encoder of a decoder loses what it should, up to this share and to rounding.
+_LOST, _LOST_ROUNDED = 1e-9, 1e-13
+# Figures that were worked out twice agree to this share, beside what rounding does to them.
+_SAME = 1e-9
+# Under a restriction the objective may be larger than what was chosen by far, and is rounded.
+_ROUNDED = 1e-14
+# In other coordinates rounding, and with it a gap, may be a few times as large.
+_FEW = 4.0
+# What is room for rounding is of the same size up to this factor, in any coordinates.
+_SIMILAR = 100.0
+# Components lie in the directions that a restriction leaves up to this rounding.
+_INSIDE_OF = 1e-10
+# Means of rows that were read in other blocks differ by a few roundings.
+_ROUNDINGS = 8
+# Columns of a basis shorter than this lie outside of the rows' coordinates.
+_INSIDE = 1e-6
+# What a certificate shares with those of its steps and prefixes.
+_SHARED = ("criterion", "tol", "center", "restriction", "groups", "counts")
+# What a step shares with the components up to it.
+_OF_ROWS = ("errors", "losses", "total_variance")
+# By name: what was found, what the model says, and by how much they may differ.
+_Claims = Mapping[str, tuple[Any, Any, Any]]
+
+
+class _Fails(Exception):
+    """What does not hold, in a sentence; never raised to users."""
 
 
 @dataclass(frozen=True)
@@ -126,19 +152,23 @@ def verify(
             "verified."
         )
     moments = _moments_of(moments_or_X, sensitive_features, sample_weight, labels, subspace)
-    checks = _Checks(model, subspace, moments)
     try:
-        found = checks.run()
+        found = _verified(model, subspace, moments)
         # Where d dimensions hold all of few rows, matrices of many features cannot tell zero from
         # rounding; coordinates of the rows can.
         if not found.holds and not moments.matrix_free and not isinstance(moments, GroupMoments):
-            in_coordinates = replace(checks, by_matrices=False).run()
+            in_coordinates = _verified(model, subspace, moments, by_matrices=False)
             found = in_coordinates if in_coordinates.holds else found
         return found
-    except Fails as failure:
+    except _Fails as failure:
         return not_verified(str(failure))
     except (FairspanError, LookupError, ValueError, TypeError, ArithmeticError) as error:
         return not_verified(f"The problem cannot be posed for these data: {error}")
+
+
+def not_verified(message: str) -> Verification:
+    """That nothing could be verified, and why."""
+    return Verification(False, np.nan, -np.inf, np.nan, (message,))
 
 
 def _moments_of(
@@ -163,134 +193,379 @@ def _moments_of(
     return moments
 
 
-def not_verified(message: str) -> Verification:
-    """That nothing could be verified, and why."""
-    return Verification(False, np.nan, -np.inf, np.nan, (message,))
+def _verified(
+    model: Any,
+    subspace: FairSubspace,
+    moments: Moments,
+    *,
+    by_matrices: bool = True,
+    by_rows: bool = False,
+) -> Verification:
+    """Check everything; what does not hold is said first.
+
+    Parameters
+    ----------
+    model, subspace : as they were given
+    moments : GroupMoments, SparseMoments or ThinMoments
+    by_matrices : bool
+        Whether fewer rows than features are verified in the features, not in their coordinates.
+    by_rows : bool
+        Whether these are the first of nested components that were fitted on sparse rows.
+
+    Raises
+    ------
+    _Fails
+        Nothing further can be computed.
+    """
+    claimed = _claimed(subspace, moments)
+    by_rows = by_rows or moments.matrix_free
+    posed = _posed(moments, claimed, by_matrices=by_matrices)
+    family = build_problem(
+        posed,
+        subspace.dimension,
+        claimed.criterion,
+        restriction=claimed.restriction,
+        center=cast(Center, subspace.center),
+        divisor=subspace.scale,
+        allow_extra=subspace.is_soft,
+    )
+    reduction = family.at(subspace.dimension)
+    whole, projector = reduction.problem.whole, subspace.projector
+    basis = projector.basis
+    if family.coordinates is not None:
+        basis = _inside(family.coordinates.reduce(basis))
+        projector = projector.with_columns(family.coordinates.reduce(projector.columns))
+    errors = _errors(reduction, projector, basis)
+    basis = _within(reduction, basis)
+    found = _evaluated(reduction, basis, claimed.proof, claimed.tol)
+    roundings = _FEW * errors_with_roundings(reduction.problem, basis)[1]
+    most = roundings + _SAME * errors.max(initial=0.0)
+    figures = {
+        "errors": (errors, claimed.errors, most),
+        "total_variance": (
+            found.total_variance,
+            claimed.total_variance,
+            _SAME * whole.total_variance,
+        ),
+    }
+    if whole.has_matrices:
+        # Of what each group loses beyond its own best, both parts are rounded.
+        losses = np.maximum(errors - whole.best_errors, 0.0)
+        figures["losses"] = (losses, claimed.losses, 2 * most)
+    failures = [
+        *_of_model(model, subspace, claimed),
+        *_of_components(subspace.projector, is_soft=subspace.is_soft),
+        *_differing(_of_data(subspace, claimed, moments)),
+        *_of_certificate(found, claimed, figures, by_rows=by_rows),
+        *_of_status(reduction, basis, found, claimed),
+    ]
+    is_scaled = subspace.scale is not None
+    for each in (claimed, *claimed.steps):
+        own = replace(whole, n_components=each.n_components)
+        if each.reason != reason_of(each, own, moments, each.center, is_scaled=is_scaled):
+            failures.append("The reason of the status is not what the figures say.")
+    if claimed.steps or claimed.prefixes:
+        failures += _of_nested(subspace, claimed, family, posed, by_rows=by_rows)
+    messages = (*failures, *_said(found, claimed))
+    return Verification(not failures, found.objective, found.lower_bound, found.gap, messages)
 
 
-@dataclass(frozen=True, eq=False)
-class _Checks:
-    """One model, and the moments that it is checked with."""
-
-    model: Any
-    subspace: FairSubspace
-    moments: Moments
-    by_matrices: bool = True
-    by_rows: bool = False
-
-    def run(self) -> Verification:
-        """Check everything; what does not hold is said first."""
-        claimed, subspace = self.subspace.certificate, self.subspace
-        if claimed is None:
-            raise Fails("The model does not say what it minimises: nothing can be verified.")
-        for part in (claimed.criterion, claimed.restriction):
-            if isinstance(part, PartElsewhere):
-                raise part.missing()
-        check_same_features(claimed, subspace.n_features, subspace.feature_names, self.moments)
-        family = self._family(claimed)
-        reduction = family.at(subspace.dimension)
-        computed = recompute(subspace.projector, family, reduction, claimed)
-        failures = [
-            *self._of_model(claimed),
-            *of_components(subspace.projector, is_soft=subspace.is_soft),
-            *of_data(claimed, subspace.mean, subspace.scale, self.moments),
-            *of_figures(
-                computed, claimed, reduction, by_rows=self.by_rows or self.moments.matrix_free
-            ),
-        ]
-        for each in (claimed, *claimed.steps):
-            whole = replace(reduction.problem.whole, n_components=each.n_components)
-            is_scaled = subspace.scale is not None
-            if each.reason != reason_of(
-                each, whole, self.moments, each.center, is_scaled=is_scaled
-            ):
-                failures.append("The reason of the status is not what the figures say.")
-        if claimed.steps or claimed.prefixes:
-            check_parts(claimed)
-            failures += self._of_nested(claimed, family, has_bound=computed.has_bound)
-        messages = (*failures, *self._said(computed, claimed))
-        found = computed.found
-        return Verification(not failures, found.objective, found.lower_bound, found.gap, messages)
-
-    def _of_model(self, claimed: Certificate) -> Iterator[str]:
-        """What an estimator's attributes say, which anybody may have changed."""
-        model, subspace = self.model, self.subspace
-        if claimed.center != subspace.center:
-            yield "The certificate is of another centre than the model's."
-        if not np.array_equal(claimed.components, subspace.projector.decoder.T):
-            yield "The components of the certificate are not those of the model."
-        if model is subspace:
-            return
-        for name in ("components", "mean", "scale"):
-            # Two that are None are equal, and None differs from any array.
-            given: Any = getattr(model, f"{name}_", None)
-            if not np.array_equal(given, getattr(subspace, name)):
-                yield f"{name}_ of the estimator differs from what was fitted (subspace_)."
-        if getattr(model, "solution_", claimed) is not claimed:
-            yield "solution_ of the estimator differs from what was fitted (subspace_)."
-        for name in ("errors", "losses"):
-            attribute = getattr(model, f"group_{name}_", None)
-            if attribute is not None and not np.array_equal(attribute, getattr(claimed, name)):
-                yield f"group_{name}_ of the estimator differs from what was fitted (subspace_)."
-
-    def _of_nested(
-        self, claimed: Certificate, family: ProblemFamily, *, has_bound: bool
-    ) -> Iterator[str]:
-        """What does not hold of the steps, and of the first components by themselves."""
-        basis = self.subspace.components.T
-        if family.coordinates is not None:
-            basis = np.linalg.qr(family.coordinates.reduce(basis))[0]
-        if has_bound:
-            yield from of_steps(family, basis, claimed)
-        for n in range(1, len(claimed.steps)):
-            first = self.subspace.first(n)
-            own = replace(first.proven, steps=(), prefixes=())
-            alone = replace(first, certificate=own)
-            by_rows = self.moments.matrix_free
-            found = _Checks(alone, alone, self._posed_moments, by_rows=by_rows).run()
-            if not found.holds:
-                yield f"The first {n} components: {found.messages[0]}"
-
-    def _family(self, claimed: Certificate) -> ProblemFamily:
-        return build_problem(
-            self._posed_moments,
-            self.subspace.dimension,
-            claimed.criterion,
-            restriction=claimed.restriction,
-            center=cast(Center, self.subspace.center),
-            divisor=self.subspace.scale,
-            allow_extra=self.subspace.is_soft,
+def _claimed(subspace: FairSubspace, moments: Moments) -> Certificate:
+    """The certificate of a model, if the data have its features and groups."""
+    claimed = subspace.certificate
+    if claimed is None:
+        raise _Fails("The model does not say what it minimises: nothing can be verified.")
+    for part in (claimed.criterion, claimed.restriction):
+        if isinstance(part, PartElsewhere):
+            raise part.missing()
+    names, known = subspace.feature_names, moments.feature_names
+    if subspace.n_features != moments.n_features:
+        raise _Fails(
+            f"The model has {subspace.n_features} features, the data have {moments.n_features}."
         )
-
-    @cached_property
-    def _posed_moments(self) -> Moments:
-        """Matrices where they are no too many numbers; otherwise the moments as they are."""
-        moments, claimed = self.moments, self.subspace.certificate
-        if moments.matrix_free:
-            by_matrices = moments.n_groups * float(moments.n_features) ** 2 <= _MOST_NUMBERS
-        else:  # coordinates of the rows lose digits beside a column of large numbers
-            bare = claimed is not None and claimed.restriction is None
-            by_matrices = self.by_matrices and bare and moments.n_features <= _MOST_FEATURES
-        return moments.matrices() if by_matrices else moments
-
-    def _said(self, computed: Recomputed, claimed: Certificate) -> Iterator[str]:
-        """What was found, and what was not judged."""
-        found = computed.found
-        said = (
-            f"{claimed.criterion.name} is {found.objective:.9g} at these components "
-            f"(the model says {claimed.objective:.9g})"
+    if names is not None and known is not None and names != known:
+        raise _Fails("The data have other features than the model, or in another order.")
+    if tuple(moments.labels) != tuple(claimed.groups):
+        raise _Fails(
+            f"The model was fitted on the groups {listed(list(claimed.groups))}, the data have "
+            f"{listed(moments.labels)}."
         )
-        if computed.has_bound:
-            yield (
-                f"{said}, and its proof gives the lower bound {found.lower_bound:.9g} "
-                f"(the model says {claimed.lower_bound:.9g}). Double precision resolves "
-                f"{found.resolution:.1e}."
-            )
-        else:
-            yield f"{said}."
-            why = "the model carries no proof" if claimed.proof is None else "the rows stay sparse"
-            yield f"The lower bound was not checked: {why}."
+    return claimed
+
+
+def _posed(moments: Moments, claimed: Certificate, *, by_matrices: bool) -> Moments:
+    """Matrices where they are no too many numbers; otherwise the moments as they are."""
+    if moments.matrix_free:
+        by_matrices = moments.n_groups * float(moments.n_features) ** 2 <= _MOST_NUMBERS
+    else:  # coordinates of the rows lose digits beside a column of large numbers
+        bare = claimed.restriction is None and moments.n_features <= _MOST_FEATURES
+        by_matrices = by_matrices and bare
+    return moments.matrices() if by_matrices else moments
+
+
+def _inside(basis: FloatArray) -> FloatArray:
+    """The columns of a basis in coordinates that hold all rows, without those outside of them."""
+    left, lengths, _ = np.linalg.svd(basis, full_matrices=False)
+    kept = lengths > _INSIDE
+    # Beside a column of large numbers, coordinates are orthonormal to a few digits less.
+    lengths = np.where(lengths > 1 - _INSIDE, 1.0, lengths)
+    return np.asarray(left[:, kept] * lengths[kept])
+
+
+def _errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> FloatArray:
+    """Errors of each group, (k,); of an oblique projection, if it is the best of its decoder."""
+    encoding, whole = reduction.encoding, reduction.problem.whole
+    if encoding is None:
+        return whole.second_moments.residual_variances(basis)
+    # The means of the groups themselves are rounded.
+    rounded = np.abs(projector.encoder) @ whole.dense.offset_rounding
+    apart = np.abs(projector.encoder @ encoding.forbidden)
+    allowed = np.abs(projector.encoder) @ np.abs(encoding.forbidden) * _INSIDE_OF
+    if not (apart <= allowed + _ROUNDINGS * rounded[:, None]).all():
+        share = float((apart / allowed).max() * _INSIDE_OF)
+        raise _Fails(f"The encoder does not hide the groups' means: {share:.1e} of them is left.")
+    errors = errors_under(projector, whole.second_moments)
+    best = reduction.problem.value(projector.basis) + reduction.problem.offset
+    lost = float(whole.proportions @ errors) - best
+    if not lost <= _LOST * best + whole.total_variance * _LOST_ROUNDED:
+        raise _Fails(f"The encoder loses {lost:.1e} more than the best one of its decoder.")
+    return errors
+
+
+def _within(reduction: Reduction, basis: FloatArray) -> FloatArray:
+    """A basis in the coordinates of the directions that a restriction leaves."""
+    axes, second, inside = reduction.axes, reduction.problem.second_moments, basis
+    outside = 0.0
+    if axes is not None:
+        inside = np.asarray(axes.T @ basis)
+        outside = float(np.abs(basis - axes @ inside).max())
+    elif isinstance(second, SparseSecondMoments):
+        outside = float(np.abs(second.forbidden.T @ basis).max(initial=0.0))
+    if outside > _INSIDE_OF:
+        raise _Fails(
+            f"The components leave the directions that the restriction allows by {outside:.1e}."
+        )
+    return inside
+
+
+def _evaluated(
+    reduction: Reduction, basis: FloatArray, proof: Proof | None, tol: float, room: float = 1.0
+) -> Certificate:
+    """A basis and a proof in the coordinates of a reduction; without a bound, it is infinite."""
+    problem = reduction.problem
+    if proof is None or not problem.has_matrices:
+        weights = problem.proportions if proof is None else proof.weights
+        found = evaluate(problem, basis, weights, tol=tol, lower_bound=-np.inf, room=room)
+        return replace(found, proof=None).plus(problem.offset)
+    used = proof if reduction.axes is None else proof.within(reduction.axes)
+    if not used.fits(problem):
+        raise _Fails("The model carries a proof of another kind of problem.")
+    return evaluate(problem, basis, used, tol=tol, room=room).plus(problem.offset)
+
+
+def _differing(claims: _Claims) -> Iterator[str]:
+    """The claims that are not what was found."""
+    for name, (own, theirs, most) in claims.items():
+        found, said = np.asarray(own), np.asarray(theirs)
+        same = found.shape == said.shape
+        if not (
+            same and (np.equal(found, said) if most is None else np.abs(found - said) <= most).all()
+        ):
+            verb, words = "are" if name.endswith("s") else "is", name.replace("_", " ")
+            yield f"The {words} {verb} {_short(found)}, and not {_short(said)} as the model says."
+
+
+def _short(value: Any) -> str:
+    return np.array2string(value, precision=9, threshold=6)
+
+
+def _of_model(model: Any, subspace: FairSubspace, claimed: Certificate) -> Iterator[str]:
+    """What an estimator's attributes say, which anybody may have changed."""
+    if claimed.center != subspace.center:
+        yield "The certificate is of another centre than the model's."
+    if not np.array_equal(claimed.components, subspace.projector.decoder.T):
+        yield "The components of the certificate are not those of the model."
+    if model is subspace:
+        return
+    fitted: dict[str, Any] = {
+        name: getattr(subspace, name) for name in ("components", "mean", "scale")
+    }
+    fitted |= {"solution": claimed, "group_errors": claimed.errors, "group_losses": claimed.losses}
+    for name, own in fitted.items():
+        given: Any = getattr(model, f"{name}_", None if name == "scale" else own)
+        # Two that are None are equal, and None differs from any array.
+        if given is not own and not np.array_equal(given, own):
+            yield f"{name}_ of the estimator differs from what was fitted (subspace_)."
+
+
+def _of_components(projector: Projector, *, is_soft: bool) -> Iterator[str]:
+    """Whether they span a subspace, or are a soft projection; of an oblique one, the decoder."""
+    rows = projector.decoder.T
+    gram = rows @ rows.T
+    lengths = np.diag(gram)
+    # Squared lengths lambda_j of a soft projection retain shares 1 - (1 - lambda_j)^2.
+    kept = float((lengths * (2 - lengths)).sum())
+    expected = np.diag(lengths) if is_soft else np.eye(len(rows))
+    off = float(np.abs(gram - expected).max())
+    if not off <= _ORTHONORMAL:
+        yield f"The components are not orthonormal: their products are off by {off:.1e}."
+    if is_soft and (lengths.max() > 1 + _ORTHONORMAL or abs(kept - round(kept)) > _WHOLE):
+        yield "The components are no soft projection of a whole number of dimensions."
+    if projector.oblique_decoder is not None:
+        apart = float(np.abs(projector.encoder @ projector.decoder - np.eye(len(rows))).max())
+        size = float((np.abs(projector.encoder) @ np.abs(projector.decoder)).max())
+        if not apart <= _ORTHONORMAL * size:
+            yield f"The encoder does not undo the decoder: they differ by {apart:.1e}."
+
+
+def _of_data(subspace: FairSubspace, claimed: Certificate, moments: Moments) -> _Claims:
+    """What a model says of the rows that it was fitted on."""
+    deviations = moments.standard_deviations
+    mean = np.zeros(len(deviations)) if claimed.center == "none" else moments.mean
+    units = np.where(deviations == 0, 1.0, deviations)
+    scale = units if subspace.scale is not None else None
+    return {
+        "numbers of rows": (moments.counts, claimed.counts, None),
+        "mean": (mean, subspace.mean, _SAME * deviations + _ROUNDED * np.abs(mean)),
+        "units": (scale, subspace.scale, None if scale is None else _SAME * units),
+    }
+
+
+def _of_certificate(
+    found: Certificate, claimed: Certificate, figures: _Claims, *, by_rows: bool = False
+) -> Iterator[str]:
+    """Every figure of a certificate.
+
+    What the model says of its own resolution proves nothing, so only what was found counts.
+
+    Parameters
+    ----------
+    found, claimed : Certificate
+    figures : mapping
+        Further claims.
+    by_rows : bool
+        Whether the model was fitted on sparse rows without matrices: what rounding did is then of
+        another size, and prefixes of nested components have no bound.
+    """
+    if not 0 <= claimed.tol < 1:
+        yield f"The model's tol is {claimed.tol!r}; allowed: a share from 0 to 1."
+    unsure = _FEW * found.resolution + _SAME * abs(found.scale) + _ROUNDED * abs(found.objective)
+    allowed: dict[str, float | None] = {"n_components": None, "theorem_3_2": None}
+    allowed |= dict.fromkeys(("objective", "scale", "violation"), unsure)
+    for name in () if by_rows else ("resolution", "tolerance"):
+        smaller = min(getattr(found, name), getattr(claimed, name))
+        allowed[name] = (_SIMILAR - 1) * smaller
+    own = {
+        name: (getattr(found, name), getattr(claimed, name), most) for name, most in allowed.items()
+    }
+    yield from _differing({**own, **figures})
+    said = claimed.lower_bound
+    if math.isnan(said) or said == math.inf or (claimed.proof is None and said > -math.inf):
+        yield f"The model carries no proof of its lower bound, {said!r}."
+    if found.proof is None:
+        return
+    bound = found.lower_bound
+    unknown = by_rows and said == -math.inf
+    if not (bound - unsure - claimed.tolerance <= said or unknown) or said > bound + unsure:
+        yield f"The proof gives the lower bound {bound:.9g}, and not {said:.9g} as the model says."
+    if found.gap < -found.resolution:
+        yield f"The lower bound lies above the objective by {-found.gap:.1e}."
+
+
+def _of_status(
+    reduction: Reduction, basis: FloatArray, found: Certificate, claimed: Certificate
+) -> Iterator[str]:
+    """Whether all limits are met, and the status is at least nearly that which the model says."""
+    problem, said = reduction.problem, Status(claimed.status)
+    if problem.limit is not None and not is_within(problem.limit, basis):
+        yield "The components exceed the limit of the restriction."
+    if found.violation > _FEW * max(found.tolerance, found.resolution):
+        yield f"The groups' errors are to be equal, and differ by {found.violation:.1e}."
+    if found.proof is None:
+        unproven = Status.OPEN_GAP if problem.has_matrices else Status.ESTIMATED
+        if said not in (Status.OPEN_GAP, unproven):
+            yield f"The model is called {said}, but its lower bound cannot be checked."
+        return
+    nearly = found.status
+    if nearly is not Status.OPTIMAL:  # by a few times the tolerance or the resolution
+        nearly = _evaluated(reduction, basis, claimed.proof, claimed.tol, _FEW).status
+    holds = said is Status.OPEN_GAP or nearly is Status.OPTIMAL
+    if said is Status.UNRESOLVED:
+        holds = nearly is not Status.OPEN_GAP
+    if said is Status.ESTIMATED:  # which only iterations without matrices leave
+        holds = holds and claimed.eigen == "matrix-free"
+    own = max(claimed.gap, claimed.violation)
+    if not holds:
         yield (
-            "Not judged are records of the run: its solver, number of eigenproblems, trace and "
-            "version."
+            f"The model is called {said}, but the computed status is {found.status}: "
+            f"the gap is {found.gap:.1e}."
         )
+    open_yet = said in (Status.OPEN_GAP, Status.UNRESOLVED)
+    if open_yet and found.status is Status.OPTIMAL and _FEW * own < claimed.tolerance:
+        yield f"The model is called {said}, but its own gap of {own:.1e} is closed."
+
+
+def _of_nested(
+    subspace: FairSubspace,
+    claimed: Certificate,
+    family: ProblemFamily,
+    moments: Moments,
+    *,
+    by_rows: bool,
+) -> Iterator[str]:
+    """What does not hold of the steps, and of the first components by themselves."""
+    d, rows, basis = claimed.n_components, claimed.components, subspace.components.T
+    if (len(claimed.steps), len(claimed.prefixes)) != (d, d - 1):
+        raise _Fails("The steps are not those of the components.")
+    steps = enumerate(zip(claimed.steps, (*claimed.prefixes, claimed), strict=True))
+    parts = [(step, rows[[i]], together) for i, (step, together) in steps]
+    parts += [(each, rows[: i + 1], each) for i, each in enumerate(claimed.prefixes)]
+    for part, own, together in parts:
+        pairs = [(getattr(part, name), getattr(claimed, name)) for name in _SHARED]
+        pairs += [(getattr(part, name), getattr(together, name)) for name in _OF_ROWS]
+        pairs += [(part.components, own), (part.steps, ()), (part.prefixes, ())]
+        if not all(np.array_equal(*pair) for pair in pairs):
+            raise _Fails(
+                "A step or prefix of nested components says other components, errors or settings."
+            )
+    if family.coordinates is not None:
+        basis = np.linalg.qr(family.coordinates.reduce(basis))[0]
+    single = family.at(1)
+    for i, step in enumerate(claimed.steps if family.any_dimension.has_matrices else ()):
+        left, column = left_beside(single, basis[:, :i]), basis[:, [i]]
+        if left.axes is not None:
+            column = left.axes.T @ column
+        left = replace(left, axes=None)
+        found = _evaluated(left, column, step.proof, claimed.tol)
+        for message in (
+            *_of_certificate(found, step, {}),
+            *_of_status(left, column, found, step),
+        ):
+            yield f"Component {i + 1}, beside those before it: {message}"
+    for n in range(1, d):
+        first = subspace.first(n)
+        first = replace(first, certificate=replace(first.proven, steps=(), prefixes=()))
+        checked = _verified(first, first, moments, by_rows=by_rows)
+        if not checked.holds:
+            yield f"The first {n} components: {checked.messages[0]}"
+
+
+def _said(found: Certificate, claimed: Certificate) -> Iterator[str]:
+    """What was found, and what was not judged."""
+    said = (
+        f"{claimed.criterion.name} is {found.objective:.9g} at these components "
+        f"(the model says {claimed.objective:.9g})"
+    )
+    if found.proof is not None:
+        yield (
+            f"{said}, and its proof gives the lower bound {found.lower_bound:.9g} "
+            f"(the model says {claimed.lower_bound:.9g}). Double precision resolves "
+            f"{found.resolution:.1e}."
+        )
+    else:
+        yield f"{said}."
+        why = "the model carries no proof" if claimed.proof is None else "the rows stay sparse"
+        yield f"The lower bound was not checked: {why}."
+    yield (
+        "Not judged are records of the run: its solver, number of eigenproblems, trace and version."
+    )

@@ -209,7 +209,7 @@ def test_weights():
     weights = np.random.default_rng(5).uniform(0.5, 2, len(X))
     model = FairPCA(2).fit(X, sensitive_features=LABELS, sample_weight=weights)
     assert_holds(model, X, LABELS, sample_weight=weights)
-    assert_fails(model, X, LABELS, because="The mean of the model is not that of the data.")
+    assert_fails(model, X, LABELS, because="The mean is")
 
 
 def test_columns_in_another_order_and_beside_others():
@@ -238,10 +238,10 @@ def test_rows_without_groups_are_bad_input():
 @pytest.mark.parametrize(
     ("data", "because"),
     [
-        ((2 * X, LABELS), "The mean"),
+        ((2 * X, LABELS), "The mean is"),
         ((X + 1, LABELS), "The mean"),
         ((X[::-1], LABELS), "The objective is"),
-        ((X[:-1], LABELS[:-1]), "other numbers of rows"),
+        ((X[:-1], LABELS[:-1]), "The numbers of rows are"),
         ((X, np.where(LABELS == "a", "c", "b")), "fitted on the groups"),
         ((X, LABELS[::-1]), "The objective is"),
         ((X, np.repeat("a", len(X))), "fitted on the groups"),
@@ -259,7 +259,7 @@ def test_other_data_do_not_hold(criterion, data, because):
 
 def test_the_same_deviations_about_another_mean_do_not_hold():
     model = fitted(center="group")
-    assert_fails(model, X + 1e-3, LABELS, because="The mean of the model is not that of the data.")
+    assert_fails(model, X + 1e-3, LABELS, because="The mean is")
 
 
 @pytest.mark.parametrize("name", ["components_", "mean_"])
@@ -282,7 +282,7 @@ def test_scales_that_were_changed():
     assert_fails(model, X, LABELS, because="scale_ of the estimator differs")
     model = fitted(scale=True)
     changed = replace(model.subspace_, scale=1.001 * model.subspace_.scale)
-    assert_fails(changed, X, LABELS, because="The scale of the model is not that of the data.")
+    assert_fails(changed, X, LABELS, because="The units are")
 
 
 def altered(model, *, components=None, **claims):
@@ -305,7 +305,7 @@ def test_components_that_were_changed():
     turned = replace(own, components=own.components[:, ::-1].copy())
     assert_fails(turned, X, LABELS, because="The objective is")
     longer = replace(own, components=1.1 * own.components)
-    assert_fails(longer, X, LABELS, because="not of length one")
+    assert_fails(longer, X, LABELS, because="not orthonormal")
     slanted = replace(own, components=np.array([[1.0, 1], [0, 1]]) @ own.components)
     assert verify(slanted, X, LABELS).holds is False
     missing = replace(own, components=np.full_like(own.components, np.nan))
@@ -332,8 +332,8 @@ def test_models_without_a_certificate(model):
 @pytest.mark.parametrize(
     ("claims", "because"),
     [
-        ({"lower_bound": np.inf}, "lower bound is inf"),
-        ({"lower_bound": np.nan}, "lower bound is nan"),
+        ({"lower_bound": np.inf}, "lower bound, inf"),
+        ({"lower_bound": np.nan}, "lower bound, nan"),
         ({"resolution": 1e9, "objective": 1e-3, "lower_bound": 1e-3}, "The objective is"),
         ({"tol": 1e9}, "tol is"),
         ({"status": "proven"}, "The problem cannot be posed"),
