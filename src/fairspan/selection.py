@@ -5,7 +5,7 @@ import numbers
 import time
 import warnings
 from collections.abc import Callable, Container, Mapping
-from copy import copy, deepcopy
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -400,9 +400,8 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             seed = check_random_state(seed).randint(2**31 - 1)
         check_count("random_state", seed, 0)
         strata = strata_of(self.estimator, X, y, params, n_rows)
-        searched = copy(self)  # taken over once the search has ended
-        for name in ("best_estimator_", "refit_time_", "best_score_", "feature_names_in_"):
-            searched.__dict__.pop(name, None)
+        # Taken over once the search has ended.
+        searched = type(self)(**self.get_params(deep=False))
         searched._split = partial(random_split, strata, float(self.test_size), int(seed))
         BaseSearchCV.fit(searched, X, y, **params)
         del searched._split

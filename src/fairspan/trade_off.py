@@ -451,7 +451,7 @@ def frontier_to_look_at(
         curve = frontier(moments, n_components, center, scale=scale)
         extent = float(np.ptp(curve.errors, axis=0).max())
         share = _SEEN if moments.n_features <= _MANY_FEATURES else _SEEN_OF_MANY
-        if curve.largest_height <= max(share * extent, _TOLERANCE * curve.total_variance):
-            return curve
-        finer = max(share * extent / curve.total_variance, _TOLERANCE)
-        return frontier(moments, n_components, center, scale=scale, tol=finer)
+        finest = max(share * extent / curve.total_variance, _TOLERANCE)
+        if curve.largest_height > finest * curve.total_variance:
+            curve = frontier(moments, n_components, center, scale=scale, tol=finest)
+        return curve

@@ -199,7 +199,7 @@ def leading_subspace(
         eigenproblem_solved()
         tolerance = max(tie_tolerance, TIE_TOLERANCE * float(np.abs(matrix).sum(axis=0).max()))
         # On a near multiple of the identity LAPACK may return fewer than requested.
-        if len(values) > d and not is_graded(float(values[-1]), float(values[0])):
+        if len(values) > d and float(values[0]) > _LOST * float(values[-1]):
             found = LeadingSubspace.of(values[::-1], vectors[:, ::-1], d, tolerance)
             if not found.is_tied:
                 return found
@@ -250,18 +250,13 @@ def graded_eigh(matrix: FloatArray, n_leading: int) -> tuple[FloatArray, FloatAr
     return np.concatenate([inner_values, values[cut:]]), found, sizes
 
 
-def is_graded(largest: float, smallest: float) -> bool:
-    """Whether the smaller of two eigenvalues has lost digits to the larger one."""
-    return smallest <= _LOST * largest
-
-
 def _split(values: FloatArray, n_leading: int) -> int:
     """How many of the largest eigenvalues are to be split off; 0 if no digits are lost."""
     largest, most_negative, p = float(values[-1]), max(-float(values[0]), 0.0), len(values)
     most = min(n_leading, p - 1)
     if most <= 0 or largest <= 0:
         return 0
-    if not is_graded(largest, max(abs(float(values[p - most - 1])), most_negative)):
+    if max(abs(float(values[p - most - 1])), most_negative) > _LOST * largest:
         return 0
     # What is left after s are split off, at its largest.
     left = np.maximum(np.abs(values[p - most - 1 : p - 1]), most_negative)[::-1]

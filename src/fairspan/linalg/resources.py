@@ -37,7 +37,6 @@ _LIMITS: dict[object, tuple[int, Package | None]] = {}
 _BEFORE: list[int] = []
 # Matrices of each group that are held at once while moments are made: measured, 2.3 to 2.9.
 _AT_ONCE = 3
-_BYTES_OF_A_NUMBER = 8
 # So much is never refused unless a limit is given: looking at the machine would take longer.
 _NEVER_REFUSED = 2**30
 # Steps of one eigenproblem for p^3, and what a core does of them in a second.
@@ -71,8 +70,6 @@ def threads_of(package: Package | None) -> Iterator[int]:
 
 def _apply() -> None:
     most = max(_BEFORE, default=1)
-    if most == 1:
-        return
     is_alone = len({thread for thread, _ in _LIMITS.values()}) == 1
     package = list(_LIMITS.values())[-1][1] if is_alone else None
     free = _libraries_of(package) if package else ()
@@ -142,7 +139,7 @@ def bytes_of_moments(n_groups: int, n_features: int) -> int:
     >>> bytes_of_moments(2, 1000)
     48000000
     """
-    return _AT_ONCE * _BYTES_OF_A_NUMBER * n_groups * n_features**2
+    return _AT_ONCE * 8 * n_groups * n_features**2  # a number of float64 takes 8 bytes
 
 
 def tell_if_long(n_rows: int | None, n_features: int) -> None:

@@ -284,15 +284,18 @@ class LargestOfGroups(Criterion):
         """
         if not self.relative:
             return np.ones(problem.n_groups)
-        without = problem.groups_without_variance
-        if without:
+        whole, traces = problem.whole, problem.whole.second_moments.traces
+        # Of the centre, about which a group without variance has some.
+        rounding = float(np.sum(whole.dense.offset_rounding**2)) if whole.has_matrices else 0.0
+        if (traces <= rounding).any():
+            without = [problem.labels[g] for g in np.flatnonzero(traces <= rounding)]
             raise InvalidInput(
                 f"These groups have no variance, of which {self!r} takes a share: "
                 f"{listed(without)}",
                 "Allowed: groups whose rows differ from each other and from the centre",
                 "Leave these groups out, or use a criterion that is not relative",
             )
-        return problem.whole.second_moments.traces
+        return traces
 
     def pieces(self, problem: Problem) -> Pieces:
         """One for each group."""

@@ -462,13 +462,6 @@ class Problem:
         """The problem without a restriction."""
         return self if self.unrestricted is None else self.unrestricted
 
-    @property
-    def groups_without_variance(self) -> list[Label]:
-        """Groups that have none in any direction, or none but the rounding of the centre."""
-        whole, traces = self.whole, self.whole.second_moments.traces
-        rounding = float(np.sum(whole.dense.offset_rounding**2)) if whole.has_matrices else 0.0
-        return [self.labels[g] for g in np.flatnonzero(traces <= rounding)]
-
     @cached_property
     def divisors(self) -> FloatArray:
         """What the criterion divides each group's error by; ones if it does not, shape (k,)."""
@@ -529,15 +522,16 @@ def used_parameters(criterion: object, labels: Sequence[Label]) -> dict[str, Any
     The group that was chosen where none was named is named; what differs by group is a mapping; a
     flag that is not set is left out.
     """
-    values: dict[str, Any] = {}
     names = {label: printable(spelled(label)) for label in labels}
-    for name, value in field_values(criterion).items():
-        if name == "protected":
-            values[name] = names[value]
-        elif isinstance(value, Mapping):
-            values[name] = {names[label]: value[label] for label in labels}
-        elif value is not False:
-            values[name] = value
+    values: dict[str, Any] = {
+        name: {names[label]: value[label] for label in labels}
+        if isinstance(value, Mapping)
+        else value
+        for name, value in field_values(criterion).items()
+        if value is not False
+    }
+    if "protected" in values:
+        values["protected"] = names[values["protected"]]
     return values
 
 
