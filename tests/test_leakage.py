@@ -171,12 +171,12 @@ REFUSED = {
     "short train": (
         (Z, G[:3], Z, G),
         InvalidInput,
-        "4 rows in Z_train, 3 in sens",
+        "4 rows in Z_train, 3 labels in sens",
     ),
     "short test": (
         (Z, G, Z, G[:3]),
         InvalidInput,
-        "4 rows in Z_test, 3 in sens",
+        "4 rows in Z_test, 3 labels in sens",
     ),
     "columns": ((Z, G, Z[:, :1], G), InvalidInput, "Z_train has 2 columns, Z_test 1"),
     "NaN": ((Z * np.nan, G, Z, G), InvalidInput, "contains NaN"),

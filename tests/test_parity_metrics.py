@@ -271,7 +271,7 @@ FEW, GROUPS = [0, 1, 1, 0], ["a", "b", "a", "b"]
 REFUSED = {
     "no such group": ((FEW, GROUPS, "c"), UnknownGroup, r"'c', which no row.*'a', 'b'"),
     "one group": ((FEW, ["a"] * 4, "a"), InvalidInput, "one group, 'a'"),
-    "too few groups": ((FEW, GROUPS[:3], "a"), InvalidInput, "4 rows in labels, 3 in sens"),
+    "too few groups": ((FEW, GROUPS[:3], "a"), InvalidInput, "4 rows in labels, 3 labels in sens"),
     "no positive": ((["y", "n", "y", "n"], GROUPS, "a"), InvalidInput, r"positive is 1.*'n', 'y'"),
     "missing label": (([0, 1, None, 0], GROUPS, "a"), InvalidInput, "no outcome in row 3 "),
     "NaN": ((np.array([0, 1, np.nan, 0]), GROUPS, "a"), InvalidInput, "no outcome in row 3 "),
@@ -304,7 +304,7 @@ REFUSED = {
         InvalidType,
         "labels holds",
     ),
-    "sets": (([{1}, {2}, {3}, {4}], GROUPS, "a"), InvalidType, "cannot be compared"),
+    "sets": (([{1}, {2}, {3}, {4}], GROUPS, "a"), InvalidType, r"labels holds \{1\}, of type set"),
     "uneven mapping": ((FEW, {"s": GROUPS, "t": [1]}, "a"), InvalidInput, "lengths 1, 4"),
     "mapping to a number": ((FEW, {"s": 1}, "a"), InvalidInput, "lengths 0"),
     "uneven tuples": ((FEW, [("a", 1), ("b",), ("a", 2), ("b", 1)], "a"), InvalidInput, "mix"),

@@ -4,21 +4,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.formatting.text import position
 from fairspan.problem.parameters import check_number
 from fairspan.random_state import generator_of
-from fairspan.rows.arrays import check_index, checked_weights, labels_of
+from fairspan.rows.arrays import check_index, checked_weights, labels_in, labels_of
 from fairspan.rows.groups import (
     CodedLabels,
     Label,
     LabelCoder,
     Scalar,
     in_order,
+    is_missing,
     listed,
+    plain_label,
     plain_labels,
 )
 from fairspan.typing import FloatArray, IntegerArray
@@ -68,22 +69,8 @@ def coded_groups(
             "Allowed: one group label for each row, or a column for each of several attributes",
             f"Pass {name} as a list, array, series or data frame",
         )
-    if len(groups) != n_rows:
-        raise InvalidInput(
-            f"The lengths differ: {n_rows} rows in {beside_name}, {len(groups)} in {name}",
-            "Allowed: one group label for each row",
-            "Take both from the same rows",
-        )
-    try:
-        check_index(beside, groups, name)
-    except InvalidInput as error:  # it says X, whatever the rows are called here
-        raise InvalidInput(
-            f"{beside_name} and {name} carry the same index in different orders",
-            "Allowed: values in the order of the rows (they are matched by position)",
-            f"Reorder with {name}.loc[{beside_name}.index]",
-        ) from error
     coder = LabelCoder()
-    codes = coder.encode(labels_of(groups, n_rows, None))
+    codes = coder.encode(labels_of(groups, n_rows, beside, name, beside_name))
     return in_order(CodedLabels(coder.labels, codes))
 
 
@@ -125,19 +112,37 @@ def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerA
     InvalidType
         Outcomes that are neither text nor numbers.
     """
-    values = _values(labels, name)
-    if not values:
+    coded = labels_in(labels, name)
+    if not len(coded):
         raise InvalidInput(f"{name} is empty", "Allowed: at least one row", "Pass the rows")
-    try:
-        met = {value: index for index, value in enumerate(dict.fromkeys(values))}
-    except TypeError as error:
-        raise InvalidType(
-            f"{name} cannot be compared ({error})", _ALLOWED, "Pass one column"
-        ) from error
-    if len({_is_text(value, name, values) for value in met}) > 1:
+    met: dict[Scalar, int] = {}
+    places = np.zeros(len(coded.distinct), dtype=np.intp)
+    for code in np.unique(coded.codes).tolist():
+        value = plain_label(coded.distinct[code])
+        if isinstance(value, tuple):
+            raise InvalidInput(
+                f"{name} is no column: its type is {type(labels).__name__}, its shape "
+                f"{getattr(labels, 'shape', (len(coded),))}",
+                "Allowed: one dimension: one outcome for each row",
+                "Pass a single column; of scores for several classes take argmax(axis=1) first",
+            )
+        if is_missing(value):
+            row = int(np.argmax(coded.codes == code))
+            raise InvalidInput(
+                f"{name} has no outcome in {position('row', row)} (None or NaN)",
+                _ALLOWED,
+                "Drop these rows",
+            )
+        if not isinstance(value, str | bool | int | float):
+            raise InvalidType(
+                f"{name} holds {value!r}, of type {type(value).__name__}",
+                _ALLOWED,
+                "Convert it, for example with astype(str)",
+            )
+        places[code] = met.setdefault(value, len(met))
+    if len({isinstance(value, str) for value in met}) > 1:
         raise InvalidInput(f"{name} mixes text with numbers", _ALLOWED, "Convert it to one type")
-    codes = np.fromiter(map(met.__getitem__, values), np.intp, len(values))
-    return in_order(CodedLabels(list(met), codes))
+    return in_order(CodedLabels(list(met), places[coded.codes]))
 
 
 def _crossed(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:
@@ -149,52 +154,6 @@ def _crossed(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:
             "Take all columns from the same rows",
         )
     return list(zip(*columns.values(), strict=True))
-
-
-def _values(labels: Any, name: str) -> list[Any]:
-    native: Any = nw.from_native(labels, eager_only=True, allow_series=True, pass_through=True)
-    if isinstance(native, nw.DataFrame) and len(native.columns) == 1:
-        native = native[native.columns[0]]
-    if isinstance(native, nw.Series):
-        return list(native.to_list())
-    if isinstance(native, list | tuple) and not any(isinstance(x, list | tuple) for x in native):
-        # numpy would turn [1, "a"] into text.
-        return plain_labels(native)
-    try:
-        array = np.asarray(labels)
-    except ValueError as error:  # rows of different lengths
-        raise InvalidInput(f"{name} is no column ({error})", _ALLOWED, "Pass one column") from error
-    if np.ma.is_masked(labels):
-        raise InvalidInput(f"{name} has masked entries", _ALLOWED, "Drop these rows")
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise InvalidInput(
-            f"{name} is of type {type(labels).__name__} and shape {array.shape}",
-            "Allowed: one dimension: one outcome for each row",
-            "Pass a single column; of scores for several classes take argmax(axis=1) first",
-        )
-    # As plain numbers, dates would pass for outcomes.
-    return list(array) if array.dtype.kind in "mM" else plain_labels(array.tolist())
-
-
-def _is_text(value: Any, name: str, values: list[Any]) -> bool:
-    kind = type(value)
-    is_nan = isinstance(value, float) and value != value
-    if value is None or is_nan or kind.__name__ in ("NAType", "NaTType"):
-        row = next(row for row, each in enumerate(values) if each is value)
-        raise InvalidInput(
-            f"{name} has no outcome in {position('row', row)} (None or NaN)",
-            _ALLOWED,
-            "Drop these rows",
-        )
-    if not isinstance(value, str | bool | int | float):
-        raise InvalidType(
-            f"{name} holds {value!r}, of type {kind.__name__}",
-            _ALLOWED,
-            "Convert it, for example with astype(str)",
-        )
-    return isinstance(value, str)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,13 +86,13 @@ def labels_of_series(series: nw.Series[Any]) -> CodedLabels:
         codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
         labels = CodedLabels(distinct, codes)
     elif series.dtype in _INTEGERS and series.null_count() == 0:
-        labels = _of_array(series.to_numpy())
+        labels = _of_array(series.to_numpy(), "")
     else:
         labels = CodedLabels.of(series.to_list())
     return replace(labels, names=names_of(series))
 
 
-def _of_array(array: AnyArray) -> CodedLabels:
+def _of_array(array: AnyArray, name: str) -> CodedLabels:
     """One or two dimensions; columns of the second are crossed.
 
     Raises
@@ -103,12 +103,12 @@ def _of_array(array: AnyArray) -> CodedLabels:
     kind = array.dtype.kind
     if kind in "mM":  # as plain numbers they would pass for labels
         raise InvalidType(
-            f"sensitive_features holds dates or durations ({array.dtype})",
+            f"{name} holds dates or durations ({array.dtype})",
             "Allowed: text, numbers and truth values",
             "Convert them, for example with astype(str)",
         )
     if array.ndim == 2:
-        return CodedLabels.crossed([_of_array(column) for column in array.T])
+        return CodedLabels.crossed([_of_array(column, name) for column in array.T])
     if kind not in "iub":
         return CodedLabels.of(array.tolist())
     if kind != "b" and len(array):
@@ -140,9 +140,13 @@ def _of_arrow(column: Any) -> CodedLabels:
 
 
 def labels_of(
-    sensitive_features: Any, n_rows: int, X: Any, name: str = "sensitive_features"
+    sensitive_features: Any,
+    n_rows: int,
+    X: Any,
+    name: str = "sensitive_features",
+    rows: str = "X",
 ) -> CodedLabels:
-    """Labels given beside the rows, by this name in messages.
+    """Labels given beside the rows; both by these names in messages.
 
     Raises
     ------
@@ -157,9 +161,9 @@ def labels_of(
         )
     if isinstance(sensitive_features, Everyone):
         return sensitive_features.of_rows(n_rows)
-    labels = _read(sensitive_features)
-    check_same_length(n_rows, len(labels), f"labels in {name}")
-    check_index(X, sensitive_features, name)
+    labels = labels_in(sensitive_features, name)
+    check_same_length(n_rows, len(labels), f"labels in {name}", rows)
+    check_index(X, sensitive_features, name, rows)
     return labels
 
 
@@ -210,7 +214,8 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
     return names
 
 
-def _read(values: Any) -> CodedLabels:
+def labels_in(values: Any, name: str) -> CodedLabels:
+    """Labels of any kind, by this name in messages."""
     if isinstance(values, CodedLabels):
         return values
     native: Any = None
@@ -218,7 +223,7 @@ def _read(values: Any) -> CodedLabels:
         native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         if not native.columns:
-            raise _no_labels(values, native.shape)
+            raise _no_labels(name, values, native.shape)
         return labels_of_columns(native, native.columns)
     if isinstance(native, nw.Series):
         return labels_of_series(native)
@@ -231,25 +236,25 @@ def _read(values: Any) -> CodedLabels:
         )
     if np.ma.is_masked(values):
         raise InvalidInput(
-            "sensitive_features has masked labels",
+            f"{name} has masked labels",
             "Allowed: a label for every row",
             "Drop these rows, or give them a group of their own such as 'unknown'",
         )
     array = np.asarray(values)
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
-        raise _no_labels(values, array.shape)
-    return _of_array(array)
+        raise _no_labels(name, values, array.shape)
+    return _of_array(array, name)
 
 
-def _no_labels(values: Any, shape: tuple[int, ...]) -> InvalidInput:
+def _no_labels(name: str, values: Any, shape: tuple[int, ...]) -> InvalidInput:
     return InvalidInput(
-        f"sensitive_features is of type {type(values).__name__} and shape {shape}",
+        f"{name} is of type {type(values).__name__} and shape {shape}",
         "Allowed: labels of shape (n,), or (n, a) for a attributes whose intersections count",
         "Pass one label, or one row of labels, for each row of X",
     )
 
 
-def check_index(X: Any, labels: Any, name: str) -> None:
+def check_index(X: Any, labels: Any, name: str, rows: str = "X") -> None:
     """Pandas users expect a match by index; we match by position, so both must agree.
 
     An index of other values (after a reset, say) is taken as intended.
@@ -266,9 +271,9 @@ def check_index(X: Any, labels: Any, name: str) -> None:
     # By hash, as an index may hold values that have no order among each other.
     if left.isin(right).all() and right.isin(left).all():
         raise InvalidInput(
-            f"X and {name} carry the same index in different orders",
+            f"{rows} and {name} carry the same index in different orders",
             "Allowed: values in the order of the rows (they are matched by position)",
-            f"Reorder with {name}.loc[X.index]",
+            f"Reorder with {name}.loc[{rows}.index]",
         )
 
 

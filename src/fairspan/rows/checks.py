@@ -203,7 +203,7 @@ def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
         )
 
 
-def check_same_length(n_rows: int, n_values: int, what: str) -> None:
+def check_same_length(n_rows: int, n_values: int, what: str, rows: str = "X") -> None:
     """Make sure that there are as many values beside the rows as rows.
 
     Raises
@@ -212,9 +212,9 @@ def check_same_length(n_rows: int, n_values: int, what: str) -> None:
     """
     if n_rows != n_values:
         raise InvalidInput(
-            f"The lengths differ: {n_rows or 'no'} rows in X, {n_values} {what}",
+            f"The lengths differ: {n_rows or 'no'} rows in {rows}, {n_values} {what}",
             "Allowed: one value for each row",
-            "Take X and the values from the same rows",
+            f"Take {rows} and the values from the same rows",
         )
 
 
