@@ -416,7 +416,7 @@ def frontier(
     with threads_of(None):
         points, height, n_solved = frontier_vertices(problem, float(tol) * problem.total_variance)
     errors = np.array([point.errors for point in points])
-    weights = np.array([point.face.weights for point in points])
+    weights = np.array([point.weights for point in points])
     return Frontier(
         errors=errors,
         weights=weights / weights.sum(axis=1, keepdims=True),

@@ -18,7 +18,12 @@ from fairspan import (
 )
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.solvers.two_groups.boundary import RootSearch
-from fairspan.solvers.two_groups.faces import Face, PathBetween, clipped_to_positive, ends_at
+from fairspan.solvers.two_groups.faces import (
+    PathBetween,
+    clipped_to_positive,
+    ends_at,
+    ends_of_face,
+)
 from problems import errors_of, problem_of, random_basis, random_moments, top_sum
 from real_data import load
 
@@ -234,7 +239,7 @@ def edge(seed, n_fixed, n_tied, n_free, p=9):
     second_moments = DenseSecondMoments(np.array([first, mixture - first]))
     weights = np.array([1.0, 1.0])
     leading = second_moments.leading(weights, n_fixed + n_free)
-    return second_moments, Face.of(second_moments, weights, leading, np.array([1.0, -1.0]))
+    return second_moments, leading, ends_of_face(second_moments, np.array([1.0, -1.0]), leading)
 
 
 def difference_of(second_moments, basis):
@@ -247,36 +252,37 @@ def difference_of(second_moments, basis):
     ("n_fixed", "n_tied", "n_free"), [(0, 2, 1), (2, 5, 2), (1, 6, 4), (3, 4, 3), (0, 9, 4)]
 )
 def test_every_point_of_the_edge_is_reached_without_leaving_it(n_fixed, n_tied, n_free):
-    second_moments, face = edge(n_tied, n_fixed, n_tied, n_free)
-    assert face.leading.n_fixed == n_fixed
-    assert face.low < face.high
-    shared = difference_of(second_moments, face.leading.vectors[:, :n_fixed])
-    for target in np.linspace(face.low, face.high, 11):
-        basis = face.basis_at(target)
+    second_moments, leading, ends = edge(n_tied, n_fixed, n_tied, n_free)
+    assert leading.n_fixed == n_fixed
+    low, high = (difference_of(second_moments, each) for each in ends)
+    assert low < high
+    for target in np.linspace(low, high, 11)[1:-1]:
+        basis = PathBetween(*ends[::-1]).where_zero(
+            lambda basis, target=target: difference_of(second_moments, basis) - target,
+            (high - target, low - target),
+            1e-12,
+        )
         np.testing.assert_allclose(basis.T @ basis, np.eye(n_fixed + n_free), atol=1e-12)
         captured = second_moments.captured_variances(basis)
-        assert captured[0] - captured[1] == pytest.approx(shared + target, abs=1e-10)
-        assert captured.sum() == pytest.approx(face.leading.top_eigenvalue_sum, abs=1e-10)
+        assert captured[0] - captured[1] == pytest.approx(target, abs=1e-10)
+        assert captured.sum() == pytest.approx(leading.top_eigenvalue_sum, abs=1e-10)
 
 
 def test_ends_of_the_edge_are_extreme():
-    second_moments, face = edge(1, 1, 4, 2)
-    shared = difference_of(second_moments, face.leading.vectors[:, :1])
+    second_moments, leading, ends = edge(1, 1, 4, 2)
+    low, high = (difference_of(second_moments, each) for each in ends)
     rng = np.random.default_rng(0)
     for _ in range(200):
-        pick = face.leading.tied @ np.linalg.qr(rng.standard_normal((4, 2)))[0]
-        basis = np.hstack([face.leading.vectors[:, :1], pick])
-        position = difference_of(second_moments, basis) - shared
-        assert face.low - 1e-10 <= position <= face.high + 1e-10
+        pick = leading.tied @ np.linalg.qr(rng.standard_normal((4, 2)))[0]
+        basis = np.hstack([leading.vectors[:, :1], pick])
+        assert low - 1e-10 <= difference_of(second_moments, basis) <= high + 1e-10
 
 
 def test_a_point_is_an_edge_of_no_length():
     second_moments = DenseSecondMoments(np.array([np.diag([3.0, 1.0]), np.diag([1.0, 1.5])]))
-    weights = np.array([0.5, 0.5])
-    leading = second_moments.leading(weights, 1)
-    face = Face.of(second_moments, weights, leading, np.array([1.0, -1.0]))
-    assert face.low == face.high == 0.0
-    assert face.basis_at(0.0) is leading.vectors
+    leading = second_moments.leading(np.array([0.5, 0.5]), 1)
+    ends = ends_of_face(second_moments, np.array([1.0, -1.0]), leading)
+    assert all(each is leading.vectors for each in ends)
 
 
 def test_the_foot_of_what_was_only_taken_as_tied_is_on_the_supporting_line():

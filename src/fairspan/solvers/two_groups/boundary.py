@@ -37,7 +37,7 @@ from fairspan.certificates.proofs import MeansProof
 from fairspan.errors import Incompatible
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.problem import MeansWithin, Pieces, Problem
-from fairspan.solvers.two_groups.faces import BranchAndBound, Face, Found, PathBetween
+from fairspan.solvers.two_groups.faces import BranchAndBound, Found, PathBetween, ends_of_face
 from fairspan.typing import FloatArray
 
 # Bisection alone would reach float64's resolution in 53 steps.
@@ -140,8 +140,7 @@ class RootSearch:
         basis = leading.vectors
         if leading.is_tied and (t == 1 or (t == 0 and not self.constrained)):
             # Of the subspaces that are best for one function, the best for the other one.
-            face = Face.of(self.second_moments, weights, leading, self.weights_at(1 - t))
-            basis = face.basis_at(face.high)
+            basis = ends_of_face(self.second_moments, self.weights_at(1 - t), leading)[1]
         errors = self.problem.errors(basis)
         first, last = self.values_at(basis, errors)
         dual = (1 - t) * first + t * last

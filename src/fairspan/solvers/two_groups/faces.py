@@ -4,9 +4,9 @@ Let W be the set of (c_1(V), c_2(V)) over all orthonormal (p, d) bases V. A mixt
 w_2 S_2 gives the line w.c = t_d(M), which W touches. Without a tie at eigenvalue d it does so at
 one point. With a tie it touches along an edge: V keeps the eigenvectors above the tie and picks j
 columns inside the tied eigenspace E. Turning one such pick into another moves the point along the
-edge without leaving it, so every point of the edge belongs to a basis of rank exactly d. The
-position along the edge is chosen in closed form where the tie is exact; where rounding hides it, a
-root on the path between the subspaces of two neighbouring supporting lines takes its place.
+edge without leaving it, so every point of the edge belongs to a basis of rank exactly d, on the
+path between the subspaces at its ends. Where rounding hides a tie, the path between the subspaces
+of two neighbouring supporting lines takes its place.
 
 Let (x, y) be the errors of the two groups. Weights w = (cos a, sin a) touch the convex hull of all
 errors along the line w.(x, y) = w.(tr S_1, tr S_2) - t_d(w_1 S_1 + w_2 S_2), at a point or, where
@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count, pairwise
-from math import sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -46,86 +45,37 @@ _SAME_POINT = 1e-12
 _EIGHTH = np.pi / 4
 _TIE_SHARE = 1 / 16
 _MAX_STEPS = 400
-# Of a sector's width: a point nearer to an end is passed.
-_NEAR_AN_END = 0.25
+# Of a sector's width: it is split no nearer to an end.
+_NEAR_AN_END = 0.1
 
 
-@dataclass(frozen=True, eq=False)
-class Face:
-    """All leading subspaces of one mixture, ordered along a direction h.
+def ends_of_face(
+    second_moments: SecondMoments,
+    weights: FloatArray,
+    leading: LeadingSubspace,
+) -> tuple[FloatArray, FloatArray]:
+    """Of all leading subspaces of one mixture, those that capture least and most along a direction.
 
-    Attributes
+    Parameters
     ----------
     weights : (2,) array
-        w, the normal of the supporting line.
+        h: how much the captured variance of each group counts, not as in the mixture.
     leading : LeadingSubspace
-        Of the mixture with these weights.
-    axes : (p, m) array
-        Basis of the tied eigenspace that diagonalises h_1 S_1 + h_2 S_2, largest first; m = 0
-        without a tie.
-    positions : (m,) array
-        The diagonal: what each axis contributes to h.c.
+        Of the mixture.
+
+    Returns
+    -------
+    least, most : (p, d) arrays
+        The same twice without a tie.
     """
-
-    weights: FloatArray
-    leading: LeadingSubspace
-    axes: FloatArray
-    positions: FloatArray
-
-    @classmethod
-    def of(
-        cls,
-        second_moments: SecondMoments,
-        weights: FloatArray,
-        leading: LeadingSubspace,
-        direction: FloatArray,
-    ) -> "Face":
-        """Order the leading subspaces of a mixture along h.
-
-        Parameters
-        ----------
-        direction : (2,) array
-            h, not parallel to the weights: along a parallel one the edge does not move.
-        """
-        if not leading.is_tied:
-            return cls(weights, leading, leading.tied, np.empty(0))
-        compressed = second_moments.compressed(leading.tied)
-        positions, turn = eigh(np.tensordot(direction, compressed, axes=1))
-        return cls(weights, leading, leading.tied @ turn[:, ::-1], positions[::-1])
-
-    @property
-    def n_free(self) -> int:
-        """j: how many columns are picked inside the tied eigenspace."""
-        return int(self.leading.vectors.shape[1]) - self.leading.n_fixed
-
-    @property
-    def low(self) -> float:
-        """The least h.c(V) over these subspaces, apart from what all of them share."""
-        return float(self.positions[len(self.positions) - self.n_free :].sum())
-
-    @property
-    def high(self) -> float:
-        """The largest; equal without a tie."""
-        return float(self.positions[: self.n_free].sum())
-
-    def basis_at(self, target: float) -> FloatArray:
-        """The (p, d) basis whose position is `target`, which lies between low and high.
-
-        Starts from the j largest axes and swaps them, one pair after the other, for the smallest;
-        turning a pair by the angle theta moves h.c from g_hi to g_lo along
-        cos^2(theta) g_hi + sin^2(theta) g_lo.
-        """
-        n_free, n_axes = self.n_free, len(self.positions)
-        if n_axes == 0:
-            return self.leading.vectors
-        n_pairs = min(n_free, n_axes - n_free)
-        drops = self.positions[:n_pairs] - self.positions[::-1][:n_pairs]
-        left = self.high - target - (np.cumsum(drops) - drops)
-        shares = np.clip(left / np.where(drops > 0, drops, 1.0), 0.0, 1.0)
-        free = self.axes[:, :n_free].copy()
-        free[:, :n_pairs] *= np.sqrt(1 - shares)
-        free[:, :n_pairs] += np.sqrt(shares) * self.axes[:, ::-1][:, :n_pairs]
-        return np.hstack([self.leading.vectors[:, : self.leading.n_fixed], free])
+    if not leading.is_tied:
+        return leading.vectors, leading.vectors
+    compressed = second_moments.compressed(leading.tied)
+    axes = leading.tied @ eigh(np.tensordot(weights, compressed, axes=1))[1]
+    fixed = leading.vectors[:, : leading.n_fixed]
+    n_free = leading.vectors.shape[1] - leading.n_fixed
+    least, most = (np.hstack([fixed, each]) for each in (axes[:, :n_free], axes[:, -n_free:]))
+    return least, most
 
 
 class PathBetween:
@@ -193,10 +143,9 @@ class BoundaryPoint:
     ----------
     angle : float
         Of its supporting weights, in radians; it grows with the weight of the second group.
-    face : Face
-        All subspaces on the supporting line, ordered along the boundary.
-    position : float
-        Which of them.
+    weights : (2,) array
+        w, the normal of the supporting line.
+    basis : (p, d) array
     errors : (2,) array
     foot : (2,) array
         The errors moved onto the supporting line. They lie on it, unless the face holds eigenvalues
@@ -204,15 +153,10 @@ class BoundaryPoint:
     """
 
     angle: float
-    face: Face
-    position: float
+    weights: FloatArray
+    basis: FloatArray
     errors: FloatArray
     foot: FloatArray
-
-    @property
-    def basis(self) -> FloatArray:
-        """The (p, d) basis."""
-        return self.face.basis_at(self.position)
 
 
 # What a search found: a basis, its proof, the number of eigenproblems, and the bounds on the way.
@@ -242,7 +186,7 @@ class Sector:
     def between(cls, first: BoundaryPoint, last: BoundaryPoint) -> "Sector":
         """The sector of two points in the order of their angles."""
         turn = last.angle - first.angle
-        w, v = first.face.weights, last.face.weights
+        w, v = first.weights, last.weights
         chord = last.foot - first.foot
         # Where a foot lies beyond the other line, so does the chord: the boundary is behind it.
         if turn < _SAME_ANGLE or v @ chord > 0 or w @ chord < 0:
@@ -278,20 +222,25 @@ def ends_at(problem: Problem, angle: float, tie_tolerance: float = 0.0) -> Ends:
     weights = np.array([np.cos(angle), np.sin(angle)])
     weights[np.abs(weights) < 1e-15] = 0.0
     leading = problem.second_moments.leading(weights, problem.n_components, tie_tolerance)
-    face = Face.of(problem.second_moments, weights, leading, np.array([-weights[1], weights[0]]))
-    first = point_on(problem, angle, face, face.low)
-    return first, first if face.low == face.high else point_on(problem, angle, face, face.high)
+    errors = problem.errors(leading.vectors)
+    if not leading.is_tied:
+        point = BoundaryPoint(angle, weights, leading.vectors, errors, errors)
+        return point, point
+    along, height = np.array([-weights[1], weights[0]]), float(weights @ errors)
+    bases = ends_of_face(problem.second_moments, along, leading)
+    first, last = (point_on(problem, angle, weights, each, height) for each in bases)
+    return first, last
 
 
-def point_on(problem: Problem, angle: float, face: Face, position: float) -> BoundaryPoint:
-    """The point at a position of a face."""
-    foot = errors = problem.errors(face.basis_at(position))
-    if face.leading.is_tied:
-        weights, least = face.weights, problem.errors(face.leading.vectors)
-        missed = float(weights @ (errors - least))
-        if missed > _ROUNDING * float(np.abs(weights) @ errors):
-            foot = errors - missed * weights
-    return BoundaryPoint(angle, face, position, errors, foot)
+def point_on(
+    problem: Problem, angle: float, weights: FloatArray, basis: FloatArray, height: float
+) -> BoundaryPoint:
+    """A subspace that touches the supporting line w.e = height, or nearly so."""
+    foot = errors = problem.errors(basis)
+    missed = float(weights @ errors) - height
+    if missed > _ROUNDING * float(np.abs(weights) @ errors):
+        foot = errors - missed * weights
+    return BoundaryPoint(angle, weights, basis, errors, foot)
 
 
 def sectors_through(contacts: Sequence[Ends]) -> list[Sector]:
@@ -370,7 +319,7 @@ def frontier_vertices(
     )
     # Along the curve; where many angles touch one corner, it comes once.
     met = {point for sector in sectors for point in (sector.first, sector.last)}
-    along = sorted(met, key=lambda point: (point.angle, point.position))
+    along = sorted(met, key=lambda each: (each.angle, *each.errors * (1, -1)))
     kept, slack = [along[0]], _SAME_POINT * problem.total_variance
     for point in along[1:]:
         step = point.errors - kept[-1].errors
@@ -390,10 +339,10 @@ class BranchAndBound:
     vertex or where two of them cross on a side. The sector with the least bound is split until the
     least bound meets the best value.
 
-    Far from the best point it is split along the chord, which reaches the boundary where it is
-    furthest from the chord. Near it, bisection would halve the way to it time after time. Where the
-    scores are smooth and concave, the least of their linearisation is the next point: for one score
-    the angle of its gradient, for two the angle at which they agree.
+    It is split along the chord, which reaches the boundary where it is furthest from the chord.
+    Near the best point, where the scores are smooth and concave, the least of their linearisation
+    is the next point: for one score the angle of its gradient, for two the angle at which they
+    agree.
 
     Parameters
     ----------
@@ -418,7 +367,6 @@ class BranchAndBound:
         self.problem, self.tolerance = problem, tol
         self.upper = self.goal = np.inf
         self.supporting_weights, self.trace = list[FloatArray](), list[TracePoint]()
-        self._far: BoundaryPoint | None = None
 
     def run(self) -> Found:
         """Split the sector of least bound until the gap is closed."""
@@ -433,7 +381,7 @@ class BranchAndBound:
         sectors = sectors_through([self._touch(angle) for angle in sorted(first)])
         split_worst(sectors, lambda each: -self._bound(each), self._is_closed, self._split)
         lines = np.array(self.supporting_weights)
-        proof = LinesProof(self.best.face.weights, lines)
+        proof = LinesProof(self.best.weights, lines)
         return self.best.basis, proof, len(lines), self.trace
 
     def _is_closed(self, least_bound: float) -> bool:
@@ -451,7 +399,7 @@ class BranchAndBound:
             steepest = float(np.abs(slopes).sum(axis=1).max())
             tie = _TIE_SHARE * self.goal / (self.problem.n_components * steepest)
         contact = ends_at(self.problem, angle, tie)
-        self.supporting_weights.append(contact[0].face.weights)
+        self.supporting_weights.append(contact[0].weights)
         for point in dict.fromkeys(contact):
             self._try(point)
         return contact
@@ -467,12 +415,13 @@ class BranchAndBound:
 
     def _split(self, sector: Sector) -> list[Sector]:
         first, last = sector.first, sector.last
-        if first.face is not last.face:
+        if first.angle < last.angle:
             contact = self._touch(self._angle(sector))
             return sectors_through([(first, first), contact, (last, last)])
-        # Both lie on one supporting line.
-        middle = (first.position + last.position) / 2
-        point = point_on(self.problem, first.angle, first.face, middle)
+        # Both lie on one supporting line, and so does the path between them.
+        basis = PathBetween(first.basis, last.basis).at(0.5)
+        height = float(first.weights @ first.foot)
+        point = point_on(self.problem, first.angle, first.weights, basis, height)
         self._try(point)
         return [Sector(first, point), Sector(point, last)]
 
@@ -481,40 +430,24 @@ class BranchAndBound:
         return self.problem.criterion.scores(errors, self.problem).tolist()
 
     def _angle(self, sector: Sector) -> float:
-        """Where to split: an angle strictly inside the sector.
+        """Where to split: where the other score becomes the larger one, or the larger one is least.
 
-        A point near an end is passed, so that it is soon enclosed from both sides.
-        """
-        low, high = sector.first.angle, sector.last.angle
-        angle, width, gap = self._wanted_angle(sector), high - low, self.upper - self.lower
-        # Bounds of narrow sectors miss by the square of their width.
-        least = width * min(sqrt(self.goal / (2 * gap)), 0.5) if gap > 0 else width / 2
-        near, far = min(
-            ((angle - low, sector.last), (high - angle, sector.first)), key=lambda end: end[0]
-        )
-        if 0 <= near < _NEAR_AN_END * width:
-            if far is self._far:
-                # That did not enclose it the last time: it is a kink, which the chord finds.
-                self._far = None
-                return sector.chord_angle
-            self._far, step = far, max(2 * near, least)
-            angle = low + step if far is sector.last else high - step
-        return angle if low < angle < high else sector.chord_angle
-
-    def _wanted_angle(self, sector: Sector) -> float:
-        """Where the other score becomes the larger one, or where the larger one is least.
-
-        The latter if it is replaced by its tangent at the best point; where a slope is infinite, so
-        that there is no tangent, it is no angle.
+        The latter if it is replaced by its tangent at the best point; where that is not inside, the
+        chord decides.
         """
         (a, b), (c, d) = self._scores(np.array([sector.first.errors, sector.last.errors]))
+        low, width = sector.first.angle, sector.last.angle - sector.first.angle
         if (a - b) * (c - d) < 0:
-            width = sector.last.angle - sector.first.angle
-            return float(sector.first.angle + width * (a - b) / (a - b - (c - d)))
-        errors = self.best.errors
-        larger = int(np.argmax(self._scores(errors)))
-        slope = self.problem.criterion.gradients(errors, self.problem)[larger]
-        return float(np.arctan2(slope[1], slope[0])) if np.isfinite(slope).all() else np.nan
+            share = (a - b) / (a - b - (c - d))
+        else:
+            errors = self.best.errors
+            larger = int(np.argmax(self._scores(errors)))
+            slope = self.problem.criterion.gradients(errors, self.problem)[larger]
+            share = (float(np.arctan2(slope[1], slope[0])) - low) / width
+        if not 0 < share < 1:
+            return sector.chord_angle
+        # Not too near an end, so that a point is soon enclosed from both sides.
+        return low + width * float(np.clip(share, _NEAR_AN_END, 1 - _NEAR_AN_END))
 
     def _bound(self, sector: Sector) -> float:
         """Lower bound of the largest score on a sector."""
