@@ -22,11 +22,12 @@ from fairspan.cli.options import Fitting, Reading
 from fairspan.cli.parameters import Value
 from fairspan.cli.reading import check_numeric, opened
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGroup
-from fairspan.estimator.fit import check_dimension, dimension_keeping, fit_subspace
+from fairspan.estimator.fit import dimension_keeping, fit_subspace
 from fairspan.formatting.text import count, in_ascii, percent, spoken
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.moments.of_rows import fold_moments
+from fairspan.problem.problem import check_n_components
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import Foreign
 from fairspan.rows.files.file_rows import FileRows
@@ -89,9 +90,8 @@ class Table:
         """The number of dimensions, or share, that was requested, checked before rows are read."""
         if n_components is None:
             return SHARE_KEPT
-        check_dimension(
-            n_components, (self.moments if self.source is None else self.source).n_features
-        )
+        read = self.moments if self.source is None else self.source
+        check_n_components(n_components, read.n_features, or_share=True)
         return n_components
 
     def rows(self, what: str) -> Rows:

@@ -11,14 +11,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairspan.errors import FairspanError, Incompatible, InvalidInput, InvalidParameter, warn
-from fairspan.estimator.fit import check_dimension, fit_with_problem
+from fairspan.estimator.fit import fit_with_problem
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import check_center
 from fairspan.moments.group_moments import accumulate
 from fairspan.moments.of_rows import Moments, moments_of, not_moments
 from fairspan.moments.operators import kept_by_component
 from fairspan.problem.parameters import check_choice, check_flag, field_values
-from fairspan.problem.problem import signed_disparity
+from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.rows.arrays import ArrayRows, Everyone, RowsInMemory
 from fairspan.rows.checks import check_width
@@ -623,7 +623,7 @@ class FairPCA(
                 )
             before, columns = self.moments_.matrices(), columns or self._group_columns
         take_features(fitted, rows, reset=before is None)
-        check_dimension(self.n_components, fitted.n_features_in_)
+        check_n_components(self.n_components, fitted.n_features_in_, or_share=True)
         # Rows are added to matrices: what refers to rows changes where their memory is used again.
         moments: Moments = (
             accumulate(rows, limit, onto=before, has_labels=needs_labels)

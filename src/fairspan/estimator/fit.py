@@ -21,7 +21,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.certificates.optimality import reason_of
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, memory_error_hint
+from fairspan.errors import Incompatible, InvalidInput, memory_error_hint
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.resources import threads_for
 from fairspan.model.subspace import FairSubspace
@@ -108,7 +108,7 @@ def fit_with_problem(
     # All settings are checked before the first eigenproblem.
     chosen, solve_with = criterion_of(criterion), solver_of(solver)
     allowed = restriction_of(restriction)
-    check_dimension(n_components, moments.n_features)
+    check_n_components(n_components, moments.n_features, or_share=True)
     _check_group_centers(moments, center)
     if moments.matrix_free:
         _check_without_matrices(n_components, allowed)
@@ -224,26 +224,6 @@ def fit_subspace(moments: Moments, n_components: int | float, **settings: Any) -
     return fit_with_problem(moments, n_components, **settings)[0]
 
 
-def check_dimension(n_components: object, n_features: int) -> None:
-    """Make sure that d is a whole number from 1 to p, or a share above 0 and below 1.
-
-    Raises
-    ------
-    InvalidParameter
-    """
-    if isinstance(n_components, numbers.Real) and 0 < float(n_components) < 1:
-        return
-    try:
-        check_n_components(n_components, n_features)
-    except InvalidParameter as error:
-        received, allowed, _ = error.args
-        raise InvalidParameter(
-            received,
-            f"{allowed}, or a share above 0 and below 1 of every group's variance",
-            "Choose such a number, for example 2 or 0.9",
-        ) from None
-
-
 def dimension_keeping(
     moments: Moments,
     n_components: int | float,
@@ -275,7 +255,7 @@ def dimension_keeping(
     Incompatible
         No dimension keeps that share of every group.
     """
-    check_dimension(n_components, moments.n_features)
+    check_n_components(n_components, moments.n_features, or_share=True)
     if isinstance(n_components, numbers.Integral):
         return int(n_components)
     return fit_subspace(

@@ -448,8 +448,13 @@ class MeanParity(Restriction):
     def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
         """Raise Incompatible unless it is defined for these groups and this criterion."""
         if self.tolerance > 0:
-            exact = "MeanParity(tolerance=0) combines with every criterion and number of groups"
-            check_tolerated(self, labels, criterion, allow_extra=allow_extra, instead=exact)
+            check_tolerated(
+                self,
+                labels,
+                criterion,
+                allow_extra=allow_extra,
+                instead="MeanParity(tolerance=0) takes every criterion and number of groups",
+            )
         if self.oblique and not isinstance(criterion, TotalError):
             raise Incompatible(
                 f"{self!r} was requested together with the criterion {criterion.name!r}",
@@ -584,8 +589,13 @@ class CovarianceParity(Restriction):
                 "Use MeanParity(), which takes any number of groups, or join groups",
             )
         if self.tolerance is not None:
-            exact = "CovarianceParity(n_directions=...) combines with every criterion"
-            check_tolerated(self, labels, criterion, allow_extra=allow_extra, instead=exact)
+            check_tolerated(
+                self,
+                labels,
+                criterion,
+                allow_extra=allow_extra,
+                instead="CovarianceParity(n_directions=...) combines with every criterion",
+            )
 
     def directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int

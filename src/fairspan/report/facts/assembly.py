@@ -9,13 +9,13 @@ from fairspan.auditing.audit import Audit
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name
 from fairspan.errors import InvalidInput, memory_error_hint
-from fairspan.estimator.fit import check_dimension, dimension_keeping
+from fairspan.estimator.fit import dimension_keeping
 from fairspan.formatting.results import plain
 from fairspan.formatting.text import percent
 from fairspan.linalg.resources import threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
-from fairspan.problem.problem import used_parameters
+from fairspan.problem.problem import check_n_components, used_parameters
 from fairspan.report.facts.answers import (
     Answers,
     ReportSettings,
@@ -152,7 +152,7 @@ def check_size(n_features: int, asked: ReportSettings) -> None:
             "Choose features, or use FairPCA and audit, which take any number",
         )
     if asked.n_components is not None:
-        check_dimension(asked.n_components, n_features)
+        check_n_components(asked.n_components, n_features, or_share=True)
 
 
 def _data_facts(moments: GroupMoments, audit: Audit, name: str) -> dict[str, Any]:
