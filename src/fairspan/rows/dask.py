@@ -5,9 +5,10 @@ merged in pairs, so that one result comes here. Labels and weights beside a coll
 its partitions are.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise, starmap
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -38,7 +39,7 @@ from fairspan.rows.checks import (
 )
 from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import FrameRows, frame_of, named_weight
-from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
     Fold,
     KnownRows,
@@ -52,8 +53,6 @@ from fairspan.rows.protocol import (
 )
 from fairspan.typing import AnyArray, FloatArray
 
-# Rows of each partition; None if only reading shows this.
-Sizes = tuple[int, ...] | None
 # What is computed of the rows of one partition.
 Function = Callable[[Any], AnyArray]
 
@@ -61,28 +60,118 @@ Function = Callable[[Any], AnyArray]
 _RETRIES = 2
 
 
-@dataclass(frozen=True)
-class PartitionReader:
-    """How the rows of a partition are opened.
+def _result_of_partition(
+    fold: Fold[Result],
+    reader: "DaskRows",
+    number: int,
+    partition: Any,
+    labels: Any,
+    weights: Any,
+) -> Result | None:
+    """What a worker does with a partition, beside others at work: so with one thread.
+
+    Parameters
+    ----------
+    fold : Fold
+    reader : DaskRows
+        How its rows are opened.
+    number : int
+        Of the partition, for messages.
+    partition : data frame or array
+    labels, weights : array-like, CodedLabels, Everyone or None
+        Of its rows, where they are not in it.
+
+    Returns
+    -------
+    result or None
+        None for a partition without rows.
+    """
+    with error_context(f"partition {number}"), threadpool_limits(1):
+        if len(partition):
+            return fold.over(reader.rows(partition, labels, weights, number))
+        for values, what in (
+            (labels, "labels in sensitive_features"),
+            (weights, "weights in sample_weight"),
+        ):
+            check_same_length(0, len(values) if hasattr(values, "__len__") else 0, what)
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class DaskRows(KnownRows):
+    """Rows of a Dask array or data frame, read by the tasks of its scheduler.
 
     Attributes
     ----------
+    collection : dask array or data frame, or None
+        None where a task knows how its partition is opened.
     n_features : int
         p, which every block of an array must have.
     on_missing : {"error", "drop"}
-    everyone : str or None
-        The label of all rows, in place of labels.
     chosen : ChosenColumns or None
         Which columns of a data frame are what; None for an array.
     starts : tuple of int, or None
         Rows before each partition, if they are known.
+    labels, weights : list of delayed, or None
+        Of each partition, where they are not columns.
+    n_rows : int or None
+        Known for some arrays.
+    label_names : tuple of names
+        Of the columns that labels beside the rows come from.
     """
 
+    collection: Any
     n_features: int
     on_missing: OnMissing
-    everyone: str | None
     chosen: ChosenColumns | None = None
     starts: tuple[int, ...] | None = None
+    labels: Sequence[Any] | None = None
+    weights: Sequence[Any] | None = None
+    n_rows: int | None = None
+    label_names: tuple[Any, ...] = ()
+
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups; none where they have no names."""
+        return self.label_names if self.chosen is None else self.chosen.groups or self.label_names
+
+    @property
+    def reserved_columns(self) -> tuple[str, ...]:
+        """Names of the columns of groups and weights."""
+        return () if self.chosen is None else self.chosen.reserved
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features; None for arrays, and where the names of columns are no text."""
+        names: tuple[Any, ...] = (None,) if self.chosen is None else self.chosen.feature_names
+        return names if all(isinstance(name, str) for name in names) else None
+
+    def selected(self, names: tuple[str, ...]) -> "DaskRows":
+        """The same rows with these features, in this order.
+
+        Raises
+        ------
+        InvalidInput
+            A column is missing, or an array has another number of features.
+        """
+        if self.chosen is None:
+            check_width(self.n_features, len(names), "features")
+        chosen = None if self.chosen is None else self.chosen.selected(names)
+        return replace(self, n_features=len(names), chosen=chosen)
+
+    def folded(self, fold: Fold[Result]) -> Result | None:
+        """The fold's result over all partitions; None if there are no rows."""
+        to_all = _delayed(fold)
+        reader = _delayed(replace(self, collection=None, labels=None, weights=None))
+        partitions = _partitions_of(_read(self.collection, self.chosen))
+        none = [None] * len(partitions)
+        beside = zip(partitions, self.labels or none, self.weights or none, strict=True)
+        results = [
+            _delayed(_result_of_partition)(to_all, reader, number, *parts)
+            for number, parts in enumerate(beside)
+        ]
+        result: Result | None = _computed(_merged_in_pairs(to_all, results))
+        return result
 
     def rows(self, partition: Any, labels: Any, weights: Any, number: int = 0) -> RowSource:
         """The rows of a pandas data frame or numpy array, of at least one row.
@@ -93,8 +182,7 @@ class PartitionReader:
             A missing column, another number of features, or labels or weights of another length.
         """
         n_rows, chosen = len(partition), self.chosen
-        if weights is not None:
-            weights = checked_weights(weights, n_rows, is_part=True)
+        weights = checked_weights(weights, n_rows, is_part=True)
         if chosen is None:
             if partition.ndim != 2 or partition.shape[1] != self.n_features:
                 raise InvalidInput(
@@ -104,7 +192,7 @@ class PartitionReader:
                 )
             return ArrayRows(
                 partition,
-                labels=self._labels(labels, n_rows, partition),
+                labels=labels_of(labels, n_rows, partition),
                 weights=weights,
                 on_missing=self.on_missing,
                 first_position=0 if self.starts is None else self.starts[number],
@@ -123,127 +211,10 @@ class PartitionReader:
             _columns_of(frame, chosen.features),
             labels=labels_of_columns(frame, chosen.groups)
             if chosen.groups
-            else self._labels(labels, n_rows, partition),
+            else labels_of(labels, n_rows, partition),
             weights=weights,
             on_missing=self.on_missing,
         )
-
-    def _labels(self, labels: Any, n_rows: int, partition: Any) -> CodedLabels:
-        everyone = None if self.everyone is None else Everyone(self.everyone)
-        return labels_of(everyone or labels, n_rows, partition)
-
-
-def _result_of_partition(
-    fold: Fold[Result],
-    reader: PartitionReader,
-    number: int,
-    partition: Any,
-    labels: Any,
-    weights: Any,
-) -> Result | None:
-    """What a worker does with a partition, beside others at work: so with one thread.
-
-    Parameters
-    ----------
-    fold : Fold
-    reader : PartitionReader
-    number : int
-        Of the partition, for messages.
-    partition : data frame or array
-    labels, weights : array-like, CodedLabels or None
-        Of its rows, where they are not in it.
-
-    Returns
-    -------
-    result or None
-        None for a partition without rows.
-    """
-    with error_context(f"partition {number}"), threadpool_limits(1):
-        if len(partition):
-            return fold.over(reader.rows(partition, labels, weights, number))
-        for values, what in (
-            (labels, "labels in sensitive_features"),
-            (weights, "weights in sample_weight"),
-        ):
-            check_same_length(0, 0 if values is None else len(values), what)
-        return None
-
-
-@dataclass(frozen=True, eq=False)
-class DaskRows(KnownRows):
-    """Rows of a Dask array or data frame, read by the tasks of its scheduler.
-
-    Attributes
-    ----------
-    collection : dask array or data frame
-    reader : PartitionReader
-        How each partition is opened where it is.
-    labels, weights : list of delayed, or None
-        Of each partition, where they are not columns.
-    n_rows : int or None
-        Known for some arrays.
-    label_names : tuple of names
-        Of the columns that labels beside the rows come from.
-    """
-
-    collection: Any
-    reader: PartitionReader
-    labels: Sequence[Any] | None
-    weights: Sequence[Any] | None
-    n_rows: int | None = None
-    label_names: tuple[Any, ...] = ()
-
-    @property
-    def chosen(self) -> ChosenColumns | None:
-        """Which columns of a data frame are what; None for an array."""
-        return self.reader.chosen
-
-    @property
-    def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups; none where they have no names."""
-        return self.label_names if self.chosen is None else self.chosen.groups or self.label_names
-
-    @property
-    def reserved_columns(self) -> tuple[str, ...]:
-        """Names of the columns of groups and weights."""
-        return () if self.chosen is None else self.chosen.reserved
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features; None for arrays, and where the names of columns are no text."""
-        names: tuple[Any, ...] = (None,) if self.chosen is None else self.chosen.feature_names
-        return names if all(isinstance(name, str) for name in names) else None
-
-    @property
-    def n_features(self) -> int:
-        """p, the number of features."""
-        return self.reader.n_features
-
-    def selected(self, names: tuple[str, ...]) -> "DaskRows":
-        """The same rows with these features, in this order.
-
-        Raises
-        ------
-        InvalidInput
-            A column is missing, or an array has another number of features.
-        """
-        if self.chosen is None:
-            check_width(self.n_features, len(names), "features")
-        chosen = None if self.chosen is None else self.chosen.selected(names)
-        return replace(self, reader=replace(self.reader, n_features=len(names), chosen=chosen))
-
-    def folded(self, fold: Fold[Result]) -> Result | None:
-        """The fold's result over all partitions; None if there are no rows."""
-        to_all, reader = _literal(fold), _literal(self.reader)
-        partitions = _partitions_of(_read(self.collection, self.chosen))
-        none = [None] * len(partitions)
-        beside = zip(partitions, self.labels or none, self.weights or none, strict=True)
-        results = [
-            _task(_result_of_partition, to_all, reader, number, *parts)
-            for number, parts in enumerate(beside)
-        ]
-        result: Result | None = _computed(_merged_in_pairs(to_all, results))
-        return result
 
 
 class DaskCollections(RowOpener):
@@ -265,33 +236,31 @@ class DaskCollections(RowOpener):
         InvalidInput
             No numbers, no features, a missing column, or lengths that are known to differ.
         """
-        everyone = sensitive_features.label if isinstance(sensitive_features, Everyone) else None
         meta = _meta_frame(X)
         if meta is None:
             _check_array(X)
             chosen, sizes = None, _row_sizes(X)
             starts = None if sizes is None else tuple(accumulate(sizes, initial=0))
-            reader = PartitionReader(int(X.shape[1]), on_missing, everyone, starts=starts)
+            n_features = int(X.shape[1])
         else:
             weight = next(iter(named_weight(meta, sample_weight)), None)
             groups, lengths = named_columns(meta, sensitive_features), vector_lengths(meta.schema)
             chosen = ChosenColumns.of(meta.columns, lengths, groups, weight=weight)
             check_numeric(_columns_of(meta, chosen.features).schema)
-            sizes = None
-            reader = PartitionReader(len(chosen.feature_names), on_missing, everyone, chosen)
+            sizes = starts = None
+            n_features = len(chosen.feature_names)
         partitions = _partitions_of(_read(X, chosen))
         labels = (
             None
-            if everyone is not None or (chosen is not None and chosen.groups)
+            if chosen is not None and chosen.groups
+            else [sensitive_features] * len(partitions)
+            if isinstance(sensitive_features, Everyone)
             else _by_partition(
                 sensitive_features,
                 partitions,
                 sizes,
                 "sensitive_features",
-                lambda ends: map(
-                    labels_of(sensitive_features, ends[-1], None).__getitem__,
-                    starmap(slice, pairwise(ends)),
-                ),
+                partial(labels_of, sensitive_features, X=None),
             )
         )
         weights = (
@@ -302,14 +271,15 @@ class DaskCollections(RowOpener):
                 partitions,
                 sizes,
                 "sample_weight",
-                lambda ends: np.split(
-                    np.asarray(checked_weights(sample_weight, ends[-1])), ends[1:-1]
-                ),
+                partial(checked_weights, sample_weight),
             )
         )
         return DaskRows(
             X,
-            reader,
+            n_features,
+            on_missing,
+            chosen,
+            starts,
             labels,
             weights,
             None if sizes is None else sum(sizes),
@@ -456,7 +426,7 @@ def _partitions_of(X: Any) -> list[Any]:
     return list(np.ravel(np.array(X.to_delayed(), dtype=object)))
 
 
-def _row_sizes(array: Any) -> Sizes:
+def _row_sizes(array: Any) -> tuple[int, ...] | None:
     """Rows of each block of a Dask array, if they are known."""
     sizes = array.chunks[0]
     return None if any(np.isnan(size) for size in sizes) else tuple(sizes)
@@ -465,9 +435,9 @@ def _row_sizes(array: Any) -> Sizes:
 def _by_partition(
     values: Any,
     partitions: Sequence[Any],
-    sizes: Sizes,
+    sizes: tuple[int, ...] | None,
     name: str,
-    cut: Callable[[list[int]], Iterable[Any]],
+    known: Callable[[int], Any],
 ) -> list[Any]:
     """Delayed labels or weights of each partition.
 
@@ -480,8 +450,8 @@ def _by_partition(
         more pass over X, to count.
     name : str
         What they are called in messages.
-    cut : callable
-        Checks values in memory, and cuts them where partitions end, after a zero.
+    known : callable
+        Values in memory, checked, of so many rows; they are cut where partitions end.
 
     Raises
     ------
@@ -491,13 +461,16 @@ def _by_partition(
     if hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed"):
         return _aligned(values, partitions, sizes, name)
     if isinstance(values, str):  # said before anything is counted
-        cut([0])
+        known(0)
     if sizes is None:
-        sizes = _computed(_task(list, [_task(len, partition) for partition in partitions]))
-    return list(map(_literal, cut(list(accumulate(sizes, initial=0)))))
+        sizes = _computed(_delayed(list)([_delayed(len)(partition) for partition in partitions]))
+    whole = known(sum(sizes))
+    return [_delayed(whole[a:b]) for a, b in pairwise(accumulate(sizes, initial=0))]
 
 
-def _aligned(values: Any, partitions: Sequence[Any], sizes: Sizes, name: str) -> list[Any]:
+def _aligned(
+    values: Any, partitions: Sequence[Any], sizes: tuple[int, ...] | None, name: str
+) -> list[Any]:
     if hasattr(values, "chunks"):
         own = _row_sizes(values)
         if own is not None and sizes is not None:
@@ -523,40 +496,28 @@ def _merged_in_pairs(fold: Any, results: Sequence[Any]) -> Any:
     """
     width = 1
     while len(results) > 1:
-        pairs = range(0, len(results) - 1, 2)
-        merged = [
-            _task(
-                _merged,
+        results = [
+            _delayed(_merged)(
                 fold,
-                f"partitions {i * width} to {(i + 2) * width - 1}",
-                *results[i : i + 2],
+                f"partitions {place * width} to {(place + 2) * width - 1}",
+                *results[place : place + 2],
             )
-            for i in pairs
+            for place in range(0, len(results), 2)
         ]
-        results = [*merged, *results[2 * len(pairs) :]]
         width *= 2
     return results[0]
 
 
-def _merged(
-    fold: Fold[Result], where: str, left: Result | None, right: Result | None
-) -> Result | None:
+def _merged(fold: Fold[Result], where: str, *results: Result | None) -> Result | None:
     with error_context(where), threadpool_limits(1):
-        return merged_in_order(fold, (left, right))
+        return merged_in_order(fold, results)
 
 
-def _literal(value: Any) -> Any:
-    """A value that Dask passes to tasks unchanged, once, without looking for graphs inside it."""
+def _delayed(value: Any) -> Any:
+    """A value, or a function for tasks, that Dask hands on without looking for graphs inside it."""
     from dask.delayed import delayed
 
     return delayed(value, traverse=False, pure=False)
-
-
-def _task(function: Callable[..., Any], *arguments: Any) -> Any:
-    """A call that is made where the arguments are."""
-    from dask.delayed import delayed
-
-    return delayed(function, pure=False)(*arguments)
 
 
 def _computed(result: Any) -> Any:
