@@ -1,6 +1,6 @@
 """Criteria, restrictions and their parameters on the command line."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,11 +11,9 @@ from cli.command_lines import FIT
 from fairspan.cli import inputs
 from fairspan.cli.inputs import with_classes
 from fairspan.cli.output import certificate_in_words
-from fairspan.cli.parameters import PARAMETERS, parameters_of
+from fairspan.cli.parameters import parameters_of
 from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.group_moments import accumulate
-from fairspan.problem.reduction import criterion_of
-from fairspan.registry import names_of
 from fairspan.rows.registry import open_rows
 from sweeps import mostly_long
 
@@ -28,18 +26,12 @@ def unwrapped(words):
     return " ".join(words.split())
 
 
-@pytest.mark.parametrize("name", names_of("criterion"))
-def test_the_command_line_knows_every_parameter_and_no_other(name):
-    parameters = {field.name for field in fields(criterion_of(name))}
-    assert set(PARAMETERS.get(name, ())) == parameters
-
-
 @pytest.mark.parametrize(
     ("arguments", "criterion", "shown"),
     [
         ([], fs.MinimaxLoss(), {}),
         (["disparity"], fs.Disparity(), {"trade_off": 0.5, "protected": "old"}),
-        (["disparity", "trade_off=0"], fs.Disparity(0.0), {"trade_off": 0.0, "protected": "old"}),
+        (["disparity", "trade_off=0"], fs.Disparity(0.0), {"trade_off": 0, "protected": "old"}),
         (
             ["disparity", "trade_off=0.2", "protected=old"],
             fs.Disparity(0.2, "old"),
@@ -64,7 +56,7 @@ def test_the_command_line_knows_every_parameter_and_no_other(name):
         (
             ["robust_error_gap", "penalty=2", "radius=1.5"],
             fs.RobustErrorGap(2.0, 1.5),
-            {"penalty": 2.0, "radius": 1.5},
+            {"penalty": 2, "radius": 1.5},
         ),
         pytest.param(
             ["robust_error_gap", "radius.old=0.3", "radius.young=1e-1"],
@@ -144,28 +136,28 @@ def test_groups_are_named_as_tables_print_them(run, table, tmp_path, columns, na
 
 
 USAGE = [
-    ("error_gap", ["penalty=much"], ["penalty is 'much'", "takes a number"]),
+    ("error_gap", ["penalty=much"], ["penalty is 'much'", "a finite number"]),
     ("error_gap", ["penalty="], ["'penalty=' is not of the form KEY=VALUE"]),
     ("error_gap", ["penalty=1", "penalty=2"], ["'penalty' is given twice"]),
-    ("error_gap", ["radius=1"], ["has no parameter 'radius'", "allowed: penalty."]),
-    ("error_gap", ["penalty.old=1"], ["has no parameter 'penalty.old'"]),
-    ("disparity", ["penalty=1"], ["no parameter 'penalty'", "allowed: trade_off, protected."]),
-    ("disparity", ["trade_off=old"], ["trade_off is 'old'", "takes a number"]),
-    ("robust_error_gap", ["radii=1"], ["allowed: penalty, radius, radius.GROUP."]),
-    ("robust_error_gap", ["radius.old=x"], ["radius.old is 'x'"]),
+    ("error_gap", ["radius=1"], ["the parameter 'radius'", "Allowed: penalty."]),
+    ("error_gap", ["penalty.old=1"], ["penalty is {'old': 1}", "a finite number"]),
+    ("disparity", ["penalty=1"], ["the parameter 'penalty'", "Allowed: trade_off, protected."]),
+    ("disparity", ["trade_off=old"], ["trade_off is 'old'", "a number from 0 to 1"]),
+    ("robust_error_gap", ["radii=1"], ["Allowed: penalty, radius."]),
+    ("robust_error_gap", ["radius.old=x"], ["radius of 'old' is 'x'"]),
     ("robust_error_gap", ["radius.old=1", "radius.old=1"], ["'radius.old' is given twice"]),
     ("robust_error_gap", ["radius=1", "radius.old=1"], ["once for all groups, or for each"]),
     ("robust_error_gap", ["radius.old=1", "radius=1"], ["once for all groups, or for each"]),
-    ("nash_welfare", ["penalty=1"], ["it has no parameters"]),
-    ("minimax_loss", ["relative=1"], ["relative is '1'", "takes yes or no"]),
-    ("minimax_loss", ["penalty=1"], ["allowed: relative."]),
+    ("nash_welfare", ["penalty=1"], ["It has no parameters"]),
+    ("minimax_loss", ["relative=1"], ["relative is 1", "True and False"]),
+    ("minimax_loss", ["penalty=1"], ["Allowed: relative."]),
 ]
 RANGE = [
-    ("error_gap", ["penalty=-1"], ["penalty is -1.0", "at least 0"]),
+    ("error_gap", ["penalty=-1"], ["penalty is -1", "at least 0"]),
     ("error_gap", ["penalty=nan"], ["penalty is nan", "finite"]),
     ("disparity", ["trade_off=1.5"], ["trade_off is 1.5", "from 0 to 1"]),
     ("robust_error_gap", ["radius=inf"], ["radius is inf", "finite"]),
-    ("robust_error_gap", ["radius.old=-1"], ["radius of 'old' is -1.0", "at least 0"]),
+    ("robust_error_gap", ["radius.old=-1"], ["radius of 'old' is -1", "at least 0"]),
 ]
 
 
@@ -231,7 +223,7 @@ def test_errors_that_were_to_be_equal_and_are_not_are_told(table, features):
 
 def test_numbers_as_texts_stay_texts():
     # A CSV has no types: a group 1 is the text "1".
-    assert parameters_of("disparity", ["protected=1"]) == {"protected": "1"}
+    assert parameters_of(["protected=1"]) == {"protected": "1"}
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from fairspan.cli.options import (
     output_option,
     refuse_text,
 )
-from fairspan.cli.parameters import FILE, FILE_OR_FOLDER, OUT, Named, Value
+from fairspan.cli.parameters import FILE, FILE_OR_FOLDER, OUT, Named
 from fairspan.errors import FairspanError
 from fairspan.formatting.text import count, in_ascii
 from fairspan.registry import Foreign
@@ -240,7 +240,7 @@ def report(
     page: Path | None,
     reading: Reading,
     criterion: str | Foreign,
-    parameters: dict[str, Value],
+    parameters: dict[str, Any],
     models: tuple[Path, ...],
     parts: tuple[Foreign, ...],
     test: Path | None,
@@ -353,25 +353,24 @@ def transform(
     data: Path | Foreign | None,
     out: Path | None,
     language: str | None,
-    one_hot: bool,
+    reading: Reading,
     as_json: bool,
-    **chosen: Any,
 ) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
-    from fairspan.cli import output, reading
+    from fairspan.cli import output
+    from fairspan.cli.reading import transform_file
     from fairspan.model.subspace import FairSubspace
     from fairspan.storage import is_archive
 
     if language is not None:
         if data is not None or out is not None or as_json:
             raise click.UsageError("--as sql prints a query of MODEL alone: no DATA, -o or --json.")
-        usual = vars(reading.Transforming())
-        if asked := [name for name in chosen if chosen[name] != usual[name]]:
+        if asked := sorted(reading.requested - {"one_hot"}):
             option = f"--{asked[0].replace('_', '-')}"
             raise click.UsageError(f"--as sql prints a query, and reads no rows: no {option}.")
-        click.echo(FairSubspace.load(model).to_sql(one_hot=one_hot))
+        click.echo(FairSubspace.load(model).to_sql(one_hot=reading.one_hot))
         return
-    if one_hot:
+    if reading.one_hot:
         raise click.UsageError("--one-hot is for --as sql: DATA is encoded as MODEL was fitted.")
     if data is None or out is None:
         raise click.UsageError("Name DATA, and the output with -o; or print a query, --as sql.")
@@ -383,7 +382,7 @@ def transform(
         )
     if as_json and str(out) == "-":
         raise click.UsageError("--json and -o - would both write to standard output.")
-    written = reading.transform_file(model, data, out, reading.Transforming(**chosen))
+    written = transform_file(model, data, out, reading)
     if str(out) != "-":
         click.echo(
             output.in_json({"output": str(out), **asdict(written)})

@@ -19,7 +19,6 @@ from fairspan.auditing.models import (
     read_model,
 )
 from fairspan.cli.options import Fitting, Reading
-from fairspan.cli.parameters import Value
 from fairspan.cli.reading import check_numeric, opened
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fit import dimension_keeping, fit_subspace
@@ -305,7 +304,7 @@ def refuse_replacing(
             )
 
 
-def with_labels(parameters: Mapping[str, Value], labels: Sequence[Label]) -> dict[str, Any]:
+def with_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) -> dict[str, Any]:
     """The same parameters, with labels in place of the texts that name groups.
 
     Raises

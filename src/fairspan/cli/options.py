@@ -16,12 +16,10 @@ import click
 from fairspan.cli.parameters import (
     DATA_PATH,
     Named,
-    Value,
     folds_or_none,
     number_or_share,
     parameters_of,
     part_of_others,
-    plain_parameters_of,
     size,
 )
 from fairspan.errors import nearest
@@ -121,7 +119,7 @@ _CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
 
 @dataclass(frozen=True)
 class Reading:
-    """The options of commands that read rows with groups, by the names of the options.
+    """The options of commands that read rows, by the names of the options.
 
     Attributes
     ----------
@@ -146,6 +144,9 @@ class Reading:
         Processes of this machine.
     unseen : {"error", "ignore"}
         What becomes of categories that a saved model does not know.
+    keep : tuple of str
+        Columns that stay beside reduced rows.
+    keep_all : bool
     """
 
     groups: tuple[str, ...] = ()
@@ -164,6 +165,8 @@ class Reading:
     comment: str | None = None
     jobs: int | None = None
     unseen: Literal["error", "ignore"] = "error"
+    keep: tuple[str, ...] = ()
+    keep_all: bool = False
 
     def __post_init__(self) -> None:
         if self.numeric_only and self.one_hot:
@@ -302,7 +305,7 @@ class Fitting:
     """
 
     criterion: str | Foreign = "minimax_loss"
-    parameters: Mapping[str, Value] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     restriction: str | Foreign | None = None
     of_restriction: Mapping[str, Any] = field(default_factory=dict)
     solver: str | Foreign = "auto"
@@ -312,21 +315,12 @@ class Fitting:
     nested: bool = False
 
 
-def _of_criterion(
-    context: click.Context, option: click.Parameter, values: tuple[str, ...]
-) -> dict[str, Value]:
-    criterion = context.params["criterion"]
-    if isinstance(criterion, Foreign):
-        return plain_parameters_of(values)
-    return parameters_of(criterion, values)
-
-
-def _of_restriction(
+def _parameters(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Any]:
-    if values and context.params.get("restriction") is None:
+    if values and option.name == "of_restriction" and context.params.get("restriction") is None:
         raise click.BadParameter("Name the restriction with --restriction.")
-    return plain_parameters_of(values)
+    return parameters_of(values)
 
 
 CSV = (
@@ -503,8 +497,8 @@ _ESTIMATING = (
 
 # Of commands that read rows with groups; they come as one `reading`.
 reads_rows = bundled("reading", Reading, _READING)
-# How rows are read to be reduced.
-transforms = partial(with_options, options=(*_TRANSFORMING, *CSV))
+# Of transform, which reads rows without groups.
+transforms = bundled("reading", Reading, (*_TRANSFORMING, *CSV))
 # Of commands that reduce rows to some dimension.
 chooses_dimension = partial(with_options, options=_DIMENSION)
 # What new rows would show; a page knows no clusters.
@@ -519,7 +513,6 @@ _CRITERION = (
         "--criterion",
         type=Named("criterion"),
         default="minimax_loss",
-        is_eager=True,  # which parameters there are depends on it
         metavar="NAME",  # all of them in one word would be wider than a terminal
         help=f"What to minimise: {', '.join(names_of('criterion'))}.",
     ),
@@ -528,7 +521,7 @@ _CRITERION = (
         "parameters",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_of_criterion,
+        callback=_parameters,
         help="A parameter of the criterion, such as penalty=2, relative=yes, protected=GROUP or "
         "radius.GROUP=0.1 (repeatable).",
     ),
@@ -547,7 +540,7 @@ _RESTRICTION = (
         "of_restriction",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=_of_restriction,
+        callback=_parameters,
         help="A parameter of the restriction, such as oblique=yes, attributes=marginal or "
         "given_labels=all (repeatable).",
     ),
@@ -566,7 +559,7 @@ _SOLVING = (
         "of_solver",
         multiple=True,
         metavar="KEY=VALUE",
-        callback=lambda context, option, values: plain_parameters_of(values),
+        callback=_parameters,
         help="A parameter of the solver, such as max_iter=500 (repeatable).",
     ),
     fitted_option(

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -97,49 +96,35 @@ def certificate_in_words(solution: "Certificate") -> str:
     steps = in_ascii(count(solution.n_eigenproblems, "eigenproblem"))
     among = " with equal errors" if solution.criterion.wants_equal_errors else ""
     subspace = f"subspace of {in_ascii(count(solution.n_components, 'dimension'))}{among}"
-    sentences = [
-        f"Certificate: {criterion}{values and f' ({values})'} is {solution.objective:.6g};"
-    ]
+    said = f"Certificate: {criterion}{values and f' ({values})'} is {solution.objective:.6g}; "
+    status = f"Status: {solution.status}: {solution.message}."
     if math.isfinite(solution.lower_bound):
-        sentences += [
-            f"no {subspace} is below {solution.lower_bound:.6g} (gap {solution.gap:.1e}, {steps}).",
-            f"Status: {solution.status}: {solution.message}.",
-        ]
+        bound = f"{solution.lower_bound:.6g} (gap {solution.gap:.1e}, {steps})."
+        said += f"no {subspace} is below {bound}"
         if solution.status == "unresolved":
-            resolved = (
-                f"Double precision resolves {solution.resolution:.1e}, which is more than the "
+            said += (
+                f" Double precision resolves {solution.resolution:.1e}, which is more than the "
                 f"tolerance of {solution.tolerance:.1e}."
             )
-            sentences.insert(-1, resolved)
     else:
-        sentences += [
-            f"no bound is known ({steps}). Status: {solution.status}:",
-            f"a better {subspace} may exist, and by how much is not known.",
-        ]
+        said += f"no bound is known ({steps})."
+        may = f"a better {subspace} may exist, and by how much is not known."
+        status = f"Status: {solution.status}: {may}"
     if solution.violation > solution.tolerance:
-        sentences.append(
-            f"The groups' errors are meant to be equal, but differ by {solution.violation:.1e}."
+        status += (
+            f" The groups' errors are meant to be equal, but differ by {solution.violation:.1e}."
         )
     if solution.theorem_3_2 is False:
-        sentences.append(
-            "The condition of Theorem 3.2 of Vu et al. (2022) does not hold: their equation (6) "
+        status += (
+            " The condition of Theorem 3.2 of Vu et al. (2022) does not hold: their equation (6) "
             "may fall short of the worst case. Here the worst case itself was minimised."
         )
-    return _with_coloured_status(
-        "\n".join(wrapped(" ".join(sentences), width_of(sys.stdout))), solution.status
-    )
-
-
-def _with_coloured_status(text: str, status: str) -> str:
-    """The text with the word or words of the status, over whose parts a line may end, coloured."""
-    paint = paint_on(sys.stdout)
-    role: Role = "proven" if status == "optimal" else "unproven"
-    words = r"\s+".join(status.split())
-    return re.sub(
-        rf"(?<=Status:)(\s+)({words})",
-        lambda found: found[1] + re.sub(r"\S+", lambda word: paint(word[0], role), found[2]),
-        text,
-    )
+    # The status begins a line, so no line ends within it.
+    role: Role = "proven" if solution.status == "optimal" else "unproven"
+    coloured = paint_on(sys.stdout)(str(solution.status), role)
+    first, *others = wrapped(status, width_of(sys.stdout))
+    first = first.replace(solution.status, coloured, 1)
+    return "\n".join([*wrapped(said, width_of(sys.stdout)), first, *others])
 
 
 def facts_by_dimension(result: "Audit") -> dict[str, Any]:

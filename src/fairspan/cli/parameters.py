@@ -11,10 +11,7 @@ from click.shell_completion import CompletionItem
 from fairspan.errors import nearest
 from fairspan.registry import Foreign, names_of
 
-# A number, yes or no, the name of a group, or a number for each of some groups by their names.
-Value = float | bool | str | dict[str, float]
-# What the parameters of a criterion take; NUMBERS is one for all groups, or one for each of them.
-NUMBER, NUMBERS, GROUP, FLAG = "a number", "numbers", "a group", "yes or no"
+_YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FILE_OR_FOLDER = click.Path(path_type=Path, allow_dash=True)
@@ -119,92 +116,19 @@ class Named(click.ParamType):  # type: ignore[type-arg]
         return [CompletionItem(name) for name in names_of(self.name) if name.startswith(incomplete)]
 
 
-PARAMETERS = {
-    "minimax_loss": {"relative": FLAG},
-    "minimax_error": {"relative": FLAG},
-    "disparity": {"trade_off": NUMBER, "protected": GROUP},
-    "error_gap": {"penalty": NUMBER},
-    "robust_error_gap": {"penalty": NUMBER, "radius": NUMBERS},
-}
-
-
-_YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
-
-
-def parameters_of(criterion: str, arguments: Sequence[str]) -> dict[str, Value]:
-    """What KEY=VALUE arguments say.
+def parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
+    """What KEY=VALUE arguments say; whether a part takes it is for the part to say.
 
     Parameters
     ----------
-    criterion : str
-        Name of a criterion.
     arguments : sequence of str
         Such as "penalty=2", "protected=female" or "radius.female=0.2".
 
     Returns
     -------
     dict
-        By parameter: a number, True or False, the text that names a group, or numbers by such
-        texts.
-
-    Raises
-    ------
-    click.BadParameter
-        Another form, a parameter that the criterion does not have, the same twice, or no number,
-        or neither yes nor no, where one is wanted.
-
-    Examples
-    --------
-    >>> parameters_of("robust_error_gap", ["penalty=2", "radius.a=0.1", "radius.b=0.2"])
-    {'penalty': 2.0, 'radius': {'a': 0.1, 'b': 0.2}}
-    """
-    known = PARAMETERS.get(criterion, {})
-    values: dict[str, Value] = {}
-    for argument in arguments:
-        # The name of a group may hold an equals sign, on either side.
-        name, dot, _ = argument.partition("=")[0].partition(".")
-        is_of_group = bool(dot) and known.get(name) == NUMBERS
-        key, text = _halves(argument, at_last=is_of_group)
-        name = name if is_of_group else key
-        if name not in known:
-            raise click.BadParameter(_unknown(criterion, key))
-        if is_of_group != isinstance(values.get(name, {} if is_of_group else None), dict):
-            raise click.BadParameter(f"Give {name} once for all groups, or for each of them.")
-        own: Any = values.setdefault(name, {}) if is_of_group else values
-        place = key.removeprefix(f"{name}.") if is_of_group else key
-        if place in own:
-            raise click.BadParameter(f"{key!r} is given twice.")
-        own[place] = _read(key, text, known[name])
-    return values
-
-
-def _read(key: str, text: str, kind: str) -> Value:
-    if kind == GROUP:
-        return text
-    try:
-        return _YES_OR_NO[text.lower()] if kind == FLAG else float(text)
-    except (KeyError, ValueError):
-        wanted = FLAG if kind == FLAG else NUMBER
-        raise click.BadParameter(f"{key} is {text!r}; it takes {wanted}.") from None
-
-
-def _halves(argument: str, *, at_last: bool = False) -> tuple[str, str]:
-    key, equals, text = argument.rpartition("=") if at_last else argument.partition("=")
-    if not key or not equals or not text:
-        raise click.BadParameter(f"{argument!r} is not of the form KEY=VALUE.")
-    return key, text
-
-
-def _unknown(criterion: str, key: str) -> str:
-    known = PARAMETERS.get(criterion, {})
-    allowed = [*known, *(f"{name}.GROUP" for name in known if known[name] == NUMBERS)]
-    return f"The criterion {criterion!r} has no parameter {key!r}; " + (
-        f"allowed: {', '.join(allowed)}." if allowed else "it has no parameters."
-    )
-
-
-def plain_parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
-    """What KEY=VALUE arguments say of any other part: numbers, yes and no, words, classes.
+        By parameter: a number, True or False, a text, a list of classes, or values by the texts
+        that name groups.
 
     Raises
     ------
@@ -213,23 +137,36 @@ def plain_parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> plain_parameters_of(["oblique=yes", "given_labels=hired,refused"])
+    >>> parameters_of(["penalty=2", "radius.a=0.1", "radius.b=0.2"])
+    {'penalty': 2, 'radius': {'a': 0.1, 'b': 0.2}}
+    >>> parameters_of(["oblique=yes", "given_labels=hired,refused"])
     {'oblique': True, 'given_labels': ['hired', 'refused']}
     """
     values: dict[str, Any] = {}
     for argument in arguments:
-        key, text = _halves(argument)
-        if key in values:
-            raise click.BadParameter(f"{key!r} is given twice.")
-        values[key] = _plain_value(key, text)
+        # The name of a group may hold an equals sign, on either side.
+        name, dot, _ = argument.partition("=")[0].partition(".")
+        key, equals, text = argument.rpartition("=") if dot else argument.partition("=")
+        if not key or not equals or not text:
+            raise click.BadParameter(f"{argument!r} is not of the form KEY=VALUE.")
+        own = values.setdefault(name, {}) if dot else values
+        place = key.removeprefix(f"{name}.") if dot else key
+        if not isinstance(own, dict) or place in own:
+            raise click.BadParameter(
+                f"{key!r} is given twice; give {name} once for all groups, or for each of them."
+            )
+        own[place] = _literal(key, text)
     return values
 
 
-def _plain_value(key: str, text: str) -> Any:
-    if key == "given_labels":
-        return text if text == "all" else text.split(",")
-    if text in _YES_OR_NO:
-        return _YES_OR_NO[text]
+def _literal(key: str, text: str) -> Any:
+    # These name classes and a group, whatever their names look like.
+    if key == "given_labels" and text != "all":
+        return text.split(",")
+    if key == "protected":
+        return text
+    if text.lower() in _YES_OR_NO:
+        return _YES_OR_NO[text.lower()]
     for number in (int, float):
         try:
             return number(text)

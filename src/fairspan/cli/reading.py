@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -31,7 +31,7 @@ from fairspan.rows.files.file_rows import (
 )
 from fairspan.rows.files.parts import CsvPart, unreadable
 from fairspan.rows.groups import listed
-from fairspan.rows.protocol import OnMissing, Rows, RowSource
+from fairspan.rows.protocol import Rows, RowSource
 from fairspan.storage import replacing
 
 # Options that also concern rows of another package.
@@ -55,10 +55,10 @@ _WRITERS = {
 }
 
 
-def csv_format(options: Any) -> dict[str, str] | None:
+def csv_format(reading: Reading) -> dict[str, str] | None:
     """How CSV files are written, for `FileRows.open`; None where nothing was said."""
     names = ("delimiter", "decimal", "encoding", "comment")
-    said = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    said = {name: getattr(reading, name) for name in names if getattr(reading, name) is not None}
     if said.get("delimiter") in ("tab", "\\t"):
         said["delimiter"] = "\t"
     return said or None
@@ -240,31 +240,6 @@ def _held(columns: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Transforming:
-    """The options of how rows are read to be reduced, by the names of the options.
-
-    Attributes
-    ----------
-    keep : tuple of str
-        Columns of the input that stay beside the coordinates.
-    keep_all : bool
-    on_missing : {"error", "drop"}
-    unseen : {"error", "ignore"}
-    delimiter, decimal, encoding, comment : str or None
-        How a CSV file is written.
-    """
-
-    keep: tuple[str, ...] = ()
-    keep_all: bool = False
-    on_missing: OnMissing = "error"
-    unseen: Literal["error", "ignore"] = "error"
-    delimiter: str | None = None
-    decimal: str | None = None
-    encoding: str | None = None
-    comment: str | None = None
-
-
-@dataclass(frozen=True)
 class Written:
     """What was written.
 
@@ -291,14 +266,14 @@ class Written:
         return words
 
 
-def transform_file(model: Path, data: Path | Foreign, out: Path, options: Transforming) -> Written:
+def transform_file(model: Path, data: Path | Foreign, out: Path, reading: Reading) -> Written:
     """Write the coordinates of every row, beside the columns that are kept.
 
     The output appears only when it is complete.
     """
     kind = _kind_of(out)
     subspace = FairSubspace.load(model)
-    rows = _opened(data, subspace, options)
+    rows = _opened(data, subspace, reading)
     names = list(subspace.component_names)
     import pyarrow as pa
 
@@ -324,22 +299,22 @@ def transform_file(model: Path, data: Path | Foreign, out: Path, options: Transf
     return Written(n_rows, n_dropped, len(names), schema.names)
 
 
-def _opened(data: Path | Foreign, subspace: FairSubspace, options: Transforming) -> RowSource:
+def _opened(data: Path | Foreign, subspace: FairSubspace, reading: Reading) -> RowSource:
     """Rows of a file, or of another package."""
     names = subspace.feature_names
     if isinstance(data, Path):
-        return _opened_file(data, subspace, options)
-    if options != Transforming():
+        return _opened_file(data, subspace, reading)
+    if reading.requested:
         raise click.UsageError(f"{data} is no file of rows: give no option but -o.")
     rows = foreign_rows(data)
     return rows if names is None else rows.selected(names)
 
 
-def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> FileRows:
+def _opened_file(data: Path, subspace: FairSubspace, reading: Reading) -> FileRows:
     names = subspace.feature_names
-    rows = FileRows.open(data, on_missing=options.on_missing, csv=csv_format(options))
+    rows = FileRows.open(data, on_missing=reading.on_missing, csv=csv_format(reading))
     available = rows.chosen.available
-    rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=options.unseen == "ignore"))
+    rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=reading.unseen == "ignore"))
     if names is not None:
         rows = rows.selected(names)
     check_numeric(
@@ -347,7 +322,7 @@ def _opened_file(data: Path, subspace: FairSubspace, options: Transforming) -> F
         "Allowed: numbers in every feature of the model",
         "Write them as in the rows that the model was fitted on",
     )
-    keep = available if options.keep_all else options.keep
+    keep = available if reading.keep_all else reading.keep
     check_columns(keep, available)
     if taken := set(keep).intersection(subspace.component_names):
         raise click.UsageError(f"The column {min(taken)!r} would appear twice in the output.")

@@ -13,7 +13,6 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.cli.inputs import loaded, open_input, with_labels
 from fairspan.cli.options import Reading
 from fairspan.cli.output import certificate_in_words
-from fairspan.cli.parameters import Value
 from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, tumours_by_diagnosis
 from fairspan.errors import InvalidInput, MissingDependency
@@ -45,7 +44,7 @@ def report_of_file(
     page: Path | None,
     reading: Reading,
     criterion: str | Foreign,
-    parameters: Mapping[str, Value],
+    parameters: Mapping[str, Any],
     settings: Mapping[str, Any],
     typed: Iterable[str],
     models: Sequence[Path] = (),
