@@ -5,11 +5,16 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from fairspan.drawing.by_group import AuditPicture, VarianceKeptPicture
-from fairspan.drawing.components import LoadingsPicture, ReducedRowsPicture
-from fairspan.drawing.error_curves import ErrorCurvePicture
-from fairspan.drawing.losses import GroupLossPicture
-from fairspan.drawing.trade_offs import DisparityPathPicture, FrontierPicture
+from fairspan.displays import (
+    DisparityPathDisplay,
+    ErrorCurveDisplay,
+    GroupLossDisplay,
+    LoadingsDisplay,
+    ReducedRowsDisplay,
+    VarianceKeptDisplay,
+)
+from fairspan.drawing.by_group import AuditPicture
+from fairspan.drawing.frontier import FrontierPicture
 
 mpl.use("Agg")
 
@@ -41,7 +46,7 @@ def pictures_of(groups, seed=0):
     points = rng.standard_normal((40 * k, 2))
     factors = rng.standard_normal((k, 2, 2))
     pictures = {
-        "errors": ErrorCurvePicture(
+        "errors": ErrorCurveDisplay(
             dimensions,
             groups,
             plain,
@@ -52,10 +57,10 @@ def pictures_of(groups, seed=0):
             fair[..., None] * [0.9, 1.1],
             3,
         ),
-        "losses": ErrorCurvePicture(dimensions, groups, plain, fair, quantity="loss"),
-        "kept": VarianceKeptPicture(groups, *shares, np.full(k, 0.9), 2, "minimax_loss"),
-        "group losses": GroupLossPicture(groups, *losses, 2, "minimax_loss", 1.5, "open gap"),
-        "path": DisparityPathPicture(
+        "losses": ErrorCurveDisplay(dimensions, groups, plain, fair, quantity="loss"),
+        "kept": VarianceKeptDisplay(groups, *shares, np.full(k, 0.9), 2, "minimax_loss"),
+        "group losses": GroupLossDisplay(groups, *losses, 2, "minimax_loss", 1.5, "open gap"),
+        "path": DisparityPathDisplay(
             np.array([0, 0.01, 0.1, 1, 10]),
             np.array([3, 2, 1, 0, 0.0]),
             np.array([1, 1.1, 1.2, 1.3, 1.3]),
@@ -65,15 +70,15 @@ def pictures_of(groups, seed=0):
             "error_gap",
             current=0.1,
         ),
-        "loadings": LoadingsPicture(rng.standard_normal((3, k)), groups),
-        "many loadings": LoadingsPicture(rng.standard_normal((30, k)), groups),
-        "images": LoadingsPicture(
+        "loadings": LoadingsDisplay(rng.standard_normal((3, k)), groups),
+        "many loadings": LoadingsDisplay(rng.standard_normal((30, k)), groups),
+        "images": LoadingsDisplay(
             rng.standard_normal((7, 12)),
             tuple(map(str, range(12))),
             image_shape=(4, 3),
             plain=rng.standard_normal((7, 12)),
         ),
-        "rows": ReducedRowsPicture(
+        "rows": ReducedRowsDisplay(
             points,
             np.arange(len(points)) % k,
             groups,

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from fairspan.displays import LoadingsDisplay
 from fairspan.drawing import layout
-from fairspan.drawing.components import LoadingsPicture
+from fairspan.drawing.by_group import AuditPicture
+from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.labels import FAIR, PLAIN, look, other_look
-from fairspan.drawing.losses import ExpectedLossPicture
-from fairspan.drawing.trade_offs import FrontierPicture
 from fairspan.formatting.text import axis_number as number
 from fairspan.formatting.text import label_of, labels_of, terminal_width
 from pictures import pictures_of
@@ -62,7 +62,7 @@ def test_the_line_of_equal_errors_crosses_the_whole_frontier_picture(side):
 
 def test_images_stand_in_order_below_their_names_and_as_tall_as_they_are():
     rng = np.random.default_rng(0)
-    wide = LoadingsPicture(
+    wide = LoadingsDisplay(
         loadings=rng.normal(size=(6, 12)),
         features=tuple("abcdefghijkl"),
         image_shape=(2, 6),
@@ -83,7 +83,7 @@ def test_images_stand_in_order_below_their_names_and_as_tall_as_they_are():
 
 def test_a_map_of_narrow_cells_has_a_scale_in_place_of_numbers():
     values = np.random.default_rng(0).normal(size=(40, 5))
-    picture = LoadingsPicture(loadings=values, features=tuple("abcde"))
+    picture = LoadingsDisplay(loadings=values, features=tuple("abcde"))
     axes = axes_of(5, 5)
     picture.plot(ax=axes)
     assert len(axes.figure.axes) == 2
@@ -129,7 +129,7 @@ def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths(reach, is_left_out
 
 
 def test_models_beside_pca_take_looks_in_turn():
-    picture = ExpectedLossPicture(
+    picture = AuditPicture(
         groups=("a", "b"),
         models=("PCA", "one", "two"),
         values=np.ones((3, 2)),
@@ -151,7 +151,7 @@ def test_models_beside_pca_take_looks_in_turn():
     assert low < 0 < 9 < high
 
 
-def test_answers_at_one_place_are_seen_around_each_other():
+def test_answers_at_one_place_share_a_mark_inside_that_of_pca():
     place = np.array([2.0, 8.0])
     # The fourth is at another place, though near in comparison to the errors themselves.
     answers = {"one": place, "two": place, "three": place, "four": np.array([1.95, 8.05])}
@@ -160,13 +160,11 @@ def test_answers_at_one_place_are_seen_around_each_other():
         errors=curve, plain=place, answers=answers, groups=("a", "b"), n_components=1, region=None
     ).plot(ax=(axes := axes_of()))
     marks = {line.get_gid(): line for line in axes.lines}
-    drawn = [marks["PCA"], *(marks[f"answer-{i}"] for i in range(4))]
-    sizes = [mark.get_markersize() for mark in drawn[1:]]
-    # The first is drawn first, below the others, and so has to be the largest.
-    assert sizes[0] > sizes[1] > sizes[2] == sizes[3]
-    orders = [mark.get_zorder() for mark in drawn[1:]]
-    assert orders == sorted(orders)
-    assert drawn[0].get_markersize() > sizes[0]
+    assert [each for each in marks if str(each).startswith("answer")] == ["answer-0", "answer-1"]
+    assert marks["answer-1"].get_xdata() == [1.95]
+    assert marks["PCA"].get_markersize() > 1.5 * marks["answer-0"].get_markersize()
+    told = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert told == ["frontier", "equal errors", "PCA", "one, two, three", "four"]
 
 
 def test_the_axes_of_a_group_cross_at_its_mean():
@@ -182,7 +180,7 @@ def test_the_axes_of_a_group_cross_at_its_mean():
 
 def test_titles_of_images_stay_within_their_images():
     rng = np.random.default_rng(0)
-    picture = LoadingsPicture(
+    picture = LoadingsDisplay(
         loadings=rng.normal(size=(4, 6)),
         features=tuple("abcdef"),
         image_shape=(2, 3),
@@ -214,7 +212,7 @@ def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():
 
 def test_each_image_has_its_own_scale_around_zero():
     loadings = np.array([[4.0, -1.0, 0.0, 2.0], [0.1, 0.2, -0.5, 0.0], np.zeros(4)])
-    picture = LoadingsPicture(loadings, tuple("abcd"), image_shape=(2, 2))
+    picture = LoadingsDisplay(loadings, tuple("abcd"), image_shape=(2, 2))
     picture.plot(ax=axes_of())
     images = [image for axes in picture.axes_ for image in axes.get_images()]
     assert [image.get_clim() for image in images] == [(-4, 4), (-0.5, 0.5), (-1, 1)]

@@ -24,7 +24,6 @@ from fairspan.auditing.table import (
 )
 from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
 from fairspan.drawing.by_group import AuditPicture, AuditQuantity
-from fairspan.drawing.losses import ExpectedLossPicture
 from fairspan.errors import InvalidInput, InvalidType, memory_error_hint
 from fairspan.formatting.results import Row, data_frame, html_table
 from fairspan.formatting.text import Paint, plain, wrapped
@@ -298,7 +297,7 @@ def picture_of(
             [None if group.expected is None else group.expected.loss for group in model.groups]
             for model in models
         ]
-        return ExpectedLossPicture(
+        return AuditPicture(
             groups=groups,
             models=names,
             values=_table([[None if each is None else each.value for each in m] for m in losses]),

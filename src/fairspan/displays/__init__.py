@@ -4,14 +4,11 @@ Each has `from_estimator`, `plot(ax=None)`, which sets `ax_`, `axes_` and `figur
 the data that is drawn.
 """
 
-from fairspan.displays.curves import DisparityPathDisplay, ErrorCurveDisplay
-from fairspan.displays.fits import (
-    FrontierDisplay,
-    GroupLossDisplay,
-    LoadingsDisplay,
-    VarianceKeptDisplay,
-)
+from fairspan.displays.by_group import GroupLossDisplay, VarianceKeptDisplay
+from fairspan.displays.error_curves import ErrorCurveDisplay
+from fairspan.displays.loadings import LoadingsDisplay
 from fairspan.displays.reduced_rows import ReducedRowsDisplay
+from fairspan.displays.trade_offs import DisparityPathDisplay, FrontierDisplay
 
 __all__ = [
     "DisparityPathDisplay",

@@ -1,4 +1,4 @@
-"""Pictures of one row for each group: audited models, and variance kept."""
+"""A figure of every group under every model: expected on new rows, or on these."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,12 +7,10 @@ from typing import Any, Literal
 import numpy as np
 
 from fairspan.drawing.labels import (
-    BEST,
     FAINT,
-    FAIR,
+    INK,
     PLAIN,
     Axes,
-    for_legend,
     head,
     labels_within,
     other_look,
@@ -22,17 +20,20 @@ from fairspan.drawing.labels import (
 )
 from fairspan.drawing.layout import plain_numbers, set_shares
 from fairspan.drawing.picture import Picture
-from fairspan.formatting.text import count, label_of, percent, spoken
-from fairspan.typing import FloatArray
+from fairspan.formatting.text import percent
+from fairspan.typing import BoolArray, FloatArray
 
 AuditQuantity = Literal["expected loss", "error", "loss", "variance kept"]
 
+CANNOT_TELL = "cannot tell"
 _TITLES = {
+    "expected loss": "Expected loss of each group on new rows",
     "error": "Reconstruction error of each group under each model",
     "loss": "Excess loss of each group: its error beyond that of its own best subspace",
     "variance kept": "The share of each group's variance that each model keeps",
 }
 _LABELS = {
+    "expected loss": "expected loss on new rows",
     "error": "reconstruction error",
     "loss": "excess loss",
     "variance kept": "share of the group's variance that is kept",
@@ -40,11 +41,17 @@ _LABELS = {
 # Share of a row that its models take; inches of a row, and of each model in it.
 _SPREAD = 0.66
 _AUDIT_ROW, _OF_MODEL = 0.22, 0.14
+# Beside what is known the axis shows so many times its width of what is not.
+_BEYOND = 3.0
+_MARGIN = 0.04
 
 
 @dataclass(eq=False)
 class AuditPicture(Picture):
     """A figure of every group under every model, with intervals where there are.
+
+    Groups with the state "cannot tell" are grey, and intervals of expected losses may leave the
+    axes.
 
     Attributes
     ----------
@@ -59,6 +66,10 @@ class AuditPicture(Picture):
     quantity : {"expected loss", "error", "loss", "variance kept"}
     level : float
         Level of the intervals.
+    states : tuple of m tuples of k str or None
+        What may be said of each expected loss; None where nothing was estimated.
+    on_rows : (m, k) array or None
+        Losses on the rows beside expected ones, as lines across.
     """
 
     groups: tuple[str, ...]
@@ -69,6 +80,8 @@ class AuditPicture(Picture):
     plain: tuple[int, ...] = ()
     quantity: AuditQuantity = "error"
     level: float = 0.95
+    states: tuple[tuple[str | None, ...], ...] = ()
+    on_rows: FloatArray | None = None
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
@@ -78,104 +91,137 @@ class AuditPicture(Picture):
         """One row for each model and group."""
         none = np.full(self.values.shape, np.nan)
         models, groups = (each.ravel() for each in np.indices(self.values.shape))
-        return {
+        columns: dict[str, Sequence[Any]] = {
             "model": [self.models[i] for i in models],
             "group": [self.groups[g] for g in groups],
             self.quantity: self.values.ravel().tolist(),
             "low": (none if self.low is None else self.low).ravel().tolist(),
             "high": (none if self.high is None else self.high).ravel().tolist(),
         }
+        if self.states:
+            columns["state"] = [state for row in self.states for state in row]
+        if self.on_rows is not None:
+            columns["loss on the rows"] = self.on_rows.ravel().tolist()
+        return columns
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        handles = [self._draw_model(axes, i) for i in range(len(self.models))]
+        start, end = limits = self._limits()
+        handles = [self._draw_model(axes, i, limits) for i in range(len(self.models))]
+        names = list(self.models)
+        if self.on_rows is not None:
+            rows = np.array([self._rows_of(i) for i in range(len(self.models))])
+            handles += axes.plot(
+                self.on_rows.ravel(), rows.ravel(), "|", color=INK, markersize=11, zorder=3.5
+            )
+            names.append("on these rows")
         if self.quantity == "variance kept":
             set_shares(axes, self.values)
         else:
-            # Their size is seen, not only their difference.
-            axes.set_xlim(left=min(0.0, axes.get_xlim()[0]) if self.quantity == "error" else None)
+            if self.quantity == "expected loss":
+                axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
+                axes.set_xlim(start, end)
+            elif self.quantity == "error":  # their size is seen, not only their difference
+                axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
             plain_numbers((axes,), "x")
+        unknown = self._unknown().any(axis=0) & np.isnan(self.values).all(axis=0)
+        for row in np.flatnonzero(unknown).tolist():  # though there are estimates of others
+            axes.text(0, row, " too few rows", color=FAINT, fontsize=10, va="center")
         axes.set_xlabel(_LABELS[self.quantity])
         beside = set_rows(axes, self.groups)
-        labels = labels_within(axes, self.models, width_of(axes) / 2.5, 10)
-        note = "" if self.low is None else f"Lines are {percent(self.level)} confidence intervals."
-        head(axes, _TITLES[self.quantity], handles, labels, note=note, beside=beside)
+        labels = labels_within(axes, names, width_of(axes) / 2.5, 10)
+        head(axes, _TITLES[self.quantity], handles, labels, note=self._note(), beside=beside)
         return (axes,)
 
-    def _draw_model(self, axes: Axes, i: int) -> Any:
-        m, is_plain = len(self.models), i in self.plain
-        rows = np.arange(len(self.groups)) + (i - (m - 1) / 2) * _SPREAD / m
+    def _draw_model(self, axes: Axes, i: int, limits: tuple[float, float]) -> Any:
+        """Marks with intervals; an arrow at the edge if an interval continues beyond it."""
+        rows, unknown, is_plain = self._rows_of(i), self._unknown()[i], i in self.plain
         # Ordinary PCA has a look of its own, which no other model gets.
         own = PLAIN if is_plain else other_look(i - sum(each < i for each in self.plain))
-        if self.low is not None and self.high is not None:
-            axes.hlines(rows, self.low[i], self.high[i], color=own.colour, linewidth=2)
-        (marks,) = axes.plot(
-            self.values[i],
-            rows,
-            own.marker,
-            color=own.colour,
-            markerfacecolor="white" if is_plain else own.colour,
-            markersize=7.5 if is_plain else 6.5,
-            markeredgewidth=2 if is_plain else 1,
-            gid=f"model-{i}",
+        marks = []
+        # The legend shows the model as it is drawn where something is known.
+        for chosen, colour in ((~unknown, own.colour), (unknown, FAINT)):
+            marks += axes.plot(
+                self.values[i, chosen],
+                rows[chosen],
+                own.marker,
+                color=colour,
+                markerfacecolor="white" if is_plain else colour,
+                markersize=7.5 if is_plain else 6.5,
+                markeredgewidth=2 if is_plain else 1,
+                gid=f"model-{i}" if colour != FAINT else None,
+            )
+            if self.low is None or self.high is None or not chosen.any():
+                continue
+            low, high = self.low[i, chosen], self.high[i, chosen]
+            axes.hlines(rows[chosen], *np.clip([low, high], *limits), color=colour, linewidth=2)
+            for edge, arrow, leaves in zip(
+                limits, "<>", (low < limits[0], high > limits[1]), strict=True
+            ):
+                for row in rows[chosen][leaves]:
+                    axes.plot(edge, row, arrow, color=colour, markersize=6, clip_on=False)
+        return marks[0]
+
+    def _rows_of(self, model: int) -> FloatArray:
+        """Where a model stands among those of each group."""
+        m = len(self.models)
+        return np.asarray(np.arange(len(self.groups)) + (model - (m - 1) / 2) * _SPREAD / m)
+
+    def _unknown(self) -> BoolArray:
+        """Where the state is that nothing can be told, (m, k)."""
+        return np.reshape(
+            [[state == CANNOT_TELL for state in row] for row in self.states]
+            or np.zeros(self.values.shape, dtype=np.bool_),
+            self.values.shape,
         )
-        return marks
+
+    def _limits(self) -> tuple[float, float]:
+        """Ends of the axis: all marks and informative intervals, and little more of the others."""
+        if self.quantity != "expected loss" or self.low is None or self.high is None:
+            return -np.inf, np.inf
+        start, end = shown_range(self.low.ravel(), self.high.ravel(), ~self._unknown().ravel())
+        marks = self.values if self.on_rows is None else np.concatenate([self.values, self.on_rows])
+        if not np.isnan(marks).all():
+            margin = _MARGIN * (end - start)
+            start = min(start, float(np.nanmin(marks)) - margin)
+            end = max(end, float(np.nanmax(marks)) + margin)
+        return start, end
+
+    def _note(self) -> str:
+        if self.low is None or self.high is None:
+            return ""
+        start, end = self._limits()
+        is_expected = self.quantity == "expected loss"
+        has_arrow = (self.low < start).any() or (self.high > end).any()
+        return (
+            f"Lines are {percent(self.level)} confidence intervals"
+            f"{', each for one group.' if is_expected else '.'}"
+            f"{' Grey: too uncertain to tell.' if self._unknown().any() else ''}"
+            f"{' Arrow: the interval continues outside the picture.' if has_arrow else ''}"
+        )
 
 
-@dataclass(eq=False)
-class VarianceKeptPicture(Picture):
-    """The share of each group's variance that PCA keeps, a fair criterion, and the best possible.
+def shown_range(
+    low: FloatArray, high: FloatArray, told: BoolArray, most_beyond: float = _BEYOND
+) -> tuple[float, float]:
+    """Ends of an axis with zero: all informative intervals, and little more of the others.
 
-    Attributes
+    Parameters
     ----------
-    groups : tuple of k str
-    plain, fair, best : (k,) arrays
-        From 0 to 1; NaN for a group without variance.
-    n_components : int
-    name : str
-        The criterion's.
+    low, high : (n,) arrays
+        NaN where there is no interval.
+    told : (n,) array of bool
+        Which of them are informative.
+    most_beyond : float
+        How much more of others is shown, as a share of what these take.
     """
-
-    groups: tuple[str, ...]
-    plain: FloatArray
-    fair: FloatArray
-    best: FloatArray
-    n_components: int
-    name: str = "fair"
-
-    def size(self) -> tuple[float, float]:
-        """Width and height of a new figure, in inches."""
-        return rows_size(self.groups)
-
-    def columns(self) -> Mapping[str, Sequence[Any]]:
-        """One row for each group."""
-        return {
-            "group": list(self.groups),
-            "PCA": self.plain.tolist(),
-            self.name: self.fair.tolist(),
-            "best possible": self.best.tolist(),
-        }
-
-    def _draw(self, axes: Axes) -> Sequence[Axes]:
-        rows = np.arange(len(self.groups))
-        axes.hlines(rows, self.plain, self.fair, color=FAINT, linewidth=2.5, zorder=1)
-        (best,) = axes.plot(
-            self.best, rows, "|", color=BEST.colour, markersize=17, markeredgewidth=2.2
-        )
-        (fair,) = axes.plot(self.fair, rows, FAIR.marker, color=FAIR.colour, markersize=8)
-        (plain,) = axes.plot(
-            self.plain,
-            rows,
-            PLAIN.marker,
-            color=PLAIN.colour,
-            markersize=11,
-            fillstyle="none",
-            markeredgewidth=2.2,
-        )
-        axes.set_xlabel("share of the group's variance that is kept")
-        set_shares(axes, np.concatenate([self.plain, self.fair, self.best]))
-        beside = set_rows(axes, self.groups)
-        labels = ["PCA", label_of(spoken(self.name)), "the group's own best subspace"]
-        dimensions = count(self.n_components, "dimension")
-        title = f"The share of each group's variance that {dimensions} can keep"
-        head(axes, title, for_legend([plain, fair, best]), labels, beside=beside)
-        return (axes,)
+    known = ~(np.isnan(low) | np.isnan(high))
+    if not known.any():
+        return -0.05, 1.0
+    start, end = min(float(low[known].min()), 0.0), max(float(high[known].max()), 0.0)
+    told = told & known
+    if told.any():
+        first, last = min(float(low[told].min()), 0.0), max(float(high[told].max()), 0.0)
+        beyond = most_beyond * (last - first)
+        start, end = max(start, first - beyond), min(end, last + beyond)
+    margin = _MARGIN * (end - start) or 1.0
+    return start - margin, end + margin

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from fairspan.displays import ErrorCurveDisplay, GroupLossDisplay
 from fairspan.drawing import labels
 from fairspan.drawing.by_group import AuditPicture
-from fairspan.drawing.error_curves import ErrorCurvePicture
+from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.layout import grid
-from fairspan.drawing.losses import ExpectedLossPicture, GroupLossPicture
 from fairspan.drawing.picture import METADATA, Display, Picture, empty_figure, reproducible
-from fairspan.drawing.trade_offs import FrontierPicture
 from fairspan.formatting.text import called, interval, number, percent, spoken
 from fairspan.report.page.tables import Facts, has_estimates, main_of, plain_of
 from fairspan.typing import FloatArray
@@ -213,7 +212,7 @@ def of_plain(facts: Facts) -> Drawn:
 def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
     """The loss of each group that is to be expected on new rows, with its interval."""
     names, drawn = [spoken(model["name"]) for model in models], _losing_most(facts)
-    picture = ExpectedLossPicture(
+    picture = AuditPicture(
         groups=_names(facts, drawn),
         models=tuple(names),
         values=np.array([_values(model, "expected_loss")[drawn] for model in models]),
@@ -244,7 +243,7 @@ def of_losses(facts: Facts) -> Drawn:
     """What each group loses under PCA and under the main criterion."""
     plain, main, drawn = plain_of(facts), main_of(facts), _losing_most(facts)
     certificate, name = main["certificate"], spoken(main["name"])
-    picture = GroupLossPicture(
+    picture = GroupLossDisplay(
         groups=_names(facts, drawn),
         plain=_values(plain, "excess_loss")[drawn],
         fair=_values(main, "excess_loss")[drawn],
@@ -271,7 +270,7 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
     name, names, drawn = spoken(curve["fair"]["criterion"]), _names(facts), _losing_most(facts)
     of_plain = _table(plain)[:, drawn]
     of_fair = _table([each or [None] * len(names) for each in fair])[:, drawn]
-    picture = ErrorCurvePicture(
+    picture = ErrorCurveDisplay(
         dimensions=np.array(curve["dimensions"]),
         groups=tuple(names[g] for g in drawn),
         plain=of_plain,

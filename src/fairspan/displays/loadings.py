@@ -1,37 +1,37 @@
-"""Pictures of components: their loadings, and the rows in the plane of the first two."""
+"""The loadings of components, as a map or as images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from fairspan.displays.fitted import (
+    criterion_name,
+    moments_of_fit,
+    plain_of_fit,
+)
 from fairspan.drawing.labels import (
     DIVERGING,
-    FAINT,
     INK,
     Axes,
-    Look,
     figure_of,
     head,
     height_of,
     labels_within,
-    look,
     rows_size,
     set_rows,
     width_of,
 )
 from fairspan.drawing.layout import (
-    fill_evenly,
     images,
-    label_bounds,
-    panelled_size,
-    panels,
-    plain_numbers,
 )
 from fairspan.drawing.picture import Picture
-from fairspan.formatting.text import count, loading, spoken
+from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.formatting.text import loading, spoken
+from fairspan.problem.parameters import check_count
+from fairspan.rows.groups import printable
 from fairspan.typing import FloatArray, IndexArray
 
 # Inches of a row, and of the widest figure that is made by itself.
@@ -43,21 +43,13 @@ _DARK = 0.5
 _MOST_NUMBERED = 20
 _MOST_BESIDE, _MOST_IMAGES = 6, 24
 _INCHES_OF_IMAGE = 1.5
-# Room around the rows, as a share of their extent.
-_MARGIN = 0.12
-_MOST_TOGETHER = 4
-# Standard deviations that an ellipse and its axes reach.
-_REACH = 2.0
-# Points are fainter the more there are, so that dense places are told from dark ones.
-_MOST_OPAQUE, _OPACITY = 0.6, 7.0
-# Points are far where they lie this many times the range of all but this share of them beyond it.
-_TAIL, _FAR = 0.05, 2.0
-_TITLE = "The rows in two dimensions, with each group's own axes"
 
 
 @dataclass(eq=False)
-class LoadingsPicture(Picture):
-    """The components: as a map of features and components, or as images.
+class LoadingsDisplay(Picture):
+    """Plot the loadings of the features on each component, or the components as images.
+
+    Make it with :meth:`from_estimator`.
 
     Attributes
     ----------
@@ -80,6 +72,78 @@ class LoadingsPicture(Picture):
     image_shape: tuple[int, int] | None = None
     plain: FloatArray | None = None
     name: str = "fair"
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        n_features: int = 20,
+        image_shape: tuple[int, int] | None = None,
+        beside_pca: bool = False,
+    ) -> Self:
+        """The loadings of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : FairPCA
+            Fitted.
+        n_features : int
+            How many of the features with the largest loadings are shown.
+        image_shape : tuple of 2 int, optional
+            Rows and columns of an image whose pixels the features are.
+        beside_pca : bool
+            Show the components of ordinary PCA as well; as images only.
+
+        Returns
+        -------
+        LoadingsDisplay
+
+        Raises
+        ------
+        InvalidType
+            The estimator is not a fitted FairPCA, or a number is not a whole number.
+        InvalidParameter
+            No features, or an image of another number of pixels.
+        Incompatible
+            `beside_pca` without images.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> from fairspan.displays import LoadingsDisplay
+        >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0]])
+        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> LoadingsDisplay.from_estimator(fair, n_features=2).columns()["feature"]
+        ['feature 0', 'feature 1']
+        """
+        moments_of_fit(estimator, cls.__name__)
+        check_count("n_features", n_features)
+        subspace = estimator.subspace_
+        shape, p = image_shape, subspace.n_features
+        if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != p):
+            raise InvalidParameter(
+                f"image_shape is {image_shape!r}",
+                f"Allowed: two whole numbers whose product is the number of features, {p}",
+                "Pass the rows and columns of the images that the features are the pixels of",
+            )
+        if beside_pca and image_shape is None:
+            raise Incompatible(
+                "beside_pca was requested without image_shape",
+                "Allowed: PCA beside components that are shown as images",
+                "Pass image_shape, or make a second display of a FairPCA with criterion "
+                "'total_error'",
+            )
+        names = subspace.feature_names or [f"feature {j}" for j in range(subspace.n_features)]
+        return cls(
+            loadings=subspace.components,
+            features=tuple(map(printable, names)),
+            n_features=int(n_features),
+            image_shape=image_shape,
+            plain=plain_of_fit(estimator).components if beside_pca else None,
+            name=criterion_name(estimator),
+        )
 
     @property
     def shown(self) -> IndexArray:
@@ -179,131 +243,3 @@ class LoadingsPicture(Picture):
         n = min(max(map(len, self._blocks())), _MOST_IMAGES)
         n_columns = min(n, _MOST_BESIDE)
         return ceil(n / n_columns) * len(self._blocks()), n_columns
-
-
-@dataclass(eq=False)
-class ReducedRowsPicture(Picture):
-    """Rows of every group in the plane of the first two components.
-
-    Attributes
-    ----------
-    points : (n, 2) array
-    codes : (n,) array of int
-        Position of each row's group.
-    groups : tuple of k str
-    means : (k, 2) array
-        Of all rows of each group, also those that are not shown.
-    covariances : (k, 2, 2) array
-        Of all rows of each group about their own mean.
-    n_rows : int
-        Rows that the points were drawn from.
-    """
-
-    points: FloatArray
-    codes: IndexArray
-    groups: tuple[str, ...]
-    means: FloatArray
-    covariances: FloatArray
-    n_rows: int
-
-    def size(self) -> tuple[float, float]:
-        """Width and height of a new figure, in inches."""
-        k = len(self.groups)
-        return (6.4, 5.4) if k <= _MOST_TOGETHER else panelled_size(k)
-
-    def columns(self) -> Mapping[str, Sequence[Any]]:
-        """One row for each point."""
-        return {
-            "group": [self.groups[g] for g in self.codes],
-            "component 1": self.points[:, 0].tolist(),
-            "component 2": self.points[:, 1].tolist(),
-        }
-
-    def principal_axes(self, g: int) -> FloatArray:
-        """The axes of a group's ellipse as rows, two standard deviations long, longest first."""
-        variances, directions = np.linalg.eigh(self.covariances[g])
-        return np.asarray((directions * (_REACH * np.sqrt(np.maximum(variances, 0.0)))).T[::-1])
-
-    def _draw(self, axes: Axes) -> Sequence[Axes]:
-        together = len(self.groups) <= _MOST_TOGETHER
-        drawn = (axes,) if together else panels(axes, self.groups)
-        handles = []
-        for g in range(len(self.groups)):
-            if together:
-                handles.append(self._draw_group(axes, g, look(g)))
-            else:
-                # The other groups behind, so that it is seen where among them this one lies.
-                _scatter(drawn[g], self.points[self.codes != g], Look(FAINT, "o", "-"))
-                self._draw_group(drawn[g], g, look(0))
-        n_outside = self._leave_out_far_points(drawn)
-        whole = together and not n_outside
-        if not whole:
-            fill_evenly(drawn[0])
-        for panel in drawn:
-            # At one scale, axes at right angles are seen at right angles.
-            panel.set_aspect("equal", adjustable="datalim" if whole else "box")
-        plain_numbers(drawn[:1])  # all are of one scale
-        label_bounds(axes, drawn, "component 1", "component 2")
-        labels = labels_within(axes, self.groups, width_of(axes) / 2.5, 10) if together else []
-        lie = f"{count(n_outside, 'row')} {'lies' if n_outside == 1 else 'lie'}"
-        notes = (
-            f"{len(self.points):,} of {self.n_rows:,} rows are shown."
-            if len(self.points) < self.n_rows
-            else "",
-            "Ellipses: two standard deviations of the group's rows, along its own axes.",
-            f"{lie} outside the picture." if n_outside else "",
-        )
-        head(axes, _TITLE, handles, labels, note=" ".join(filter(None, notes)))
-        return drawn
-
-    def _leave_out_far_points(self, drawn: Sequence[Axes]) -> int:
-        """Limit the axes where single points lie far from all others; how many these are."""
-        low, high = np.quantile(self.points, [_TAIL, 1 - _TAIL], axis=0)
-        reach = np.maximum(high - low, (high - low).max())
-        low, high = low - _FAR * reach, high + _FAR * reach
-        inside = ((self.points >= low) & (self.points <= high)).all(axis=1)
-        if inside.all():
-            return 0
-        axes = [self.principal_axes(g) for g in range(len(self.groups))]
-        ends = [
-            mean + sign * each
-            for mean, each in zip(self.means, axes, strict=True)
-            for sign in (-1, 1)
-        ]
-        shown = np.vstack([self.points[inside], np.clip(np.vstack(ends), low, high)])
-        start, end = shown.min(axis=0), shown.max(axis=0)
-        margin = _MARGIN * (end - start) / 2
-        for panel in drawn:
-            panel.set_xlim(start[0] - margin[0], end[0] + margin[0])
-            panel.set_ylim(start[1] - margin[1], end[1] + margin[1])
-        return int((~inside).sum())
-
-    def _draw_group(self, axes: Axes, g: int, own: Look) -> Any:
-        from matplotlib.lines import Line2D
-
-        _scatter(axes, self.points[self.codes == g], own)
-        long, short = self.principal_axes(g)
-        turn = np.linspace(0, 2 * np.pi, 200)[:, None]
-        lines = [
-            self.means[g] + np.cos(turn) * long + np.sin(turn) * short,
-            np.array([self.means[g] - long, self.means[g] + long]),
-            np.array([self.means[g] - short, self.means[g] + short]),
-        ]
-        for i, line in enumerate(lines):
-            style = own.line if i == 0 else "-"
-            axes.plot(*line.T, color="white", linewidth=3.4, alpha=0.8)
-            axes.plot(*line.T, color=own.colour, linestyle=style, linewidth=1.7)
-        return Line2D([], [], color=own.colour, marker=own.marker, linestyle=own.line)
-
-
-def _scatter(axes: Axes, points: FloatArray, own: Look) -> None:
-    """Points as one image inside a drawing, which would get large otherwise."""
-    axes.plot(
-        *points.T,
-        own.marker,
-        color=own.colour,
-        alpha=min(_MOST_OPAQUE, _OPACITY / np.sqrt(max(len(points), 1))),
-        markersize=4,
-        markeredgewidth=0,
-        rasterized=True,
-    )

@@ -1,11 +1,25 @@
-"""Picture of error curves: what is lost of each group, by number of dimensions, with bands."""
+"""The loss or error of each group by number of dimensions, with bands."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from fairspan.displays.fitted import (
+    Curve,
+    Quantity,
+    audited_beside_pca,
+    criterion_name,
+    moments_of_fit,
+    names_of,
+    plain_of_fit,
+    refitted,
+    rows_for,
+    status_of,
+    without_rounding,
+)
+from fairspan.drawing.by_group import CANNOT_TELL, shown_range
 from fairspan.drawing.labels import (
     BEST,
     FAINT,
@@ -20,9 +34,15 @@ from fairspan.drawing.labels import (
     width_of,
 )
 from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers
-from fairspan.drawing.losses import CANNOT_TELL, shown_range
 from fairspan.drawing.picture import Picture, unproven
+from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import label_of, percent, spoken
+from fairspan.metrics import GroupFigures, group_figures
+from fairspan.model.subspace import FairSubspace
+from fairspan.moments.of_rows import Moments
+from fairspan.problem.parameters import check_choice, check_flag
+from fairspan.problem.problem import check_n_components
+from fairspan.rows.protocol import Rows
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 States = Sequence[Sequence[str | None]]
@@ -34,6 +54,8 @@ _MOST_MARKED = 12
 _MOST_TOGETHER = 2
 # Beside what is known, the panels' common axis shows so little of what is not.
 _BEYOND = 0.3
+# As many dimensions as are shown by default.
+_MOST = 20
 _TITLES = {
     "error": "Error of each group, by number of dimensions",
     "loss": "Excess loss of each group, by number of dimensions",
@@ -60,62 +82,12 @@ class ErrorLine(NamedTuple):
     on_rows: FloatArray | None = None
 
 
-def draw_line(
-    axes: Axes,
-    dimensions: IntegerArray,
-    model: ErrorLine,
-    g: int,
-    own: Look | None,
-    shown: BoolArray,
-) -> None:
-    """Draw one model's figures of one group, with bands, and those on the rows beside them.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    dimensions : (m,) array of int
-    model : ErrorLine
-    g : int
-        Position of the group.
-    own : Look or None
-        The group's, where groups share axes.
-    shown : (m,) array of bool
-        Dimensions that the line runs through.
-    """
-    style = model.style
-    colour = style.colour if own is None else own.colour
-    if model.on_rows is not None:
-        axes.plot(dimensions, model.on_rows[:, g], color=colour, zorder=1.8, **ON_ROWS)
-    dimensions, values = dimensions[shown], model.values[shown, g]
-    (line,) = axes.plot(dimensions, values, color=colour, linestyle=style.line)
-    line.set_gid(f"{model.key}-{g}")
-    if style is BEST:
-        line.set(linewidth=1.4, zorder=1.5)
-    else:
-        size = 5.5 if own is not None or len(dimensions) <= _MOST_MARKED else 4
-        line.set(marker=style.marker if own is None else own.marker, markersize=size)
-        line.set(markerfacecolor=colour if style.is_filled else "white")
-        line.set_zorder(3 if style is FAIR else 2.5)
-    if own is not None and g == 0 and style is FAIR:
-        # Where the other group's line covers it, as equal losses do, it is seen on both sides.
-        line.set(linewidth=3.2, markersize=8)
-    unknown = np.zeros(len(values), dtype=np.bool_)
-    if model.states is not None:
-        unknown = np.array([row[g] == CANNOT_TELL for row in model.states])[shown]
-        (grey,) = axes.plot(dimensions[unknown], values[unknown], color=FAINT, linestyle="")
-        grey.set(marker=line.get_marker(), markersize=line.get_markersize(), zorder=3.5)
-        grey.set(markerfacecolor=FAINT if style.is_filled else "white")
-    if model.interval is not None:
-        low, high = model.interval[shown, g].T
-        if (~np.isnan(low)).sum() == 1:  # a band of no width is not seen
-            told = not unknown[~np.isnan(low)].any()
-            axes.vlines(dimensions, low, high, color=colour if told else FAINT, linewidth=1.6)
-        axes.fill_between(dimensions, low, high, color=colour, alpha=_BAND, linewidth=0)
-
-
 @dataclass(eq=False)
-class ErrorCurvePicture(Picture):
-    """What PCA and a fair criterion leave of each group, at each number of dimensions.
+class ErrorCurveDisplay(Picture):
+    """Plot the loss of each group on new rows, or its error, against the number of dimensions.
+
+    Ordinary PCA is shown beside the estimator's criterion, refitted at each d. Make it with
+    :meth:`from_estimator`.
 
     Attributes
     ----------
@@ -164,6 +136,95 @@ class ErrorCurvePicture(Picture):
     fair_on_rows: FloatArray | None = None
     level: float = 0.95
     why_on_rows: str = ""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        sensitive_features: Any = None,
+        *,
+        dimensions: Sequence[int] | None = None,
+        quantity: Quantity = "loss",
+        on_rows: bool = False,
+    ) -> Self:
+        """Fit PCA and the estimator's criterion at every dimension.
+
+        Parameters
+        ----------
+        estimator : FairPCA
+            Fitted.
+        X : (n, p) table of finite numbers, optional
+            Rows of the fit or held-out rows, as `FairPCA.fit` takes them. They give estimates for
+            new rows, with intervals, as in :func:`fairspan.audit`, in two passes for all
+            dimensions. Without them, the figures are those on the rows that the estimator was
+            fitted on, where a group of few rows seems to lose more than it does.
+        sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+        dimensions : sequence of int, optional
+            By default from 1 to 20, or up to twice the estimator's own in 20 steps.
+        quantity : {"loss", "error"}
+            e_g - e*_g, what the group loses against its own best subspace; or e_g.
+        on_rows : bool
+            Show the figures on the rows as well.
+
+        Returns
+        -------
+        ErrorCurveDisplay
+
+        Raises
+        ------
+        InvalidType
+            The estimator is not a fitted FairPCA.
+        InvalidParameter
+            A dimension that the features do not have, another quantity, or settings of the
+            estimator that were changed after it was fitted.
+        InvalidInput
+            Rows without groups, or of other features.
+        UnknownGroup
+            A group that the estimator was not fitted on.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> from fairspan.displays import ErrorCurveDisplay
+        >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0]])
+        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> display = ErrorCurveDisplay.from_estimator(fair)
+        >>> display.dimensions, display.plain[0], display.fair[0].round(2)
+        (array([1, 2, 3]), array([0., 4.]), array([2.77, 2.77]))
+        >>> rng = np.random.default_rng(0)
+        >>> rows = rng.standard_normal((200, 3)) * [3, 2, 1]
+        >>> groups = ["a", "b"] * 100
+        >>> fair = FairPCA(1).fit(rows, sensitive_features=groups)
+        >>> display = ErrorCurveDisplay.from_estimator(fair, rows, groups, on_rows=True)
+        >>> display.quantity, display.plain_states[0]
+        ('expected loss', ('not shown', 'not shown'))
+        """
+        moments = moments_of_fit(estimator, cls.__name__)
+        check_choice("quantity", quantity, ("error", "loss"))
+        check_flag("on_rows", on_rows)
+        own = estimator.subspace_.dimension
+        shown = _dimensions(dimensions, own, moments.n_features)
+        rows = (
+            None
+            if X is None and sensitive_features is None
+            else rows_for(estimator, X, sensitive_features, cls.__name__)
+        )
+        fits = [estimator if d == own else refitted(estimator, n_components=int(d)) for d in shown]
+        plain = [plain_of_fit(estimator, int(d)) for d in shown]
+        figures = (
+            _on_rows(plain, fits, moments, quantity)
+            if rows is None
+            else _expected(estimator, plain, fits, rows, quantity, on_rows=on_rows)
+        )
+        return cls(
+            dimensions=shown,
+            name=criterion_name(estimator),
+            marked=own,
+            statuses=tuple(map(status_of, fits)),
+            **figures,
+        )
 
     @property
     def is_expected(self) -> bool:
@@ -328,3 +389,131 @@ class ErrorCurvePicture(Picture):
         if self.why_on_rows:
             bands = f"Figures on the rows: no estimates for new ones ({self.why_on_rows})."
         return f"{bands} {unproven(self.statuses or ())}".strip()
+
+
+def draw_line(
+    axes: Axes,
+    dimensions: IntegerArray,
+    model: ErrorLine,
+    g: int,
+    own: Look | None,
+    shown: BoolArray,
+) -> None:
+    """Draw one model's figures of one group, with bands, and those on the rows beside them.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    dimensions : (m,) array of int
+    model : ErrorLine
+    g : int
+        Position of the group.
+    own : Look or None
+        The group's, where groups share axes.
+    shown : (m,) array of bool
+        Dimensions that the line runs through.
+    """
+    style = model.style
+    colour = style.colour if own is None else own.colour
+    if model.on_rows is not None:
+        axes.plot(dimensions, model.on_rows[:, g], color=colour, zorder=1.8, **ON_ROWS)
+    dimensions, values = dimensions[shown], model.values[shown, g]
+    (line,) = axes.plot(dimensions, values, color=colour, linestyle=style.line)
+    line.set_gid(f"{model.key}-{g}")
+    if style is BEST:
+        line.set(linewidth=1.4, zorder=1.5)
+    else:
+        size = 5.5 if own is not None or len(dimensions) <= _MOST_MARKED else 4
+        line.set(marker=style.marker if own is None else own.marker, markersize=size)
+        line.set(markerfacecolor=colour if style.is_filled else "white")
+        line.set_zorder(3 if style is FAIR else 2.5)
+    if own is not None and g == 0 and style is FAIR:
+        # Where the other group's line covers it, as equal losses do, it is seen on both sides.
+        line.set(linewidth=3.2, markersize=8)
+    unknown = np.zeros(len(values), dtype=np.bool_)
+    if model.states is not None:
+        unknown = np.array([row[g] == CANNOT_TELL for row in model.states])[shown]
+        (grey,) = axes.plot(dimensions[unknown], values[unknown], color=FAINT, linestyle="")
+        grey.set(marker=line.get_marker(), markersize=line.get_markersize(), zorder=3.5)
+        grey.set(markerfacecolor=FAINT if style.is_filled else "white")
+    if model.interval is not None:
+        low, high = model.interval[shown, g].T
+        if (~np.isnan(low)).sum() == 1:  # a band of no width is not seen
+            told = not unknown[~np.isnan(low)].any()
+            axes.vlines(dimensions, low, high, color=colour if told else FAINT, linewidth=1.6)
+        axes.fill_between(dimensions, low, high, color=colour, alpha=_BAND, linewidth=0)
+
+
+def _on_rows(
+    plain: Sequence[FairSubspace], fits: Sequence[Any], moments: Moments, quantity: Quantity
+) -> dict[str, Any]:
+    """The figures on the rows of the fit, of which there are the moments alone."""
+    of_plain = [group_figures(each, moments) for each in plain]
+    of_fair = [None if fit is None else group_figures(fit.subspace_, moments) for fit in fits]
+    return {
+        "groups": names_of(moments.labels),
+        "plain": np.array([_values(each, quantity, moments.n_groups) for each in of_plain]),
+        "fair": np.array([_values(each, quantity, moments.n_groups) for each in of_fair]),
+        "best": np.array([each.best_errors for each in of_plain]) if quantity == "error" else None,
+        "quantity": quantity,
+    }
+
+
+def _expected(
+    estimator: Any,
+    plain: Sequence[FairSubspace],
+    fits: Sequence[Any],
+    rows: Rows,
+    quantity: Quantity,
+    *,
+    on_rows: bool,
+) -> dict[str, Any]:
+    """What is expected on new rows; those on the rows where nothing can be."""
+    audited = audited_beside_pca(estimator, fits, plain, rows)
+    groups = [group.group for group in audited[0][0].groups]
+    of_plain, of_fair = (Curve.of(models, len(groups), quantity) for models in audited)
+    if np.isnan(of_plain.values).all():
+        why = audited[0][0].why_no_estimates or "too few rows"
+        return {
+            "groups": names_of(groups),
+            "plain": of_plain.on_rows,
+            "fair": of_fair.on_rows,
+            "quantity": quantity,
+            "why_on_rows": why,
+        }
+    return {
+        "groups": names_of(groups),
+        "plain": of_plain.values,
+        "fair": of_fair.values,
+        "best": of_plain.best if quantity == "error" else None,
+        "plain_interval": of_plain.interval,
+        "fair_interval": of_fair.interval,
+        "plain_states": of_plain.states,
+        "fair_states": of_fair.states,
+        "plain_on_rows": of_plain.on_rows if on_rows else None,
+        "fair_on_rows": of_fair.on_rows if on_rows else None,
+        "quantity": f"expected {quantity}",
+    }
+
+
+def _values(figures: GroupFigures | None, quantity: Quantity, n_groups: int) -> FloatArray:
+    if figures is None:
+        return np.full(n_groups, np.nan)
+    return without_rounding(
+        figures.errors if quantity == "error" else figures.excess_losses, figures
+    )
+
+
+def _dimensions(asked: Sequence[int] | None, own: int, n_features: int) -> IntegerArray:
+    if asked is not None:
+        if not len(asked):
+            raise InvalidParameter(
+                "dimensions is empty",
+                f"Allowed: whole numbers from 1 to {n_features}",
+                "Leave it out to see the smallest",
+            )
+        for d in asked:
+            check_n_components(d, n_features)
+        return np.unique(np.asarray(asked, dtype=np.int64))
+    top = min(n_features, max(_MOST, 2 * own))
+    return np.union1d(np.round(np.linspace(1, top, min(top, _MOST))).astype(np.int64), [own])
