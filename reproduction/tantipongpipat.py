@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from fairspan.drawing.labels import BLUE, FAINT, VERMILION
+from fairspan.drawing.layout import BLUE, FAINT, VERMILION
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.linalg import eigh
 from fairspan.moments.group_moments import GroupMoments

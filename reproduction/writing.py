@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairspan.drawing.labels import STYLE
+from fairspan.drawing.layout import STYLE
 from fairspan.drawing.picture import METADATA, empty_figure, reproducible
 from fairspan.errors import MissingDependency
 from fairspan.formatting.text import terminal_width, wrapped

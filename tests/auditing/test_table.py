@@ -13,7 +13,7 @@ from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.expected_losses import Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit
 from fairspan.auditing.table import table_of
-from fairspan.drawing.labels import PLAIN
+from fairspan.drawing.layout import PLAIN
 from fairspan.formatting.text import cut_names, figure, terminal_width, wrapped
 
 WIDE = "東京都世田谷区の住民の皆さん"

@@ -9,7 +9,7 @@ from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments
 from fairspan.displays import ReducedRowsDisplay
 from fairspan.displays.reduced_rows import PlaneRows
-from fairspan.drawing.labels import look
+from fairspan.drawing.layout import look
 from fairspan.errors import FairspanWarning, Incompatible, InvalidInput, UnknownGroup
 from fairspan.rows.registry import rows_of
 

@@ -19,7 +19,7 @@ from fairspan.displays.fitted import (
     without_rounding,
 )
 from fairspan.drawing.by_group import AuditPicture
-from fairspan.drawing.labels import (
+from fairspan.drawing.layout import (
     BEST,
     FAINT,
     FAIR,
@@ -28,10 +28,11 @@ from fairspan.drawing.labels import (
     Axes,
     for_legend,
     head,
+    plain_numbers,
     rows_size,
     set_rows,
+    set_shares,
 )
-from fairspan.drawing.layout import plain_numbers, set_shares
 from fairspan.drawing.picture import Picture
 from fairspan.errors import InvalidInput
 from fairspan.formatting.text import axis_number, count, label_of, spoken

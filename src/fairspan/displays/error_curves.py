@@ -20,7 +20,7 @@ from fairspan.displays.fitted import (
     without_rounding,
 )
 from fairspan.drawing.by_group import CANNOT_TELL, shown_range
-from fairspan.drawing.labels import (
+from fairspan.drawing.layout import (
     BEST,
     FAINT,
     FAIR,
@@ -29,11 +29,14 @@ from fairspan.drawing.labels import (
     Axes,
     Look,
     head,
+    label_bounds,
     labels_within,
     look,
+    panelled_size,
+    panels,
+    plain_numbers,
     width_of,
 )
-from fairspan.drawing.layout import label_bounds, panelled_size, panels, plain_numbers
 from fairspan.drawing.picture import Picture, unproven
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import label_of, percent, spoken

@@ -12,20 +12,18 @@ from fairspan.displays.fitted import (
     moments_of_fit,
     plain_of_fit,
 )
-from fairspan.drawing.labels import (
+from fairspan.drawing.layout import (
     DIVERGING,
     INK,
     Axes,
     figure_of,
     head,
     height_of,
+    images,
     labels_within,
     rows_size,
     set_rows,
     width_of,
-)
-from fairspan.drawing.layout import (
-    images,
 )
 from fairspan.drawing.picture import Picture
 from fairspan.errors import Incompatible, InvalidParameter

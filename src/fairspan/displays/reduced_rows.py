@@ -13,21 +13,19 @@ from typing import Any, Self
 import numpy as np
 
 from fairspan.displays.fitted import moments_of_fit, names_of, rows_for
-from fairspan.drawing.labels import (
+from fairspan.drawing.layout import (
     FAINT,
     Axes,
     Look,
+    fill_evenly,
     head,
+    label_bounds,
     labels_within,
     look,
-    width_of,
-)
-from fairspan.drawing.layout import (
-    fill_evenly,
-    label_bounds,
     panelled_size,
     panels,
     plain_numbers,
+    width_of,
 )
 from fairspan.drawing.picture import Picture
 from fairspan.errors import Incompatible, InvalidInput

@@ -17,17 +17,19 @@ from fairspan.displays.fitted import (
     without_rounding,
 )
 from fairspan.drawing.frontier import FrontierPicture
-from fairspan.drawing.labels import (
+from fairspan.drawing.layout import (
     FAINT,
     FAIR,
     INK,
     PLAIN,
     Axes,
     head,
+    label_bounds,
     labels_within,
+    plain_numbers,
+    stacked,
     width_of,
 )
-from fairspan.drawing.layout import label_bounds, plain_numbers, stacked
 from fairspan.drawing.picture import Picture, unproven
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import axis_number, label_of, spoken

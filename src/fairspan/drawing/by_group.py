@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairspan.drawing.labels import (
+from fairspan.drawing.layout import (
     FAINT,
     INK,
     PLAIN,
@@ -14,11 +14,12 @@ from fairspan.drawing.labels import (
     head,
     labels_within,
     other_look,
+    plain_numbers,
     rows_size,
     set_rows,
+    set_shares,
     width_of,
 )
-from fairspan.drawing.layout import plain_numbers, set_shares
 from fairspan.drawing.picture import Picture
 from fairspan.formatting.text import percent
 from fairspan.typing import BoolArray, FloatArray

@@ -6,19 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.drawing.labels import (
+from fairspan.drawing.layout import (
     FAINT,
     INK,
     PLAIN,
     QUIET,
     Axes,
+    for_legend,
     head,
     height_of,
     labels_within,
     other_look,
+    plain_numbers,
     width_of,
 )
-from fairspan.drawing.layout import plain_numbers
 from fairspan.drawing.picture import Picture
 from fairspan.formatting.text import count, figure, label_of, spoken
 from fairspan.typing import FloatArray
@@ -30,6 +31,8 @@ _FAR = 0.5
 # Answers this near, as a share of the extent, share a mark.
 _NEAR = 0.02
 _MARKER_SIZE, _OF_PCA = 9.0, 15.0
+# Inches that the legend takes for each answer, where it has one column.
+_LEGEND_ROW = 0.16
 # Where the arrow to an answer outside the picture begins and ends, as shares of the axes.
 _ARROW = (0.06, 0.005)
 
@@ -61,7 +64,7 @@ class FrontierPicture(Picture):
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
-        return 6.6, 5.6
+        return 6.6, 4.8 + _LEGEND_ROW * len(self.answers)
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """What is drawn: `what` is "frontier", "PCA" or an answer's name."""
@@ -134,7 +137,7 @@ class FrontierPicture(Picture):
             zorder=4,
             gid="PCA",
         )
-        handles: list[Any] = [curve, equal, plain]
+        handles: list[Any] = [curve, equal, *for_legend([plain])]
         labels = ["frontier", "equal errors", "PCA"]
         if self.region is not None:
             handles += axes.fill(*self.region.T, color=FAINT, alpha=0.16, linewidth=0, gid="region")

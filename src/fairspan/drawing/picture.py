@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from fairspan.drawing.labels import INK, STYLE, Axes, Figure, figure_of
+from fairspan.drawing.layout import INK, STYLE, Axes, Figure, figure_of
 from fairspan.errors import imported
 from fairspan.formatting.results import data_frame
 

@@ -11,10 +11,9 @@ import numpy as np
 from markupsafe import Markup
 
 from fairspan.displays import ErrorCurveDisplay, GroupLossDisplay
-from fairspan.drawing import labels
+from fairspan.drawing import layout
 from fairspan.drawing.by_group import AuditPicture
 from fairspan.drawing.frontier import FrontierPicture
-from fairspan.drawing.layout import grid
 from fairspan.drawing.picture import METADATA, Display, Picture, empty_figure, reproducible
 from fairspan.formatting.text import called, interval, number, percent, spoken
 from fairspan.report.page.tables import Facts, has_estimates, main_of, plain_of
@@ -35,14 +34,14 @@ _NARROW = 480
 _NARROW_SCREEN = 4.4
 # Colours that the page sets, so that they can be light or dark.
 _VARIABLES = {
-    labels.INK: "--ink",
-    labels.FAINT: "--faint",
-    labels.BLUE: "--blue",
-    labels.VERMILION: "--vermilion",
-    labels.GREEN: "--green",
-    labels.PURPLE: "--purple",
-    labels.ORANGE: "--orange",
-    labels.SKY: "--sky",
+    layout.INK: "--ink",
+    layout.FAINT: "--faint",
+    layout.BLUE: "--blue",
+    layout.VERMILION: "--vermilion",
+    layout.GREEN: "--green",
+    layout.PURPLE: "--purple",
+    layout.ORANGE: "--orange",
+    layout.SKY: "--sky",
     "#ffffff": "--paper",
 }
 
@@ -114,7 +113,7 @@ def draw(
         figure = empty_figure("the audit page")
         width, height = picture.size() if isinstance(picture, Picture) else _SIZE
         figure.set_size_inches(min(width, _NARROW_SCREEN) if is_narrow else width, height)
-        with rc_context(labels.STYLE):
+        with rc_context(layout.STYLE):
             axes = figure.add_subplot()
         picture.plot(ax=axes)
         for place in () if keeps_title else ("left", "center", "right"):
@@ -144,7 +143,7 @@ def draw(
     return Drawn(Markup(svg.removesuffix("</svg>") + circles + "</svg>"), caption, places)
 
 
-def inline_svg(figure: labels.Figure, key: str, alternative: str) -> str:
+def inline_svg(figure: layout.Figure, key: str, alternative: str) -> str:
     """A figure as an `<svg>` element, without style sheet, script or date.
 
     Parameters
@@ -309,7 +308,7 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
         ]
         for point in (steps["points"] if with_marks else ())
     ]
-    fits = grid(len(drawn))[1] <= _SIDE_BY_SIDE
+    fits = layout.grid(len(drawn))[1] <= _SIDE_BY_SIDE
     return draw(picture, "d", caption, alternative, points, steps["start"], is_narrow=fits)
 
 
@@ -359,7 +358,7 @@ def of_frontier(facts: Facts) -> Drawn:
         f"Errors of {first} and {second}. The frontier runs from {_pair(curve['errors'][0])} to "
         f"{_pair(curve['errors'][-1])}; {told}."
     )
-    arrow = " An arrow points to an answer outside the picture, whose errors are beside it."
+    arrow = " An arrow points to an answer outside the picture, whose errors are in the legend."
     caption = (
         "Every point of the curve is the least error of one group, given that of the other. The "
         f"filled mark is where the slider stands.{arrow if picture.outside() else ''}"
