@@ -33,7 +33,6 @@ from fairspan.problem.restrictions import (
     check_enough_left,
     encoding_without,
     mean_differences,
-    mean_free_directions,
 )
 from fairspan.registry import names_of, object_of
 from fairspan.rows.groups import listed
@@ -41,8 +40,6 @@ from fairspan.typing import FloatArray
 
 # Sums of squares in the directions that a restriction forbids are rounded by this share.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
-# Directions are few where they are no more than one in so many.
-_FEW_OF = 20
 # A column that is so many times as large as most may leave the others few digits.
 _FAR_LARGER = 100.0
 
@@ -201,16 +198,14 @@ class ProblemFamily:
     ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
         """What is forbidden, what is left (Q; None for all), and Q'C_gQ of each group.
 
-        Where few of many directions are forbidden, what is left has a basis in which that takes
-        products with those few alone.
+        Where few directions are forbidden, what is left has a basis in which that takes products
+        with those few alone.
         """
-        p = self._means.shape[1]
         if restriction.forbids_few:
             forbidden = self._forbidden(n_components)
-            if forbidden.shape[1] <= p // _FEW_OF:
-                complement = Complement.of(forbidden)
-                within = complement.compressed(self._scatters, 1 / self.moments.weights)
-                return forbidden, complement.basis, within
+            complement = Complement.of(forbidden)
+            within = complement.compressed(self._scatters, 1 / self.moments.weights)
+            return forbidden, complement.basis, within
         axes = restriction.directions(self._means, self._covariances, n_components)
         if axes is None:
             return self._means[:0].T, None, self._covariances
@@ -352,8 +347,7 @@ def largest_column(moments: Moments, center: Center) -> str | None:
     largest = int(np.argmax(spreads))
     names = moments.feature_names or tuple(map(str, range(moments.n_features)))
     others = np.delete(spreads, largest)
-    typical = float(np.median(others[others > 0])) if (others > 0).any() else 0.0
-    times = float(spreads[largest]) / typical if typical > 0 else np.inf
+    times = float(spreads[largest]) / np.median(others[others > 0]) if others.any() else np.inf
     if times < _FAR_LARGER:
         return None
     told = f", {times:.0e} times as large as most" if np.isfinite(times) else ""
@@ -379,9 +373,9 @@ def _in_coordinates(
     if not restriction.forbids_few and not counts:
         return restriction
     moments, n_features = within.moments, within.thin.n_features
-    free = mean_free_directions(restriction.means_of(moments), moments.second_moments("group"), 1)
-    most = n_features - moments.n_features + free.shape[1]
-    check_enough_left(n_components, n_features, n_features - most)
+    rank = mean_differences(restriction.means_of(moments), moments.variances).shape[1]
+    most = n_features - rank
+    check_enough_left(n_components, n_features, rank)
     if not isinstance(restriction, CovarianceParity) or moments.n_groups == 1:
         return restriction
     wanted = restriction.n_directions
@@ -395,7 +389,7 @@ def _in_coordinates(
             "Choose such a number, or another n_components",
         )
     # Directions without variance, which the coordinates leave out, are taken last.
-    return replace(restriction, n_directions=min(wanted, free.shape[1]))
+    return replace(restriction, n_directions=min(wanted, moments.n_features - rank))
 
 
 def check_nested(
