@@ -10,7 +10,7 @@ import scipy.sparse
 from fairspan import FairPCA, GroupMoments, audit, cli, verify, write_report
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.linalg import resources
-from fairspan.moments.group_moments import MomentsFold
+from fairspan.moments.group_moments import MomentsTally
 from fairspan.moments.of_rows import fold_moments
 from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import rows_of
@@ -107,12 +107,12 @@ def test_the_command_line_tells_it_wherever_it_happens(monkeypatch, tmp_path, ca
 
 def test_parts_that_fit_are_refused_where_their_sum_does_not():
     X, groups = rows(40, 300), np.repeat(["a", "b", "c", "d"], 10)
-    fold = MomentsFold(GroupLimit(in_parts=True, max_memory=3 * 24 * 300**2))
+    tally = MomentsTally(GroupLimit(in_parts=True, max_memory=3 * 24 * 300**2))
     parts = [
-        fold.over(rows_of(X[start : start + 20], groups[start : start + 20])) for start in (0, 20)
+        tally.over(rows_of(X[start : start + 20], groups[start : start + 20])) for start in (0, 20)
     ]
     with pytest.raises(InvalidInput, match=r"Matrices of 4 group\(s\) and 300 features"):
-        fold.merged(*parts)
+        tally.merged(*parts)
 
 
 def test_work_of_more_than_a_minute_is_told_beforehand(monkeypatch):

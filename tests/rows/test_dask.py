@@ -11,7 +11,7 @@ import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments.group_moments import MomentsFold
+from fairspan.moments.group_moments import MomentsTally
 from fairspan.rows.protocol import PartedRows
 from fairspan.rows.registry import rows_of
 from rows.dask_cluster import lines_of_docs, rows
@@ -133,7 +133,7 @@ def test_rows_with_missing_cells_are_dropped_and_counted(client):
     holes.loc[77, "sex"] = None
     whole = ~holes.isna().any(axis=1)
     rows = rows_of(dd.from_pandas(holes, npartitions=4), "sex", on_missing="drop")
-    moments = rows.folded(MomentsFold())
+    moments = rows.tallied(MomentsTally())
     assert_moments(moments, moments_by_hand(X[whole], GROUPS[whole]))
     assert moments.intake.n_dropped == 3
 
@@ -217,7 +217,7 @@ def test_rows_are_opened_once_and_can_be_read_again(client):
     assert isinstance(rows, PartedRows)
     assert (rows.n_features, rows.feature_names, rows.n_rows) == (4, tuple(NAMES), None)
     assert rows_of(array(), GROUPS).n_rows == len(X)
-    first, second = (rows.folded(MomentsFold()).to_bytes() for _ in range(2))
+    first, second = (rows.tallied(MomentsTally()).to_bytes() for _ in range(2))
     assert first == second
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fairspan import FileRows
 from fairspan.errors import FairspanError, InvalidInput
-from fairspan.moments.group_moments import MomentsFold, accumulate
+from fairspan.moments.group_moments import MomentsTally, accumulate
 from fairspan.rows.files.file_rows import sigint_blocked
 from fairspan.rows.protocol import GroupLimit
 
@@ -46,7 +46,7 @@ def test_an_error_comes_back_with_the_place_it_is_about(path):
 
 
 @dataclass(frozen=True)
-class Killing(MomentsFold):
+class Killing(MomentsTally):
     """Kills the process that it runs in."""
 
     def over(self, rows):
@@ -57,7 +57,7 @@ class Killing(MomentsFold):
 def test_a_process_that_is_killed_is_an_error_that_says_so(path):
     rows = replace(FileRows.open(path, ["g"]), jobs=2)
     with pytest.raises(FairspanError, match="processes that read files was killed"):
-        rows.folded(Killing())
+        rows.tallied(Killing())
 
 
 def test_an_interruption_waits_until_workers_are_started():

@@ -10,7 +10,7 @@ import pytest
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
-from fairspan.moments.group_moments import MomentsFold, accumulate
+from fairspan.moments.group_moments import MomentsTally, accumulate
 from fairspan.rows.registry import rows_of
 from rows.dask_cluster import lines_of_docs
 from rows.source_cases import CASES
@@ -207,7 +207,7 @@ def test_text_arrays_and_names_are_refused_before_a_job_starts(spark):
 
 
 def test_a_worker_that_dies_once_costs_nothing(spark, tmp_path):
-    class Dying(MomentsFold):
+    class Dying(MomentsTally):
         """Ends the process of the first task that has read its rows."""
 
         def over(self, rows):
@@ -220,20 +220,20 @@ def test_a_worker_that_dies_once_costs_nothing(spark, tmp_path):
             os._exit(1)
 
     rows = rows_of(on_spark(spark, table().drop(columns=["id"])), "sex", "w")
-    recovered = rows.folded(Dying())
+    recovered = rows.tallied(Dying())
     assert (tmp_path / "died").exists()
-    assert recovered.to_bytes() == rows.folded(MomentsFold()).to_bytes()
+    assert recovered.to_bytes() == rows.tallied(MomentsTally()).to_bytes()
 
 
 def test_a_worker_without_a_package_says_which(spark):
     rows = rows_of(on_spark(spark, table()), "sex", "w")
 
-    class Lacking(MomentsFold):
+    class Lacking(MomentsTally):
         def over(self, rows):
             import there_is_no_such_package  # noqa: F401
 
     with pytest.raises(MissingDependency, match="workers has no package there_is_no_such_package"):
-        rows.folded(Lacking())
+        rows.tallied(Lacking())
 
 
 def test_the_lines_that_the_documentation_shows(spark, tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from fairspan.auditing.cross_fitting import (
 )
 from fairspan.linalg.resources import threads_for
 from fairspan.rows.groups import CodedLabels, FoldedLabels, Folds, Label, LabelCoder, side_by_side
-from fairspan.rows.protocol import KnownRows, Rows, RowSource, folded
+from fairspan.rows.protocol import KnownRows, Rows, RowSource, tallied
 from fairspan.typing import FloatArray, IntegerArray
 
 # Fewer rows may be in order by chance.
@@ -81,7 +81,7 @@ def row_figures(
     seen = RowStatistics(tuple(labels), tuple(benchmarks), tuple(projections), folds, has_labels)
     # Products of few features are done before a second thread is awake.
     with threads_for(rows.n_features):
-        sums = folded(rows, seen)
+        sums = tallied(rows, seen)
     assert sums is not None
     return seen.figures(sums)
 

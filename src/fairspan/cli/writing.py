@@ -34,7 +34,7 @@ from fairspan.registry import Foreign
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.files.parts import FilePart
 from fairspan.rows.groups import Label, listed
-from fairspan.rows.protocol import Fold, RowSource, error_context, merged_in_order
+from fairspan.rows.protocol import RowSource, Tally, error_context, merged_in_order
 from fairspan.storage import PARTS, is_archive, read_document, write_document, write_whole
 
 MANIFEST = "manifest.json"
@@ -203,7 +203,7 @@ class RowsIntoFolder(FileRows):
         manifest.check_folder()
         return cls(table, chosen, rows.jobs, manifest=manifest, has_labels=label is not None)
 
-    def folded(self, fold: Fold[Any]) -> Any:
+    def tallied(self, tally: Tally[Any]) -> Any:
         """The moments of all files; None if there are no rows.
 
         Raises
@@ -227,8 +227,8 @@ class RowsIntoFolder(FileRows):
             if not self.manifest.file_of(name).exists()
         }
         try:
-            with closing(self.results(fold, list(waiting.values()))) as results:
-                return self._total(fold, waiting, results)
+            with closing(self.results(tally, list(waiting.values()))) as results:
+                return self._total(tally, waiting, results)
         except FairspanError:
             # A file that is being written to breaks in many ways, all for one reason.
             for name, rows in waiting.items():
@@ -236,7 +236,7 @@ class RowsIntoFolder(FileRows):
             raise
 
     def _total(
-        self, fold: Fold[Any], waiting: Mapping[str, FileRows], results: Iterator[Any]
+        self, tally: Tally[Any], waiting: Mapping[str, FileRows], results: Iterator[Any]
     ) -> GroupMoments | None:
         """Write what is made, and merge it with what was there, in the order of the files."""
         assert self.manifest is not None
@@ -250,7 +250,7 @@ class RowsIntoFolder(FileRows):
                 found = next(results) or nothing_of(self)
                 found = found.over_classes() if self.has_labels else found
             with error_context(str(file) if rows is None else rows.where):
-                total = merged_in_order(fold, (total, found))
+                total = merged_in_order(tally, (total, found))
             counts += zip(found.pairs.labels, found.pairs.counts.tolist(), strict=True)
             if rows is not None:
                 _check_unchanged(rows.table.path, state)

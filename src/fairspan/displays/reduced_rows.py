@@ -34,7 +34,7 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import moments_of
 from fairspan.problem.parameters import check_count
 from fairspan.rows.groups import Label, LabelCoder
-from fairspan.rows.protocol import RowBlock, RowSource, folded
+from fairspan.rows.protocol import RowBlock, RowSource, tallied
 from fairspan.typing import FloatArray, IndexArray, IntegerArray
 
 # Room around the rows, as a share of their extent.
@@ -298,7 +298,7 @@ class ReducedRowsDisplay(Picture):
         rows = rows_for(estimator, X, sensitive_features, cls.__name__)
         # Fitted without groups, it knows nothing of these.
         labels = moments_of(rows).labels if moments.n_groups == 1 else moments.labels
-        seen = folded(rows, PlaneRows.of(subspace, labels, int(max_rows), int(random_state)))
+        seen = tallied(rows, PlaneRows.of(subspace, labels, int(max_rows), int(random_state)))
         if seen is None or not seen.weights.any():
             raise InvalidInput("X has no rows", "Allowed: at least one", "Pass some rows")
         present, drawn = np.flatnonzero(seen.weights), seen.drawn(int(max_rows))

@@ -35,7 +35,7 @@ from fairspan.rows.protocol import (
     OnMissing,
     Rows,
     RowSource,
-    folded,
+    tallied,
 )
 from fairspan.rows.registry import open_rows
 from fairspan.rows.sparse import SparseRows
@@ -604,7 +604,7 @@ def part_of_file(path: str | os.PathLike[str]) -> GroupMoments:
 
 
 @dataclass(frozen=True)
-class MomentsFold:
+class MomentsTally:
     """The pass over rows that sums the moments of each group.
 
     Attributes
@@ -700,14 +700,14 @@ def accumulate(
         tell_if_long(rows.n_rows, rows.n_features)
     if onto is not None or folds is not None:
         limit = replace(limit, in_parts=True)
-    fold = MomentsFold(limit, folds)
-    found = folded(rows, fold)
+    tally = MomentsTally(limit, folds)
+    found = tallied(rows, tally)
     if found is None or not found.n_groups:
         raise no_rows(EVERY_ROW if found is None else found.intake)
     if has_labels and folds is None and found.by_label is None:
         found = found.over_classes()
     if onto is not None:
-        found = fold.merged(onto, found)
+        found = tally.merged(onto, found)
     labels, n_rows = found.pairs.labels, int(found.counts.sum())
     for is_more, limited in ((folds is not None, limit), (has_labels, wanted)):
         labels = list(set(map(without_last_attribute, labels))) if is_more else labels

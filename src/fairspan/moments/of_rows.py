@@ -33,7 +33,7 @@ from fairspan.linalg.resources import bytes_of_moments, check_memory
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.group_moments import (
     GroupMoments,
-    MomentsFold,
+    MomentsTally,
     accumulate,
     merged,
     moments_of_sparse_groups,
@@ -400,7 +400,7 @@ class Coordinates:
         rows = np.zeros((n, self.n_known + self.n_padding))
         rows[:, :r] = self.rows
         labels = labels_of(thin.codes, n, None)
-        found = MomentsFold().over(ArrayRows(rows, labels=labels, weights=thin.row_weights))
+        found = MomentsTally().over(ArrayRows(rows, labels=labels, weights=thin.row_weights))
         assert found is not None
         means, scatters = found.means, found.scatters
         apart = np.linalg.norm(thin.means - thin.means[0], axis=1).max()

@@ -1,6 +1,6 @@
 """Rows in a Dask array or data frame, read by the workers of Dask, one task for each partition.
 
-A task opens the rows of its partition and folds them, or reduces them; results of neighbours are
+A task opens the rows of its partition and tallies them, or reduces them; results of neighbours are
 merged in pairs, so that one result comes here. Labels and weights beside a collection are cut as
 its partitions are.
 """
@@ -41,13 +41,13 @@ from fairspan.rows.columns import ChosenColumns
 from fairspan.rows.frames import FrameRows, frame_of, named_weight
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
-    Fold,
     KnownRows,
     OnMissing,
     Projection,
     Result,
     RowOpener,
     RowSource,
+    Tally,
     error_context,
     merged_in_order,
 )
@@ -61,7 +61,7 @@ _RETRIES = 2
 
 
 def _result_of_partition(
-    fold: Fold[Result],
+    tally: Tally[Result],
     reader: "DaskRows",
     number: int,
     partition: Any,
@@ -72,7 +72,7 @@ def _result_of_partition(
 
     Parameters
     ----------
-    fold : Fold
+    tally : Tally
     reader : DaskRows
         How its rows are opened.
     number : int
@@ -88,7 +88,7 @@ def _result_of_partition(
     """
     with error_context(f"partition {number}"), threadpool_limits(1):
         if len(partition):
-            return fold.over(reader.rows(partition, labels, weights, number))
+            return tally.over(reader.rows(partition, labels, weights, number))
         for values, what in (
             (labels, "labels in sensitive_features"),
             (weights, "weights in sample_weight"),
@@ -159,9 +159,9 @@ class DaskRows(KnownRows):
         chosen = None if self.chosen is None else self.chosen.selected(names)
         return replace(self, n_features=len(names), chosen=chosen)
 
-    def folded(self, fold: Fold[Result]) -> Result | None:
-        """The fold's result over all partitions; None if there are no rows."""
-        to_all = _delayed(fold)
+    def tallied(self, tally: Tally[Result]) -> Result | None:
+        """The tally's result over all partitions; None if there are no rows."""
+        to_all = _delayed(tally)
         reader = _delayed(replace(self, collection=None, labels=None, weights=None))
         partitions = _partitions_of(_read(self.collection, self.chosen))
         none = [None] * len(partitions)
@@ -489,7 +489,7 @@ def _aligned(
     return parts
 
 
-def _merged_in_pairs(fold: Any, results: Sequence[Any]) -> Any:
+def _merged_in_pairs(tally: Any, results: Sequence[Any]) -> Any:
     """Merge the delayed results of neighbours, in order, until one is left.
 
     The shape of the tree and the result depend on the number of partitions alone.
@@ -498,7 +498,7 @@ def _merged_in_pairs(fold: Any, results: Sequence[Any]) -> Any:
     while len(results) > 1:
         results = [
             _delayed(_merged)(
-                fold,
+                tally,
                 f"partitions {place * width} to {(place + 2) * width - 1}",
                 *results[place : place + 2],
             )
@@ -508,9 +508,9 @@ def _merged_in_pairs(fold: Any, results: Sequence[Any]) -> Any:
     return results[0]
 
 
-def _merged(fold: Fold[Result], where: str, *results: Result | None) -> Result | None:
+def _merged(tally: Tally[Result], where: str, *results: Result | None) -> Result | None:
     with error_context(where), threadpool_limits(1):
-        return merged_in_order(fold, results)
+        return merged_in_order(tally, results)
 
 
 def _delayed(value: Any) -> Any:

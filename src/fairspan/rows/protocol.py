@@ -110,10 +110,10 @@ class RowSource(Features, Protocol):
         """Read all rows from the beginning."""
 
 
-class Fold(Protocol[Result]):
+class Tally(Protocol[Result]):
     """One pass over rows.
 
-    A fold is a plain value that can be sent to another process. It keeps nothing between parts, so
+    A tally is a plain value that can be sent to another process. It keeps nothing between parts, so
     that a part may be read again, anywhere, without being counted twice.
     """
 
@@ -137,8 +137,8 @@ class PartedRows(Features, Protocol):
     def selected(self, names: tuple[str, ...]) -> "PartedRows":
         """The same rows with these features, in this order."""
 
-    def folded(self, fold: Fold[Result]) -> Result | None:
-        """The fold's result over all parts; None if there are no rows.
+    def tallied(self, tally: Tally[Result]) -> Result | None:
+        """The tally's result over all parts; None if there are no rows.
 
         The same parts give an identical result, however many processes read them.
         """
@@ -147,9 +147,9 @@ class PartedRows(Features, Protocol):
 Rows = RowSource | PartedRows
 
 
-def folded(rows: Rows, fold: Fold[Result]) -> Result | None:
+def tallied(rows: Rows, tally: Tally[Result]) -> Result | None:
     """Pass over all rows, wherever they are; None if there are none."""
-    return rows.folded(fold) if isinstance(rows, PartedRows) else fold.over(rows)
+    return rows.tallied(tally) if isinstance(rows, PartedRows) else tally.over(rows)
 
 
 class RowOpener(ABC):
@@ -438,8 +438,8 @@ def error_context(where: str) -> Iterator[None]:
         raise type(error)(f"{where}: {received}", *rest) from error
 
 
-def merged_in_order(fold: Fold[Result], results: Iterable[Result | None]) -> Result | None:
+def merged_in_order(tally: Tally[Result], results: Iterable[Result | None]) -> Result | None:
     """Merge results from left to right, which is the same however they were computed."""
     present = (result for result in results if result is not None)
     first = next(present, None)
-    return None if first is None else reduce(fold.merged, present, first)
+    return None if first is None else reduce(tally.merged, present, first)

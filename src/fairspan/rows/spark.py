@@ -27,10 +27,10 @@ from fairspan.rows.columns import (
 from fairspan.rows.frames import ArrowStream
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
-    Fold,
     OnMissing,
     Projection,
     Result,
+    Tally,
     error_context,
     merged_in_order,
 )
@@ -66,8 +66,8 @@ class SparkRows(RowsByColumns):
     chosen: ChosenColumns
     n_rows: int | None = None
 
-    def folded(self, fold: Fold[Result]) -> Result | None:
-        """The fold's result over all partitions; None if there are no rows.
+    def tallied(self, tally: Tally[Result]) -> Result | None:
+        """The tally's result over all partitions; None if there are no rows.
 
         Raises
         ------
@@ -77,10 +77,10 @@ class SparkRows(RowsByColumns):
         _check_numeric(self.frame, self.chosen.features)
         outcomes = _mapped(
             _numbered(self.frame, self.chosen.read),
-            partial(_read_partition, fold, self.chosen),
+            partial(_read_partition, tally, self.chosen),
             _OUTCOME,
         )
-        return _merged_there(outcomes, fold)
+        return _merged_there(outcomes, tally)
 
 
 class SparkFrames(ReadInBatches):
@@ -135,7 +135,7 @@ class SparkFrames(ReadInBatches):
         )
 
 
-def _read_partition(fold: Fold[Any], chosen: ChosenColumns, batches: Batches) -> Batches:
+def _read_partition(tally: Tally[Any], chosen: ChosenColumns, batches: Batches) -> Batches:
     """What a task does: one pass over the batches of its partition."""
     import pyarrow as pa
 
@@ -146,7 +146,7 @@ def _read_partition(fold: Fold[Any], chosen: ChosenColumns, batches: Batches) ->
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], named))
     number = _partition_number()
     yield from _outcome(
-        fold, number, f"partition {number}", lambda: fold.over(ArrowStream(reader, chosen))
+        tally, number, f"partition {number}", lambda: tally.over(ArrowStream(reader, chosen))
     )
 
 
@@ -217,7 +217,7 @@ def _numbered(frame: Any, names: Sequence[str]) -> Any:
 
 
 def _outcome(
-    fold: Fold[Result], part: int, where: str, compute: Callable[[], Result | None]
+    tally: Tally[Result], part: int, where: str, compute: Callable[[], Result | None]
 ) -> Iterator[Any]:
     """The result of one task as a pyarrow RecordBatch; none if there are no rows.
 
@@ -226,7 +226,7 @@ def _outcome(
 
     Parameters
     ----------
-    fold : Fold
+    tally : Tally
     part : int
         Number of the part, by which results are put in order.
     where : str
@@ -241,10 +241,10 @@ def _outcome(
         yield _row(part, None, json.dumps([type(error).__name__, *error.args]))
     else:
         if result is not None:
-            yield _row(part, fold.to_bytes(result), None)
+            yield _row(part, tally.to_bytes(result), None)
 
 
-def _merged_there(outcomes: Any, fold: Fold[Result]) -> Result | None:
+def _merged_there(outcomes: Any, tally: Tally[Result]) -> Result | None:
     """Run the tasks and merge their results on the cluster, until one is left to be fetched.
 
     Results are merged by part number, always the same ones with each other, so the bits are the
@@ -254,7 +254,7 @@ def _merged_there(outcomes: Any, fold: Fold[Result]) -> Result | None:
     Parameters
     ----------
     outcomes : pyspark DataFrame of the schema `OUTCOME`
-    fold : Fold
+    tally : Tally
 
     Raises
     ------
@@ -277,13 +277,13 @@ def _merged_there(outcomes: Any, fold: Fold[Result]) -> Result | None:
             last //= fan_in
             numbered = merged.selectExpr("*", f"cast(part div {fan_in} as int) as target")
             with _quiet():
-                merged = numbered.groupBy("target").applyInArrow(_merging(fold), _OUTCOME)
+                merged = numbered.groupBy("target").applyInArrow(_merging(tally), _OUTCOME)
         with _reported():
             final = merged.collect()
     finally:
         kept.unpersist()
     _raise_first(final)
-    return fold.from_bytes(bytes(final[0]["result"]))
+    return tally.from_bytes(bytes(final[0]["result"]))
 
 
 def _mapped(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], schema: Any) -> Any:
@@ -333,7 +333,7 @@ def _reported() -> Iterator[None]:
         ) from error
 
 
-def _merging(fold: Fold[Any]) -> Callable[[Any], Any]:
+def _merging(tally: Tally[Any]) -> Callable[[Any], Any]:
     """What a task does with outcomes of neighbouring parts: make them one."""
     import pyarrow as pa
 
@@ -344,9 +344,9 @@ def _merging(fold: Fold[Any]) -> Callable[[Any], Any]:
         failed = [row for row in rows if row["error"] is not None]
         if failed:
             return pa.Table.from_batches([_row(target, None, failed[0]["error"])])
-        results = (fold.from_bytes(row["result"]) for row in rows)
+        results = (tally.from_bytes(row["result"]) for row in rows)
         return pa.Table.from_batches(
-            _outcome(fold, target, "", lambda: merged_in_order(fold, results))
+            _outcome(tally, target, "", lambda: merged_in_order(tally, results))
         )
 
     return merge

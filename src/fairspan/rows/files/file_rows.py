@@ -39,10 +39,10 @@ from fairspan.rows.files.formats import TableFile, counted_rows, is_table, open_
 from fairspan.rows.files.parts import FilePart, format_of, reading
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
-    Fold,
     OnMissing,
     Result,
     RowBlock,
+    Tally,
     block_rows,
     error_context,
     merged_in_order,
@@ -162,21 +162,21 @@ class FileRows(RowsByColumns):
             for part, start in zip(self.table.parts, starts, strict=False)
         ]
 
-    def folded(self, fold: Fold[Result]) -> Result | None:
-        """The fold's result over all parts; None if there are no rows."""
+    def tallied(self, tally: Tally[Result]) -> Result | None:
+        """The tally's result over all parts; None if there are no rows."""
         parts = self.parts
         total: Result | None = None
-        results = self.results(fold, parts)
+        results = self.results(tally, parts)
         with closing(results):
             for part, more in zip(parts, results, strict=True):
                 with error_context(part.where):  # where it does not fit to what came before
-                    total = merged_in_order(fold, (total, more))
+                    total = merged_in_order(tally, (total, more))
         return total
 
     def results(
-        self, fold: Fold[Result], parts: Sequence["FileRows"]
+        self, tally: Tally[Result], parts: Sequence["FileRows"]
     ) -> Generator[Result | None, None, None]:
-        """The fold's result over each of these parts, in their order, with progress.
+        """The tally's result over each of these parts, in their order, with progress.
 
         The results are the same for any number of processes. Other processes tell only when they
         are done with a part.
@@ -189,9 +189,9 @@ class FileRows(RowsByColumns):
         jobs = min(self.jobs, len(parts))
         if jobs < 2:
             with self._begun(parts) as stage:
-                yield from (_over(fold, replace(part, stage=stage)) for part in parts)
+                yield from (_over(tally, replace(part, stage=stage)) for part in parts)
             return
-        results = _results_of_processes(fold, parts, jobs)
+        results = _results_of_processes(tally, parts, jobs)
         with Stage(self.activity, len(parts), "parts") as stage, closing(results):
             for result in results:
                 stage.add()
@@ -380,7 +380,7 @@ _SECONDS_BETWEEN_LOOKS = 0.5
 
 
 def _results_of_processes(
-    fold: Fold[Result], parts: Sequence[FileRows], jobs: int
+    tally: Tally[Result], parts: Sequence[FileRows], jobs: int
 ) -> Generator[Result | None, None, None]:
     from joblib import Parallel, delayed
 
@@ -394,7 +394,9 @@ def _results_of_processes(
     try:
         # Workers inherit this. They end with this process, and print no traceback of Ctrl-C.
         with sigint_blocked():
-            results = workers(delayed(_result_in_worker)(fold, part, os.getpid()) for part in parts)
+            results = workers(
+                delayed(_result_in_worker)(tally, part, os.getpid()) for part in parts
+            )
         try:
             # No `yield from`, which would let joblib warn of results that nobody takes.
             for result in results:  # noqa: UP028
@@ -413,17 +415,17 @@ def _results_of_processes(
         ) from error
 
 
-def _result_in_worker(fold: Fold[Result], part: FileRows, parent: int) -> Result | None:
+def _result_in_worker(tally: Tally[Result], part: FileRows, parent: int) -> Result | None:
     _end_with(parent)
     # Linear algebra that starts a thread for each core in each of several workers is many times
     # slower.
     with threadpool_limits(1):
-        return _over(fold, part)
+        return _over(tally, part)
 
 
-def _over(fold: Fold[Result], part: FileRows) -> Result | None:
+def _over(tally: Tally[Result], part: FileRows) -> Result | None:
     with error_context(part.where):
-        return fold.over(part)
+        return tally.over(part)
 
 
 @cache
