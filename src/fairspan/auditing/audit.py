@@ -11,7 +11,14 @@ from fairspan.auditing.expected_losses import LEVEL, USUAL, Expectations, expect
 from fairspan.auditing.findings import find
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
-from fairspan.auditing.results import AuditedRows, Finding, GroupAudit, ModelAudit, group_name
+from fairspan.auditing.results import (
+    AuditedRows,
+    Finding,
+    GroupAudit,
+    ModelAudit,
+    column_of,
+    group_name,
+)
 from fairspan.auditing.table import (
     WIDTH,
     Columns,
@@ -32,12 +39,18 @@ from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.problem.parameters import check_choice
 from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.registry import open_rows
-from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _INDENT = " " * len("FS101 ")
+# What is shown of a quantity, and whose interval: names in the records.
+_SHOWN: dict[AuditQuantity, tuple[str, str]] = {
+    "expected loss": ("expected_loss", "expected_loss"),
+    "error": ("reconstruction_error", "error"),
+    "loss": ("excess_loss", "error"),
+    "variance kept": ("captured_variance_ratio", "error"),
+}
 # Groups of one model that a notebook shows.
 _MOST_GROUPS = 12
 
@@ -103,29 +116,7 @@ class Audit:
 
     def records(self) -> list[dict[str, Any]]:
         """One flat dictionary for each group of each model; None where there is no figure."""
-        return [
-            {
-                "model": model.name,
-                "group": group.group,
-                "n": group.n,
-                "proportion": group.proportion,
-                "total_variance": group.total_variance,
-                "reconstruction_error": group.error.value,
-                "error_low": group.error.low,
-                "error_high": group.error.high,
-                "best_error": group.best_error,
-                "excess_loss": group.excess_loss,
-                "captured_variance_ratio": group.variance_kept,
-                **group.expected_columns,
-                "disparity": model.disparity.value,
-                "disparity_low": model.disparity.low,
-                "disparity_high": model.disparity.high,
-                "n_components": model.n_components,
-                "center": model.center,
-            }
-            for model in self.models
-            for group in model.groups
-        ]
+        return [record for model in self.models for record in model.records]
 
     def frame(self) -> Any:
         """The data as a pandas DataFrame: one row for each group of each model.
@@ -136,8 +127,8 @@ class Audit:
             Columns: model, group, n, proportion, total_variance, reconstruction_error with
             error_low and error_high, best_error, excess_loss, captured_variance_ratio,
             expected_error and expected_loss on new rows with _low and _high, cross_fitted_loss,
-            state ("harmed", "minor", "not shown", "cannot tell"), disparity of the model with
-            disparity_low and disparity_high, n_components, center.
+            expected_best_error, state ("harmed", "minor", "not shown", "cannot tell"), disparity
+            of the model with disparity_low and disparity_high, n_components, center.
 
         Raises
         ------
@@ -283,47 +274,30 @@ def picture_of(
     if quantity is None:
         quantity = "expected loss" if has_estimates else "error"
     check_choice("quantity", quantity, get_args(AuditQuantity))
-    groups = tuple(group_name(group.group) for group in models[0].groups)
-    names = tuple(model.name for model in models)
-    plain_models = tuple(i for i, model in enumerate(models) if model.is_plain_pca)
-    if quantity == "expected loss":
-        if not has_estimates:
-            raise InvalidInput(
-                "This audit holds no estimates for new rows",
-                "Allowed: 'error', 'loss' and 'variance kept'",
-                "Audit rows with folds, or choose another quantity",
-            )
-        losses = [
-            [None if group.expected is None else group.expected.loss for group in model.groups]
-            for model in models
-        ]
-        return AuditPicture(
-            groups=groups,
-            models=names,
-            values=_table([[None if each is None else each.value for each in m] for m in losses]),
-            low=_table([[None if each is None else each.low for each in m] for m in losses]),
-            high=_table([[None if each is None else each.high for each in m] for m in losses]),
-            plain=plain_models,
-            quantity=quantity,
-            # None where nothing was estimated.
-            states=tuple(
-                tuple(None if m.why_no_estimates else group.state for group in m.groups)
-                for m in models
-            ),
-            level=level,
+    if quantity == "expected loss" and not has_estimates:
+        raise InvalidInput(
+            "This audit holds no estimates for new rows",
+            "Allowed: 'error', 'loss' and 'variance kept'",
+            "Audit rows with folds, or choose another quantity",
         )
-    has_intervals = quantity == "error" and any(
-        group.error.has_interval for model in models for group in model.groups
+    groups = tuple(group_name(group.group) for group in models[0].groups)
+    name, ends = _SHOWN[quantity]
+    values, low, high = (
+        column_of(models, each, len(groups)) for each in (name, f"{ends}_low", f"{ends}_high")
     )
+    if quantity in ("error", "loss"):  # as in the table: what is only rounding says nothing
+        values = np.where(values <= [[model.rounding] for model in models], 0.0, values)
+    has_intervals = quantity in ("error", "expected loss") and not np.isnan(low).all()
     return AuditPicture(
         groups=groups,
-        models=names,
-        values=_table([[_value(group, quantity, m) for group in m.groups] for m in models]),
-        low=_table([[g.error.low for g in m.groups] for m in models]) if has_intervals else None,
-        high=_table([[g.error.high for g in m.groups] for m in models]) if has_intervals else None,
-        plain=plain_models,
+        models=tuple(model.name for model in models),
+        values=values,
+        low=low if has_intervals else None,
+        high=high if has_intervals else None,
+        plain=tuple(i for i, model in enumerate(models) if model.is_plain_pca),
         quantity=quantity,
         level=level,
+        states=tuple(model.states for model in models) if quantity == "expected loss" else (),
     )
 
 
@@ -342,19 +316,6 @@ def html_rows(model: ModelAudit, decimals: Decimals, columns: Columns) -> list[R
     if len(model.groups) > 1:
         rows.append(("disparity", *disparity_of(model, decimals, columns)))
     return rows
-
-
-def _value(group: GroupAudit, quantity: AuditQuantity, model: ModelAudit) -> float | None:
-    if quantity == "variance kept":
-        return group.variance_kept
-    value = group.error.value if quantity == "error" else group.excess_loss
-    # As in the table: what is only rounding says nothing.
-    return 0.0 if value <= model.rounding else value
-
-
-def _table(values: list[list[float | None]]) -> FloatArray:
-    """NaN where there is no figure."""
-    return np.array(values, dtype=np.float64)
 
 
 def audit(

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from fairspan.auditing.expected_losses import Estimate, ExpectedFigures, State
 from fairspan.formatting.text import first_of
 from fairspan.moments.group_means import Intake
 from fairspan.rows.groups import Label, printable, spelled
+from fairspan.typing import FloatArray
 
 # Of float64's sixteen digits the last four are left to rounding.
 ROUNDING = 1e-12
@@ -111,6 +114,7 @@ class GroupAudit:
             "expected_loss_low": None if found is None else found.loss.low,
             "expected_loss_high": None if found is None else found.loss.high,
             "cross_fitted_loss": None if found is None else found.cross_fitted_loss,
+            "expected_best_error": None if found is None else found.best_error,
             "state": self.state,
         }
 
@@ -168,6 +172,37 @@ class ModelAudit:
     is_nested: bool = False
 
     @property
+    def records(self) -> list[dict[str, Any]]:
+        """One flat dictionary for each group; None where there is no figure."""
+        return [
+            {
+                "model": self.name,
+                "group": group.group,
+                "n": group.n,
+                "proportion": group.proportion,
+                "total_variance": group.total_variance,
+                "reconstruction_error": group.error.value,
+                "error_low": group.error.low,
+                "error_high": group.error.high,
+                "best_error": group.best_error,
+                "excess_loss": group.excess_loss,
+                "captured_variance_ratio": group.variance_kept,
+                **group.expected_columns,
+                "disparity": self.disparity.value,
+                "disparity_low": self.disparity.low,
+                "disparity_high": self.disparity.high,
+                "n_components": self.n_components,
+                "center": self.center,
+            }
+            for group in self.groups
+        ]
+
+    @property
+    def states(self) -> tuple[State | None, ...]:
+        """What may be said of each group's loss on new rows; None where nothing was estimated."""
+        return tuple(None if self.why_no_estimates else group.state for group in self.groups)
+
+    @property
     def has_estimates(self) -> bool:
         """Whether anything is said of new rows."""
         return any(group.expected is not None for group in self.groups)
@@ -217,6 +252,16 @@ class AuditedRows:
         """Which rows are not in; nothing if all are."""
         intake = str(Intake(self.n_dropped))
         return f"{self.n:,} rows: {intake}" if intake else ""
+
+
+def column_of(models: Sequence[ModelAudit | None], name: str, n_groups: int) -> FloatArray:
+    """One figure of every group under every model, by its name in the records, (m, k).
+
+    NaN where there is none, as of a model that is missing.
+    """
+    none = [None] * n_groups
+    rows = [none if each is None else [record[name] for record in each.records] for each in models]
+    return np.array(rows, dtype=np.float64)
 
 
 def labels(groups: Sequence[GroupAudit]) -> tuple[Label, ...]:

@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from fairspan.displays.fitted import (
-    Curve,
     audited_beside_pca,
     criterion_name,
+    curves_of,
     moments_for,
     moments_of_fit,
     names_of,
@@ -369,9 +369,10 @@ class GroupLossDisplay(Picture):
 def _expected_losses(estimator: Any, rows: Rows, *, on_rows: bool) -> dict[str, Any]:
     """What is expected on new rows, as the picture takes it."""
     audited = audited_beside_pca(estimator, [estimator], [plain_of_fit(estimator)], rows)
-    groups = [group.group for group in audited[0][0].groups]
-    plain, fair = (Curve.of(models, len(groups), "loss") for models in audited)
-    if np.isnan(plain.values).all():
+    groups = names_of([group.group for group in audited[0][0].groups])
+    found = curves_of(audited[0], len(groups), "loss", "plain")
+    found |= curves_of(audited[1], len(groups), "loss", "fair")
+    if np.isnan(found["plain"]).all():
         why = audited[0][0].why_no_estimates or "every group has too few of them"
         raise InvalidInput(
             f"The rows give no estimates for new rows: {why}",
@@ -379,16 +380,9 @@ def _expected_losses(estimator: Any, rows: Rows, *, on_rows: bool) -> dict[str, 
             "Leave out X",
         )
     return {
-        "groups": names_of(groups),
-        "plain": plain.values[0],
-        "fair": fair.values[0],
+        **{name: each[0] for name, each in found.items() if on_rows or "on_rows" not in name},
+        "groups": groups,
         "n_components": estimator.subspace_.dimension,
         "name": criterion_name(estimator),
         "status": str(estimator.solution_.status),
-        "plain_interval": plain.interval[0],
-        "fair_interval": fair.interval[0],
-        "plain_states": plain.states[0],
-        "fair_states": fair.states[0],
-        "plain_on_rows": plain.on_rows[0] if on_rows else None,
-        "fair_on_rows": fair.on_rows[0] if on_rows else None,
     }

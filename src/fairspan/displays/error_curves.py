@@ -6,11 +6,12 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
+from fairspan.auditing.results import column_of
 from fairspan.displays.fitted import (
-    Curve,
     Quantity,
     audited_beside_pca,
     criterion_name,
+    curves_of,
     moments_of_fit,
     names_of,
     plain_of_fit,
@@ -473,28 +474,23 @@ def _expected(
 ) -> dict[str, Any]:
     """What is expected on new rows; those on the rows where nothing can be."""
     audited = audited_beside_pca(estimator, fits, plain, rows)
-    groups = [group.group for group in audited[0][0].groups]
-    of_plain, of_fair = (Curve.of(models, len(groups), quantity) for models in audited)
-    if np.isnan(of_plain.values).all():
-        why = audited[0][0].why_no_estimates or "too few rows"
+    groups = names_of([group.group for group in audited[0][0].groups])
+    found = curves_of(audited[0], len(groups), quantity, "plain")
+    found |= curves_of(audited[1], len(groups), quantity, "fair")
+    if np.isnan(found["plain"]).all():
         return {
-            "groups": names_of(groups),
-            "plain": of_plain.on_rows,
-            "fair": of_fair.on_rows,
+            "groups": groups,
+            "plain": found["plain_on_rows"],
+            "fair": found["fair_on_rows"],
             "quantity": quantity,
-            "why_on_rows": why,
+            "why_on_rows": audited[0][0].why_no_estimates or "too few rows",
         }
+    best = column_of(audited[0], "expected_best_error", len(groups))
     return {
-        "groups": names_of(groups),
-        "plain": of_plain.values,
-        "fair": of_fair.values,
-        "best": of_plain.best if quantity == "error" else None,
-        "plain_interval": of_plain.interval,
-        "fair_interval": of_fair.interval,
-        "plain_states": of_plain.states,
-        "fair_states": of_fair.states,
-        "plain_on_rows": of_plain.on_rows if on_rows else None,
-        "fair_on_rows": of_fair.on_rows if on_rows else None,
+        **found,
+        **({} if on_rows else {"plain_on_rows": None, "fair_on_rows": None}),
+        "groups": groups,
+        "best": best if quantity == "error" else None,
         "quantity": f"expected {quantity}",
     }
 

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.models import name_at, plain_pca, read_model
-from fairspan.auditing.results import ROUNDING, ModelAudit, group_name
+from fairspan.auditing.results import ROUNDING, ModelAudit, column_of, group_name
 from fairspan.drawing.picture import NONE
 from fairspan.errors import (
     FairspanWarning,
@@ -149,49 +149,24 @@ def moments_for(estimator: Any, rows: Rows) -> Moments:
 
 
 Quantity = Literal["loss", "error"]
+# The figures on the rows, by their names in the records of an audit.
+_ON_ROWS = {"loss": "excess_loss", "error": "reconstruction_error"}
 
 
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """One kind of figure of every group under several models.
-
-    Attributes
-    ----------
-    values, best, on_rows : (m, k) arrays
-        Expected on new rows, as is the least that any subspace leaves; and those on the rows. NaN
-        for a model that is missing, and for a group of too few rows.
-    interval : (m, k, 2) array
-    states : tuple of m tuples of k str or None
-    """
-
-    values: FloatArray
-    best: FloatArray
-    on_rows: FloatArray
-    interval: FloatArray
-    states: tuple[tuple[str | None, ...], ...]
-
-    @classmethod
-    def of(cls, models: Sequence[ModelAudit | None], n_groups: int, quantity: Quantity) -> "Curve":
-        """The figures of models; None for one that is missing."""
-        shape = (len(models), n_groups)
-        values, best, on_rows = (np.full(shape, np.nan) for _ in range(3))
-        interval = np.full((*shape, 2), np.nan)
-        states: list[tuple[str | None, ...]] = []
-        for i, model in enumerate(models):
-            states.append((None,) * n_groups)
-            if model is None:
-                continue
-            for g, group in enumerate(model.groups):
-                on_rows[i, g] = group.error.value if quantity == "error" else group.excess_loss
-                if group.expected is not None:
-                    found = group.expected
-                    estimate = found.error if quantity == "error" else found.loss
-                    values[i, g], best[i, g] = estimate.value, found.best_error
-                    interval[i, g] = estimate.low, estimate.high
-            if model.why_no_estimates is None:
-                states[i] = tuple(group.state for group in model.groups)
-            on_rows[i, np.abs(on_rows[i]) <= model.rounding] = 0.0
-        return cls(values, best, on_rows, interval, tuple(states))
+def curves_of(
+    models: Sequence[ModelAudit | None], n_groups: int, quantity: Quantity, key: str
+) -> dict[str, Any]:
+    """What is expected of every group under several models, and what is on the rows, by field."""
+    low, high = (column_of(models, f"expected_{quantity}_{e}", n_groups) for e in ("low", "high"))
+    here = column_of(models, _ON_ROWS[quantity], n_groups)
+    rounding = [[0.0 if each is None else each.rounding] for each in models]
+    none = (None,) * n_groups
+    return {
+        key: column_of(models, f"expected_{quantity}", n_groups),
+        f"{key}_interval": np.stack([low, high], axis=-1),
+        f"{key}_states": tuple(none if each is None else each.states for each in models),
+        f"{key}_on_rows": np.where(np.abs(here) <= rounding, 0.0, here),
+    }
 
 
 def audited_beside_pca(

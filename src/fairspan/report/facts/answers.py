@@ -433,7 +433,6 @@ def group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
         "excess_loss": _without_rounding(group.excess_loss, model),
         "variance_kept": group.variance_kept,
         **group.expected_columns,
-        "expected_best_error": None if group.expected is None else group.expected.best_error,
         "state": group.state if model.why_no_estimates is None else None,
     }
 
