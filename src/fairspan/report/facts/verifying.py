@@ -7,7 +7,6 @@ of ours is trusted. No date, no user and no host: the same rows and settings giv
 import math
 import os
 import platform
-from base64 import b64encode
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -177,8 +176,6 @@ _OF_CALLS = (
 )
 # Plain formulas resolve less than what the certificate leaves room for.
 _ROUNDING, _SHARE = 4 * float(np.finfo(np.float64).eps), 1e-9
-# Components of so few numbers are written as such; more of them as coded bytes.
-_FEW_NUMBERS = 60
 # Digits of a component that a reader may compare; its last ones are left to rounding.
 _DIGITS = 13
 _WIDTH = 78
@@ -197,7 +194,6 @@ _BY_A_LIMIT = (
     "alone proves it."
 )
 
-_CODED = ("from base64 import b64decode", "")
 _START = ("import numpy as np", "from fairspan import GroupMoments", "")
 _LEAST_LEFT = """\
 def least_left(matrix):  # the sum of all eigenvalues but the {dimensions} largest
@@ -342,9 +338,7 @@ def program(
         None where the leading eigenvectors of the mixture are the answer.
     has_objective : bool
     """
-    coded = components is not None and components.size > _FEW_NUMBERS
     lines = [
-        *(_CODED if coded else ()),
         *_START,
         moments,
         *_scaled(answer),
@@ -393,16 +387,9 @@ def _scaled(answer: Answer) -> list[str]:
 def _components(answer: Answer, components: FloatArray | None) -> list[str]:
     if components is None:
         return [f"V = np.linalg.eigh(mixture)[1][:, -{answer.problem.n_components}:]"]
-    if components.size <= _FEW_NUMBERS:
-        rows = [f"    {each.round(_DIGITS).tolist()}," for each in components]
-        return ["V = np.array([", *rows, "]).T"]
-    coded = b64encode(components.round(_DIGITS).astype("<f8").tobytes()).decode()
-    return [
-        'coded = """',
-        *wrap(coded, _WIDTH),
-        '"""',
-        f'V = np.frombuffer(b64decode(coded), "<f8").reshape({components.shape}).T',
-    ]
+    text = ", ".join(map(str, components.round(_DIGITS).ravel().tolist()))
+    numbers = wrap(text, _WIDTH, break_on_hyphens=False)
+    return ["V = np.array([", *numbers, f"]).reshape({components.shape}).T"]
 
 
 def _parameters(answer: Answer) -> list[str]:

@@ -3,7 +3,7 @@
 import json
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairspan.drawing.picture import Display
+from fairspan.formatting.results import plain
 from fairspan.formatting.text import (
     called,
     change,
@@ -105,7 +106,8 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Display]] = ()) -> str:
         ],
         given_models=list(map(tables.of_given_model, (facts["given"] or {}).get("models", ()))),
         walk=walk,
-        downloads=_rounded({key: facts[key] for key in facts if key not in _NOT_DOWNLOADED}),
+        # Figures of nine digits take half the room.
+        downloads=plain({key: facts[key] for key in facts if key not in _NOT_DOWNLOADED}, 9),
         findings=about_answer,
         other_findings=about_others,
         main=spoken(main["name"]),
@@ -156,15 +158,6 @@ def _sentences_of(facts: Facts) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys((*_SENTENCES, *verdict, *(_ON_NEW_ROWS if has_estimates(facts) else ())))
     )
-
-
-def _rounded(value: Any) -> Any:
-    """Facts with figures of nine digits, which take half the room."""
-    if isinstance(value, float):
-        return float(f"{value:.9g}")
-    if isinstance(value, Mapping):
-        return {key: _rounded(each) for key, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list) else value
 
 
 def _expected_figure(facts: Facts) -> Drawn:
