@@ -358,8 +358,8 @@ def vector_lengths(schema: Any) -> dict[str, int]:
     return {name: dtype.shape[0] for name, dtype in schema.items() if _is_vector(dtype)}
 
 
-def expanded(columns: Sequence[str], lengths: Mapping[str, int]) -> tuple[str, ...]:
-    """Names of the features in these columns.
+def features_of(columns: Sequence[str], lengths: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """Names of the features in each of these columns.
 
     Parameters
     ----------
@@ -369,53 +369,59 @@ def expanded(columns: Sequence[str], lengths: Mapping[str, int]) -> tuple[str, .
 
     Examples
     --------
-    >>> expanded(["age", "face"], {"face": 2})
-    ('age', 'face[0]', 'face[1]')
+    >>> features_of(["age", "face"], {"face": 2})
+    {'age': ('age',), 'face': ('face[0]', 'face[1]')}
     """
-    return tuple(
-        name
+    return {
+        column: tuple(f"{column}[{index}]" for index in range(lengths[column]))
+        if column in lengths
+        else (column,)
         for column in columns
-        for name in (_entries(column, lengths[column]) if column in lengths else [column])
-    )
+    }
 
 
-def collapsed(
-    names: Sequence[str], columns: Sequence[str], lengths: Mapping[str, int]
-) -> tuple[str, ...]:
+def collapsed(names: Sequence[str], features: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """The columns whose features are these, in this order.
+
+    Parameters
+    ----------
+    names : sequence of str
+    features : mapping of column to tuple of str
+        Names of the features in each column.
 
     Raises
     ------
     InvalidInput
-        A feature that no column holds, or only some entries of a vector.
+        A feature that no column holds, or only some of those in a column.
 
     Examples
     --------
-    >>> collapsed(["face[0]", "face[1]", "age"], ["age", "face"], {"face": 2})
+    >>> collapsed(["face[0]", "face[1]", "age"], features_of(["age", "face"], {"face": 2}))
     ('face', 'age')
     """
-    firsts = {_entries(column, 1)[0]: column for column in columns if column in lengths}
+    homes = {name: column for column, own in features.items() for name in own}
+    if missing := [name for name in names if name not in homes]:
+        raise InvalidInput(
+            f"The table has no column {listed(missing)}",
+            f"The model was fitted on {listed(names)}",
+            "Add these columns, or fit again without them",
+        )
     chosen: list[str] = []
     position = 0
     while position < len(names):
-        name = names[position]
-        column = firsts.get(name, name)
-        width = lengths.get(column, 1)
-        whole = tuple(names[position : position + width]) == expanded([column], lengths)
-        if column not in columns or not whole:
-            missing = [each for each in names if each not in expanded(columns, lengths)]
+        column = homes[names[position]]
+        own = features[column]
+        if tuple(names[position : position + len(own)]) != own:
+            requested = [name for name in names if homes[name] == column]
             raise InvalidInput(
-                f"The table has no column {listed(missing or [name])}",
-                f"The model was fitted on {listed(names)}",
-                "Add these columns, or fit again without them",
+                f"The column {column!r} makes the features {listed(own)}, but {listed(requested)} "
+                "are requested",
+                "Allowed: all features of a column, in this order",
+                "Name all of them, or pass the column that the model was fitted on",
             )
         chosen.append(column)
-        position += width
+        position += len(own)
     return tuple(chosen)
-
-
-def _entries(column: str, length: int) -> list[str]:
-    return [f"{column}[{index}]" for index in range(length)]
 
 
 def _is_numeric(dtype: Any) -> bool:

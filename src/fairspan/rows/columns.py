@@ -7,6 +7,7 @@ A model keeps the names of its features, which is all that is needed to encode o
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
@@ -18,7 +19,7 @@ from fairspan.rows.checks import (
     check_columns,
     check_on_missing,
     collapsed,
-    expanded,
+    features_of,
     number_columns,
     side_by_side,
 )
@@ -184,12 +185,7 @@ class ChosenColumns:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, each entry of a vector and each category with its own."""
-        lengths = dict(self.vector_lengths)
-        return tuple(
-            name
-            for column in self.features
-            for name in self._indicators_of(column) or expanded([column], lengths)
-        )
+        return tuple(chain(*self._features_of(self.features).values()))
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -217,37 +213,28 @@ class ChosenColumns:
         InvalidInput
             A column is missing.
         """
-        lengths = dict(self.vector_lengths)
         # A model's indicators, where the table has the categories themselves.
-        categories = categories_in(names, self.available)
-        encoded = replace(self, categories=categories)
-        columns = encoded._without_indicators(names)
-        known = expanded(self.available, lengths)
-        check_columns(_missing(columns, known), known)
-        return replace(encoded, features=collapsed(columns, self.available, lengths))
+        encoded = replace(self, categories=categories_in(names, self.available))
+        features = encoded._features_of(self.available)
+        known = set(chain(*features.values()))
+        missing = [name for name in names if name not in known]
+        stems = [name.partition("=")[0] for name in missing]
+        # A single column may be what several indicators are made of.
+        told = (
+            stem if stems.count(stem) > 1 else name
+            for stem, name in zip(stems, missing, strict=True)
+        )
+        check_columns(list(dict.fromkeys(told)), self.available)
+        return replace(encoded, features=collapsed(names, features))
 
-    def _without_indicators(self, names: tuple[str, ...]) -> list[str]:
-        """The same features, with columns of categories in place of their indicators.
-
-        Raises
-        ------
-        InvalidInput
-            Indicators of a column that do not follow each other in the same order.
-        """
-        columns = list(names)
-        for column, _ in self.categories:
-            indicators = self._indicators_of(column)
-            if not set(indicators).intersection(columns):
-                continue
-            start = columns.index(indicators[0]) if indicators[0] in columns else 0
-            if tuple(columns[start : start + len(indicators)]) != indicators:
-                raise InvalidInput(
-                    f"The indicators of the column {column!r} are not in a row",
-                    f"Allowed: {listed(indicators)}",
-                    "Name all of them, in this order",
-                )
-            columns[start : start + len(indicators)] = [column]
-        return columns
+    def _features_of(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Names of the features in each of these columns."""
+        features = features_of(columns, dict(self.vector_lengths))
+        return features | {
+            column: tuple(f"{column}={each}" for each in categories)
+            for column, categories in self.categories
+            if column in features
+        }
 
     def blocks(self, batch: Any, first_row: int) -> Iterator[RowBlock]:
         """The blocks of a pyarrow RecordBatch, whose first row has this number."""
@@ -297,10 +284,6 @@ class ChosenColumns:
         columns |= {name: self._encoded(name, table[name]) for name in encoded}
         return [columns[name] for name in self.features]
 
-    def _indicators_of(self, column: str) -> tuple[str, ...]:
-        """Names of the indicators of a column; none if it is no column of categories."""
-        return tuple(f"{column}={each}" for each in dict(self.categories).get(column, ()))
-
     def _encoded(self, column: str, cells: Any) -> FloatArray:
         """Indicators of a column as an (r, number of categories) array; NaN for missing cells.
 
@@ -336,18 +319,6 @@ class ChosenColumns:
         matrix[rows, found[rows]] = 1.0
         matrix[missing] = np.nan
         return matrix
-
-
-def _missing(columns: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Columns that are not known; one in place of the indicators that are made of it."""
-    missing = [name for name in columns if name not in known]
-    stems = [name.partition("=")[0] for name in missing]
-    return list(
-        dict.fromkeys(
-            stem if stems.count(stem) > 1 else name
-            for name, stem in zip(missing, stems, strict=True)
-        )
-    )
 
 
 class RowsByColumns(KnownRows):

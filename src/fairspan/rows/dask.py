@@ -34,7 +34,7 @@ from fairspan.rows.checks import (
     check_shape,
     check_width,
     collapsed,
-    expanded,
+    features_of,
     vector_lengths,
 )
 from fairspan.rows.columns import ChosenColumns
@@ -310,10 +310,11 @@ class DaskCollections(RowOpener):
             check_width(X.shape[1], p, "features")
             dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
             return _mapped_array(X, projection.transform, dtype, d)
-        columns, lengths = meta.columns, vector_lengths(meta.schema)
+        columns = meta.columns
+        features = features_of(columns, vector_lengths(meta.schema))
         if projection.feature_names is not None:
-            columns = list(collapsed(projection.feature_names, columns, lengths))
-        check_width(len(expanded(columns, lengths)), p, "features")
+            columns = list(collapsed(projection.feature_names, features))
+        check_width(sum(len(features[column]) for column in columns), p, "features")
         check_numeric(_columns_of(meta, columns).schema)
         # Where all are needed, each partition is checked by its task, whose error says more.
         read = X if columns == meta.columns else X[columns]

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -26,7 +27,7 @@ from fairspan.rows.checks import (
     check_shape,
     checked_values,
     collapsed,
-    expanded,
+    features_of,
     number_columns,
     side_by_side,
     vector_lengths,
@@ -65,13 +66,12 @@ class FrameRows(RowsInMemory):
         """Column names; None where they are not text (pandas numbers unnamed columns)."""
         names = self.frame.columns
         is_text = all(isinstance(name, str) for name in names)
-        return expanded(names, vector_lengths(self.frame.schema)) if is_text else None
+        return tuple(chain(*self._features().values())) if is_text else None
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """(n, p)."""
-        lengths = vector_lengths(self.frame.schema)
-        return len(self.frame), len(self.frame.columns) + sum(lengths.values()) - len(lengths)
+        return len(self.frame), sum(map(len, self._features().values()))
 
     def selected(self, names: tuple[str, ...]) -> "FrameRows":
         """The same rows with these columns, in this order.
@@ -84,8 +84,11 @@ class FrameRows(RowsInMemory):
         if self.set_aside is not None and set(names).intersection(self.set_aside.columns):
             whole = nw.concat([self.frame, self.set_aside], how="horizontal")
             return replace(self, frame=whole, set_aside=None).selected(names)
-        columns = collapsed(names, self.frame.columns, vector_lengths(self.frame.schema))
+        columns = collapsed(names, self._features())
         return replace(self, frame=self.frame.select(list(columns)))
+
+    def _features(self) -> dict[str, tuple[str, ...]]:
+        return features_of(self.frame.columns, vector_lengths(self.frame.schema))
 
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
