@@ -697,14 +697,12 @@ def take_features(estimator: Any, source: Any, *, reset: bool) -> None:
     names = source.feature_names
     if isinstance(source, FrameRows):
         validate_data(estimator, source.frame.to_native(), reset=reset, skip_check_array=True)
+    elif names is None and (reset or isinstance(source, ArrayRows | SparseRows)):
+        as_wide = np.broadcast_to(0.0, (1, source.n_features))
+        validate_data(estimator, as_wide, reset=reset, skip_check_array=True)
     elif reset:
         estimator.n_features_in_ = source.n_features
-        vars(estimator).pop("feature_names_in_", None)
-        if names is not None:
-            estimator.feature_names_in_ = np.asarray(names, dtype=object)
-    elif isinstance(source, ArrayRows | SparseRows):
-        as_wide = np.broadcast_to(0.0, source.shape)
-        validate_data(estimator, as_wide, reset=False, skip_check_array=True)
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
     elif names is None:
         check_width(source.n_features, estimator.n_features_in_, "features")
     elif names != (known := tuple(getattr(estimator, "feature_names_in_", ()))):
