@@ -9,9 +9,8 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 
 import fairspan as fs
-from fairspan.extending import CodedLabels
 from fairspan.formatting.results import html_table
-from fairspan.moments.of_rows import SparseMoments, thin_moments
+from fairspan.moments.thin import SparseMoments, ThinMoments
 from fairspan.rows.registry import rows_of as rows_in_memory
 
 RNG = np.random.default_rng(0)
@@ -141,7 +140,7 @@ def test_moments_of_rows_that_stay_show_the_same(two):
     X, groups, _ = two
     wide = np.hstack([X, RNG.normal(size=(len(X), 60))])
     whole = fs.GroupMoments.from_rows(wide, groups)
-    thin = thin_moments(wide, CodedLabels.of(groups.tolist()), None, None)
+    thin = ThinMoments.of_rows(rows_in_memory(wide, groups, None))
     sparse = SparseMoments.of_rows(rows_in_memory(scipy.sparse.csr_array(wide), groups, None))
     assert isinstance(sparse, SparseMoments)
     assert shown(thin).rows == shown(sparse).rows == shown(whole).rows

@@ -27,7 +27,7 @@ from fairspan import (
 )
 from fairspan.errors import Incompatible, InvalidInput, InvalidType
 from fairspan.linalg import leading_subspace, leading_subspace_of
-from fairspan.moments.of_rows import SparseMoments
+from fairspan.moments.thin import SparseMoments
 
 CRITERIA = [
     "minimax_loss",

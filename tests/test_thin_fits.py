@@ -27,7 +27,7 @@ from fairspan import (
     regression,
 )
 from fairspan.errors import Incompatible, InvalidInput, InvalidType
-from fairspan.moments.of_rows import ThinMoments
+from fairspan.moments.thin import ThinMoments
 
 CRITERIA = [
     "minimax_loss",

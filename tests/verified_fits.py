@@ -10,7 +10,7 @@ from typing import Any
 
 from fairspan import verify
 from fairspan.estimator import fit as fits
-from fairspan.moments.of_rows import ThinMoments
+from fairspan.moments.thin import ThinMoments
 from fairspan.registry import names_of
 
 # Above so many features, or coordinates where rows are fewer, verifying takes longer than the test.

@@ -24,7 +24,8 @@ from fairspan.linalg.resources import threads_of
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Coordinates, Moments, ThinMoments, not_moments
+from fairspan.moments.of_rows import Moments, not_moments
+from fairspan.moments.thin import Coordinates, ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.problem import Problem, check_n_components

@@ -13,7 +13,7 @@ from by_hand import made_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, verify
 from fairspan.certificates.proofs import CovariancesProof, LinesProof, MeansProof, Proof
 from fairspan.errors import Incompatible, InvalidInput
-from fairspan.moments.of_rows import SparseMoments, ThinMoments
+from fairspan.moments.thin import SparseMoments, ThinMoments
 
 CRITERIA = (
     "total_error",

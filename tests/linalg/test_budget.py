@@ -152,11 +152,11 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
     ("where", "work"),
     [
         (
-            "fairspan.moments.of_rows.sparse_groups",
+            "fairspan.moments.thin.sparse_groups",
             lambda: FairPCA(1).fit(SPARSE, sensitive_features=np.arange(60) % 2),
         ),
         (
-            "fairspan.moments.of_rows.thin_moments",
+            "fairspan.moments.thin.positions_of_groups",
             lambda: FairPCA(1).fit(FEW, sensitive_features=np.arange(30) % 2),
         ),
         (

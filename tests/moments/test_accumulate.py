@@ -14,11 +14,8 @@ import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import FairPCA, FileRows, GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments.of_rows import (
-    SparseMoments,
-    fold_moments,
-    sparse_folds,
-)
+from fairspan.moments.of_rows import fold_moments, sparse_folds
+from fairspan.moments.thin import SparseMoments
 from fairspan.rows.groups import Folds
 from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import rows_of

@@ -35,7 +35,7 @@ def no_matrices(monkeypatch):
         pytest.fail("a matrix was made")
 
     monkeypatch.setattr("fairspan.moments.accumulate._summed", fail)
-    monkeypatch.setattr("fairspan.moments.sparse.SparseGroup.of", fail)
+    monkeypatch.setattr("fairspan.moments.sparse.RowGroup.of", fail)
 
 
 def csv(tmp_path):

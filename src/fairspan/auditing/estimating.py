@@ -31,13 +31,13 @@ from fairspan.moments.of_rows import (
     Moments,
     SparseFolds,
     SummedFolds,
-    ThinMoments,
     affordable_folds,
     fold_moments,
     moments_of,
     sparse_folds,
 )
 from fairspan.moments.operators import Projector, errors_under
+from fairspan.moments.thin import ThinMoments
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.groups import Folds, Label
 from fairspan.rows.protocol import GroupLimit, Rows
@@ -251,16 +251,15 @@ def in_coordinates(
     scaled = thin if scales[0] is None else thin.divided_by(scales[0])
     unit = 1.0 if scales[0] is None else scales[0]
     points = [each.subspace.reference_point(thin) for each in audited]
-    origin = scaled.about_pilot(np.zeros(scaled.n_features))
-    directions = [origin[:, None]]
+    directions = [-scaled.pilot[:, None]]
     for each, point in zip(audited, points, strict=True):
         directions.append(each.subspace.projector.columns)
         if point is not None:
-            directions.append(scaled.about_pilot(point / unit)[:, None])
+            directions.append((point / unit - scaled.pilot)[:, None])
     if max(each.subspace.dimension for each in audited) > scaled.span.n_known:
         return None
     known = scaled.span.widened(np.hstack(directions))
-    start = known.reduce(origin[:, None])[:, 0]
+    start = known.reduce(directions[0])[:, 0]
     reduced = []
     for each, point in zip(audited, points, strict=True):
         projector = each.subspace.projector
@@ -271,16 +270,19 @@ def in_coordinates(
             oblique_decoder=inside.oblique_decoder,
             mean=None
             if point is None
-            else known.reduce(scaled.about_pilot(point / unit)[:, None])[:, 0] - start,
+            else known.reduce((point / unit - scaled.pilot)[:, None])[:, 0] - start,
             scale=None,
             feature_names=None,
         )
         reduced.append(replace(each, subspace=subspace))
     assert rows.labels is not None
+    chosen = np.concatenate([part.positions for part in thin.parts])
+    order = np.argsort(chosen)
+    padded = np.pad(known.rows[order], [(0, 0), (0, known.n_known - known.rows.shape[1])])
     return reduced, ArrayRows(
-        np.pad(known.rows, [(0, 0), (0, known.n_known - known.rows.shape[1])]) - start,
-        labels=rows.labels[thin.present],
-        weights=thin.row_weights,
+        padded - start,
+        labels=rows.labels[chosen[order]],
+        weights=None if rows.weights is None else rows.weights[chosen[order]],
     )
 
 

@@ -26,7 +26,6 @@ from fairspan.moments.group_moments import (
     accumulate,
     merged,
     no_rows,
-    nothing_of,
     part_of_file,
 )
 from fairspan.progress import Stage
@@ -247,7 +246,7 @@ class RowsIntoFolder(FileRows):
             if rows is None:
                 found = part_of_file(file)
             else:
-                found = next(results) or nothing_of(self)
+                found = next(results)
                 found = found.over_classes() if self.has_labels else found
             with error_context(str(file) if rows is None else rows.where):
                 total = merged_in_order(tally, (total, found))

@@ -177,7 +177,7 @@ class FairPCA(
     moments_ : GroupMoments, SparseMoments or ThinMoments
         SparseMoments where sparse rows have more than 1500 features: `solution_` is then called
         estimated. ThinMoments where rows in memory have more than 500 features, and are at most
-        0.8 times as many. Both refer to the rows, which must stay as they are, so save `subspace_`
+        0.8 times as many. Both hold the rows, so save `subspace_`
         rather than the estimator; `moments_.matrices()` can be merged and saved.
     subspace_ : FairSubspace
         The projection alone, to save or ship.
@@ -624,7 +624,7 @@ class FairPCA(
             before, columns = self.moments_.matrices(), columns or self._group_columns
         take_features(fitted, rows, reset=before is None)
         check_n_components(self.n_components, fitted.n_features_in_, or_share=True)
-        # Rows are added to matrices: what refers to rows changes where their memory is used again.
+        # Rows are added to matrices, as moments that keep their rows cannot be merged.
         moments: Moments = (
             accumulate(rows, limit, onto=before, has_labels=needs_labels)
             if adds

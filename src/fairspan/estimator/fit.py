@@ -26,8 +26,9 @@ from fairspan.linalg import with_positive_signs
 from fairspan.linalg.resources import threads_for
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
-from fairspan.moments.of_rows import Coordinates, Moments
+from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import Projector
+from fairspan.moments.thin import Coordinates
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.reduction import (

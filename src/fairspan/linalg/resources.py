@@ -145,7 +145,9 @@ def bytes_of_moments(n_groups: int, n_features: int) -> int:
 def tell_if_long(n_rows: int | None, n_features: int) -> None:
     """Warn beforehand where a machine like this makes the moments of rows for over a minute."""
     # n p^2 multiplications and as many additions, shared by all cores.
-    seconds = 2.0 * (n_rows or 0) * n_features**2 / _STEPS_A_SECOND / (os.cpu_count() or 1)
+    seconds = 2.0 * (n_rows or 0) * n_features**2 / _STEPS_A_SECOND
+    if seconds > _LONG_SECONDS:  # to look for the cores takes longer than a small table
+        seconds /= os.cpu_count() or 1
     if seconds > _LONG_SECONDS:
         warn(
             f"Moments of {n_rows:,} rows and {n_features:,} features take a machine like this "

@@ -134,24 +134,20 @@ class _Total:
         if self.folds is not None:
             found = self.folds.of_rows(labels, self._before + first_row)
             labels, own = found.groups, found.folds
-        if weights is None and not drop:  # every row counts
-            codes = self.coder.encode(labels, first_row)
-            present, n_rows = list(range(len(self.coder.labels))), len(labels)
-            n_groups = labels.n_present
-        else:
-            labelled = ~labels.missing if drop else slice(None)
-            codes = np.full(len(labels), -2)
+        if drop:
+            codes, labelled = np.full(len(labels), -2), ~labels.missing
             codes[labelled] = self.coder.encode(labels[labelled], first_row)
-            if weights is not None:
-                codes[(weights == 0) & (codes >= 0)] = -1
-            counts = np.bincount(codes + 2)[2:]
-            present, n_rows = np.flatnonzero(counts).tolist(), int(counts.sum())
-            n_groups = len(present)
+        else:
+            codes = self.coder.encode(labels, first_row)
+        if weights is not None:
+            codes = np.where((weights == 0) & (codes >= 0), -1, codes)
+        counts = np.bincount(codes + 2)[2:]
+        present, n_rows = np.flatnonzero(counts).tolist(), int(counts.sum())
         self.groups.update(present)
         self.n_rows += n_rows
         if own is not None:
             codes = np.where(codes < 0, codes, codes * self.n_folds + own)
-        return codes, n_groups, n_rows
+        return codes, len(present), n_rows
 
     def add(self, sums: "dict[int, Sums]", n_dropped: int) -> None:
         """Add the moments of some rows."""
@@ -434,13 +430,11 @@ def _by_code(
 def _subtracted(place: Place, rows: Any, base: FloatArray, *, is_copy: bool) -> Any:
     """The rows minus a point, which is zero in all features but those that are far from it."""
     far = np.flatnonzero(base)
-    if not len(far):
-        return rows
     if is_copy and isinstance(rows, np.ndarray) and len(far) <= _FEW_FAR * rows.shape[1]:
         for feature in far.tolist():
             rows[:, feature] -= base[feature]
         return rows
-    return rows - place.constant(base)
+    return rows - place.constant(base) if len(far) else rows
 
 
 def _ones(place: Place, rows: Any) -> Any:

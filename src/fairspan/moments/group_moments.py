@@ -1,7 +1,7 @@
 """GroupMoments: weight, mean and scatter of each group, all that a fair projection needs."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from fairspan.linalg.resources import tell_if_long
 from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.moments.sparse import SparseGroup, sparse_groups
+from fairspan.moments.sparse import RowGroup, sparse_groups
 from fairspan.rows.arrays import labels_of
 from fairspan.rows.device import DeviceRows
 from fairspan.rows.groups import (
@@ -28,15 +28,7 @@ from fairspan.rows.groups import (
     plain_labels,
     without_last_attribute,
 )
-from fairspan.rows.protocol import (
-    USUAL_LIMIT,
-    Features,
-    GroupLimit,
-    OnMissing,
-    Rows,
-    RowSource,
-    tallied,
-)
+from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, OnMissing, Rows, RowSource, tallied
 from fairspan.rows.registry import open_rows
 from fairspan.rows.sparse import SparseRows
 from fairspan.storage import (
@@ -313,7 +305,7 @@ class GroupMoments(GroupMeans):
     def __add__(self, other: object) -> "GroupMoments":
         if not isinstance(other, GroupMoments):
             return NotImplemented
-        return merged([self, other.in_order_of(self.feature_names)])
+        return merged([self, other])
 
     def __radd__(self, other: object) -> "GroupMoments":
         # sum() starts from 0.
@@ -451,6 +443,7 @@ def merged(
         Other features, or labels of another type; numbers that overflow together.
     """
     first = parts[0]
+    parts = [part.in_order_of(first.feature_names) for part in parts]
     for part in parts[1:]:
         check_mergeable(first, part)
     intake = sum((part.intake for part in parts), EVERY_ROW)
@@ -497,9 +490,13 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
     """
     differences = []
     if a.n_features != b.n_features or a.feature_names != b.feature_names:
-        details = ""
-        if a.feature_names is not None and b.feature_names is not None:
-            details = f" ({', '.join(_of_names(a.feature_names, b.feature_names))})"
+        before, names = a.feature_names or (), b.feature_names or ()
+        differing = {
+            "missing": [name for name in before if name not in names],
+            "besides": [name for name in names if name not in before],
+        }
+        told = [f"{listed(found)} {word}" for word, found in differing.items() if found]
+        details = f" ({', '.join(told)})" if told and before and names else ""
         differences.append(f"The features differ: {_described(a)} against {_described(b)}{details}")
     if (a.by_label is None) != (b.by_label is None):
         differences.append("One of them knows the class that each row has in y, the other does not")
@@ -514,18 +511,6 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
             "Allowed: moments of the same features, with labels of one type",
             "Read both parts with the same columns; fairspan merge --labels-as text joins labels",
         )
-
-
-def _of_names(before: Sequence[str], names: Sequence[str]) -> Iterator[str]:
-    missing = [name for name in before if name not in names]
-    extra = [name for name in names if name not in before]
-    if missing:
-        yield f"{listed(missing)} missing"
-    if extra:
-        yield f"{listed(extra)} besides"
-    if not missing and not extra:
-        first, expected = next(pair for pair in zip(names, before, strict=True) if len({*pair}) > 1)
-        yield f"in another order, first {first!r} where {expected!r} was"
 
 
 def _described(moments: GroupMoments) -> str:
@@ -619,17 +604,17 @@ class MomentsTally:
     folds: Folds | None = None
 
     @memory_error_hint()  # also in workers, whose errors say which part it was
-    def over(self, rows: RowSource) -> GroupMoments | None:
-        """Moments of some rows; None if there are none."""
+    def over(self, rows: RowSource) -> GroupMoments:
+        """Moments of some rows; of no group if there are none."""
         self.limit.check_memory(1, rows.n_features)  # how many groups there are, the rows tell
         if isinstance(rows, SparseRows) and rows.density <= _SPARSE_UP_TO and self.folds is None:
             groups, intake = sparse_groups(rows, self.limit)
             self.limit.check_memory(len(groups), rows.n_features)
-            found = moments_of_sparse_groups(groups, rows.n_features, intake)
+            found = moments_of_row_groups(groups, rows.n_features, intake)
         else:
             stacked, n_dropped = sums_of(rows, self.limit, self.folds)
             found = GroupMoments(*stacked, rows.feature_names, Intake(n_dropped))
-        return checked_part(found) if found.n_groups or found.intake.n_dropped else None
+        return checked_part(found)
 
     @memory_error_hint()
     def merged(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
@@ -651,12 +636,13 @@ class MomentsTally:
         return GroupMoments.from_bytes(contents)
 
 
-def moments_of_sparse_groups(
-    groups: Sequence[SparseGroup], n_features: int, intake: Intake
+def moments_of_row_groups(
+    groups: Sequence[RowGroup], n_features: int, intake: Intake
 ) -> GroupMoments:
-    """Matrices of groups of sparse rows, (k, p, p)."""
+    """Moments with matrices of rows that are held by group."""
     sums = {
-        each.label: Sums(each.mean, each.count, each.weight, 0.0, each.scatter()) for each in groups
+        each.label: Sums(each.mean, len(each.positions), each.weight, 0.0, each.scatter())
+        for each in groups
     }
     return GroupMoments(*in_order(sums, n_features), intake=intake)
 
@@ -713,13 +699,6 @@ def accumulate(
         labels = list(set(map(without_last_attribute, labels))) if is_more else labels
         replace(limited, in_parts=False).check(len(labels), n_rows, found.n_features)
     return found.in_range()
-
-
-def nothing_of(rows: Features) -> GroupMoments:
-    """Moments of none of these rows."""
-    p, none = rows.n_features, np.zeros(0)
-    counts, means, scatters = none.astype(np.int64), none.reshape(0, p), none.reshape(0, p, p)
-    return GroupMoments(label_array([]), counts, none, means, scatters, rows.feature_names)
 
 
 def no_rows(intake: Intake) -> InvalidInput:

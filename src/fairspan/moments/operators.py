@@ -389,21 +389,12 @@ class DenseSecondMoments:
         losses = traces - self.captured_variances(basis)
         small = losses <= CANCELLING * traces
         if small.any():
-            left = self.left_by(basis)
+            soft = softened(basis)
+            left = np.eye(len(basis)) - soft @ soft.T
+            if basis.shape[1] == len(basis) and np.abs(left).max() <= _SPANS_ALL:
+                left[:] = 0.0  # and no rounding, where V spans all directions
             losses[small] = _inner_products(self.matrices[small] @ left, left)
         return np.maximum(losses, 0.0)
-
-    def left_by(self, basis: FloatArray) -> FloatArray:
-        """I - VV', which makes of rows what a projection loses of them, shape (p, p).
-
-        Zero, not rounding, where V spans all directions.
-        """
-        soft = softened(basis)
-        left = soft @ -soft.T
-        np.fill_diagonal(left, left.diagonal() + 1.0)
-        if basis.shape[1] == len(basis) and np.abs(left).max() <= _SPANS_ALL:
-            return np.zeros_like(left)
-        return np.asarray(left)
 
     def roundings_left(self, basis: FloatArray) -> tuple[FloatArray, float]:
         """What the rounding of errors follows from, by products with few columns.

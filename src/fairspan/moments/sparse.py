@@ -12,7 +12,7 @@ Where few directions are forbidden, second moments S are P S P, P = I - FF', in 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -27,7 +27,7 @@ from fairspan.linalg import (
 )
 from fairspan.moments.group_means import Intake
 from fairspan.moments.operators import CANCELLING, softened
-from fairspan.rows.groups import Label, LabelCoder
+from fairspan.rows.groups import CodedLabels, Label, LabelCoder
 from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, block_rows
 from fairspan.rows.sparse import Csr, SparseRows
 from fairspan.typing import FloatArray, IndexArray
@@ -43,47 +43,50 @@ _FEW_USED = 2
 
 
 @dataclass(frozen=True, eq=False)
-class SparseGroup:
-    """Rows y = x - pilot of one group, and their mean.
+class RowGroup:
+    """Rows y = x - pilot of one group, sparse or not, and their mean.
 
     Attributes
     ----------
     label : Label
-    parts : tuple of ((r, p) csr_array, (r,) array)
+    parts : tuple of ((r, p) csr_array or array, (r,) array)
         The rows y in consecutive parts, and their weights, all positive.
     weight : float
         n_g, the sum of all weights.
     pilot : (p,) array
-        Zero for columns that are zero in at least half of the rows.
+        Of sparse rows zero for columns that are zero in at least half of them.
     drift : (p,) array
         Weighted mean of the rows y; the group's mean is pilot + drift.
+    positions : (n_g,) array of int
+        Where the rows were among those of all groups.
     """
 
     label: Label
-    parts: tuple[tuple[Csr, FloatArray], ...]
+    parts: tuple[tuple[Any, FloatArray], ...]
     weight: float
     pilot: FloatArray
     drift: FloatArray
+    positions: IndexArray
 
     @classmethod
-    def of(cls, label: Label, rows: Csr, weights: FloatArray | None) -> "SparseGroup":
-        """Take rows of positive weight, at least one, without duplicates or stored zeros."""
-        n, weights = rows.shape[0], np.ones(rows.shape[0]) if weights is None else weights
-        weight = float(weights.sum())
-        pilot = _pilot(rows, weights, weight)
-        filled = np.flatnonzero(pilot)
-        each = max(rows.nnz / n + len(filled), 1.0)
-        size = int(min(max(_PART_NUMBERS / each, _FEWEST_PART_ROWS), _PART_ROWS))
+    def of(
+        cls, label: Label, rows: Any, weights: FloatArray, pilot: FloatArray, positions: IndexArray
+    ) -> "RowGroup":
+        """Take rows about the pilot, at least one; their weights are positive."""
+        n, weight = rows.shape[0], float(weights.sum())
+        stored = rows.nnz if scipy.sparse.issparse(rows) else rows.size
+        size = int(min(max(_PART_NUMBERS * n / max(stored, 1), _FEWEST_PART_ROWS), _PART_ROWS))
         parts = tuple(
-            (_shifted(rows[start : start + size], pilot, filled), weights[start : start + size])
+            (rows[start : start + size], weights[start : start + size])
             for start in range(0, n, size)
         )
-        return cls(label, parts, weight, pilot, sum(part.T @ own for part, own in parts) / weight)
+        drift = sum(part.T @ own for part, own in parts) / weight
+        return cls(label, parts, weight, pilot, drift, positions)
 
     @property
-    def count(self) -> int:
-        """Number of rows."""
-        return sum(len(weights) for _, weights in self.parts)
+    def is_sparse(self) -> bool:
+        """Whether the rows stay uncentred, so that most of their cells are zero."""
+        return bool(scipy.sparse.issparse(self.parts[0][0]))
 
     @property
     def mean(self) -> FloatArray:
@@ -93,10 +96,13 @@ class SparseGroup:
     @cached_property
     def variances(self) -> FloatArray:
         """Of each feature about the group's own mean, (p,)."""
-        squares = sum(part.power(2).T @ weights for part, weights in self.parts)
-        return np.asarray(np.maximum(squares / self.weight - self.drift**2, 0.0))
+        if self.is_sparse:
+            squares = sum((part * part).T @ weights for part, weights in self.parts)
+            return np.asarray(np.maximum(squares / self.weight - self.drift**2, 0.0))
+        squares = sum(weights @ (part - self.drift) ** 2 for part, weights in self.parts)
+        return np.asarray(squares / self.weight)
 
-    def selected(self, features: IndexArray) -> "SparseGroup":
+    def selected(self, features: IndexArray) -> "RowGroup":
         """The same rows with some of the features, by position."""
         return replace(
             self,
@@ -105,14 +111,11 @@ class SparseGroup:
             drift=self.drift[features],
         )
 
-    def divided_by(self, scale: FloatArray) -> "SparseGroup":
+    def divided_by(self, scale: FloatArray) -> "RowGroup":
         """The rows divided by a (p,) array of positive numbers."""
-        parts = []
-        for part, weights in self.parts:
-            scaled = part.copy()
-            scaled.data /= scale[scaled.indices]
-            parts.append((scaled, weights))
-        return replace(self, parts=tuple(parts), pilot=self.pilot / scale, drift=self.drift / scale)
+        divided = scipy.sparse.diags_array(1 / scale)
+        parts = tuple((part @ divided, weights) for part, weights in self.parts)
+        return replace(self, parts=parts, pilot=self.pilot / scale, drift=self.drift / scale)
 
     def applied(self, directions: FloatArray) -> FloatArray:
         """The covariance about the group's own mean times (p, m) directions."""
@@ -131,7 +134,7 @@ class SparseGroup:
 
     def _coordinates(
         self, directions: FloatArray
-    ) -> Iterator[tuple[slice, FloatArray, Csr, FloatArray]]:
+    ) -> Iterator[tuple[slice, FloatArray, Any, FloatArray]]:
         """Centred rows along some of the directions at a time, with parts and their weights."""
         for start in range(0, directions.shape[1], _COLUMNS):
             columns = slice(start, start + _COLUMNS)
@@ -145,57 +148,82 @@ class SparseGroup:
         total, n_rows = 0.0, block_rows(len(point))
         for part, weights in self.parts:
             for start in range(0, part.shape[0], n_rows):
-                rows = part[start : start + n_rows].toarray() + (self.pilot - point)
+                rows = _filled(part[start : start + n_rows]) + (self.pilot - point)
                 rows -= (rows @ soft) @ soft.T
                 total += float(weights[start : start + n_rows] @ np.einsum("ij,ij->i", rows, rows))
         return total / self.weight
 
     def scatter(self) -> FloatArray:
         """The scatter about the group's own mean, (p, p)."""
-        scatter = -self.weight * np.outer(self.drift, self.drift)
+        scatter: Any = 0.0
         for part, weights in self.parts:
-            half = part.multiply(np.sqrt(weights)[:, None]).tocsr()
-            scatter += (half.T @ half).toarray()
+            rows = part if self.is_sparse else part - self.drift
+            half = scipy.sparse.diags_array(np.sqrt(weights)) @ rows
+            scatter = scatter + _filled(half.T @ half)
+        if self.is_sparse:
+            scatter -= self.weight * np.outer(self.drift, self.drift)
         # Differences, which rounding may turn.
         np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
-        return scatter
+        return np.asarray(scatter)
+
+
+def positions_of_groups(
+    labels: CodedLabels, weights: FloatArray | None, n_features: int, limit: GroupLimit
+) -> dict[Label, IndexArray]:
+    """Where the rows of positive weight of each group are, in the order of labels.
+
+    Raises
+    ------
+    InvalidInput
+        A bad label, or too many groups.
+    """
+    coder = LabelCoder()
+    codes = coder.encode(labels)
+    codes = codes if weights is None else np.where(weights > 0, codes, -1)
+    counts = np.bincount(codes + 1, minlength=1)[1:]
+    present = np.flatnonzero(counts).tolist()
+    limit.check(len(present), int(counts.sum()), n_features)
+    present.sort(key=coder.labels.__getitem__)
+    return {coder.labels[code]: np.flatnonzero(codes == code) for code in present}
 
 
 def sparse_groups(
-    rows: SparseRows, limit: GroupLimit = USUAL_LIMIT
-) -> tuple[list[SparseGroup], Intake]:
-    """The rows of each group that has some, without those in which something is missing.
+    given: SparseRows, limit: GroupLimit = USUAL_LIMIT
+) -> tuple[list[RowGroup], Intake]:
+    """Sparse rows of each group, without those in which something is missing.
 
     Raises
     ------
     InvalidInput
         No labels, a bad label, or too many groups.
     """
-    whole = rows.complete()
+    whole = given.complete()
     if whole.labels is None:
         raise InvalidInput(
             "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
         )
-    present = np.ones(whole.n_rows, bool) if whole.weights is None else whole.weights > 0
-    coder = LabelCoder()
-    codes = coder.encode(whole.labels)
-    counts = np.bincount(codes[present])
-    limit.check(int(np.count_nonzero(counts)), int(counts.sum()), whole.n_features)
+    weights = np.ones(whole.n_rows) if whole.weights is None else whole.weights
     groups = []
     with np.errstate(over="ignore", invalid="ignore"):  # found by check_sizes
-        for code in np.flatnonzero(counts).tolist():
-            own = np.flatnonzero((codes == code) & present)
-            weights = None if whole.weights is None else whole.weights[own]
-            groups.append(SparseGroup.of(coder.labels[code], whole.matrix[own], weights))
-    return groups, Intake(rows.n_rows - whole.n_rows)
+        for label, own in positions_of_groups(
+            whole.labels, weights, whole.n_features, limit
+        ).items():
+            pilot = _pilot(whole.matrix[own], weights[own])
+            rows = _shifted(whole.matrix[own], pilot)
+            groups.append(RowGroup.of(label, rows, weights[own], pilot, own))
+    return groups, Intake(given.n_rows - whole.n_rows)
 
 
-def _pilot(rows: Csr, weights: FloatArray, weight: float) -> FloatArray:
+def _filled(rows: Any) -> Any:
+    return rows.toarray() if scipy.sparse.issparse(rows) else rows
+
+
+def _pilot(rows: Csr, weights: FloatArray) -> FloatArray:
     """Mean of the stored values of each column that stores most of its cells; zero elsewhere."""
     p = rows.shape[1]
     cell_weights = np.repeat(weights, np.diff(rows.indptr))
     stored = np.bincount(rows.indices, cell_weights, minlength=p)
-    mostly = stored > weight / 2
+    mostly = stored > weights.sum() / 2
     if not mostly.any():
         return np.zeros(p)
     # About the last stored value, so that the mean of equal values is exactly that value.
@@ -205,13 +233,13 @@ def _pilot(rows: Csr, weights: FloatArray, weight: float) -> FloatArray:
     return np.where(mostly, last + centred / np.where(mostly, stored, 1.0), 0.0)
 
 
-def _shifted(part: Csr, pilot: FloatArray, filled: IndexArray) -> Csr:
+def _shifted(rows: Csr, pilot: FloatArray) -> Csr:
     """Subtract the pilot, which fills the columns in which it is not zero."""
+    filled, (n, p) = np.flatnonzero(pilot), rows.shape
     if len(filled) == 0:
-        return part
-    n, p = part.shape
+        return rows
     pilots = (np.tile(pilot[filled], n), np.tile(filled, n), np.arange(n + 1) * len(filled))
-    shifted = scipy.sparse.csr_array(part - scipy.sparse.csr_array(pilots, shape=(n, p)))
+    shifted = scipy.sparse.csr_array(rows - scipy.sparse.csr_array(pilots, shape=(n, p)))
     shifted.eliminate_zeros()
     return shifted
 
@@ -222,7 +250,7 @@ class SparseSecondMoments:
 
     Parameters
     ----------
-    parts : sequence of SparseGroup
+    parts : sequence of RowGroup
     offsets : (k, p) array
         Means of the groups minus the point; zero about each group's own mean.
     forbidden : (p, r) array
@@ -231,7 +259,7 @@ class SparseSecondMoments:
         Variance of each group along F that counts as lost, whatever is chosen beside it.
     """
 
-    parts: Sequence[SparseGroup]
+    parts: Sequence[RowGroup]
     offsets: FloatArray
     forbidden: FloatArray
     outside: FloatArray

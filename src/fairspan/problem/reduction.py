@@ -16,7 +16,7 @@ from scipy.linalg import blas
 
 from fairspan.errors import Incompatible, warn
 from fairspan.moments.group_means import Center
-from fairspan.moments.of_rows import Coordinates, Moments, ThinMoments
+from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
     Complement,
     DenseSecondMoments,
@@ -24,6 +24,7 @@ from fairspan.moments.operators import (
     deflated,
 )
 from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.moments.thin import Coordinates, ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import (
@@ -360,7 +361,7 @@ def _in_coordinates(
     """The restriction in coordinates that is equivalent to that of all features.
 
     Rows that are fewer than their features have coordinates in which most directions without
-    variance are left out (:mod:`fairspan.moments.of_rows`). A restriction counts those as well.
+    variance are left out (:mod:`fairspan.moments.thin`). A restriction counts those as well.
 
     Raises
     ------

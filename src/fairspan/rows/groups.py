@@ -304,7 +304,7 @@ class LabelCoder:
         # In the order of the rows, so that the same mistake gives the same message.
         # Nearly all blocks hold few labels, and looking at some rows finds them all.
         found = dict.fromkeys(labels.codes[:_GLANCE].tolist())
-        if len(found) < labels.n_present:
+        if len(found) < len(labels.distinct) and len(found) < labels.n_present:
             found = dict.fromkeys(labels.codes.tolist())
         met = {index: self._code_of(labels, index, first_row) for index in found}
         if all(code == index for index, code in met.items()):

@@ -1,0 +1,423 @@
+"""Moments that keep the rows: of sparse rows, or of rows that are fewer than their features.
+
+Sparse rows of many features are fitted by products with them (:mod:`fairspan.moments.sparse`).
+
+Few rows have coordinates. About one of them, the pilot, n rows span r < n directions. With an
+orthonormal basis Q of these a row is x = pilot + Ql, and the r coordinates l have ordinary moments.
+A subspace of d dimensions may also hold directions beside the rows: so the basis gets the direction
+of the origin, where errors are measured about that, and min(d, p - r) more along which nothing
+varies. In these m coordinates stands a problem of few features that has the same d and the same
+answer as that of all p.
+
+Let B = DW be the rows about the pilot, the rows of W of unit length. The fast way takes their
+products, WW' = TT' by Cholesky, and Q = W'T'^-1, which is applied through the rows and never
+formed. Then ||Q'Q - I|| is up to epsilon ||T^-1||_F^2; where that is too much, or the rows depend
+on each other, Householder's QR of W' gives Q to full precision. A direction is left out there if no
+row reaches further into it than n epsilon of its own length.
+"""
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.linalg import blas, lapack, qr
+
+from fairspan.errors import memory_error_hint
+from fairspan.linalg.resources import check_memory
+from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
+from fairspan.moments.group_moments import GroupMoments, moments_of_row_groups, no_rows
+from fairspan.moments.sparse import (
+    RowGroup,
+    SparseSecondMoments,
+    positions_of_groups,
+    sparse_groups,
+)
+from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.checks import checked_values, converted
+from fairspan.rows.frames import FrameRows
+from fairspan.rows.groups import Label, label_array
+from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit
+from fairspan.rows.sparse import SparseRows
+from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
+
+_EPSILON = float(np.finfo(np.float64).eps)
+# How far a basis from products of rows may be from orthonormal; what is lifted is corrected.
+_LOST_BY_PRODUCTS = 3e-10
+# Lengths and angles of lifted columns that are off by less need no correction.
+_ORTHONORMAL = 1e-14
+# A direction of which less than this share lies beside others is in their span.
+_INSIDE = 1e-10
+# A basis that reaches no further than this into directions without variance does not need them:
+# they change what it captures by the square of it. Iterations leave as much behind.
+_UNUSED = 1e-9
+# Of the directions without variance that are drawn; any that no one else would choose.
+_PADDING_SEED = 0x5AFE_C0DE_2018
+# Means of all groups that differ by less than this share of their length are the same; so are rows
+# of a group that differ by less than this share of the longest row.
+_ROUNDING = 1e-14
+# Rows that are copied at once.
+_BLOCK_ROWS = 64
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _KeptRows(GroupMeans):
+    """Weight, mean and variances of each group of rows, and the rows themselves.
+
+    What a fit needs of :class:`GroupMoments`, without matrices of p x p numbers. It holds all
+    rows, so it cannot be merged, saved or given away as moments can; `matrices()` can.
+
+    Attributes
+    ----------
+    groups : (k,) array
+        Labels in sorted order.
+    counts, weights : (k,) arrays
+    means : (k, p) array
+    parts : tuple of RowGroup
+    intake : Intake
+    feature_names : tuple of str or None
+    """
+
+    groups: AnyArray
+    counts: IntegerArray
+    weights: FloatArray
+    means: FloatArray
+    parts: tuple[RowGroup, ...] = field(repr=False)
+    intake: Intake = EVERY_ROW
+    feature_names: tuple[str, ...] | None = None
+    by_label: ClassVar[None] = None
+
+    @classmethod
+    def _of(cls, parts: Sequence[RowGroup], **others: Any) -> Self:
+        with np.errstate(over="ignore", invalid="ignore"):  # found by in_range
+            return cls(
+                label_array([part.label for part in parts]),
+                np.array([len(part.positions) for part in parts]),
+                np.array([part.weight for part in parts]),
+                np.array([part.mean for part in parts]),
+                tuple(parts),
+                **others,
+            )
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
+        with np.errstate(over="ignore", invalid="ignore"):  # found by in_range
+            return np.array([part.variances for part in self.parts])
+
+    def operator_about(self, point: FloatArray | None) -> SparseSecondMoments:
+        """Second moments about a point, or about each group's own mean if it is None."""
+        offsets = np.zeros_like(self.means) if point is None else self.means - point
+        nothing = np.zeros(self.n_groups)
+        return SparseSecondMoments(self.parts, offsets, np.empty((self.n_features, 0)), nothing)
+
+    def divided_by(self, scale: FloatArray) -> Self:
+        """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        return self._of([part.divided_by(scale) for part in self.parts], intake=self.intake)
+
+    @memory_error_hint()
+    def matrices(self) -> GroupMoments:
+        """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
+        check_memory(self.n_groups, self.n_features)
+        whole = moments_of_row_groups(self.parts, self.n_features, self.intake)
+        return replace(whole, feature_names=self.feature_names)
+
+
+class SparseMoments(_KeptRows):
+    """Those of sparse rows: a fit takes products with them."""
+
+    matrix_free = True
+
+    @classmethod
+    def of_rows(cls, rows: SparseRows, limit: GroupLimit = USUAL_LIMIT) -> "SparseMoments":
+        """Moments that hold these rows.
+
+        Raises
+        ------
+        InvalidInput
+            No rows, a bad label, too many groups, or numbers whose squares overflow.
+        """
+        groups, intake = sparse_groups(rows, limit)
+        if not groups:
+            raise no_rows(intake)
+        found = cls._of(groups, intake=intake)
+        check_sizes(found.means, found.variances, None, in_part=True)
+        return found
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ThinMoments(_KeptRows):
+    """Those of rows that are fewer than their features: a fit takes their coordinates.
+
+    Nothing is lost by that: see :meth:`in_coordinates`.
+
+    Attributes
+    ----------
+    rows : (n, p) array
+        B, the rows about the pilot, group by group.
+    """
+
+    rows: FloatArray
+
+    @classmethod
+    def of_rows(
+        cls, given: ArrayRows | FrameRows, limit: GroupLimit = USUAL_LIMIT
+    ) -> "ThinMoments":
+        """Moments that hold a copy of these rows, of which none is left out.
+
+        Raises
+        ------
+        InvalidInput, InvalidType
+            NaN, infinity, no numbers, missing labels, too many groups, squares that overflow.
+        """
+        assert given.labels is not None
+        values = converted(given.array if isinstance(given, ArrayRows) else given.values())
+        n, p = values.shape
+        weights = np.ones(n) if given.weights is None else given.weights
+        places = positions_of_groups(given.labels, weights, p, limit)
+        order = np.concatenate(list(places.values()))
+        pilot, rows = values[order[0]].astype(np.float64), np.empty((len(order), p))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(order), _BLOCK_ROWS):
+                block = slice(start, start + _BLOCK_ROWS)
+                np.subtract(values[order[block]], pilot, out=rows[block])
+            found = cls._about(pilot, rows, places, weights[order], given.feature_names)
+        if len(order) < n or not np.isfinite(found.means).all():  # also rows that do not count
+            checked_values(values, 0, given.feature_names)
+        return found
+
+    @classmethod
+    def _about(
+        cls,
+        pilot: FloatArray,
+        rows: FloatArray,
+        places: dict[Label, IndexArray],
+        weights: FloatArray,
+        names: tuple[str, ...] | None,
+    ) -> "ThinMoments":
+        parts, start = [], 0
+        for label, own in places.items():
+            here = slice(start, start := start + len(own))
+            parts.append(RowGroup.of(label, rows[here], weights[here], pilot, own))
+        return cls._of(parts, feature_names=names, rows=rows)
+
+    def with_rows(
+        self, pilot: FloatArray, rows: FloatArray, names: tuple[str, ...] | None = None
+    ) -> "ThinMoments":
+        """The same rows with other features, of which these are the numbers about a pilot."""
+        places = {part.label: part.positions for part in self.parts}
+        weights = np.concatenate([own for part in self.parts for _, own in part.parts])
+        return self._about(pilot, rows, places, weights, names)
+
+    def divided_by(self, scale: FloatArray) -> "ThinMoments":
+        """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        return self.with_rows(self.pilot / scale, self.rows / scale, self.feature_names)
+
+    @property
+    def pilot(self) -> FloatArray:
+        """The first row, (p,)."""
+        return self.parts[0].pilot
+
+    @cached_property
+    def span(self) -> "Coordinates":
+        """Those of the rows alone."""
+        gram = blas.dsyrk(1.0, self.rows.T, trans=1, lower=1)
+        lengths = np.sqrt(np.diag(gram))
+        unit = lengths[1:, None]  # the first row is the pilot
+        if unit.size and unit.all():
+            lower, failed = lapack.dpotrf(gram[1:, 1:] / unit / unit.T, lower=1)
+            inverse = lower if failed else lapack.dtrtri(lower, lower=1)[0]
+            if not failed and _EPSILON * float(np.vdot(inverse, inverse)) <= _LOST_BY_PRODUCTS:
+                rows, mixing = np.zeros((2, len(gram), len(lower)))
+                rows[1:], mixing[1:] = lower * unit, inverse.T / unit
+                return Coordinates(self, rows, mixing, np.empty((self.n_features, 0)))
+        return self._by_householder(lengths)
+
+    def _by_householder(self, lengths: FloatArray) -> "Coordinates":
+        """The same from the rows themselves: slower, and twice as many digits."""
+        unit = np.where(lengths > 0, lengths, 1.0)
+        axes, upper = qr((self.rows / unit[:, None]).T, mode="economic", check_finite=False)
+        # Columns are exchanged in the short factor: in the long one that is slow.
+        turn, upper, order = qr(upper, mode="economic", pivoting=True, check_finite=False)
+        rank = int((np.abs(np.diag(upper)) > len(lengths) * _EPSILON).sum())
+        rows = np.empty((len(lengths), rank))
+        rows[order] = upper[:rank].T
+        rows *= lengths[:, None]
+        return Coordinates(self, rows, rows[:, :0], axes @ turn[:, :rank])
+
+    def in_coordinates(self, n_components: int | float, center: Center) -> "Coordinates":
+        """Coordinates in which a problem is an ordinary one of few features.
+
+        Parameters
+        ----------
+        n_components : int or float
+            d, or a share above 0 and below 1.
+        center : {"global", "group", "none"}
+
+        Returns
+        -------
+        Coordinates
+
+        Raises
+        ------
+        InvalidInput
+            So many components were requested that matrices of as many coordinates take too much
+            memory.
+        """
+        found, p = self.span, self.n_features
+        origin = -self.pilot
+        if center == "none":
+            found = found.widened(origin[:, None])
+        whole = isinstance(n_components, numbers.Integral)
+        wanted = int(n_components) if whole else max(found.n_known, 1)
+        found = replace(found, n_padding=min(wanted, p - found.n_known))
+        check_memory(self.n_groups, found.n_known + found.n_padding)
+        if center == "group":
+            return found
+        # Not the mean of the features, which is rounded at their offset.
+        own = found.reduce(origin[:, None])[:, 0] if center == "none" else found.moments.mean
+        return replace(found, point=own)
+
+    def with_basis(
+        self, point: FloatArray | None, basis: FloatArray, n_components: int
+    ) -> tuple[GroupMoments, FloatArray | None, FloatArray]:
+        """Moments, a point and a basis of any subspace in coordinates that hold all three.
+
+        Parameters
+        ----------
+        point : (p,) array or None
+        basis : (p, r) array
+        n_components : int
+            There are at least that many coordinates.
+
+        Returns
+        -------
+        GroupMoments, (m,) array or None, (m, r) array
+        """
+        columns = basis if point is None else np.column_stack([basis, point - self.pilot])
+        found = self.span.widened(columns)
+        found = replace(found, n_padding=max(n_components - found.n_known, 0))
+        inside = found.reduce(columns)
+        own = None if point is None else inside[:, -1]
+        return found.moments, own, inside[:, : basis.shape[1]]
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Orthonormal axes about the pilot that hold all rows, and the rows along them.
+
+    The first r are B'M; then come some in full, and at last those along which nothing varies.
+
+    Attributes
+    ----------
+    thin : ThinMoments
+    rows : (n, r) array
+        Coordinates of the rows.
+    mixing : (n, r') array
+        M; r' = r, or none where the axes are known in full.
+    basis : (p, e) array
+        Axes in full.
+    n_padding : int
+    point : (m,) array or None
+        About which errors are measured; None where each group has its own mean.
+    """
+
+    thin: ThinMoments
+    rows: FloatArray
+    mixing: FloatArray
+    basis: FloatArray
+    n_padding: int = 0
+    point: FloatArray | None = None
+
+    @property
+    def n_known(self) -> int:
+        """How many axes there are without the padding."""
+        return int(self.mixing.shape[1] + self.basis.shape[1])
+
+    @property
+    def most_components(self) -> int:
+        """Up to how many dimensions no direction without variance is missing."""
+        all_there = self.n_known + self.n_padding == len(self.basis)
+        return len(self.basis) if all_there else self.n_padding
+
+    @cached_property
+    def moments(self) -> GroupMoments:
+        """Of the coordinates; means that agree, and rows that are equal, are so exactly."""
+        thin, (n, r) = self.thin, self.rows.shape
+        m = self.n_known + self.n_padding
+        rows = np.zeros((n, m))
+        rows[:, :r] = self.rows
+        found = thin.with_rows(np.zeros(m), rows).matrices()
+        means, scatters = found.means, found.scatters
+        apart = np.linalg.norm(thin.means - thin.means[0], axis=1).max()
+        if apart <= _ROUNDING * np.linalg.norm(thin.means[0]):
+            means = np.tile(found.mean, (thin.n_groups, 1))
+        size = np.einsum("ij,ij->i", rows, rows).max()
+        equal = np.einsum("gii->g", scatters) <= _ROUNDING**2 * size * thin.weights
+        scatters = np.where(equal[:, None, None], 0.0, scatters) if equal.any() else scatters
+        return replace(found, means=means, scatters=scatters)
+
+    def lift(self, columns: FloatArray) -> FloatArray:
+        """Columns of the features, (p, q), from (m, q) columns of coordinates."""
+        found, padding = self._lifted(columns), columns[self.n_known :]
+        if np.linalg.norm(padding) > _UNUSED:
+            found = found + self._padding @ padding
+        lost = found.T @ found - columns.T @ columns
+        if self.mixing.size and np.abs(lost).max(initial=0.0) > _ORTHONORMAL:
+            # Of Q(I + F)^-1/2 with F = Q'Q - I, the first two terms.
+            inside = columns[: self.n_known]
+            found -= self._lifted(self._products(self._lifted(inside)) - inside) / 2
+        return found
+
+    def reduce(self, columns: FloatArray) -> FloatArray:
+        """Coordinates, (m, q), of (p, q) columns of the features."""
+        padding = np.zeros((self.n_padding, columns.shape[1]))
+        lengths = np.einsum("ij,ij->j", columns, columns)
+        inside = self._products(columns)
+        if (lengths - np.einsum("ij,ij->j", inside, inside) <= _ORTHONORMAL * lengths).all():
+            return np.vstack([inside, padding])  # nothing lies outside: one pass will do
+        inside, outside = self._split(columns)
+        if self.n_padding and np.linalg.norm(outside) > _UNUSED * np.linalg.norm(columns):
+            padding = self._padding.T @ outside
+        return np.vstack([inside, padding])
+
+    def widened(self, columns: FloatArray) -> "Coordinates":
+        """With axes for what (p, q) columns add to those that are known; without padding."""
+        lengths = np.linalg.norm(columns, axis=0)
+        axes = self._beside(columns[:, lengths > 0] / lengths[lengths > 0])
+        return replace(self, basis=np.hstack([self.basis, axes]))
+
+    def _beside(self, columns: FloatArray) -> FloatArray:
+        """Orthonormal axes of what columns add to those that are known."""
+        # Twice: what was nearly inside, or nearly dependent, has lost its digits.
+        for _ in range(2 if columns.size else 0):
+            axes, sizes, _ = qr(self._split(columns)[1], mode="economic", pivoting=True)
+            columns = axes[:, : int((np.abs(np.diag(sizes)) > _INSIDE).sum())]
+        return columns
+
+    def _lifted(self, columns: FloatArray) -> FloatArray:
+        r = self.mixing.shape[1]
+        found = self.basis @ columns[r : self.n_known]
+        return found + self.thin.rows.T @ (self.mixing @ columns[:r]) if r else found
+
+    def _products(self, columns: FloatArray) -> FloatArray:
+        of_rows = self.mixing.T @ (self.thin.rows @ columns) if self.mixing.size else columns[:0]
+        return np.vstack([of_rows, self.basis.T @ columns])
+
+    def _split(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coordinates of columns along the axes that are known, and what lies beside these."""
+        inside = np.zeros((self.n_known, columns.shape[1]))
+        # Twice: what lies nearly along the axes has lost its digits.
+        for _ in range(2):
+            step = self._products(columns)
+            inside, columns = inside + step, columns - self._lifted(step)
+        return inside, columns
+
+    @cached_property
+    def _padding(self) -> FloatArray:
+        """Orthonormal directions along which nothing varies; always the same."""
+        # Rows that somebody drew with the same seed would leave nothing beside themselves.
+        rng = np.random.default_rng(_PADDING_SEED)
+        return self._beside(rng.standard_normal((self.n_padding, len(self.basis))).T)
