@@ -283,7 +283,7 @@ def test_a_claim_that_does_not_hold_is_found_at_any_step():
         assert not found
         assert re.search(message, str(found)), (message, str(found))
     model.solution_ = replace(model.solution_, steps=model.solution_.steps[::-1])
-    assert "solution_ of the estimator differs" in str(verify(model, THREE.X, THREE.labels))
+    assert "solution_ =" in str(verify(model, THREE.X, THREE.labels))
 
 
 def test_rows_by_parts_moments_and_scaled_features_give_the_same():

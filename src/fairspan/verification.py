@@ -10,7 +10,7 @@ came there are records, and not judged.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -24,10 +24,10 @@ from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.operators import Projector, errors_under
+from fairspan.moments.of_rows import Moments, ThinMoments, moments_of
+from fairspan.moments.operators import Projector, errors_under, kept_by_component
 from fairspan.moments.sparse import SparseSecondMoments
-from fairspan.problem.problem import is_within
+from fairspan.problem.problem import is_within, signed_disparity
 from fairspan.problem.reduction import ProblemFamily, Reduction, build_problem, left_beside
 from fairspan.rows.arrays import Everyone
 from fairspan.rows.groups import listed
@@ -46,6 +46,8 @@ _LOST, _LOST_ROUNDED = 1e-9, 1e-13
 _SAME = 1e-9
 # Under a restriction the objective may be larger than what was chosen by far, and is rounded.
 _ROUNDED = 1e-14
+# A larger tolerance is stated with every result.
+_USUAL = 1e-6
 # In other coordinates rounding, and with it a gap, may be a few times as large.
 _FEW = 4.0
 # What is room for rounding is of the same size up to this factor, in any coordinates.
@@ -61,7 +63,7 @@ _SHARED = ("criterion", "tol", "center", "restriction", "groups", "counts")
 # What a step shares with the components up to it.
 _OF_ROWS = ("errors", "losses", "total_variance")
 # By name: what was found, what the model says, and by how much they may differ.
-_Claims = Mapping[str, tuple[Any, Any, Any]]
+_Claims = dict[str, tuple[Any, Any, Any]]
 
 
 class _Fails(Exception):
@@ -146,27 +148,28 @@ def verify(
         Rows without groups, or rows that are no table of finite numbers.
     """
     subspace = model if isinstance(model, FairSubspace) else getattr(model, "subspace_", None)
-    if not isinstance(subspace, FairSubspace):
-        return not_verified(
-            f"The model is a {type(model).__name__} that carries no certificate: nothing can be "
-            "verified."
+    if not isinstance(subspace, FairSubspace) or subspace.certificate is None:
+        kind = type(model).__name__
+        return _not_verified(
+            f"The model is a {kind} without a certificate: nothing can be verified."
         )
     moments = _moments_of(moments_or_X, sensitive_features, sample_weight, labels, subspace)
     try:
-        found = _verified(model, subspace, moments)
+        posed = _posed(moments, subspace.certificate)
+        found = _verified(model, subspace, posed, by_rows=moments.matrix_free)
         # Where d dimensions hold all of few rows, matrices of many features cannot tell zero from
         # rounding; coordinates of the rows can.
-        if not found.holds and not moments.matrix_free and not isinstance(moments, GroupMoments):
-            in_coordinates = _verified(model, subspace, moments, by_matrices=False)
+        if not found.holds and isinstance(moments, ThinMoments) and posed is not moments:
+            in_coordinates = _verified(model, subspace, moments)
             found = in_coordinates if in_coordinates.holds else found
         return found
     except _Fails as failure:
-        return not_verified(str(failure))
+        return _not_verified(str(failure))
     except (FairspanError, LookupError, ValueError, TypeError, ArithmeticError) as error:
-        return not_verified(f"The problem cannot be posed for these data: {error}")
+        return _not_verified(f"The problem cannot be posed for these data: {error}")
 
 
-def not_verified(message: str) -> Verification:
+def _not_verified(message: str) -> Verification:
     """That nothing could be verified, and why."""
     return Verification(False, np.nan, -np.inf, np.nan, (message,))
 
@@ -174,8 +177,8 @@ def not_verified(message: str) -> Verification:
 def _moments_of(
     given: Any, groups: Any, weight: Any, labels: Any, subspace: FairSubspace
 ) -> Moments:
-    claimed = subspace.certificate
-    if groups is None and claimed is not None and len(claimed.groups) == 1:
+    claimed = subspace.proven
+    if groups is None and len(claimed.groups) == 1:
         groups = Everyone(str(claimed.groups[0]))
     moments: Moments = (
         given
@@ -185,21 +188,23 @@ def _moments_of(
         )
     )
     names, known = subspace.feature_names, moments.feature_names
-    if names is None or known is None or names == known or not set(names) <= set(known):
-        return moments
     # Columns in another order, or beside others, are the same columns.
-    if isinstance(moments, GroupMoments):
+    if isinstance(moments, GroupMoments) and names and known and set(names) <= set(known):
         return moments.selected([known.index(name) for name in names])
     return moments
 
 
+def _posed(moments: Moments, claimed: Certificate) -> Moments:
+    """Matrices where they are no too many numbers; otherwise the moments as they are."""
+    if moments.matrix_free:
+        formed = moments.n_groups * float(moments.n_features) ** 2 <= _MOST_NUMBERS
+    else:  # coordinates of the rows lose digits beside a column of large numbers
+        formed = claimed.restriction is None and moments.n_features <= _MOST_FEATURES
+    return moments.matrices() if formed else moments
+
+
 def _verified(
-    model: Any,
-    subspace: FairSubspace,
-    moments: Moments,
-    *,
-    by_matrices: bool = True,
-    by_rows: bool = False,
+    model: Any, subspace: FairSubspace, moments: Moments, *, by_rows: bool = False
 ) -> Verification:
     """Check everything; what does not hold is said first.
 
@@ -207,21 +212,19 @@ def _verified(
     ----------
     model, subspace : as they were given
     moments : GroupMoments, SparseMoments or ThinMoments
-    by_matrices : bool
-        Whether fewer rows than features are verified in the features, not in their coordinates.
     by_rows : bool
-        Whether these are the first of nested components that were fitted on sparse rows.
+        Whether the model was fitted on sparse rows without matrices: what rounding did is then of
+        another size, and prefixes of nested components have no bound.
 
     Raises
     ------
     _Fails
         Nothing further can be computed.
     """
-    claimed = _claimed(subspace, moments)
-    by_rows = by_rows or moments.matrix_free
-    posed = _posed(moments, claimed, by_matrices=by_matrices)
+    claimed = subspace.proven
+    _check_rows(subspace, claimed, moments)
     family = build_problem(
-        posed,
+        moments,
         subspace.dimension,
         claimed.criterion,
         restriction=claimed.restriction,
@@ -236,11 +239,12 @@ def _verified(
         basis = _inside(family.coordinates.reduce(basis))
         projector = projector.with_columns(family.coordinates.reduce(projector.columns))
     errors = _errors(reduction, projector, basis)
+    pooled = whole.proportions @ kept_by_component(projector, whole.second_moments)
     basis = _within(reduction, basis)
     found = _evaluated(reduction, basis, claimed.proof, claimed.tol)
-    roundings = _FEW * errors_with_roundings(reduction.problem, basis)[1]
-    most = roundings + _SAME * errors.max(initial=0.0)
-    figures = {
+    most = _FEW * errors_with_roundings(reduction.problem, basis)[1] + _SAME * errors.max(initial=0)
+    claims = {
+        **_of_rows(subspace, claimed, moments, pooled),
         "errors": (errors, claimed.errors, most),
         "total_variance": (
             found.total_variance,
@@ -251,56 +255,50 @@ def _verified(
     if whole.has_matrices:
         # Of what each group loses beyond its own best, both parts are rounded.
         losses = np.maximum(errors - whole.best_errors, 0.0)
-        figures["losses"] = (losses, claimed.losses, 2 * most)
+        claims["losses"] = (losses, claimed.losses, 2 * most)
+    parts = (claimed, *claimed.steps)
+    is_scaled = subspace.scale is not None
+    problems = [replace(whole, n_components=each.n_components) for each in parts]
+    reasons = [
+        reason_of(each, problem, moments, each.center, is_scaled=is_scaled)
+        for each, problem in zip(parts, problems, strict=True)
+    ]
+    claims["reason"] = (reasons, [each.reason for each in parts], None)
     failures = [
-        *_of_model(model, subspace, claimed),
         *_of_components(subspace.projector, is_soft=subspace.is_soft),
-        *_differing(_of_data(subspace, claimed, moments)),
-        *_of_certificate(found, claimed, figures, by_rows=by_rows),
+        *_differing(claims | _of_estimator(model, subspace, claimed)),
+        *_of_certificate(found, claimed, by_rows=by_rows),
         *_of_status(reduction, basis, found, claimed),
     ]
-    is_scaled = subspace.scale is not None
-    for each in (claimed, *claimed.steps):
-        own = replace(whole, n_components=each.n_components)
-        if each.reason != reason_of(each, own, moments, each.center, is_scaled=is_scaled):
-            failures.append("The reason of the status is not what the figures say.")
     if claimed.steps or claimed.prefixes:
-        failures += _of_nested(subspace, claimed, family, posed, by_rows=by_rows)
+        failures += _of_nested(subspace, claimed, family, moments, by_rows=by_rows)
     messages = (*failures, *_said(found, claimed))
     return Verification(not failures, found.objective, found.lower_bound, found.gap, messages)
 
 
-def _claimed(subspace: FairSubspace, moments: Moments) -> Certificate:
-    """The certificate of a model, if the data have its features and groups."""
-    claimed = subspace.certificate
-    if claimed is None:
-        raise _Fails("The model does not say what it minimises: nothing can be verified.")
+def _check_rows(subspace: FairSubspace, claimed: Certificate, moments: Moments) -> None:
+    """Raise _Fails where the data have other features or groups than the model."""
     for part in (claimed.criterion, claimed.restriction):
         if isinstance(part, PartElsewhere):
             raise part.missing()
     names, known = subspace.feature_names, moments.feature_names
-    if subspace.n_features != moments.n_features:
-        raise _Fails(
-            f"The model has {subspace.n_features} features, the data have {moments.n_features}."
-        )
-    if names is not None and known is not None and names != known:
-        raise _Fails("The data have other features than the model, or in another order.")
-    if tuple(moments.labels) != tuple(claimed.groups):
-        raise _Fails(
-            f"The model was fitted on the groups {listed(list(claimed.groups))}, the data have "
-            f"{listed(moments.labels)}."
-        )
-    return claimed
-
-
-def _posed(moments: Moments, claimed: Certificate, *, by_matrices: bool) -> Moments:
-    """Matrices where they are no too many numbers; otherwise the moments as they are."""
-    if moments.matrix_free:
-        by_matrices = moments.n_groups * float(moments.n_features) ** 2 <= _MOST_NUMBERS
-    else:  # coordinates of the rows lose digits beside a column of large numbers
-        bare = claimed.restriction is None and moments.n_features <= _MOST_FEATURES
-        by_matrices = by_matrices and bare
-    return moments.matrices() if by_matrices else moments
+    own, given = listed(list(claimed.groups)), listed(moments.labels)
+    for differs, message in (
+        (
+            subspace.n_features != moments.n_features,
+            f"The model has {subspace.n_features} features, the data have {moments.n_features}.",
+        ),
+        (
+            names is not None and known is not None and names != known,
+            "The data have other features than the model, or in another order.",
+        ),
+        (
+            tuple(moments.labels) != tuple(claimed.groups),
+            f"The model was fitted on the groups {own}, the data have {given}.",
+        ),
+    ):
+        if differs:
+            raise _Fails(message)
 
 
 def _inside(basis: FloatArray) -> FloatArray:
@@ -368,84 +366,79 @@ def _differing(claims: _Claims) -> Iterator[str]:
     for name, (own, theirs, most) in claims.items():
         found, said = np.asarray(own), np.asarray(theirs)
         same = found.shape == said.shape
-        if not (
-            same and (np.equal(found, said) if most is None else np.abs(found - said) <= most).all()
-        ):
-            verb, words = "are" if name.endswith("s") else "is", name.replace("_", " ")
-            yield f"The {words} {verb} {_short(found)}, and not {_short(said)} as the model says."
+        if same and (most is None or found.dtype == object):
+            same = bool((found == said).all())
+        elif same:
+            same = bool((np.abs(found - said) <= most).all())
+        if not same:
+            yield f"{name} = {_short(found)}, and not {_short(said)} as the model says."
 
 
 def _short(value: Any) -> str:
-    return np.array2string(value, precision=9, threshold=6)
+    return np.array2string(value, 1000, 9, threshold=4, edgeitems=2)
 
 
-def _of_model(model: Any, subspace: FairSubspace, claimed: Certificate) -> Iterator[str]:
-    """What an estimator's attributes say, which anybody may have changed."""
-    if claimed.center != subspace.center:
-        yield "The certificate is of another centre than the model's."
-    if not np.array_equal(claimed.components, subspace.projector.decoder.T):
-        yield "The components of the certificate are not those of the model."
-    if model is subspace:
-        return
-    fitted: dict[str, Any] = {
-        name: getattr(subspace, name) for name in ("components", "mean", "scale")
+def _of_estimator(model: Any, subspace: FairSubspace, claimed: Certificate) -> _Claims:
+    """What a model says of itself in two places, of which anybody may have changed one."""
+    said = {
+        "center": (subspace.center, claimed.center, None),
+        "components": (subspace.projector.decoder.T, claimed.components, 0.0),
     }
-    fitted |= {"solution": claimed, "group_errors": claimed.errors, "group_losses": claimed.losses}
-    for name, own in fitted.items():
-        given: Any = getattr(model, f"{name}_", None if name == "scale" else own)
-        # Two that are None are equal, and None differs from any array.
-        if given is not own and not np.array_equal(given, own):
-            yield f"{name}_ of the estimator differs from what was fitted (subspace_)."
+    if model is subspace:
+        return said
+    fitted: dict[str, Any] = {
+        **{f"{name}_": getattr(subspace, name) for name in ("components", "mean", "scale")},
+        "solution_": claimed,
+        "group_errors_": claimed.errors,
+        "group_losses_": claimed.losses,
+        "disparity_": signed_disparity(claimed.errors),
+    }
+    own = {name: (each, getattr(model, name, None), None) for name, each in fitted.items()}
+    return {**said, **own}
 
 
 def _of_components(projector: Projector, *, is_soft: bool) -> Iterator[str]:
     """Whether they span a subspace, or are a soft projection; of an oblique one, the decoder."""
-    rows = projector.decoder.T
-    gram = rows @ rows.T
-    lengths = np.diag(gram)
+    decoder, encoder = projector.decoder, projector.encoder
+    products = {"components are not orthonormal": (decoder.T, decoder)}
+    lengths = np.einsum("ij,ij->j", decoder, decoder)
+    expected = np.diag(lengths) if is_soft else np.eye(len(lengths))
+    if projector.oblique_decoder is not None:
+        products["encoder does not undo the decoder"] = (encoder, decoder)
+    for words, (left, right) in products.items():
+        off = float(np.abs(left @ right - expected).max())
+        if not off <= _ORTHONORMAL * (np.abs(left) @ np.abs(right)).max():
+            yield f"The {words}: their products are off by {off:.1e}."
     # Squared lengths lambda_j of a soft projection retain shares 1 - (1 - lambda_j)^2.
     kept = float((lengths * (2 - lengths)).sum())
-    expected = np.diag(lengths) if is_soft else np.eye(len(rows))
-    off = float(np.abs(gram - expected).max())
-    if not off <= _ORTHONORMAL:
-        yield f"The components are not orthonormal: their products are off by {off:.1e}."
     if is_soft and (lengths.max() > 1 + _ORTHONORMAL or abs(kept - round(kept)) > _WHOLE):
         yield "The components are no soft projection of a whole number of dimensions."
-    if projector.oblique_decoder is not None:
-        apart = float(np.abs(projector.encoder @ projector.decoder - np.eye(len(rows))).max())
-        size = float((np.abs(projector.encoder) @ np.abs(projector.decoder)).max())
-        if not apart <= _ORTHONORMAL * size:
-            yield f"The encoder does not undo the decoder: they differ by {apart:.1e}."
 
 
-def _of_data(subspace: FairSubspace, claimed: Certificate, moments: Moments) -> _Claims:
-    """What a model says of the rows that it was fitted on."""
-    deviations = moments.standard_deviations
+def _of_rows(
+    subspace: FairSubspace, claimed: Certificate, moments: Moments, pooled: FloatArray
+) -> _Claims:
+    """What a model says of the rows that it was fitted on; (d,) variances are of components."""
+    deviations, own = moments.standard_deviations, subspace.whitening
     mean = np.zeros(len(deviations)) if claimed.center == "none" else moments.mean
-    units = np.where(deviations == 0, 1.0, deviations)
-    scale = units if subspace.scale is not None else None
+    units = None if subspace.scale is None else np.where(deviations == 0, 1.0, deviations)
+    # A component without variance stays as it is.
+    varies = pooled > _ROUNDED * pooled.max(initial=0.0)
+    variances = None if own is None else np.where(varies, pooled, 1.0)
     return {
-        "numbers of rows": (moments.counts, claimed.counts, None),
+        "counts": (moments.counts, claimed.counts, None),
         "mean": (mean, subspace.mean, _SAME * deviations + _ROUNDED * np.abs(mean)),
-        "units": (scale, subspace.scale, None if scale is None else _SAME * units),
+        "scale of the features": (units, subspace.scale, _SAME * deviations),
+        "squared whitening": (variances, None if own is None else own**2, _SAME * pooled.sum()),
     }
 
 
 def _of_certificate(
-    found: Certificate, claimed: Certificate, figures: _Claims, *, by_rows: bool = False
+    found: Certificate, claimed: Certificate, *, by_rows: bool = False
 ) -> Iterator[str]:
-    """Every figure of a certificate.
+    """Every figure that a solver gives.
 
     What the model says of its own resolution proves nothing, so only what was found counts.
-
-    Parameters
-    ----------
-    found, claimed : Certificate
-    figures : mapping
-        Further claims.
-    by_rows : bool
-        Whether the model was fitted on sparse rows without matrices: what rounding did is then of
-        another size, and prefixes of nested components have no bound.
     """
     if not 0 <= claimed.tol < 1:
         yield f"The model's tol is {claimed.tol!r}; allowed: a share from 0 to 1."
@@ -455,10 +448,8 @@ def _of_certificate(
     for name in () if by_rows else ("resolution", "tolerance"):
         smaller = min(getattr(found, name), getattr(claimed, name))
         allowed[name] = (_SIMILAR - 1) * smaller
-    own = {
-        name: (getattr(found, name), getattr(claimed, name), most) for name, most in allowed.items()
-    }
-    yield from _differing({**own, **figures})
+    for name, most in allowed.items():
+        yield from _differing({name: (getattr(found, name), getattr(claimed, name), most)})
     said = claimed.lower_bound
     if math.isnan(said) or said == math.inf or (claimed.proof is None and said > -math.inf):
         yield f"The model carries no proof of its lower bound, {said!r}."
@@ -538,7 +529,7 @@ def _of_nested(
         left = replace(left, axes=None)
         found = _evaluated(left, column, step.proof, claimed.tol)
         for message in (
-            *_of_certificate(found, step, {}),
+            *_of_certificate(found, step),
             *_of_status(left, column, found, step),
         ):
             yield f"Component {i + 1}, beside those before it: {message}"
@@ -566,6 +557,8 @@ def _said(found: Certificate, claimed: Certificate) -> Iterator[str]:
         yield f"{said}."
         why = "the model carries no proof" if claimed.proof is None else "the rows stay sparse"
         yield f"The lower bound was not checked: {why}."
+    if claimed.tol > _USUAL:
+        yield f"A subspace is called optimal within {claimed.tol:.2g} of the objective."
     yield (
         "Not judged are records of the run: its solver, number of eigenproblems, trace and version."
     )

@@ -268,7 +268,7 @@ def test_other_rows_do_not_hold(run, model, table, features, tmp_path, as_json):
     if as_json:
         assert json.loads(result.out)["holds"] is False
     else:
-        assert result.out.startswith("The certificate does not hold.\n- The mean of the model")
+        assert result.out.startswith("The certificate does not hold.\n- mean = [")
 
 
 def test_other_moments_do_not_hold(run, model, data, tmp_path):
@@ -277,13 +277,13 @@ def test_other_moments_do_not_hold(run, model, data, tmp_path):
     run("merge", moments, moments, "-o", tmp_path / "twice.moments")
     result = run("verify", model, tmp_path / "twice.moments")
     assert result.status == 1
-    assert "other numbers of rows" in result.out
+    assert "counts =" in result.out
 
 
 @pytest.mark.parametrize(
     ("figures", "said"),
     [
-        ({"objective": 0.0}, "The objective is"),
+        ({"objective": 0.0}, "objective ="),
         ({"lower_bound": 1e9}, "and not 1e+09 as the model says"),
         ({"groups": ("old", "very young")}, "fitted on the groups"),
         ({"criterion": PartElsewhere("criterion", "equal_luck", {})}, "cannot be posed"),
