@@ -7,7 +7,6 @@ The loss that is measured against the test error alone is never too large, whate
 distribution: a claim of harm rests on it.
 """
 
-import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,9 +59,14 @@ class Estimate:
         level: float = LEVEL,
     ) -> "Estimate":
         """A two-sided Student interval; with several tests a simultaneous one (Bonferroni)."""
-        # Huge degrees of freedom are the normal limit, which stdtrit reaches by itself.
-        half = -float(stdtrit(freedom, (1 - level) / (2 * tests))) * standard_error
+        half = half_width(standard_error, freedom, tests, level)
         return cls(value, value - half, value + half)
+
+
+def half_width(standard_error: float, freedom: float, tests: int, level: float) -> float:
+    """Of a two-sided Student interval; with several tests of a simultaneous one (Bonferroni)."""
+    # Huge degrees of freedom are the normal limit, which stdtrit reaches by itself.
+    return -float(stdtrit(freedom, (1 - level) / (2 * tests))) * standard_error
 
 
 def error_estimates(
@@ -298,24 +302,48 @@ def expected_figures(
     bests = np.mean([best_errors_on_new_rows(*each) for each in repeats], axis=0)
     bests = np.where(average, bests, best_errors_on_new_rows(cross, figures))
     known = np.logical_and.reduce([each.known for each, _ in repeats]) & (figures.sizes > 1)
-    results: list[list[ExpectedFigures | None]] = []
-    for model, projection in enumerate(cross.projections):
-        of_model = _OfModel(
-            means[model],
-            errors[model],
-            bests[model],
-            best_errors[model],
-            variances[model],
-            figures.training_errors[model] if projection.by_fold else np.zeros_like(errors[model]),
-            np.nan_to_num(figures.kurtosis[model]),
-            figures.sizes,
-            options,
-            has_change=projection.baseline is not None,
+    k, sizes = len(figures.sizes), figures.sizes.tolist()
+
+    def half(i: int, g: int, quantity: int, tests: int, beside: float = 0.0) -> float:
+        uncertain = float(np.hypot(errors[i, quantity, g], beside))
+        return half_width(uncertain, sizes[g] - 1, tests, options.level)
+
+    def of_group(i: int, g: int) -> ExpectedFigures:
+        each = cross.projections[i]
+        error, crossed, change = (float(means[i, q, g]) for q in (_NEW_ERROR, _CROSS, _CHANGE))
+        best, spread = float(bests[i, g]), half(i, g, _NEW_ERROR, 1)
+        beside = float(figures.training_errors[i, _CROSS, g]) if each.by_fold else 0.0
+        value, of_change = error - best, half(i, g, _CHANGE, k)
+        # By intervals of this group alone, and by those that hold for all groups at once.
+        alone, together = (
+            (crossed - half(i, g, _CROSS, tests, beside), value + half(i, g, _CORRECTED, tests))
+            for tests in (1, k)
         )
-        results.append(
-            [of_model.figures(g) if known[model, g] else None for g in range(known.shape[1])]
+        learnt = error - crossed - float(best_errors[i][g])
+        state = _state(
+            (together[0], value, together[1]),
+            crossed,
+            learnt,
+            (options.material * float(variances[i][g]), _ROUNDING * float(variances[i].max())),
+            (float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]),
+            float(errors[i, _CROSS, g]),
         )
-    return results
+        return ExpectedFigures(
+            Estimate(error, max(error - spread, 0.0), error + spread),
+            Estimate(value, *alone),
+            crossed,
+            best,
+            state,
+            learnt / best if best > 0 else 0.0,
+            None
+            if each.baseline is None
+            else Estimate(change, change - of_change, change + of_change),
+        )
+
+    return [
+        [of_group(i, g) if known[i, g] else None for g in range(k)]
+        for i in range(len(cross.projections))
+    ]
 
 
 def best_errors_on_new_rows(cross: CrossFitted, figures: RowFigures) -> FloatArray:
@@ -341,90 +369,44 @@ def instabilities(
     return np.asarray(np.divide(beyond, best, out=np.zeros_like(beyond), where=best > 0))
 
 
-@dataclass(frozen=True, eq=False)
-class _OfModel:
-    """Figures of one model, by group."""
+def _state(
+    loss: tuple[float, float, float],
+    crossed: float,
+    learnt: float,
+    least: tuple[float, float],
+    tails: tuple[float, int],
+    standard_error: float,
+) -> State:
+    """What may be said of a group, by intervals that hold for all groups at once.
 
-    means: FloatArray
-    standard_errors: FloatArray
-    best: FloatArray
-    best_on_rows: FloatArray
-    variances: FloatArray
-    training_errors: FloatArray
-    kurtosis: FloatArray
-    sizes: IntegerArray
-    options: Expectations
-    has_change: bool
+    "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor less
+    than what the group's own best subspace loses on rows that it was found without. "minor": it is
+    above zero beyond chance, and the corrected loss is immaterial. "not shown": the high end of the
+    corrected loss is immaterial. "cannot tell": otherwise. If the losses of single rows have long
+    tails, a loss counts only if it exceeds what a few rows can have added.
 
-    def figures(self, group: int) -> ExpectedFigures:
-        """Of a group that has rows enough."""
-        error, cross, change = (float(self.means[i, group]) for i in (_NEW_ERROR, _CROSS, _CHANGE))
-        best = float(self.best[group])
-        value, k = error - best, len(self.sizes)
-        alone = self._loss(value, cross, group)
-        spread = float(self._around(error, _NEW_ERROR, group).high or 0.0) - error
-        return ExpectedFigures(
-            Estimate(error, max(error - spread, 0.0), error + spread),
-            alone,
-            cross,
-            best,
-            self._state(self._loss(value, cross, group, tests=k), group),
-            (error - cross - float(self.best_on_rows[group])) / best if best > 0 else 0.0,
-            self._around(change, _CHANGE, group, tests=k) if self.has_change else None,
-        )
-
-    def _loss(self, value: float, cross: float, group: int, tests: int = 1) -> Estimate:
-        low = self._around(cross, _CROSS, group, tests, self.training_errors).low
-        return Estimate(value, low, self._around(value, _CORRECTED, group, tests).high)
-
-    def _around(
-        self,
-        value: float,
-        quantity: int,
-        group: int,
-        tests: int = 1,
-        beside: FloatArray | None = None,
-    ) -> Estimate:
-        more = 0.0 if beside is None else beside[quantity, group]
-        standard_error = float(np.hypot(self.standard_errors[quantity, group], more))
-        return Estimate.around(
-            value, standard_error, int(self.sizes[group]) - 1, tests, self.options.level
-        )
-
-    def _state(self, loss: Estimate, group: int) -> State:
-        """What may be said of a group, by intervals that hold for all groups at once.
-
-        "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor
-        less than what the group's own best subspace loses on rows that it was found without.
-        "minor": it is above zero beyond chance, and the corrected loss is immaterial. "not shown":
-        the high end of the corrected loss is immaterial. "cannot tell": otherwise. If the losses
-        of single rows have long tails, a loss counts only if it exceeds what a few rows can have
-        added.
-        """
-        variance = float(self.variances[group])
-        assert loss.low is not None
-        assert loss.high is not None
-        matters = self.options.material * variance
-        rounding = _ROUNDING * float(self.variances.max())
-        is_heavy = are_heavy(float(self.kurtosis[_CROSS, group]), int(self.sizes[group]))
-        doubt = self._influence_of_few_rows(group) if is_heavy else 0.0
-        if loss.low - doubt > rounding:
-            cross = float(self.means[_CROSS, group])
-            left_out = float(self.means[_NEW_ERROR, group]) - cross
-            # Where eigenvalue d is nearly tied, which of the tied directions were learnt decides.
-            learning = left_out - float(self.best_on_rows[group])
-            if cross >= max(matters, learning):
-                return "harmed"
-        if is_heavy:
-            return "cannot tell"  # intervals mean little where a few rows decide
-        if loss.low > rounding:
-            return "minor" if loss.value < matters else "cannot tell"
-        return "not shown" if loss.high < max(matters, rounding) else "cannot tell"
-
-    def _influence_of_few_rows(self, group: int) -> float:
-        """By how much a few rows can have moved the mean loss of a group of n.
-
-        By the kurtosis of losses, none is further from their mean than sigma (kurtosis n)^(1/4).
-        """
-        share = float(self.kurtosis[_CROSS, group]) / int(self.sizes[group])
-        return _FEW_ROWS * float(self.standard_errors[_CROSS, group]) * math.sqrt(math.sqrt(share))
+    Parameters
+    ----------
+    loss : tuple of 3 floats
+        Low end, corrected loss, high end.
+    crossed, learnt : float
+        The cross-fitted loss; and what the group's own best subspace loses on rows left out. Where
+        eigenvalue d is nearly tied, which of the tied directions were learnt decides.
+    least : tuple of 2 floats
+        The least loss that matters, and what is only rounding.
+    tails : (float, int)
+        Kurtosis of the losses of rows, and how many rows.
+    standard_error : float
+        Of the cross-fitted loss.
+    """
+    (low, value, high), (matters, rounding), is_heavy = loss, least, are_heavy(*tails)
+    # By the kurtosis of n losses, none is further from their mean than sigma (kurtosis n)^(1/4): so
+    # much a few rows can have moved it.
+    doubt = _FEW_ROWS * standard_error * (tails[0] / tails[1]) ** 0.25 if is_heavy else 0.0
+    if low - doubt > rounding and crossed >= max(matters, learnt):
+        return "harmed"
+    if is_heavy:
+        return "cannot tell"  # intervals mean little where a few rows decide
+    if low > rounding:
+        return "minor" if value < matters else "cannot tell"
+    return "not shown" if high < max(matters, rounding) else "cannot tell"
