@@ -8,6 +8,7 @@ from fairspan.auditing.expected_losses import LEVEL, Estimate
 from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
 from fairspan.formatting.text import (
     Paint,
+    aligned,
     cut_names,
     decimals_of,
     figure,
@@ -101,20 +102,48 @@ def table_of(
     its own line; names that would look the same when cut stand above their figures.
     """
     decimals, columns = decimals_in(models), Columns.of(models, level)
+    names = [[group_name(group.group) for group in model.groups] for model in models]
+    figures = [[figures_of(model, g, decimals, columns) for g in model.groups] for model in models]
+    for model, own in zip(models, figures, strict=True):
+        if len(own) > 1:
+            own.append(disparity_of(model, decimals, columns))
     for below, longest in _LAYOUTS:
-        parts = [_lines_of(model, longest, decimals, columns, below=below) for model in models]
-        headings = _without_interval(columns.headings) if below else columns.headings
-        rows = [headings, *(line.cells for lines in parts for line in lines)]
-        widths = [max(map(terminal_width, column)) for column in zip(*rows, strict=True)]
-        if sum(widths) + len(widths) - 1 <= width:
+        cut = [cut_names(whole, longest) for whole in names]
+        rows: list[Sequence[str]] = [columns.headings]
+        for whole, short, own in zip(names, cut, figures, strict=True):
+            first = [*(short or [""] * len(whole)), "disparity"][: len(own)]
+            rows += [(f"  {name}", *cells) for name, cells in zip(first, own, strict=True)]
+        if below:
+            rows = [(*cells[:_INTERVAL], *cells[_INTERVAL + 1 :]) for cells in rows]
+        needed = max(map(terminal_width, aligned(rows, gap=" ")))
+        if needed <= width:
             break
-    text = [*wrapped(columns.note, width, ""), "", _laid_out(headings, widths, columns)]
-    text = text if columns.note else text[-1:]
-    for model, lines in zip(models, parts, strict=True):
-        text.append("-" * (sum(widths) + len(widths) - 1))
-        text += wrapped(heading_of(model, n_features), width, "  ")
-        for line in lines:
-            text += line.laid_out(widths, width, paint, columns)
+    worst = [
+        i in found
+        for model, own in zip(models, figures, strict=True)
+        for found in [_worst(model, columns)]
+        for i in range(len(own))
+    ]
+    loss = columns.loss - (below and columns.loss > _INTERVAL)
+    heading, *lines = aligned(
+        rows,
+        gap=" ",
+        shown=lambda row, column, cell: (
+            paint(cell, "worst") if row and column == loss and worst[row - 1] else cell
+        ),
+    )
+    # Where intervals have lines of their own, these end where the figure ends that they belong to.
+    end = max(map(terminal_width, aligned([cells[:_INTERVAL] for cells in rows], gap=" ")))
+    text = [*wrapped(columns.note, width), "", heading] if columns.note else [heading]
+    left = iter(lines)
+    for model, whole, short, own in zip(models, names, cut, figures, strict=True):
+        text += ["-" * needed, *wrapped(heading_of(model, n_features), width, "  ")]
+        for i, cells in enumerate(own):
+            if short is None and i < len(whole):
+                text += wrapped(f"  {whole[i]}", width, "    ")
+            text.append(next(left))
+            if below and cells[_INTERVAL - 1] not in ("-", ""):
+                text.append(f"{percent(columns.level)}: {cells[_INTERVAL - 1]}".rjust(end))
     return "\n".join(text)
 
 
@@ -187,45 +216,6 @@ def _shown(value: float, model: ModelAudit, decimals: int | None) -> str:
     return figure(0.0 if abs(value) <= model.rounding else value, decimals)
 
 
-@dataclass(frozen=True)
-class _Line:
-    """One line of the table, and what stands above and below it."""
-
-    above: str
-    cells: tuple[str, ...]
-    below: str
-    is_worst: bool
-
-    def laid_out(
-        self, widths: Sequence[int], width: int, paint: Paint, columns: Columns
-    ) -> list[str]:
-        lines = wrapped(self.above, width, "    ")
-        lines.append(_laid_out(self.cells, widths, columns, paint if self.is_worst else plain))
-        if self.below:
-            # It ends where the figure ends to which it belongs.
-            lines.append(self.below.rjust(sum(widths[:_INTERVAL]) + _INTERVAL - 1))
-        return lines
-
-
-def _lines_of(
-    model: ModelAudit, longest_name: int, decimals: Decimals, columns: Columns, *, below: bool
-) -> list[_Line]:
-    whole = [group_name(group.group) for group in model.groups]
-    cut, worst = cut_names(whole, longest_name), _worst(model, columns)
-    names = [("", f"  {name}") for name in whole] if cut is None else [(name, "") for name in cut]
-    figures = [figures_of(model, group, decimals, columns) for group in model.groups]
-    if len(model.groups) > 1:
-        names.append(("disparity", ""))
-        figures.append(disparity_of(model, decimals, columns))
-    lines = []
-    for i, ((name, above), own) in enumerate(zip(names, figures, strict=True)):
-        cells = (f"  {name}", *own)
-        has_ends = below and cells[_INTERVAL] != "-"
-        under = f"{percent(columns.level)}: {cells[_INTERVAL]}" if has_ends else ""
-        lines.append(_Line(above, _without_interval(cells) if below else cells, under, i in worst))
-    return lines
-
-
 def _worst(model: ModelAudit, columns: Columns) -> set[int]:
     """Positions of the groups that are harmed; without estimates, of those that lose most."""
     if columns.expected:
@@ -234,25 +224,3 @@ def _worst(model: ModelAudit, columns: Columns) -> set[int]:
     most = max(losses) * (1 - _ALIKE)
     found = {i for i, loss in enumerate(losses) if loss >= most}
     return found if len(found) < len(losses) else set()
-
-
-def _without_interval(cells: Sequence[str]) -> tuple[str, ...]:
-    return (*cells[:_INTERVAL], *cells[_INTERVAL + 1 :])
-
-
-def _laid_out(
-    cells: Sequence[str], widths: Sequence[int], columns: Columns, paint: Paint = plain
-) -> str:
-    """Names to the left, figures to the right; a painter colours the loss."""
-    name, *figures = (
-        (cell, " " * (width - terminal_width(cell)))
-        for cell, width in zip(cells, widths, strict=True)
-    )
-    loss = columns.loss
-    if len(cells) < len(columns.headings) and loss > _INTERVAL:
-        loss -= 1
-    padded = [
-        pad + (paint(cell, "worst") if index == loss else cell)
-        for index, (cell, pad) in enumerate(figures, start=1)
-    ]
-    return " ".join([name[0] + name[1], *padded]).rstrip()

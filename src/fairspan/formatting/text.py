@@ -287,8 +287,22 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return [line.replace(_SECOND_HALF, "").replace(_BOUND, " ") for line in lines]
 
 
-def aligned(lines: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list[str]:
+def aligned(
+    lines: Sequence[Sequence[str]],
+    left: Container[int] = (0,),
+    gap: str = "  ",
+    shown: Callable[[int, int, str], str] = lambda row, column, cell: cell,
+) -> list[str]:
     """Rows of cells as lines: the columns `left` to the left, figures to the right.
+
+    Parameters
+    ----------
+    lines : sequence of sequences of str
+    left : container of int
+    gap : str
+        Between columns.
+    shown : callable
+        What is written of a cell by its row and column, such as a coloured text; it takes no room.
 
     Examples
     --------
@@ -297,12 +311,12 @@ def aligned(lines: Sequence[Sequence[str]], left: Container[int] = (0,)) -> list
     """
     widths = [max(map(terminal_width, column)) for column in zip(*lines, strict=True)]
     return [
-        "  ".join(
-            cell + blank if index in left else blank + cell
+        gap.join(
+            shown(row, index, cell) + blank if index in left else blank + shown(row, index, cell)
             for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
             for blank in [" " * (width - terminal_width(cell))]
         ).rstrip()
-        for cells in lines
+        for row, cells in enumerate(lines)
     ]
 
 
