@@ -11,8 +11,7 @@ from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, Unknown
 from fairspan.metrics.outcomes import check_several, coded_groups
 from fairspan.progress import track
 from fairspan.random_state import generator_of
-from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.frames import FrameRows, frame_of
+from fairspan.rows.frames import FrameRows, feature_values, frame_of
 from fairspan.rows.groups import Label, listed
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
@@ -88,8 +87,9 @@ def leakage(
     >>> metrics.leakage(Z[:, 1:], groups, Z[:, 1:], groups)
     0.0
     """
-    train, names = rows_and_names(Z_train, None)
-    test, _ = rows_and_names(Z_test, names)
+    frame = frame_of(Z_train)
+    names = None if frame is None else FrameRows(frame).feature_names
+    train, test = feature_values(Z_train, None), feature_values(Z_test, names)
     if train.shape[1] != test.shape[1]:
         raise InvalidInput(
             f"Z_train has {train.shape[1]} columns, Z_test {test.shape[1]}",
@@ -154,19 +154,6 @@ def _largest_gap(scores: FloatArray, is_member: BoolArray) -> float:
     below_a = np.searchsorted(a, scores, side="right") / len(a)
     below_b = np.searchsorted(b, scores, side="right") / len(b)
     return float(np.abs(below_a - below_b).max())
-
-
-def rows_and_names(
-    Z: Any, names: tuple[str, ...] | None
-) -> tuple[FloatArray, tuple[str, ...] | None]:
-    """Rows of an array, or of a frame with its names; with these names where some are given."""
-    frame = frame_of(Z)
-    if frame is None:
-        return ArrayRows(Z).values(), None
-    rows = FrameRows(frame)
-    if names is not None and rows.feature_names is not None:
-        rows = rows.selected(names)
-    return rows.values(), rows.feature_names
 
 
 def _check_groups(groups: tuple[Label, ...], held_out: tuple[Label, ...]) -> None:
@@ -276,7 +263,7 @@ def mmd(
     >>> round(found, 2), found.p_value
     (0.56, 0.005)
     """
-    rows, _ = rows_and_names(Z, None)
+    rows = feature_values(Z, None)
     groups, codes = coded_groups(sensitive_features, Z, len(rows), ("Z", "sensitive_features"))
     counts = np.bincount(codes, minlength=len(groups))
     if len(groups) < 2 or counts.min() < 2:

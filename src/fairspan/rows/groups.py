@@ -7,7 +7,7 @@ column is a mistake that would silently make two groups.
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -131,25 +131,6 @@ def plain_label(value: Any) -> Any:
 def label_kind(label: Any) -> tuple[type, ...]:
     """The type of a label, and those of its attributes where it has several."""
     return (tuple, *map(type, label)) if type(label) is tuple else (type(label),)
-
-
-def check_kind(kind: tuple[type, ...], label: Any, row: Callable[[], int]) -> None:
-    """Raise InvalidInput for a missing label, and InvalidType for what is no label."""
-    if is_missing(label):
-        raise InvalidInput(
-            f"The group label in {position('row', row())} is missing (None or NaN)",
-            "Allowed: a label for every row",
-            f"Leave these rows out ({LEAVING_OUT}), or give them a group of their own such as "
-            "'unknown'",
-        )
-    for part in kind[1:] if kind[0] is tuple else kind:
-        if part not in _TYPE_NAMES:
-            raise InvalidType(
-                f"The group label in {position('row', row())} is {label!r}, of type "
-                f"{part.__name__}",
-                ALLOWED_LABELS,
-                "Convert the column, for example with astype(str)",
-            )
 
 
 def is_missing(label: Any) -> bool:
@@ -324,7 +305,21 @@ class LabelCoder:
         def row() -> int:  # only for an error: looking for the row is a pass over all of them
             return first_row + int(np.argmax(labels.codes == index))
 
-        check_kind(kind, label, row)
+        if is_missing(label):
+            raise InvalidInput(
+                f"The group label in {position('row', row())} is missing (None or NaN)",
+                "Allowed: a label for every row",
+                f"Leave these rows out ({LEAVING_OUT}), or give them a group of their own such as "
+                "'unknown'",
+            )
+        for part in kind[1:] if kind[0] is tuple else kind:
+            if part not in _TYPE_NAMES:
+                raise InvalidType(
+                    f"The group label in {position('row', row())} is {label!r}, of type "
+                    f"{part.__name__}",
+                    ALLOWED_LABELS,
+                    "Convert the column, for example with astype(str)",
+                )
         if self._closed:
             raise UnknownGroup(
                 f"The rows hold the group {label!r} (first in {position('row', row())})",

@@ -140,7 +140,7 @@ class FileRows(RowsByColumns):
     @property
     def n_rows(self) -> int | None:
         """Number of rows; None for CSV, where only reading shows this."""
-        return self.table.n_rows
+        return counted_rows(self.table.parts)
 
     @property
     def n_parts(self) -> int:

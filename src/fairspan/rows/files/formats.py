@@ -1,6 +1,6 @@
 """Tables in files and folders: the format by name or first bytes, the columns and the parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,11 +49,6 @@ class TableFile:
     index: tuple[str, ...]
     parts: tuple[FilePart, ...]
 
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows; None if only reading the whole file would show this."""
-        return counted_rows(self.parts)
-
 
 def counted_rows(parts: Sequence[FilePart]) -> int | None:
     """Number of rows of parts; None if only reading them would show this."""
@@ -99,7 +94,7 @@ def open_file(
                 "Allowed with delimiter, decimal, encoding and comment: CSV files",
                 "Leave them out",
             )
-        schema, part_of = (
+        schema, parts = (
             open_csv(path, form or CsvFormat())
             if kind == "csv"
             else (_open_parquet if kind == "parquet" else _open_arrow)(path)
@@ -110,7 +105,9 @@ def open_file(
         # A damaged schema shows here.
         index = (schema.pandas_metadata or {}).get("index_columns", [])
         names = tuple(name for name in index if isinstance(name, str))  # a range is no column
-        table = TableFile(path, schema, names, part_of(constants))
+        table = TableFile(
+            path, schema, names, tuple(replace(part, constants=constants) for part in parts)
+        )
     columns = schema.names
     if len(set(columns)) < len(columns):
         twice = min(name for name in columns if columns.count(name) > 1)
@@ -169,28 +166,22 @@ def _binary_kind(path: Path) -> str | None:
         return _MAGIC.get(start) if start in file.read() else None
 
 
-# Schema of a file, and its parts given the columns that its place in a folder stands for.
-_Opened = tuple[Any, Callable[[Constants], tuple[FilePart, ...]]]
-
-
-def _open_parquet(path: Path) -> _Opened:
+def _open_parquet(path: Path) -> tuple[Any, tuple[FilePart, ...]]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as head:
         schema, metadata = head.schema_arrow, head.metadata
         counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-    return schema, lambda constants: tuple(
-        RowGroup(path, constants, count, number) for number, count in enumerate(counts)
-    )
+    return schema, tuple(RowGroup(path, (), count, number) for number, count in enumerate(counts))
 
 
-def _open_arrow(path: Path) -> _Opened:
+def _open_arrow(path: Path) -> tuple[Any, tuple[FilePart, ...]]:
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
         schema = reader.schema
         n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
-    return schema, lambda constants: (ArrowPart(path, constants, n_rows),)
+    return schema, (ArrowPart(path, (), n_rows),)
 
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"

@@ -11,7 +11,7 @@ import io
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -260,7 +260,7 @@ class CsvPart(FilePart):
                 yield name, values
 
 
-def open_csv(path: Path, form: CsvFormat) -> tuple[Any, Callable[[Constants], tuple[CsvPart, ...]]]:
+def open_csv(path: Path, form: CsvFormat) -> tuple[Any, tuple[FilePart, ...]]:
     """Schema of a CSV file, as its first rows suggest, and its part.
 
     Raises
@@ -290,7 +290,7 @@ def open_csv(path: Path, form: CsvFormat) -> tuple[Any, Callable[[Constants], tu
         for field in schema
         if pa.types.is_null(field.type) or pa.types.is_floating(field.type)
     }
-    return schema, lambda constants: (CsvPart(path, constants, None, form, numbers, whole),)
+    return schema, (CsvPart(path, (), None, form, numbers, whole),)
 
 
 def opened_csv(path: Path, form: CsvFormat, columns: Sequence[str] = (), types: Any = None) -> Any:
