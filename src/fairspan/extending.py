@@ -6,8 +6,7 @@ is passed wherever a built-in one can be. Rows are an object with the members of
 takes the name of a built-in part, and in place of a file.
 """
 
-from fairspan.certificates.certificate import Solver, TracePoint
-from fairspan.certificates.optimality import certify
+from fairspan.certificates.certificate import Solver, TracePoint, certify
 from fairspan.drawing.picture import Display
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Limit, Pieces, Problem

@@ -4,7 +4,7 @@ Everything is recomputed from the components, the proof that the model carries, 
 the rows: that the components are orthonormal, the errors, the objective, the lower bound and the
 nested steps, with eigenvalues by LAPACK and room for rounding on the safe side. Components and
 proof are evaluated by the routine that a fit ends with
-(:func:`fairspan.certificates.optimality.evaluate`), and what it gives is compared with the model's
+(:func:`fairspan.certificates.certificate.evaluate`), and what it gives is compared with the model's
 certificate field by field. Which solver ran, how many eigenproblems it solved and on which way it
 came there are records, and not judged.
 """
@@ -16,17 +16,23 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Status
-from fairspan.certificates.optimality import errors_with_roundings, evaluate, reason_of
+from fairspan.certificates.certificate import (
+    Certificate,
+    Status,
+    errors_with_roundings,
+    evaluate,
+    reason_of,
+)
 from fairspan.certificates.proofs import Proof
 from fairspan.errors import FairspanError, memory_error_hint
 from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, ThinMoments, moments_of
+from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.operators import Projector, errors_under, kept_by_component
 from fairspan.moments.sparse import SparseSecondMoments
+from fairspan.moments.thin import ThinMoments
 from fairspan.problem.problem import is_within, signed_disparity
 from fairspan.problem.reduction import ProblemFamily, Reduction, build_problem, left_beside
 from fairspan.rows.arrays import Everyone

@@ -6,7 +6,7 @@ import pytest
 
 from bank import BANK
 from fairspan import FairPCA
-from fairspan.certificates.optimality import certify
+from fairspan.certificates.certificate import certify
 from fairspan.errors import Incompatible
 from fairspan.problem.criteria import (
     Disparity,

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate
-from fairspan.certificates.optimality import reason_of
+from fairspan.certificates.certificate import Certificate, reason_of
 from fairspan.errors import Incompatible, InvalidInput, memory_error_hint
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.resources import threads_for

@@ -108,7 +108,7 @@ class Pieces:
 
     Errors are linear in the projector VV', so a criterion of this form is convex in it, and any
     multipliers of the pieces that sum to one in each block prove a bound (see
-    :mod:`fairspan.certificates.optimality`).
+    :mod:`fairspan.certificates.certificate`).
 
     Attributes
     ----------

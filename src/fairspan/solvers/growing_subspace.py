@@ -29,8 +29,7 @@ from typing import Any, cast
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from fairspan.certificates.certificate import Certificate, Solver, Status
-from fairspan.certificates.optimality import certify
+from fairspan.certificates.certificate import Certificate, Solver, Status, certify
 from fairspan.certificates.proofs import LinesProof
 from fairspan.errors import Incompatible
 from fairspan.linalg import (

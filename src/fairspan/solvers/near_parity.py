@@ -21,8 +21,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint
-from fairspan.certificates.optimality import certify
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify
 from fairspan.certificates.proofs import (
     CovariancesProof,
     CovarianceTraceProof,

@@ -13,8 +13,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint
-from fairspan.certificates.optimality import certify, evaluate
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, evaluate
 from fairspan.certificates.proofs import Proof
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigh, with_positive_signs

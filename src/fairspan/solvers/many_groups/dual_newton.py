@@ -21,8 +21,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint
-from fairspan.certificates.optimality import certify, goal
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, goal
 from fairspan.linalg import eigh
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Pieces, Problem

@@ -20,8 +20,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint
-from fairspan.certificates.optimality import certify
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify
 from fairspan.certificates.proofs import Proof
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.parameters import check_choice, check_count

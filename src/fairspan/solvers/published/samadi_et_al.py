@@ -12,8 +12,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint
-from fairspan.certificates.optimality import certify, goal
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, goal
 from fairspan.errors import Incompatible
 from fairspan.linalg import eigh, leading_subspace
 from fairspan.problem.criteria import LargestOfGroups, LeastVariance

@@ -31,8 +31,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint
-from fairspan.certificates.optimality import certify, goal
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, goal
 from fairspan.certificates.proofs import MeansProof
 from fairspan.errors import Incompatible
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments

@@ -23,8 +23,7 @@ from typing import Any, cast
 import numpy as np
 import scipy
 
-from fairspan.certificates.certificate import TracePoint
-from fairspan.certificates.optimality import errors_with_roundings, goal
+from fairspan.certificates.certificate import TracePoint, errors_with_roundings, goal
 from fairspan.certificates.proofs import LinesProof, Proof, clipped, least_of_largest
 from fairspan.linalg import LeadingSubspace, eigh
 from fairspan.moments.operators import SecondMoments

@@ -23,7 +23,7 @@ from fairspan import (
     TotalError,
     verify,
 )
-from fairspan.certificates.optimality import by_pooled_variance, evaluate, goal
+from fairspan.certificates.certificate import by_pooled_variance, evaluate, goal
 from fairspan.certificates.proofs import (
     CovariancesProof,
     LinesProof,
