@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fairspan.drawing.layout import BLUE, FAINT, VERMILION
 from fairspan.estimator.fit import fit_with_problem
-from fairspan.linalg import eigh
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.solvers.exact_rank import largest_rank, reduced, soft_basis
 from fairspan.solvers.many_groups.relaxation import Relaxation
@@ -100,7 +101,7 @@ def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     assert problem.pieces is not None
     relaxation = Relaxation(problem, problem.pieces)
     relaxation.run(_TOLERANCE * problem.total_variance)
-    soft = soft_basis(*eigh(relaxation.relaxed.basis @ relaxation.relaxed.basis.T), d)
+    soft = soft_basis(*np.linalg.eigh(relaxation.relaxed.basis @ relaxation.relaxed.basis.T), d)
     fewer = reduced(problem.second_moments, problem.pieces, soft)
     value = problem.pieces.value(problem.errors(fewer))
     return {

@@ -5,7 +5,7 @@ import pytest
 
 from exact_sums import KINDS, case_of, exact_eigenvalues
 from fairspan.errors import InvalidInput
-from fairspan.linalg import eigh, eigvalsh, graded_eigh, leading_subspace, with_positive_signs
+from fairspan.linalg import graded_eigh, leading_subspace, with_positive_signs
 from fairspan.moments.operators import DenseSecondMoments
 
 SEEDS = range(120)
@@ -194,11 +194,3 @@ def test_sign_of_equal_loadings_does_not_hang_on_the_last_bit():
 def test_not_finite(bad):
     with pytest.raises(InvalidInput, match="NaN or infinity"):
         leading_subspace(np.array([[1.0, bad], [bad, 1.0]]), 1)
-
-
-def test_stacks_are_decomposed_each_for_itself():
-    matrices = np.array([np.diag([2.0, 1.0]), np.array([[0.0, 3.0], [3.0, 0.0]])])
-    values, vectors = eigh(matrices)
-    np.testing.assert_allclose(values, [[1, 2], [-3, 3]], atol=1e-14)
-    np.testing.assert_allclose(eigvalsh(matrices), values, atol=1e-14)
-    np.testing.assert_allclose(matrices @ vectors, vectors * values[:, None], atol=1e-14)

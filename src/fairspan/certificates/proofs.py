@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.linalg import eigh, eigvalsh, smallest_sum
+from fairspan.linalg import smallest_sum
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.typing import FloatArray
@@ -325,7 +325,7 @@ class CovariancesProof(_LimitProof):
         """sum_i M_i Z_i M_i."""
         mixed, most = np.zeros_like(limit.difference), 0.0
         for sign, given in zip((1.0, -1.0), self.multipliers, strict=True):
-            values, vectors = eigh(sign * limit.difference)
+            values, vectors = np.linalg.eigh(sign * limit.difference)
             shift = max(0.0, -float(values[0]))
             root = (vectors * np.sqrt(np.maximum(values + shift, 0.0))) @ vectors.T
             multiplier = positive_part(given)
@@ -354,7 +354,7 @@ class CovarianceTraceProof(_LimitProof):
         """D and nu."""
         multiplier = float(np.ravel(self.multiplier)[0])
         # Errors are never below zero; what is shifted by phi I has the same excess.
-        least = min(float(eigvalsh(limit.difference)[0]), 0.0)
+        least = min(float(np.linalg.eigvalsh(limit.difference)[0]), 0.0)
         shifted = limit.difference - least * np.eye(len(limit.difference))
         apart = float(np.vdot(basis, limit.difference @ basis))
         left = abs(multiplier) * basis.shape[1] * limit.tolerance - multiplier * apart
@@ -363,7 +363,7 @@ class CovarianceTraceProof(_LimitProof):
 
 def positive_part(matrix: FloatArray) -> FloatArray:
     """A symmetric matrix without its negative eigenvalues."""
-    values, vectors = eigh((matrix + matrix.T) / 2)
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 

@@ -1,7 +1,8 @@
 """The one place that solves eigenproblems: of matrices, and of operators too large to be matrices.
 
-Everything in fairspan that needs eigenvectors asks here. Ties, rank deficiency and signs are
-resolved here, so that the same matrix always gives an identical result.
+Whatever needs leading eigenvectors of second moments asks here. Ties, rank deficiency and signs are
+resolved here, so that the same matrix always gives an identical result. Small matrices without such
+questions go to numpy.
 """
 
 from fairspan.linalg.eigen import (
@@ -10,8 +11,6 @@ from fairspan.linalg.eigen import (
     LeadingSubspace,
     SmallestSum,
     Spectrum,
-    eigh,
-    eigvalsh,
     graded_eigh,
     leading_subspace,
     may_be_scatter,
@@ -37,8 +36,6 @@ __all__ = [
     "LeadingSubspace",
     "SmallestSum",
     "Spectrum",
-    "eigh",
-    "eigvalsh",
     "graded_eigh",
     "leading_subspace",
     "leading_subspace_of",

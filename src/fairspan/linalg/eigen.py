@@ -309,35 +309,6 @@ def _check_finite(matrix: FloatArray) -> None:
         )
 
 
-def eigh(matrices: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """All eigenvalues of small symmetric matrices, smallest first, and orthonormal eigenvectors.
-
-    Signs are left as LAPACK gives them.
-
-    Parameters
-    ----------
-    matrices : (..., m, m) array
-        Symmetric.
-
-    Returns
-    -------
-    values : (..., m) array
-    vectors : (..., m, m) array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> eigh(np.diag([2.0, 1.0]))[0]
-    array([1., 2.])
-    """
-    return np.linalg.eigh(matrices)
-
-
-def eigvalsh(matrices: FloatArray) -> FloatArray:
-    """All eigenvalues, shape (..., m), of small symmetric (..., m, m) matrices, smallest first."""
-    return np.asarray(np.linalg.eigvalsh(matrices))
-
-
 class EigenCache:
     """Mixtures sum_g weights_g S_g and their eigenvectors.
 

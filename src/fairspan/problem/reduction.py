@@ -41,6 +41,8 @@ from fairspan.typing import FloatArray
 
 # Sums of squares in the directions that a restriction forbids are rounded by this share.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+# Directions are few where they are no more than one in so many.
+_FEW_OF = 20
 # A column that is so many times as large as most may leave the others few digits.
 _FAR_LARGER = 100.0
 
@@ -199,14 +201,16 @@ class ProblemFamily:
     ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
         """What is forbidden, what is left (Q; None for all), and Q'C_gQ of each group.
 
-        Where few directions are forbidden, what is left has a basis in which that takes products
-        with those few alone.
+        Where few of many directions are forbidden, what is left has a basis in which that takes
+        products with those few alone.
         """
+        p = self._means.shape[1]
         if restriction.forbids_few:
             forbidden = self._forbidden(n_components)
-            complement = Complement.of(forbidden)
-            within = complement.compressed(self._scatters, 1 / self.moments.weights)
-            return forbidden, complement.basis, within
+            if forbidden.shape[1] <= p // _FEW_OF:
+                complement = Complement.of(forbidden)
+                within = complement.compressed(self._scatters, 1 / self.moments.weights)
+                return forbidden, complement.basis, within
         axes = restriction.directions(self._means, self._covariances, n_components)
         if axes is None:
             return self._means[:0].T, None, self._covariances

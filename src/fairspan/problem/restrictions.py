@@ -28,7 +28,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
-from fairspan.linalg import eigh, graded_eigh
+from fairspan.linalg import graded_eigh
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, TotalError
@@ -241,7 +241,7 @@ def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
     # Of standardised features, so that a column of large numbers does not make others rounding.
     spread = np.sqrt(np.maximum(np.diag(pooled), 0.0))
     spread = np.where(spread > 0, spread, 1.0)[:, None]
-    values, vectors = eigh(pooled / spread / spread.T)
+    values, vectors = np.linalg.eigh(pooled / spread / spread.T)
     varies = values > _NO_SHARE * max(float(values[-1]), 0.0)
     values, vectors = values[varies], vectors[:, varies]
     factor, whitening = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
@@ -623,7 +623,7 @@ class CovarianceParity(Restriction):
                 "parity leaves does any row vary about its group's mean",
                 "Choose fewer components, or use MeanParity()",
             )
-        values, vectors = eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
+        values, vectors = np.linalg.eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
         sizes = np.abs(values)
         if self.tolerance is not None:
             # Where one group varies more along all directions but those of no difference, equal

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.linalg import eigh, eigvalsh, graded_eigh, symmetric
+from fairspan.linalg import graded_eigh, symmetric
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.problem import ONE_BLOCK, Blocks, Pieces, Problem
 from fairspan.solvers.programs import from_triangle, least_on_simplex, to_triangle
@@ -198,7 +198,8 @@ class Model:
         complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
         inside = symmetric(basis.T @ np.tensordot(weights, images, axes=1))
         a, turn, _ = graded_eigh(inside, max(len(inside) - 1, 0))
-        b, back = eigh(symmetric(complement.T @ problem.dense.mixture(weights) @ complement))
+        mixture = problem.dense.mixture(weights)
+        b, back = np.linalg.eigh(symmetric(complement.T @ mixture @ complement))
         self.basis, self.complement = basis @ turn, complement @ back
         self.descents = self.complement.T @ images @ turn
         self.curvatures = a[None, :] - b[:, None]
@@ -286,7 +287,7 @@ def best_rounding(
     problem: Problem, soft: FloatArray, candidates: Sequence[FloatArray]
 ) -> FloatArray:
     """The best (p, d) basis found by descent from a (p, r) soft one and other subspaces."""
-    leading = eigh(soft @ soft.T)[1][:, ::-1][:, : problem.n_components]
+    leading = np.linalg.eigh(soft @ soft.T)[1][:, ::-1][:, : problem.n_components]
     found = (descend(problem, start)[0] for start in (leading, *candidates))
     return min(found, key=lambda point: point.value).basis
 
@@ -377,11 +378,11 @@ def reduced(second: SecondMoments, pieces: Pieces, soft: FloatArray) -> FloatArr
         catches = ~active & (closing > 0)
         reach = np.divide(below, closing, out=np.full(len(active), np.inf), where=catches)
         low, high = 1 / np.sqrt(shares), 1 / np.sqrt(1 - shares)
-        downward = -eigvalsh(low[:, None] * direction * low)[0]
-        upward = eigvalsh(high[:, None] * direction * high)[-1]
+        downward = -np.linalg.eigvalsh(low[:, None] * direction * low)[0]
+        upward = np.linalg.eigvalsh(high[:, None] * direction * high)[-1]
         far, first = float(1 / max(downward, upward)), int(np.argmin(reach))
         active[first] |= reach[first] < far
-        values, turn = eigh(np.diag(shares) + min(far, float(reach[first])) * direction)
+        values, turn = np.linalg.eigh(np.diag(shares) + min(far, float(reach[first])) * direction)
         moved = soft_basis(values, vectors @ turn, n_components - whole.shape[1])
         soft = np.hstack([whole, moved])
     return soft

@@ -29,7 +29,7 @@ from fairspan.certificates.proofs import (
     positive_part,
 )
 from fairspan.errors import Incompatible
-from fairspan.linalg import eigh, eigvalsh, leading_subspace
+from fairspan.linalg import leading_subspace
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.problem.restrictions import Restriction
 from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
@@ -140,7 +140,7 @@ class LimitedCovariances:
 
 def _check_reachable(difference: FloatArray, n_components: int, tolerance: float) -> None:
     """Make sure that some subspace meets the limit."""
-    values = eigvalsh(difference)
+    values = np.linalg.eigvalsh(difference)
     rounding = _ROUNDING * float(np.abs(values).max())
     # The eigenvalues of V'DV interlace with those of D, and every such set is reached
     # (Fan and Pall 1957): these are the least norms within reach, of each dimension.
@@ -209,7 +209,7 @@ def best_within(
 
 
 def _spectral_norm(symmetric: FloatArray) -> float:
-    return float(np.abs(eigvalsh(symmetric)).max())
+    return float(np.abs(np.linalg.eigvalsh(symmetric)).max())
 
 
 def _directions_within(difference: FloatArray, limit: float) -> FloatArray:
@@ -218,7 +218,7 @@ def _directions_within(difference: FloatArray, limit: float) -> FloatArray:
     The eigenvectors of D within the limit as they are; those beyond it in pairs, one of each sign,
     mixed so that the pair's value is zero.
     """
-    values, vectors = eigh(difference)
+    values, vectors = np.linalg.eigh(difference)
     inside = np.abs(values) <= limit + _NEAR * np.abs(values).max()
     below = np.flatnonzero(~inside & (values < 0))
     above = np.flatnonzero(~inside & (values > 0))[::-1]
@@ -271,7 +271,7 @@ def _within(basis: FloatArray, difference: FloatArray, limit: float) -> FloatArr
         if not exceeding.any():
             break
         normal = image - basis @ within
-        values, axes = eigh(normal.T @ normal)
+        values, axes = np.linalg.eigh(normal.T @ normal)
         sums = np.maximum(values[:, None] + values, np.finfo(np.float64).tiny)
         step = axes @ (axes.T @ exceeding @ axes / sums) @ axes.T
         basis = np.linalg.qr(basis - normal @ step)[0]
@@ -280,7 +280,7 @@ def _within(basis: FloatArray, difference: FloatArray, limit: float) -> FloatArr
 
 def _exceeding(matrix: FloatArray, limit: float) -> FloatArray:
     """A symmetric matrix with its eigenvalues moved towards zero by the limit."""
-    values, axes = eigh((matrix + matrix.T) / 2)
+    values, axes = np.linalg.eigh((matrix + matrix.T) / 2)
     return np.asarray((axes * (np.sign(values) * np.maximum(np.abs(values) - limit, 0.0))) @ axes.T)
 
 
@@ -353,7 +353,7 @@ def program(
             "Use solver='auto', which takes any number, or CovarianceParity(n_directions=...)",
         )
     size = float(np.linalg.norm(moment, 2)) or 1.0
-    values, axes = eigh(difference)
+    values, axes = np.linalg.eigh(difference)
     spread = float(np.abs(values).max())
     values, limit = values / spread, limit / spread
     # In the eigenvectors of D each M is diagonal, so that the program is sparse and accurate.

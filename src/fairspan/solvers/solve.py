@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, evaluate
 from fairspan.certificates.proofs import Proof
 from fairspan.errors import Incompatible
-from fairspan.linalg import eigh, with_positive_signs
+from fairspan.linalg import with_positive_signs
 from fairspan.linalg.resources import threads_of
 from fairspan.moments.operators import errors_under
 from fairspan.problem.problem import Problem
@@ -388,7 +388,7 @@ def _one_more(
     if not tied.shape[1]:
         return found
     compressed = problem.second_moments.compressed(tied)
-    most = tied @ eigh(np.tensordot(problem.proportions, compressed, axes=1))[1][:, -1:]
+    most = tied @ np.linalg.eigh(np.tensordot(problem.proportions, compressed, axes=1))[1][:, -1:]
     if problem.value(most) > found.objective + found.tolerance:
         return found
     return certify(

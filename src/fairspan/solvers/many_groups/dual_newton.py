@@ -22,7 +22,6 @@ from typing import ClassVar, cast
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, goal
-from fairspan.linalg import eigh
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Pieces, Problem
 from fairspan.solvers.exact_rank import Point, descend, reduced, soft_basis
@@ -150,7 +149,7 @@ def starts_around(soft: FloatArray, n_components: int) -> Iterator[FloatArray]:
         Columns sqrt(lb_j) u_j, of P = sum_j lb_j u_j u_j'.
     n_components : int
     """
-    values, vectors = eigh(soft @ soft.T)
+    values, vectors = np.linalg.eigh(soft @ soft.T)
     values, vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
     yield vectors[:, :n_components]
     # Seeded, so that the same input gives the same answer.
@@ -390,7 +389,7 @@ class NashSearch(Search):
             values = np.vstack([values, second.captured_variances(leading)])
             mixture = largest_product(values, np.append(mixture, 0.0))
         stacked = np.hstack([np.sqrt(s) * each for s, each in zip(mixture, bases, strict=True)])
-        return soft_basis(*eigh(stacked @ stacked.T), self.problem.n_components)
+        return soft_basis(*np.linalg.eigh(stacked @ stacked.T), self.problem.n_components)
 
 
 def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairspan.linalg import eigh, eigvalsh, symmetric
+from fairspan.linalg import symmetric
 from fairspan.problem.problem import Pieces, Problem
 from fairspan.solvers.programs import least_on_simplex, saddle_point
 from fairspan.typing import FloatArray
@@ -129,7 +129,7 @@ class DualModel:
         # What Y leaves of the block, and not what it takes: a huge variance would not cancel.
         left = np.tensordot(self._compressed, np.eye(high - low) - shares, axes=2)
         errors = self.problem.errors(self.vectors[:, :high]) + left
-        values, turn = eigh(shares)
+        values, turn = np.linalg.eigh(shares)
         lengths = np.sqrt(np.clip(values[::-1], 0.0, 1.0))
         around = (self.vectors[:, low:high] @ turn[:, ::-1]) * lengths
         basis = np.hstack([self.vectors[:, :low], around])
@@ -145,7 +145,7 @@ class DualModel:
         """The nearest matrix between 0 and I whose trace is the block's rank."""
         if not self.rank:
             return shares
-        values, turn = eigh(shares)
+        values, turn = np.linalg.eigh(shares)
         # The nearest numbers between 0 and 1 with this sum: it rises with what is added to all, in
         # straight lines between these.
         points = np.sort(np.concatenate([-values, 1 - values]))
@@ -164,7 +164,7 @@ class DualModel:
         across /= np.sqrt(np.maximum(values[:high, None] - values[None, low:], least))
         parts = [across[:, :low, r:]]
         if r:
-            share, turn = eigh(shares)
+            share, turn = np.linalg.eigh(shares)
             share = np.clip(share, 0.0, 1.0)
             parts.append(across[:, :low, :r] @ (turn * np.sqrt(1 - share)))
             parts.append((turn * np.sqrt(share)).T @ across[:, low:, r:])
@@ -186,7 +186,7 @@ class DualModel:
         bent = (float(along @ along) + damping * float(step @ step)) / 2
         if self.rank:
             mixed = np.tensordot(multipliers @ self.pieces.coefficients, self._compressed, axes=1)
-            bent += float(eigvalsh(mixed)[::-1][: self.rank].sum())
+            bent += float(np.linalg.eigvalsh(mixed)[::-1][: self.rank].sum())
         return float(multipliers @ self._slopes) - bent
 
     def highest(self, factor: FloatArray, damping: float) -> tuple[FloatArray, FloatArray]:

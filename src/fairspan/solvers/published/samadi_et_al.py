@@ -14,7 +14,7 @@ from scipy import sparse
 
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, goal
 from fairspan.errors import Incompatible
-from fairspan.linalg import eigh, leading_subspace
+from fairspan.linalg import leading_subspace
 from fairspan.problem.criteria import LargestOfGroups, LeastVariance
 from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.problem import Blocks, Problem
@@ -291,7 +291,7 @@ class MultiplicativeWeights(Solver):
             trace.append(TracePoint(n, lower, min(least, average)))
             if min(least, average) - lower <= goal(problem, its_errors, tol):
                 break
-        answer = soft_basis(*eigh(projectors / n), d)
+        answer = soft_basis(*np.linalg.eigh(projectors / n), d)
         if average >= least:
             answer = best_rounding(problem, answer, [basis, nearest])
         return certify(

@@ -25,7 +25,7 @@ import scipy
 
 from fairspan.certificates.certificate import TracePoint, errors_with_roundings, goal
 from fairspan.certificates.proofs import LinesProof, Proof, clipped, least_of_largest
-from fairspan.linalg import LeadingSubspace, eigh
+from fairspan.linalg import LeadingSubspace
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
@@ -70,7 +70,7 @@ def ends_of_face(
     if not leading.is_tied:
         return leading.vectors, leading.vectors
     compressed = second_moments.compressed(leading.tied)
-    axes = leading.tied @ eigh(np.tensordot(weights, compressed, axes=1))[1]
+    axes = leading.tied @ np.linalg.eigh(np.tensordot(weights, compressed, axes=1))[1]
     fixed = leading.vectors[:, : leading.n_fixed]
     n_free = leading.vectors.shape[1] - leading.n_fixed
     least, most = (np.hstack([fixed, each]) for each in (axes[:, :n_free], axes[:, -n_free:]))
