@@ -155,7 +155,7 @@ def labels_of(
     """
     if isinstance(sensitive_features, str):
         raise InvalidInput(
-            f"sensitive_features is the name {sensitive_features!r}, but X has no column names",
+            f"{name} is the name {sensitive_features!r}, but {rows} has no column names",
             _NAMES_OR_LABELS,
             "Pass X as a data frame, or pass the labels themselves",
         )

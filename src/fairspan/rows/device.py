@@ -84,14 +84,17 @@ def on_host(array: Any) -> AnyArray:
         return np.asarray(np.from_dlpack(array))
 
 
-def checked_array(array: Any, place: Place) -> Any:
-    """A table of real numbers, free of any record of derivatives.
+def _placed(array: Any) -> tuple[Any, Place]:
+    """A table of real numbers, free of any record of derivatives, and where it lies.
 
     Raises
     ------
     InvalidInput
         Complex numbers, no rows, no features, or another number of dimensions.
+    InvalidType
+        As :func:`place_of`.
     """
+    place = place_of(array)
     check_shape(tuple(array.shape))
     if place.xp.isdtype(array.dtype, "complex floating"):
         raise InvalidInput(
@@ -99,7 +102,7 @@ def checked_array(array: Any, place: Place) -> Any:
             "Allowed: real numbers",
             "Pass real and imaginary parts as separate features",
         )
-    return array.detach() if is_torch_array(array) else array
+    return array.detach() if is_torch_array(array) else array, place
 
 
 def spans(n_rows: int, size: int) -> Iterator[slice]:
@@ -149,8 +152,7 @@ class DeviceArrays(RowOpener):
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> DeviceRows:
         """Rows of an array, whose groups and weights are beside it, there or on the host."""
-        place = place_of(X)
-        array = checked_array(X, place)
+        array, place = _placed(X)
         n_rows = int(array.shape[0])
         return DeviceRows(
             array,
@@ -172,8 +174,7 @@ class DeviceArrays(RowOpener):
         InvalidInput
             Another number of features, NaN or infinity.
         """
-        place, p = place_of(X), projection.encoder.shape[1]
-        rows = checked_array(X, place)
+        (rows, place), p = _placed(X), projection.encoder.shape[1]
         check_width(rows.shape[1], p, "features")
         mean, scale = _mean_and_scale(projection)
         point, basis = place.constant(mean), place.constant((projection.encoder / scale).T.copy())
@@ -189,8 +190,7 @@ class DeviceArrays(RowOpener):
         InvalidInput
             Another number of coordinates, NaN or infinity.
         """
-        place = place_of(Z)
-        rows = checked_array(Z, place)
+        rows, place = _placed(Z)
         d, p = projection.encoder.shape
         check_width(rows.shape[1], d, "coordinates")
         mean, scale = _mean_and_scale(projection)

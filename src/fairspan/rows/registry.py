@@ -210,23 +210,19 @@ def open_rows(
             f"Name the column of the {name}",
         )
     assert opened.labels is not None
-    crossed = [opened.labels]
-    for name, values in known.items():
-        if isinstance(values, str):
-            assert frame is not None
-            crossed.append(labels_of_series(frame[values]))
-        else:
-            crossed.append(labels_of(values, opened.n_rows, X, name))
-
-    labels = CodedLabels.crossed(crossed)
-    flat = list(map(_side_by_side, labels.distinct))
+    more = [
+        labels_of_series(frame[values])
+        if frame is not None and isinstance(values, str)
+        else labels_of(values, opened.n_rows, X, name)
+        for name, values in known.items()
+    ]
+    labels = CodedLabels.crossed([opened.labels, *more])
+    # Attributes of the group, and what is beside them, in one tuple.
+    flat = [
+        (*(group if isinstance(group, tuple) else (group,)), *others)
+        for group, *others in labels.distinct
+    ]
     return replace(opened, labels=CodedLabels(flat, labels.codes, opened.labels.names))
-
-
-def _side_by_side(label: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Attributes of the group, and what is beside them, in one tuple."""
-    group, *others = label
-    return (*(group if isinstance(group, tuple) else (group,)), *others)
 
 
 def fingerprint_of(rows: Rows) -> str | None:
