@@ -44,10 +44,11 @@ from fairspan.typing import FloatArray
 _MOST_NUMBERS = 3e8
 # Up to so many features rows that are fewer are verified in the features themselves.
 _MOST_FEATURES = 2500
-# Products of components are one or zero up to this, and dimensions whole numbers.
+# Products of components are one or zero up to this, also those with what a restriction forbids, and
+# dimensions whole numbers.
 _ORTHONORMAL, _WHOLE = 1e-10, 1e-6
-# The best encoder of a decoder loses what it should, up to this share and to rounding.
-_LOST, _LOST_ROUNDED = 1e-9, 1e-13
+# What the best encoder of a decoder loses is rounded by this share of the variance.
+_LOST_ROUNDED = 1e-13
 # Figures that were worked out twice agree to this share, beside what rounding does to them.
 _SAME = 1e-9
 # Under a restriction the objective may be larger than what was chosen by far, and is rounded.
@@ -58,8 +59,6 @@ _USUAL = 1e-6
 _FEW = 4.0
 # What is room for rounding is of the same size up to this factor, in any coordinates.
 _SIMILAR = 100.0
-# Components lie in the directions that a restriction leaves up to this rounding.
-_INSIDE_OF = 1e-10
 # Means of rows that were read in other blocks differ by a few roundings.
 _ROUNDINGS = 8
 # Columns of a basis shorter than this lie outside of the rows' coordinates.
@@ -324,14 +323,14 @@ def _errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> Fl
     # The means of the groups themselves are rounded.
     rounded = np.abs(projector.encoder) @ whole.dense.offset_rounding
     apart = np.abs(projector.encoder @ encoding.forbidden)
-    allowed = np.abs(projector.encoder) @ np.abs(encoding.forbidden) * _INSIDE_OF
+    allowed = np.abs(projector.encoder) @ np.abs(encoding.forbidden) * _ORTHONORMAL
     if not (apart <= allowed + _ROUNDINGS * rounded[:, None]).all():
-        share = float((apart / allowed).max() * _INSIDE_OF)
+        share = float((apart / allowed).max() * _ORTHONORMAL)
         raise _Fails(f"The encoder does not hide the groups' means: {share:.1e} of them is left.")
     errors = errors_under(projector, whole.second_moments)
     best = reduction.problem.value(projector.basis) + reduction.problem.offset
     lost = float(whole.proportions @ errors) - best
-    if not lost <= _LOST * best + whole.total_variance * _LOST_ROUNDED:
+    if not lost <= _SAME * best + whole.total_variance * _LOST_ROUNDED:
         raise _Fails(f"The encoder loses {lost:.1e} more than the best one of its decoder.")
     return errors
 
@@ -345,7 +344,7 @@ def _within(reduction: Reduction, basis: FloatArray) -> FloatArray:
         outside = float(np.abs(basis - axes @ inside).max())
     elif isinstance(second, SparseSecondMoments):
         outside = float(np.abs(second.forbidden.T @ basis).max(initial=0.0))
-    if outside > _INSIDE_OF:
+    if outside > _ORTHONORMAL:
         raise _Fails(
             f"The components leave the directions that the restriction allows by {outside:.1e}."
         )
@@ -361,7 +360,7 @@ def _evaluated(
         weights = problem.proportions if proof is None else proof.weights
         found = evaluate(problem, basis, weights, tol=tol, lower_bound=-np.inf, room=room)
         return replace(found, proof=None).plus(problem.offset)
-    used = proof if reduction.axes is None else proof.within(reduction.axes)
+    used = proof if reduction.axes is None else proof.turned(reduction.axes.T)
     if not used.fits(problem):
         raise _Fails("The model carries a proof of another kind of problem.")
     return evaluate(problem, basis, used, tol=tol, room=room).plus(problem.offset)

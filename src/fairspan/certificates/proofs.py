@@ -54,7 +54,10 @@ def least_beyond_lines(
     -------
     float
     """
-    corners = _polygon(normals, offsets, traces)
+    x, y = traces
+    corners = np.array([(0.0, 0.0), (x, 0.0), (x, y), (0.0, y)])
+    for normal, offset in zip(normals, offsets, strict=True):
+        corners = clipped(corners, normal, offset)
     if len(corners) == 0:
         return -np.inf
     ends = np.stack([corners, np.roll(corners, -1, axis=0)], axis=1)
@@ -94,15 +97,6 @@ def _least_of_chords(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     least = values.max(axis=2).min(axis=1)
     meeting = (first + share[:, None] * (last - first)).max(axis=1)
     return np.where(meet, np.minimum(least, meeting), least), share
-
-
-def _polygon(normals: FloatArray, offsets: FloatArray, traces: FloatArray) -> FloatArray:
-    """Corners, counterclockwise, of what the half-planes leave of the box."""
-    x, y = traces
-    corners = np.array([(0.0, 0.0), (x, 0.0), (x, y), (0.0, y)])
-    for normal, offset in zip(normals, offsets, strict=True):
-        corners = clipped(corners, normal, offset)
-    return corners
 
 
 def clipped(corners: FloatArray, normal: FloatArray, offset: float) -> FloatArray:
@@ -156,12 +150,8 @@ class Proof:
         """Whether it can prove anything of a problem."""
         return True
 
-    def lifted(self, directions: FloatArray) -> "Proof":
-        """The same where the problem was posed in the coordinates of (p, m) directions."""
-        return self
-
-    def within(self, directions: FloatArray) -> "Proof":
-        """The same for a problem that is posed in the coordinates of (p, m) directions."""
+    def turned(self, axes: FloatArray) -> "Proof":
+        """The same where (m, r) matrices of axes make columns in other coordinates."""
         return self
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
@@ -313,13 +303,9 @@ class CovariancesProof(_LimitProof):
     multipliers: FloatArray
     kind: ClassVar[str] = "covariances"
 
-    def lifted(self, directions: FloatArray) -> "Proof":
-        """With multipliers in the features."""
-        return replace(self, multipliers=directions @ self.multipliers @ directions.T)
-
-    def within(self, directions: FloatArray) -> "Proof":
-        """With multipliers in the coordinates of the directions."""
-        return replace(self, multipliers=directions.T @ self.multipliers @ directions)
+    def turned(self, axes: FloatArray) -> "Proof":
+        """With multipliers in other coordinates."""
+        return replace(self, multipliers=axes @ self.multipliers @ axes.T)
 
     def mixed(self, limit: CovariancesWithin, basis: FloatArray) -> tuple[FloatArray, float, float]:
         """sum_i M_i Z_i M_i."""
@@ -378,16 +364,3 @@ def numbers_of(proof: Proof | None) -> dict[str, FloatArray] | None:
     if proof is None or type(proof) is not KINDS.get(proof.kind):
         return None
     return {name: np.atleast_1d(each) for name, each in vars(proof).items()}
-
-
-def proof_of(kind: str | None, numbers: dict[str, FloatArray]) -> Proof | None:
-    """The proof of a kind that these are the numbers of; without a kind and numbers there is none.
-
-    Raises
-    ------
-    TypeError, LookupError
-        They are not the numbers of that kind.
-    """
-    if kind is None and not numbers:
-        return None
-    return KINDS[str(kind)](**numbers)

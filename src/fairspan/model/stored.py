@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Status, TracePoint
-from fairspan.certificates.proofs import KINDS, Proof, numbers_of, proof_of
+from fairspan.certificates.proofs import KINDS, Proof, numbers_of
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.moments.operators import Projector
 from fairspan.problem.parameters import field_values
@@ -187,7 +187,9 @@ def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> di
     try:
         projector = Projector(members["components"], members.get("oblique_decoder"))
         projector.check()
-        proof = proof_of(members.pop("proof"), numbers)
+        kind = members.pop("proof")
+        # The wrong numbers for a kind, or numbers without one, are refused below.
+        proof = KINDS[kind](**numbers) if kind or numbers else None
         if members["certificate"] is not None:
             rows = np.ascontiguousarray(projector.decoder.T)
             members["certificate"] = _certificate(members["certificate"], rows, proof, parts)
@@ -273,12 +275,10 @@ def _part(kind: str, stored: dict[str, Any] | None, parts: Sequence[Any]) -> Any
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {_BY_GROUP: [[plain_label(key), each] for key, each in value.items()]}
-    return plain_label(value)
+    by_group = isinstance(value, Mapping)
+    return {_BY_GROUP: [*map(plain_label, value.items())]} if by_group else plain_label(value)
 
 
 def _restored(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {plain_label(key): each for key, each in value[_BY_GROUP]}
-    return plain_label(value)
+    by_group = isinstance(value, Mapping)
+    return dict(map(plain_label, value[_BY_GROUP])) if by_group else plain_label(value)

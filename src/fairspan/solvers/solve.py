@@ -181,7 +181,7 @@ def solve(
     columns, proof = found.components.T, found.proof
     if reduction.axes is not None:
         columns = with_positive_signs(reduction.lift(columns))
-        proof = None if proof is None else proof.lifted(reduction.axes)
+        proof = None if proof is None else proof.turned(reduction.axes)
     if reduction.encoding is not None:
         columns = reduction.encoding.settled(columns)
     found = replace(found, components=np.ascontiguousarray(columns.T), proof=proof)
