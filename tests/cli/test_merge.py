@@ -134,7 +134,7 @@ def test_labels_that_are_nearly_equal_stay_separate_and_are_named(run, tmp_path)
     for name, labels in (("a", ["female", "male"]), ("b", ["female", "Male "])):
         fs.GroupMoments.from_rows(np.eye(2), labels).save(tmp_path / name)
     told = run("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "both")
-    assert "'Male ', 'male' differ only by case or blanks" in told.err
+    assert "differ only by case or blanks: 'Male ' and 'male'" in told.err
     assert fs.GroupMoments.load(tmp_path / "both").labels == ["Male ", "female", "male"]
 
 

@@ -174,7 +174,37 @@ class Audit:
         InvalidInput
             Expected losses of an audit that has none.
         """
-        return picture_of(self.models, quantity, self.level)
+        has_estimates = any(model.has_estimates for model in self.models)
+        if quantity is None:
+            quantity = "expected loss" if has_estimates else "error"
+        check_choice("quantity", quantity, get_args(AuditQuantity))
+        if quantity == "expected loss" and not has_estimates:
+            raise InvalidInput(
+                "This audit holds no estimates for new rows",
+                "Allowed: 'error', 'loss' and 'variance kept'",
+                "Audit rows with folds, or choose another quantity",
+            )
+        groups = tuple(group_name(group.group) for group in self.models[0].groups)
+        name, ends = _SHOWN[quantity]
+        values, low, high = (
+            column_of(self.models, each, len(groups))
+            for each in (name, f"{ends}_low", f"{ends}_high")
+        )
+        if quantity in ("error", "loss"):  # as in the table: what is only rounding says nothing
+            values = np.where(values <= [[model.rounding] for model in self.models], 0.0, values)
+        is_expected = quantity == "expected loss"
+        has_intervals = (is_expected or quantity == "error") and not np.isnan(low).all()
+        return AuditPicture(
+            groups=groups,
+            models=tuple(model.name for model in self.models),
+            values=values,
+            low=low if has_intervals else None,
+            high=high if has_intervals else None,
+            plain=tuple(i for i, model in enumerate(self.models) if model.is_plain_pca),
+            quantity=quantity,
+            level=self.level,
+            states=tuple(model.states for model in self.models) if is_expected else (),
+        )
 
     def plot(
         self, ax: "Axes | None" = None, *, quantity: AuditQuantity | None = None
@@ -256,49 +286,6 @@ def finding_lines(code: str, severity: str, message: str, width: int, paint: Pai
     if severity == "warning":
         first = paint(code, "warning") + first.removeprefix(code)
     return [first, *others]
-
-
-def picture_of(
-    models: Sequence[ModelAudit], quantity: AuditQuantity | None, level: float = LEVEL
-) -> AuditPicture:
-    """One figure of every group under every model; by default what is expected, where it is known.
-
-    Raises
-    ------
-    InvalidParameter
-        Another quantity.
-    InvalidInput
-        Expected losses of an audit that has none.
-    """
-    has_estimates = any(model.has_estimates for model in models)
-    if quantity is None:
-        quantity = "expected loss" if has_estimates else "error"
-    check_choice("quantity", quantity, get_args(AuditQuantity))
-    if quantity == "expected loss" and not has_estimates:
-        raise InvalidInput(
-            "This audit holds no estimates for new rows",
-            "Allowed: 'error', 'loss' and 'variance kept'",
-            "Audit rows with folds, or choose another quantity",
-        )
-    groups = tuple(group_name(group.group) for group in models[0].groups)
-    name, ends = _SHOWN[quantity]
-    values, low, high = (
-        column_of(models, each, len(groups)) for each in (name, f"{ends}_low", f"{ends}_high")
-    )
-    if quantity in ("error", "loss"):  # as in the table: what is only rounding says nothing
-        values = np.where(values <= [[model.rounding] for model in models], 0.0, values)
-    has_intervals = quantity in ("error", "expected loss") and not np.isnan(low).all()
-    return AuditPicture(
-        groups=groups,
-        models=tuple(model.name for model in models),
-        values=values,
-        low=low if has_intervals else None,
-        high=high if has_intervals else None,
-        plain=tuple(i for i, model in enumerate(models) if model.is_plain_pca),
-        quantity=quantity,
-        level=level,
-        states=tuple(model.states for model in models) if quantity == "expected loss" else (),
-    )
 
 
 def html_rows(model: ModelAudit, decimals: Decimals, columns: Columns) -> list[Row]:

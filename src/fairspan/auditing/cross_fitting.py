@@ -1,7 +1,7 @@
 """What each fold of the rows says of models as new rows would, and what is measured of a row."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 import numpy as np
@@ -187,13 +187,13 @@ def cross_fitted(
 
     def without(fold: int) -> tuple[list[_Best], list[Projector | None]]:
         training = folds.without(fold)
-        refits = _Refits(training, max(plain, default=0))
+        known: dict[tuple[Center, bytes], FloatArray] = {}
         again: list[Projector | None] = []
         for each, here in zip(audited, fitted_here, strict=True):
             again.append(None)
             if here and each.name not in failures:
                 try:
-                    again[-1] = refits.of(each)
+                    again[-1] = _refitted(each, training, max(plain, default=0), known)
                 except FairspanError as error:
                     failures[each.name] = str(error.args[0])
         found = _best_of(firsts, training, whole)
@@ -319,54 +319,47 @@ def _is_plain(each: Audited) -> bool:
     return each.is_plain_pca or each.subspace.certificate is None
 
 
-@dataclass(eq=False)
-class _Refits:
-    """Models fitted again on some rows, with their own settings.
+def _refitted(
+    each: Audited, training: Moments, most: int, known: dict[tuple[Center, bytes], FloatArray]
+) -> Projector:
+    """A model fitted again on some rows with its own settings, in the units of the existing one.
 
-    Attributes
+    Parameters
     ----------
+    each : Audited
     training : GroupMoments, SparseMoments or ThinMoments
     most : int
         The largest dimension of an ordinary PCA.
     known : dict of (centre, scale) to (most, p) array
-        Components of ordinary PCA, found once.
+        Components of ordinary PCA on these rows, found once.
     """
-
-    training: Moments
-    most: int
-    known: dict[tuple[Center, bytes], FloatArray] = field(default_factory=dict)
-
-    def of(self, each: Audited) -> Projector:
-        """A model fitted again, in the units of the existing one."""
-        subspace, made = each.subspace, each.subspace.certificate
-        if not each.is_known:
-            raise Incompatible(
-                "how it was fitted is not known, so it was not fitted again without each part",
-                "Allowed: PCA and FairPCA, alone or after a standardization",
-                "Audit it on rows that were held out",
-            )
-        scale, training = subspace.scale, self.training
-        if made is None or _is_plain(each):
-            about: Center = "none" if subspace.center == "none" else "global"
-            key = (about, b"" if scale is None else scale.tobytes())
-            if key not in self.known:
-                training = training if scale is None else training.divided_by(scale)
-                point = np.zeros_like(training.mean) if about == "none" else training.mean
-                shares = training.weights / training.weights.sum()
-                self.known[key] = _leading(training.operator_about(point), shares, [self.most])[0].T
-            return Projector(self.known[key][: subspace.dimension])
-        if scale is not None:
-            training = training.divided_by(scale)
-        return fit_subspace(
-            training,
-            subspace.dimension,
-            criterion=made.criterion,
-            restriction=made.restriction,
-            center=cast(Center, subspace.center),
-            tol=made.tol,
-            allow_extra=subspace.is_soft,
-            nested=subspace.is_nested,
-        ).projector
+    subspace, made = each.subspace, each.subspace.certificate
+    if not each.is_known:
+        raise Incompatible(
+            "how it was fitted is not known, so it was not fitted again without each part",
+            "Allowed: PCA and FairPCA, alone or after a standardization",
+            "Audit it on rows that were held out",
+        )
+    scale = subspace.scale
+    if made is None or _is_plain(each):
+        about: Center = "none" if subspace.center == "none" else "global"
+        key = (about, b"" if scale is None else scale.tobytes())
+        if key not in known:
+            training = training if scale is None else training.divided_by(scale)
+            point = np.zeros_like(training.mean) if about == "none" else training.mean
+            shares = training.weights / training.weights.sum()
+            known[key] = _leading(training.operator_about(point), shares, [most])[0].T
+        return Projector(known[key][: subspace.dimension])
+    return fit_subspace(
+        training if scale is None else training.divided_by(scale),
+        subspace.dimension,
+        criterion=made.criterion,
+        restriction=made.restriction,
+        center=cast(Center, subspace.center),
+        tol=made.tol,
+        allow_extra=subspace.is_soft,
+        nested=subspace.is_nested,
+    ).projector
 
 
 def points_of(subspace: FairSubspace, whole: Moments) -> FloatArray:

@@ -52,7 +52,7 @@ def find_in_data(
         *_ordered_columns(ordered, columns),
         *_a_column_with_most_of_the_variance(audited, moments, columns),
         *_components_of_rare_indicators(audited, moments, columns),
-        *_labels_spelled_differently(moments.labels),
+        *labels_spelled_differently(moments.labels),
         *_many_labels(moments),
     )
 
@@ -180,7 +180,7 @@ def _components_of_rare_indicators(
         )
 
 
-def _labels_spelled_differently(labels: Sequence[Label]) -> Iterator[Finding]:
+def labels_spelled_differently(labels: Sequence[Label]) -> Iterator[Finding]:
     """FS405: labels that differ only by case or blanks."""
     alike: dict[Label, list[Label]] = defaultdict(list)
     for label in labels:

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from fairspan.auditing.data_findings import labels_spelled_differently
 from fairspan.auditing.results import group_name
 from fairspan.cli.options import Reading
 from fairspan.cli.reading import check_numeric, opened
@@ -400,12 +401,8 @@ def merge_moments(
     assert total is not None
     if not total.n_groups:
         raise no_rows(total.intake)
-    for alike in _nearly_equal(total.labels):
-        complain(
-            "warning",
-            f"The groups {listed(alike)} differ only by case or blanks, and stay separate; write "
-            "them alike in the rows, and make the moments again, if they are one.",
-        )
+    for found in labels_spelled_differently(total.labels):
+        complain("warning", found.message)
     write_whole(out, total.to_bytes())
     return total, len(files)
 
@@ -421,22 +418,6 @@ def _as_text(label: Label) -> Label:
     if isinstance(label, tuple):
         return tuple(str(_as_text(each)) for each in label)
     return str(int(label) if isinstance(label, float) and label.is_integer() else label)
-
-
-def _nearly_equal(labels: Iterable[Label]) -> list[tuple[Label, ...]]:
-    """Labels that differ by case and blanks alone, together.
-
-    Examples
-    --------
-    >>> _nearly_equal(["female", "Female ", "male"])
-    [('Female ', 'female')]
-    """
-    alike: dict[str, list[Label]] = {}
-    for label in labels:
-        values = label if isinstance(label, tuple) else (label,)
-        key = "\0".join("".join(str(each).casefold().split()) for each in values)
-        alike.setdefault(key, []).append(label)
-    return [tuple(sorted(each)) for each in alike.values() if len(each) > 1]
 
 
 def facts_of(moments: GroupMoments, out: Path) -> dict[str, Any]:
