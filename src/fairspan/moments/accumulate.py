@@ -9,8 +9,8 @@ Parts are merged by the formula of Chan, Golub and LeVeque (1979).
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,8 +42,6 @@ _ROWS_TO_A_FEATURE, _ROWS_OF_A_GROUP = 4, 512
 _SPAN_NUMBERS = 2**21
 # Spans whose sums are held at once, and with many groups a single one.
 _SPANS_AT_ONCE, _MANY_GROUPS = 64, 24
-# Rows whose labels show whether there are many groups.
-_LABELS_GLANCE = 2**12
 # Numbers of rows that wait, so that matrices are added up less often.
 _WAITING_NUMBERS = 2**23
 
@@ -170,26 +168,23 @@ class _Total:
 
 
 def _add_rows_in_memory(total: _Total, rows: Any) -> None:
-    n, p, lock = rows.n_rows, rows.n_features, Lock()
+    n, p = rows.n_rows, rows.n_features
     # Spans are read side by side; products of many features use the threads themselves.
     one_span = p > FEW_FEATURES or isinstance(rows, DeviceRows)
     size = n if one_span else max(_SPAN_NUMBERS // p, 1) * total.n_folds
     cuts = list(pairwise([*range(0, max(n - size // 2, 1), size), n]))
-    n_labels = rows.labels[:_LABELS_GLANCE].n_present if len(cuts) > 1 else 0
-    at_once = _SPANS_AT_ONCE if n_labels * total.n_folds <= _MANY_GROUPS else 1
-
-    def summed(cut: tuple[int, int]) -> Span:
-        with lock:
-            place, blocks, n_codes = _span_in_memory(total, rows, *cut)
-        return _summed(place, blocks, n_codes)
-
     try:
+        place, blocks = _blocks_in_memory(total, rows)
+        at_once = _SPANS_AT_ONCE if total.n_codes <= _MANY_GROUPS else 1
         # A single small span is done before a second thread is awake.
         with threads_for(p) if len(cuts) == 1 else nullcontext():
             spans = (
                 span
                 for first in range(0, len(cuts), at_once)
-                for span in in_threads(summed, cuts[first : first + at_once])
+                for span in in_threads(
+                    lambda cut: _summed(place, partial(blocks, *cut), total.n_codes),
+                    cuts[first : first + at_once],
+                )
             )
             for sums, n_dropped, is_finite in spans:
                 total.add(sums, n_dropped)
@@ -208,47 +203,41 @@ def _find_first_mistake(total: _Total, rows: RowSource) -> None:
         again.codes_of(block.labels, block.first_row, None)
 
 
-def _span_in_memory(
-    total: _Total, rows: Any, start: int, stop: int
-) -> tuple[Place, Callable[[], Iterator[Block]], int]:
-    """Consecutive rows with their codes, whose groups are not too many, and how many codes."""
+def _blocks_in_memory(
+    total: _Total, rows: Any
+) -> tuple[Place, Callable[[int, int], Iterator[Block]]]:
+    """What reads consecutive rows with their codes, where there are not too many groups."""
     device = rows if isinstance(rows, DeviceRows) else None
     place, p = HOST if device is None else device.place, rows.n_features
-    xp, drop = place.xp, rows.on_missing == "drop"
-    weights = None if rows.weights is None else rows.weights[start:stop]
+    xp, drop, weights = place.xp, rows.on_missing == "drop", rows.weights
     plain = weights is None and total.folds is None and not drop
     if plain and isinstance(rows.labels, LabelsThere):
         labels = CodedLabels(rows.labels.distinct, np.arange(len(rows.labels.distinct)))
-        here, n_groups, _ = total.codes_of(labels, start, None)
-        codes, n_rows = xp.take(place.constant(here), rows.labels.there[start:stop]), stop - start
+        here, n_groups, _ = total.codes_of(labels, 0, None)
+        codes, n_rows = xp.take(place.constant(here), rows.labels.there), rows.n_rows
     else:
-        labels = rows.labels[start:stop]
-        here, n_groups, n_rows = total.codes_of(labels, start, weights, drop=drop)
+        here, n_groups, n_rows = total.codes_of(rows.labels, 0, weights, drop=drop)
         codes = place.constant(here)
         weights = None if weights is None else place.constant(weights)
-    if total.limit.doubts(n_groups, n_rows):  # then count those of all rows
-        again = _Total(rows, total.limit, total.folds)
-        again.codes_of(rows.labels, 0, rows.weights, drop=drop)
-        total.limit.check(len(again.groups), again.n_rows, p)
-    total.limit.check_memory(len(total.coder.labels), p)
+    total.limit.check(n_groups, n_rows, p)
+    total.limit.check_memory(n_groups, p)
     size = _block_rows(p, n_groups * total.n_folds)
     if device is not None:
         size = max(device.block_numbers // p, FEWEST_BLOCK_ROWS)
 
-    def blocks() -> Iterator[Block]:
+    def blocks(start: int, stop: int) -> Iterator[Block]:
         for first in range(start, stop, size):
-            last = min(first + size, stop)
-            part = slice(first - start, last - start)
+            part = slice(first, min(first + size, stop))
             if device is None:
-                values = rows.between(first, last).astype(np.float64, copy=False)
+                values = rows.between(first, part.stop).astype(np.float64, copy=False)
             else:
-                values = place.float64(device.array[first:last, :])
+                values = place.float64(device.array[part, :])
             own = codes[part]
             if drop:
                 own = xp.where(xp.any(xp.isnan(values), axis=1), xp.full_like(own, -2), own)
             yield values, own, None if weights is None else weights[part]
 
-    return place, blocks, total.n_codes
+    return place, blocks
 
 
 def _block_rows(n_features: int, n_codes: int) -> int:
