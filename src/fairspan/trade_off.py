@@ -134,11 +134,6 @@ class Frontier:
     _problem: Problem = field(repr=False)
     _coordinates: Coordinates | None = field(repr=False)
 
-    @property
-    def total_variance(self) -> float:
-        """Variance over all rows, in units of the errors."""
-        return self._problem.total_variance
-
     def subspace(self, i: int) -> FairSubspace:
         """The subspace of vertex i, of exactly d orthonormal components.
 
@@ -343,7 +338,7 @@ class Frontier:
 
     def _rounded(self, errors: FloatArray) -> FloatArray:
         """Errors, with zero for what is only rounding."""
-        return np.where(np.abs(errors) <= _ROUNDING * self.total_variance, 0.0, errors)
+        return np.where(np.abs(errors) <= _ROUNDING * self._problem.total_variance, 0.0, errors)
 
 
 def frontier(
@@ -452,7 +447,8 @@ def frontier_to_look_at(
         curve = frontier(moments, n_components, center, scale=scale)
         extent = float(np.ptp(curve.errors, axis=0).max())
         share = _SEEN if moments.n_features <= _MANY_FEATURES else _SEEN_OF_MANY
-        finest = max(share * extent / curve.total_variance, _TOLERANCE)
-        if curve.largest_height > finest * curve.total_variance:
+        variance = curve._problem.total_variance
+        finest = max(share * extent / variance, _TOLERANCE)
+        if curve.largest_height > finest * variance:
             curve = frontier(moments, n_components, center, scale=scale, tol=finest)
         return curve

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -559,13 +559,27 @@ def check_n_components(n_components: Any, n_features: int, *, or_share: bool = F
 _MET, _ROUNDING = 1e-8, 1e-14
 
 
-class Limit(Protocol):
-    """An upper limit that a subspace must respect."""
+@dataclass(frozen=True, eq=False)
+class Limit(ABC):
+    """An upper limit that a subspace must respect.
+
+    Attributes
+    ----------
+    difference : array
+        Of two groups' means or covariances.
+    tolerance : float
+        What is left of it in a subspace, at most.
+    """
+
+    difference: FloatArray
+    tolerance: float
 
     @property
+    @abstractmethod
     def slack(self) -> float:
         """The part of it that is rounding."""
 
+    @abstractmethod
     def exceeded(self, basis: FloatArray) -> float:
         """By how much a (p, d) basis exceeds it; zero or less if it does not."""
 
@@ -576,19 +590,8 @@ def is_within(limit: Limit, basis: FloatArray) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class MeansWithin:
-    """||V'f|| <= delta for the difference f of two groups' means.
-
-    Attributes
-    ----------
-    difference : (p,) array
-        f.
-    tolerance : float
-        delta.
-    """
-
-    difference: FloatArray
-    tolerance: float
+class MeansWithin(Limit):
+    """||V'f|| <= delta for the (p,) difference f of two groups' means."""
 
     @property
     def slack(self) -> float:
@@ -601,19 +604,8 @@ class MeansWithin:
 
 
 @dataclass(frozen=True, eq=False)
-class CovariancesWithin:
-    """||V'DV|| <= tau for the difference D of two groups' covariances, in the spectral norm.
-
-    Attributes
-    ----------
-    difference : (p, p) array
-        D.
-    tolerance : float
-        tau.
-    """
-
-    difference: FloatArray
-    tolerance: float
+class CovariancesWithin(Limit):
+    """||V'DV|| <= tau, D the (p, p) difference of two groups' covariances, in the spectral norm."""
 
     @cached_property
     def slack(self) -> float:
