@@ -335,7 +335,7 @@ MODELS = {
     "components whose squares overflow together": (
         {},
         {"components": np.array([[1.3e154, 0, 0], [0, 1e-3, 0]])},
-        "components are not orthonormal). Allowed: rows of length one",
+        "components are not orthonormal. Allowed: rows of length one",
     ),
     "complex components": ({}, {"components": np.eye(2, 3) + 0j}, "components holds complex128"),
     "truth values": ({}, {"components": np.eye(2, 3, dtype=bool)}, "components holds bool"),

@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates.certificate import (
+    USUAL_TOLERANCE,
     Certificate,
     Status,
     errors_with_roundings,
@@ -53,8 +54,6 @@ _LOST_ROUNDED = 1e-13
 _SAME = 1e-9
 # Under a restriction the objective may be larger than what was chosen by far, and is rounded.
 _ROUNDED = 1e-14
-# A larger tolerance is stated with every result.
-_USUAL = 1e-6
 # In other coordinates rounding, and with it a gap, may be a few times as large.
 _FEW = 4.0
 # What is room for rounding is of the same size up to this factor, in any coordinates.
@@ -562,7 +561,7 @@ def _said(found: Certificate, claimed: Certificate) -> Iterator[str]:
         yield f"{said}."
         why = "the model carries no proof" if claimed.proof is None else "the rows stay sparse"
         yield f"The lower bound was not checked: {why}."
-    if claimed.tol > _USUAL:
+    if claimed.tol > USUAL_TOLERANCE:
         yield f"A subspace is called optimal within {claimed.tol:.2g} of the objective."
     yield (
         "Not judged are records of the run: its solver, number of eigenproblems, trace and version."

@@ -419,7 +419,9 @@ def test_whitening_and_what_is_made_of_the_errors_are_computed_again():
 
 
 def test_a_large_tolerance_is_stated():
-    assert "optimal within 0.1 of the objective" in str(assert_holds(fitted(tol=0.1), X, LABELS))
+    loose = fitted(tol=0.1)
+    assert "optimal within 0.1 of the objective" in str(assert_holds(loose, X, LABELS))
+    assert loose.solution_.message.endswith("the tolerance, 0.1 of the objective")
     assert "optimal within" not in str(assert_holds(fitted(), X, LABELS))
 
 

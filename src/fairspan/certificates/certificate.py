@@ -38,6 +38,8 @@ from fairspan.rows.groups import Label, printable, spelled
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
+# A larger tolerance is stated with every result.
+USUAL_TOLERANCE = 1e-6
 # Groups that a notebook shows.
 _MOST_GROUPS = 20
 
@@ -246,6 +248,8 @@ class Certificate:
                 f"{len(self.steps)} proven optimal so); {len(self.steps)} components chosen "
                 "together may be better, by at most the gap"
             )
+        if self.status is Status.OPTIMAL and self.tol > USUAL_TOLERANCE:
+            means += f", {self.tol:.2g} of the objective"
         if self.reason is None:
             return means
         helps = '; divide it by its unit, or use scale=True or center="global"'

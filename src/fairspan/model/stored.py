@@ -193,12 +193,9 @@ def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> di
         if members["certificate"] is not None:
             rows = np.ascontiguousarray(projector.decoder.T)
             members["certificate"] = _certificate(members["certificate"], rows, proof, parts)
-    except InvalidInput as error:
-        found, allowed = f"cannot be used ({error.args[0]})", error.args[1]
-        wrong = NotAllowed("components", found, allowed.removeprefix("Allowed: "))
-        raise _SUBSPACE.refusal(str(path), wrong) from error
     except (ValueError, TypeError, LookupError) as error:
-        wrong = NotAllowed("certificate", f"cannot be used ({error})", "what a fit writes")
+        own = "components" if isinstance(error, InvalidInput) else "certificate"
+        wrong = NotAllowed(own, f"cannot be used ({error})", "what a fit writes")
         raise _SUBSPACE.refusal(str(path), wrong) from error
     return members
 
