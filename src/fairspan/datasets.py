@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -141,7 +141,7 @@ def fetch_default_credit(
     InvalidParameter
         Another group.
     """
-    columns = _by_name(fetched(42477, cache), 42477)
+    columns = fetched(42477, cache)
     # The source names columns x1 to x23.
     for number, name in enumerate(_CREDIT_NAMES, start=1):
         if f"x{number}" in columns:
@@ -172,7 +172,7 @@ def fetch_adult(
         48,842 rows. Columns of text become one feature for each value, all zero where it is
         missing; the sampling weight fnlwgt is left out.
     """
-    columns = _by_name(fetched(1590, cache), 1590)
+    columns = fetched(1590, cache)
     columns.pop("fnlwgt", None)
     return _dataset("adult", columns, 1590, group, {"sex": str, "race": str}, label="class")
 
@@ -195,9 +195,12 @@ def fetch_compas(
     -------
     Dataset
     """
-    columns = _by_name(fetched(42192, cache), 42192)
+    columns = fetched(42192, cache)
     label = next((name for name in columns if name.replace("_", "") == "twoyearrecid"), "")
-    spell: Mapping[str, Callable[[float], str]] = {"race": str, "sex": _spelled}
+    spell: Mapping[str, Callable[[float], str]] = {
+        "race": str,
+        "sex": lambda code: str(code) if isinstance(code, str) else f"sex {code:.0f}",
+    }
     return _dataset("compas", columns, 42192, group, spell, label=label or "twoyearrecid")
 
 
@@ -208,8 +211,8 @@ class Column(NamedTuple):
     values: FloatArray | npt.NDArray[np.str_]
 
 
-def fetched(number: int, cache: str | os.PathLike[str] | None = None) -> list[Column]:
-    """Columns of an OpenML data set.
+def fetched(number: int, cache: str | os.PathLike[str] | None = None) -> dict[str, Column]:
+    """Columns of an OpenML data set by their names in lower case.
 
     A nominal column whose values are all numbers, such as {0, 1}, is a column of numbers.
 
@@ -259,10 +262,10 @@ def fetched(number: int, cache: str | os.PathLike[str] | None = None) -> list[Co
             "Expected is a table in the format ARFF, with the checksum that OpenML promises",
             "Try again, nothing was kept of it; if it stays so, the set has been altered",
         ) from error
-    return [
-        Column(name, _values(values, bunch.categories.get(name)))
+    return {
+        name.lower(): Column(name, _values(values, bunch.categories.get(name)))
         for name, values in zip(bunch.feature_names, bunch.data.T, strict=True)
-    ]
+    }
 
 
 def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
@@ -307,13 +310,6 @@ def _gone(number: int, answer: str) -> InvalidInput:
         f"Expected is the data set OpenML {number}",
         "Try again later; if it stays so, OpenML no longer has it",
     )
-
-
-def _by_name(columns: Sequence[Column], number: int) -> dict[str, Column]:
-    by_name = {column.name.lower(): column for column in columns}
-    if len(by_name) < len(columns):
-        raise _unexpected(number, list(by_name), "names that differ")
-    return by_name
 
 
 def _dataset(
@@ -368,10 +364,6 @@ def _numbers(column: Column) -> list[tuple[str, FloatArray]]:
         for value in np.unique(column.values).tolist()
         if value
     ]
-
-
-def _spelled(code: float) -> str:
-    return str(code) if isinstance(code, str) else f"sex {code:.0f}"
 
 
 def _unexpected(number: int, found: list[str], expected: str) -> InvalidInput:
