@@ -10,9 +10,8 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
-from fairspan.model.export import graph_bytes, select_of
 from fairspan.model.foreign import ALLOWED_MODELS, SAME, RowModel, affine_map_of, row_model_of
-from fairspan.model.stored import read_subspace, write_subspace
+from fairspan.model.stored import graph_bytes, read_subspace, select_of, write_subspace
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
     Projector,
