@@ -154,17 +154,14 @@ class _Total:
             add_to(self._sums, code, more)
 
     def stacked(self) -> Stacked:
-        """All moments; raises InvalidInput where there are too many groups."""
-        names, p = self.coder.labels, self.n_features
-        by_label = {}
+        """All moments."""
+        names, by_label = self.coder.labels, {}
         for code, sums in self._sums.items():
             label = names[code // self.n_folds]
             if self.folds is not None:
                 label = (*(label if isinstance(label, tuple) else (label,)), code % self.n_folds)
             by_label[label] = sums
-        n_groups = len({code // self.n_folds for code in self._sums})
-        self.limit.check(n_groups, sum(each.count for each in by_label.values()), p)
-        return in_order(by_label, p)
+        return in_order(by_label, self.n_features)
 
 
 def _add_rows_in_memory(total: _Total, rows: Any) -> None:

@@ -233,10 +233,7 @@ class ThinMoments(_KeptRows):
                 rows, mixing = np.zeros((2, len(gram), len(lower)))
                 rows[1:], mixing[1:] = lower * unit, inverse.T / unit
                 return Coordinates(self, rows, mixing, np.empty((self.n_features, 0)))
-        return self._by_householder(lengths)
-
-    def _by_householder(self, lengths: FloatArray) -> "Coordinates":
-        """The same from the rows themselves: slower, and twice as many digits."""
+        # From the rows themselves: slower, and twice as many digits.
         unit = np.where(lengths > 0, lengths, 1.0)
         axes, upper = qr((self.rows / unit[:, None]).T, mode="economic", check_finite=False)
         # Columns are exchanged in the short factor: in the long one that is slow.
