@@ -235,7 +235,7 @@ def test_the_first_components_of_other_fits_are_refused():
             other.first(1)
     nested = fit(TWO, 3).subspace_
     for wrong in (0, 4, 1.5, True, "2"):
-        with pytest.raises(InvalidParameter, match="from 1 to 3"):
+        with pytest.raises(InvalidParameter, match="from 1 to the number of components, 3"):
             nested.first(wrong)
     with pytest.raises(InvalidParameter, match="nested is 'yes'"):
         fit(TWO, 2, criterion="minimax_loss").set_params(nested="yes").fit(

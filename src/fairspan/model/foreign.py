@@ -185,8 +185,8 @@ def _steps_of(model: Any) -> list[Any]:
 
 
 def _is_undone(step: Any) -> bool:
-    methods = ("transform", "inverse_transform")
-    return not isinstance(step, type) and all(hasattr(step, name) for name in methods)
+    both = hasattr(step, "transform") and hasattr(step, "inverse_transform")
+    return both and not isinstance(step, type)
 
 
 def _standardization(step: tuple[Any, ...], width: int) -> tuple[FloatArray, FloatArray] | None:

@@ -1,6 +1,5 @@
 """FairSubspace: a fitted projection, free of the rows, the groups and scikit-learn."""
 
-import numbers
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.errors import Incompatible, InvalidParameter, InvalidType
+from fairspan.errors import Incompatible, InvalidType
 from fairspan.model.foreign import ALLOWED_MODELS, SAME, RowModel, affine_map_of, row_model_of
 from fairspan.model.stored import graph_bytes, read_subspace, select_of, write_subspace
 from fairspan.moments.of_rows import Moments
@@ -20,6 +19,7 @@ from fairspan.moments.operators import (
     is_soft,
     soft_dimension,
 )
+from fairspan.problem.problem import check_n_components
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of
@@ -306,13 +306,7 @@ class FairSubspace:
                 "dimensions",
                 "Fit with FairPCA(nested=True), or fit again with fewer components",
             )
-        whole = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
-        if not whole or not 1 <= n_components <= len(self.components):
-            raise InvalidParameter(
-                f"n_components is {n_components!r}",
-                f"Allowed: a whole number from 1 to {len(self.components)}",
-                "Choose a number in that range",
-            )
+        check_n_components(n_components, len(self.components), of="components")
         d = int(n_components)
         return replace(
             self,

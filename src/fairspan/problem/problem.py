@@ -535,7 +535,9 @@ def used_parameters(criterion: object, labels: Sequence[Label]) -> dict[str, Any
     return values
 
 
-def check_n_components(n_components: Any, n_features: int, *, or_share: bool = False) -> None:
+def check_n_components(
+    n_components: Any, most: int, *, of: str = "features", or_share: bool = False
+) -> None:
     """Make sure that d is a whole number from 1 to p; or a share above 0 and below 1, if allowed.
 
     Raises
@@ -544,13 +546,12 @@ def check_n_components(n_components: Any, n_features: int, *, or_share: bool = F
     """
     is_whole = isinstance(n_components, numbers.Integral) and not isinstance(n_components, bool)
     is_share = or_share and isinstance(n_components, numbers.Real) and 0 < float(n_components) < 1
-    if is_share or (is_whole and 1 <= n_components <= n_features):
+    if is_share or (is_whole and 1 <= n_components <= most):
         return
     share = ", or a share above 0 and below 1 of every group's variance"
     raise InvalidParameter(
         f"n_components is {n_components!r}",
-        "Allowed: a whole number from 1 to the number of features, "
-        f"{n_features}{share if or_share else ''}",
+        f"Allowed: a whole number from 1 to the number of {of}, {most}{share if or_share else ''}",
         f"Choose {'such a number, for example 2 or 0.9' if or_share else 'a number in that range'}",
     )
 
