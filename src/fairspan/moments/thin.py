@@ -151,7 +151,7 @@ class SparseMoments(_KeptRows):
 class ThinMoments(_KeptRows):
     """Those of rows that are fewer than their features: a fit takes their coordinates.
 
-    Nothing is lost by that: see :meth:`in_coordinates`.
+    That is exact: see :meth:`in_coordinates`.
 
     Attributes
     ----------
