@@ -13,8 +13,7 @@ from fairspan.displays import (
     ReducedRowsDisplay,
     VarianceKeptDisplay,
 )
-from fairspan.drawing.by_group import AuditPicture
-from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.pictures import AuditPicture, FrontierPicture
 
 mpl.use("Agg")
 

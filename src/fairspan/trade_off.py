@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.certificate import by_pooled_variance
-from fairspan.drawing.frontier import FrontierPicture
+from fairspan.drawing.pictures import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.formatting.results import data_frame, html_table

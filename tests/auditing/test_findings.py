@@ -9,8 +9,7 @@ from sklearn.decomposition import PCA
 
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.expected_losses import Estimate, ExpectedFigures
-from fairspan.auditing.results import GroupAudit, ModelAudit
-from fairspan.auditing.verdict import changes_of, verdicts_of
+from fairspan.auditing.results import GroupAudit, ModelAudit, changes_of, verdicts_of
 from fairspan.formatting.text import change, in_ascii
 from sweeps import part_of
 

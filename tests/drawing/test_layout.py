@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 
 from fairspan.displays import LoadingsDisplay
 from fairspan.drawing import layout
-from fairspan.drawing.by_group import AuditPicture
-from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.layout import FAIR, PLAIN, look, other_look
+from fairspan.drawing.pictures import AuditPicture, FrontierPicture
 from fairspan.formatting.text import axis_number as number
 from fairspan.formatting.text import label_of, labels_of, terminal_width
 from pictures import pictures_of

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from fairspan.auditing.data_findings import find_in_data
 from fairspan.auditing.expected_losses import LEVEL, USUAL, Expectations, expectations
-from fairspan.auditing.findings import find
+from fairspan.auditing.findings import find, find_in_data
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
 from fairspan.auditing.models import Audited, models_of
 from fairspan.auditing.results import (
@@ -16,8 +15,11 @@ from fairspan.auditing.results import (
     Finding,
     GroupAudit,
     ModelAudit,
+    Verdict,
+    changes_of,
     column_of,
     group_name,
+    verdicts_of,
 )
 from fairspan.auditing.table import (
     WIDTH,
@@ -29,8 +31,7 @@ from fairspan.auditing.table import (
     heading_of,
     table_of,
 )
-from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
-from fairspan.drawing.by_group import AuditPicture, AuditQuantity
+from fairspan.drawing.pictures import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType, memory_error_hint
 from fairspan.formatting.results import Row, data_frame, html_table
 from fairspan.formatting.text import Paint, plain, wrapped

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from fairspan.auditing.data_findings import labels_spelled_differently
+from fairspan.auditing.findings import labels_spelled_differently
 from fairspan.auditing.results import group_name
 from fairspan.cli.options import Reading
 from fairspan.cli.reading import check_numeric, opened

@@ -18,7 +18,6 @@ from fairspan.displays.fitted import (
     rows_for,
     without_rounding,
 )
-from fairspan.drawing.by_group import AuditPicture
 from fairspan.drawing.layout import (
     BEST,
     FAINT,
@@ -34,6 +33,7 @@ from fairspan.drawing.layout import (
     set_shares,
 )
 from fairspan.drawing.picture import Picture
+from fairspan.drawing.pictures import AuditPicture
 from fairspan.errors import InvalidInput
 from fairspan.formatting.text import axis_number, count, label_of, spoken
 from fairspan.metrics import group_figures

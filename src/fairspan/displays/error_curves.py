@@ -20,7 +20,6 @@ from fairspan.displays.fitted import (
     status_of,
     without_rounding,
 )
-from fairspan.drawing.by_group import CANNOT_TELL, shown_range
 from fairspan.drawing.layout import (
     BEST,
     FAINT,
@@ -39,6 +38,7 @@ from fairspan.drawing.layout import (
     width_of,
 )
 from fairspan.drawing.picture import Picture, unproven
+from fairspan.drawing.pictures import CANNOT_TELL, shown_range
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import label_of, percent, spoken
 from fairspan.metrics import GroupFigures, group_figures

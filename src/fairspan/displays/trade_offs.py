@@ -16,7 +16,6 @@ from fairspan.displays.fitted import (
     status_of,
     without_rounding,
 )
-from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.layout import (
     FAINT,
     FAIR,
@@ -31,6 +30,7 @@ from fairspan.drawing.layout import (
     width_of,
 )
 from fairspan.drawing.picture import Picture, unproven
+from fairspan.drawing.pictures import FrontierPicture
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import axis_number, label_of, spoken
 from fairspan.problem.problem import signed_disparity

@@ -8,8 +8,14 @@ from fairspan import registry
 from fairspan.auditing.audit import Audit, audit_in_folds, audit_moments, audit_rows
 from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
-from fairspan.auditing.results import GroupAudit, ModelAudit, group_name
-from fairspan.auditing.verdict import Verdict, changes_of, verdicts_of
+from fairspan.auditing.results import (
+    GroupAudit,
+    ModelAudit,
+    Verdict,
+    changes_of,
+    group_name,
+    verdicts_of,
+)
 from fairspan.certificates.certificate import Certificate
 from fairspan.drawing.picture import Display
 from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of

@@ -12,9 +12,8 @@ from markupsafe import Markup
 
 from fairspan.displays import ErrorCurveDisplay, GroupLossDisplay
 from fairspan.drawing import layout
-from fairspan.drawing.by_group import AuditPicture
-from fairspan.drawing.frontier import FrontierPicture
 from fairspan.drawing.picture import METADATA, Display, Picture, empty_figure, reproducible
+from fairspan.drawing.pictures import AuditPicture, FrontierPicture
 from fairspan.formatting.text import called, interval, number, percent, spoken
 from fairspan.report.page.tables import Facts, has_estimates, main_of, plain_of
 from fairspan.typing import FloatArray

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairspan.drawing.by_group import CANNOT_TELL
+from fairspan.drawing.pictures import CANNOT_TELL
 from fairspan.formatting.text import (
     called,
     change,
