@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairspan.drawing.layout import STYLE
-from fairspan.drawing.picture import METADATA, empty_figure, reproducible
+from fairspan.drawing.pictures import METADATA, empty_figure, reproducible
 from fairspan.errors import MissingDependency
 from fairspan.formatting.text import terminal_width, wrapped
 from fairspan.storage import replacing

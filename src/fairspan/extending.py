@@ -7,7 +7,7 @@ takes the name of a built-in part, and in place of a file.
 """
 
 from fairspan.certificates.certificate import Solver, TracePoint, certify
-from fairspan.drawing.picture import Display
+from fairspan.drawing.pictures import Display
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Limit, Pieces, Problem
 from fairspan.problem.restrictions import Restriction

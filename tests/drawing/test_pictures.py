@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 import fairspan as fs
 from fairspan.displays import ErrorCurveDisplay
 from fairspan.drawing.layout import FAINT, INK, PLAIN
-from fairspan.drawing.picture import METADATA, empty_figure, reproducible
-from fairspan.drawing.pictures import AuditPicture
+from fairspan.drawing.pictures import METADATA, AuditPicture, empty_figure, reproducible
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.report.page.figures import inline_svg
 from pictures import HOSTILE, LONG, overlaps, pictures_of, written_in

@@ -32,8 +32,7 @@ from fairspan.drawing.layout import (
     set_rows,
     set_shares,
 )
-from fairspan.drawing.picture import Picture
-from fairspan.drawing.pictures import AuditPicture
+from fairspan.drawing.pictures import AuditPicture, Picture
 from fairspan.errors import InvalidInput
 from fairspan.formatting.text import axis_number, count, label_of, spoken
 from fairspan.metrics import group_figures

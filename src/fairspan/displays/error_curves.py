@@ -37,8 +37,7 @@ from fairspan.drawing.layout import (
     plain_numbers,
     width_of,
 )
-from fairspan.drawing.picture import Picture, unproven
-from fairspan.drawing.pictures import CANNOT_TELL, shown_range
+from fairspan.drawing.pictures import CANNOT_TELL, Picture, shown_range, unproven
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import label_of, percent, spoken
 from fairspan.metrics import GroupFigures, group_figures

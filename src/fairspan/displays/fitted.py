@@ -11,7 +11,7 @@ from sklearn.base import clone
 from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.models import name_at, plain_pca, read_model
 from fairspan.auditing.results import ROUNDING, ModelAudit, column_of, group_name
-from fairspan.drawing.picture import NONE
+from fairspan.drawing.pictures import NONE
 from fairspan.errors import (
     FairspanWarning,
     Incompatible,

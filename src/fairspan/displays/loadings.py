@@ -25,7 +25,7 @@ from fairspan.drawing.layout import (
     set_rows,
     width_of,
 )
-from fairspan.drawing.picture import Picture
+from fairspan.drawing.pictures import Picture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.formatting.text import loading, spoken
 from fairspan.problem.parameters import check_count

@@ -27,7 +27,7 @@ from fairspan.drawing.layout import (
     plain_numbers,
     width_of,
 )
-from fairspan.drawing.picture import Picture
+from fairspan.drawing.pictures import Picture
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.formatting.text import count
 from fairspan.model.subspace import FairSubspace

@@ -29,8 +29,7 @@ from fairspan.drawing.layout import (
     stacked,
     width_of,
 )
-from fairspan.drawing.picture import Picture, unproven
-from fairspan.drawing.pictures import FrontierPicture
+from fairspan.drawing.pictures import FrontierPicture, Picture, unproven
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import axis_number, label_of, spoken
 from fairspan.problem.problem import signed_disparity

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.auditing.expected_losses import LEVEL, expectations
-from fairspan.drawing.picture import Display
+from fairspan.drawing.pictures import Display
 from fairspan.errors import (
     FairspanWarning,
     InvalidInput,

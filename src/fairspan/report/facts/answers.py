@@ -17,7 +17,7 @@ from fairspan.auditing.results import (
     verdicts_of,
 )
 from fairspan.certificates.certificate import Certificate
-from fairspan.drawing.picture import Display
+from fairspan.drawing.pictures import Display
 from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.formatting.text import settings as spelled_settings

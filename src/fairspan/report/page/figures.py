@@ -12,8 +12,15 @@ from markupsafe import Markup
 
 from fairspan.displays import ErrorCurveDisplay, GroupLossDisplay
 from fairspan.drawing import layout
-from fairspan.drawing.picture import METADATA, Display, Picture, empty_figure, reproducible
-from fairspan.drawing.pictures import AuditPicture, FrontierPicture
+from fairspan.drawing.pictures import (
+    METADATA,
+    AuditPicture,
+    Display,
+    FrontierPicture,
+    Picture,
+    empty_figure,
+    reproducible,
+)
 from fairspan.formatting.text import called, interval, number, percent, spoken
 from fairspan.report.page.tables import Facts, has_estimates, main_of, plain_of
 from fairspan.typing import FloatArray
