@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from fairspan.auditing.table import (
     heading_of,
     table_of,
 )
+from fairspan.drawing.layout import Axes
 from fairspan.drawing.pictures import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType, memory_error_hint
 from fairspan.formatting.results import Row, data_frame, html_table
@@ -40,9 +41,6 @@ from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.problem.parameters import check_choice
 from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.registry import open_rows
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _INDENT = " " * len("FS101 ")
 # What is shown of a quantity, and whose interval: names in the records.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -39,9 +39,6 @@ from fairspan.errors import imported
 from fairspan.formatting.results import data_frame
 from fairspan.formatting.text import count, figure, label_of, percent, spoken
 from fairspan.typing import BoolArray, FloatArray
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Widely installed ones of the East Asian scripts and of symbols, in the order they are asked.
 _FALLBACKS = (
