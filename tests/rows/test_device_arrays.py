@@ -10,7 +10,8 @@ from by_hand import assert_moments, moments_by_hand, projector_distance, random_
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments.group_moments import accumulate
-from fairspan.rows.device import DeviceRows, on_host
+from fairspan.rows.arrays import on_host
+from fairspan.rows.device import DeviceRows
 from fairspan.rows.registry import rows_of
 from rows.source_cases import CASES
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from array_api_compat import is_cupy_array, is_torch_array
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.checks import (
@@ -549,3 +550,15 @@ def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> Floa
             "Correct or drop the rows with such weights",
         )
     return weights
+
+
+def on_host(array: Any) -> AnyArray:
+    """An array as numpy's; what numpy has no name for (bfloat16) must be converted before."""
+    if is_torch_array(array):
+        return np.asarray(array.detach().cpu().numpy())
+    if is_cupy_array(array):
+        return np.asarray(array.get())
+    try:
+        return np.asarray(array)
+    except (TypeError, ValueError, RuntimeError):  # those that move only if told to
+        return np.asarray(np.from_dlpack(array))

@@ -10,13 +10,19 @@ import numpy as np
 from array_api_compat import (
     array_namespace,
     device,
-    is_cupy_array,
     is_pydata_sparse_array,
     is_torch_array,
 )
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.rows.arrays import Place, RowsInMemory, checked_weights, is_device_array, labels_of
+from fairspan.rows.arrays import (
+    Place,
+    RowsInMemory,
+    checked_weights,
+    is_device_array,
+    labels_of,
+    on_host,
+)
 from fairspan.rows.checks import check_shape, check_width, checked_values
 from fairspan.rows.groups import CodedLabels
 from fairspan.rows.protocol import OnMissing, Projection, RowOpener
@@ -70,18 +76,6 @@ def place_of(array: Any) -> Place:
 def _block_numbers(place: Place) -> int:
     """Numbers in one block, which takes eight bytes each (twice that with weights)."""
     return _CPU_NUMBERS if "cpu" in str(place.device).lower() else _GPU_NUMBERS
-
-
-def on_host(array: Any) -> AnyArray:
-    """An array as numpy's; what numpy has no name for (bfloat16) must be converted before."""
-    if is_torch_array(array):
-        return np.asarray(array.detach().cpu().numpy())
-    if is_cupy_array(array):
-        return np.asarray(array.get())
-    try:
-        return np.asarray(array)
-    except (TypeError, ValueError, RuntimeError):  # those that move only if told to
-        return np.asarray(np.from_dlpack(array))
 
 
 def _placed(array: Any) -> tuple[Any, Place]:
