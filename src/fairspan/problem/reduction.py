@@ -297,14 +297,12 @@ def build_problem(
     """
     scaled = moments if divisor is None else moments.divided_by(divisor)
     deviations = scaled.standard_deviations
-    inside: Moments = scaled
     # Coordinates of few rows turn the features, which a restriction may treat differently.
     turns = restriction is None or restriction.follows_rotations
-    thin = None
-    if turns and isinstance(scaled, ThinMoments):
-        thin = scaled.in_coordinates(n_components, center)
+    rows = scaled if isinstance(scaled, ThinMoments) and turns else None
+    thin = None if rows is None else rows.in_coordinates(n_components, center)
     if thin is None:
-        inside = scaled if scaled.matrix_free else scaled.matrices()
+        inside: Moments = scaled if scaled.matrix_free else scaled.matrices()
         point = scaled.center_point(center)
     else:
         inside, point = thin.moments, thin.point
