@@ -67,19 +67,15 @@ def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool 
         return accumulate(rows, limit, has_labels=True)
     if isinstance(rows, SparseRows) and rows.n_features > MATRICES_UP_TO:
         return SparseMoments.of_rows(rows, limit.over(rows)).in_range()
-    if isinstance(rows, ArrayRows | FrameRows) and _is_thin(rows):
-        return ThinMoments.of_rows(rows, limit.over(rows)).in_range()
-    return accumulate(rows, limit)
-
-
-def _is_thin(rows: ArrayRows | FrameRows) -> bool:
-    """Whether all rows are to be taken, have groups, and are clearly fewer than their features."""
-    return (
-        rows.n_rows <= _THIN_SHARE * rows.n_features
+    if (
+        isinstance(rows, ArrayRows | FrameRows)
+        and rows.n_rows <= _THIN_SHARE * rows.n_features
         and rows.n_features > THIN_BEYOND
         and rows.on_missing == "error"
         and rows.labels is not None
-    )
+    ):
+        return ThinMoments.of_rows(rows, limit.over(rows)).in_range()
+    return accumulate(rows, limit)
 
 
 @dataclass(frozen=True, eq=False)
