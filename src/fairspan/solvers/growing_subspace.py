@@ -51,8 +51,6 @@ from fairspan.typing import FloatArray
 SoughtMoments = DenseSecondMoments | SparseSecondMoments
 
 _EPSILON, _TINY = float(np.finfo(np.float64).eps), 1e-150
-# Up to so many groups, products of all pairs' residuals serve any number of mixtures.
-_FEW_GROUPS = 3
 # What float64 can resolve, as a share of the trace.
 ROUNDING = 1e-13
 # Directions in which a solution is pulled out of W, as a share of the pull.
@@ -265,12 +263,8 @@ class GrownSpace:
         key = weights.tobytes()
         if key not in self._mixtures:
             compressed = np.tensordot(weights, self.compressed, axes=1)
-            if len(self.compressed) <= _FEW_GROUPS:
-                products = np.tensordot(weights, self._residual_products, axes=1)
-                gram = np.tensordot(weights, products, axes=1)
-            else:
-                residual = self._image(weights) - self.basis @ compressed
-                gram = residual.T @ residual
+            residual = self._image(weights) - self.basis @ compressed
+            gram = residual.T @ residual
             p, m = self.basis.shape
             leading = leading_subspace(compressed, min(self.n_held, m))
             self._mixtures[key] = MixtureWithin(weights, compressed, gram, p - m, leading)
@@ -279,12 +273,6 @@ class GrownSpace:
     def _image(self, weights: FloatArray) -> FloatArray:
         """MW of the mixture sum_g weights_g S_g, shape (p, m)."""
         return np.tensordot(weights, self.images, axes=1)
-
-    @cached_property
-    def _residual_products(self) -> FloatArray:
-        """G_g'G_h of the groups' residuals G_g = S_gW - WW'S_gW, shape (k, k, m, m)."""
-        residuals = self.images - self.basis @ self.compressed
-        return np.array([[left.T @ right for right in residuals] for left in residuals])
 
     def ritz_vectors(self, weights: FloatArray) -> FloatArray:
         """What the space knows of the leading eigenvectors of a mixture, shape (p, n_held)."""
