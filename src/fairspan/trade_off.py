@@ -448,7 +448,7 @@ def frontier_to_look_at(
         extent = float(np.ptp(curve.errors, axis=0).max())
         share = _SEEN if moments.n_features <= _MANY_FEATURES else _SEEN_OF_MANY
         variance = curve._problem.total_variance
-        finest = max(share * extent / variance, _TOLERANCE)
-        if curve.largest_height > finest * variance:
-            curve = frontier(moments, n_components, center, scale=scale, tol=finest)
+        finest = max(share * extent, _TOLERANCE * variance)
+        if curve.largest_height > finest:
+            curve = frontier(moments, n_components, center, scale=scale, tol=finest / variance)
         return curve
