@@ -34,10 +34,10 @@ from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.operators import Projector, errors_under, kept_by_component
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.thin import ThinMoments
-from fairspan.problem.problem import is_within, signed_disparity
+from fairspan.problem.problem import Problem, is_within, signed_disparity
 from fairspan.problem.reduction import ProblemFamily, Reduction, build_problem, left_beside
 from fairspan.rows.arrays import Everyone
-from fairspan.rows.groups import listed
+from fairspan.rows.groups import label_array, listed
 from fairspan.rows.registry import open_rows
 from fairspan.typing import FloatArray
 
@@ -243,12 +243,12 @@ def _verified(
         basis = _inside(family.coordinates.reduce(basis))
         projector = projector.with_columns(family.coordinates.reduce(projector.columns))
     errors = _errors(reduction, projector, basis)
-    pooled = whole.proportions @ kept_by_component(projector, whole.second_moments)
+    kept = kept_by_component(projector, whole.second_moments)
     basis = _within(reduction, basis)
     found = _evaluated(reduction, basis, claimed.proof, claimed.tol)
     most = _FEW * errors_with_roundings(reduction.problem, basis)[1] + _SAME * errors.max(initial=0)
     claims = {
-        **_of_rows(subspace, claimed, moments, pooled),
+        **_of_rows(subspace, claimed, moments, whole.proportions @ kept),
         "errors": (errors, claimed.errors, most),
         "total_variance": (
             found.total_variance,
@@ -270,7 +270,7 @@ def _verified(
     claims["reason"] = (reasons, [each.reason for each in parts], None)
     failures = [
         *_of_components(subspace.projector, is_soft=subspace.is_soft),
-        *_differing(claims | _of_estimator(model, subspace, claimed)),
+        *_differing(claims | _of_estimator(model, subspace, claimed, kept, whole)),
         *_of_certificate(found, claimed, by_rows=by_rows),
         *_of_status(reduction, basis, found, claimed),
     ]
@@ -382,8 +382,19 @@ def _short(value: Any) -> str:
     return np.array2string(value, 1000, 9, threshold=4, edgeitems=2)
 
 
-def _of_estimator(model: Any, subspace: FairSubspace, claimed: Certificate) -> _Claims:
-    """What a model says of itself in two places, of which anybody may have changed one."""
+def _of_estimator(
+    model: Any, subspace: FairSubspace, claimed: Certificate, kept: FloatArray, whole: Problem
+) -> _Claims:
+    """What a model says of itself in two places, of which anybody may have changed one.
+
+    Parameters
+    ----------
+    model, subspace, claimed : as of :func:`_verified`
+    kept : (k, d) array
+        What each component takes off each group's error.
+    whole : Problem
+        Without the restriction.
+    """
     said = {
         "center": (subspace.center, claimed.center, None),
         "components": (subspace.projector.decoder.T, claimed.components, 0.0),
@@ -396,8 +407,16 @@ def _of_estimator(model: Any, subspace: FairSubspace, claimed: Certificate) -> _
         "group_errors_": claimed.errors,
         "group_losses_": claimed.losses,
         "disparity_": signed_disparity(claimed.errors),
+        "groups_": label_array(list(claimed.groups)),
+        "n_components_": subspace.n_components,
     }
-    own = {name: (each, getattr(model, name, None), None) for name, each in fitted.items()}
+    pooled, traces = whole.proportions @ kept, whole.second_moments.traces
+    shares = {"explained_variance_": (pooled, _SAME * whole.total_variance)}
+    if (traces > 0).all():
+        shares["explained_variance_ratio_"] = (pooled / whole.total_variance, _SAME)
+        shares["group_explained_variance_ratio_"] = (kept / traces[:, None], _SAME)
+    rows = {name: (each, None) for name, each in fitted.items()} | shares
+    own = {name: (each, getattr(model, name, each), most) for name, (each, most) in rows.items()}
     return {**said, **own}
 
 

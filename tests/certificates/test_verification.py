@@ -1,5 +1,6 @@
 """What a model claims is worked out anew: it holds for the rows that it was fitted on alone."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -414,8 +415,15 @@ def test_whitening_and_what_is_made_of_the_errors_are_computed_again():
     assert_holds(model, X, LABELS)
     other = replace(model.subspace_, whitening=100 * model.subspace_.whitening)
     assert_fails(other, X, LABELS, because="squared whitening =")
-    model.disparity_ = 0.0
-    assert_fails(model, X, LABELS, because="disparity_ =")
+    for name in (
+        *("disparity_", "n_components_", "explained_variance_", "explained_variance_ratio_"),
+        "group_explained_variance_ratio_",
+    ):
+        changed = copy(model)
+        setattr(changed, name, getattr(model, name) * 1.001)
+        assert_fails(changed, X, LABELS, because=f"{name} =")
+    model.groups_ = model.groups_[::-1]
+    assert_fails(model, X, LABELS, because="groups_ =")
 
 
 def test_a_large_tolerance_is_stated():
