@@ -23,7 +23,7 @@ X, GROUPS, WEIGHTS = rows()
 NAMES = ["a", "b", "c", "d"]
 # What depends on which rows are left out together.
 OF_FOLDS = (
-    *("expected_error", "expected_error_low", "expected_error_high"),
+    *("expected_error", "expected_error_low", "expected_error_high", "expected_best_error"),
     *("expected_loss", "expected_loss_low", "expected_loss_high", "cross_fitted_loss", "state"),
 )
 AGES = np.random.default_rng(5).choice([20, 40], len(X))
