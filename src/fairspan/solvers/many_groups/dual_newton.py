@@ -36,11 +36,12 @@ _PATIENCE = 8
 _MANY_GROUPS, _LITTLE_PATIENCE = 20, 2
 # How many random subspaces in the span of the relaxed solution are tried.
 _STARTS = 12
-# Further starts.
-_MOST_FURTHER = 8
+# Further starts: so many, this far apart, of so many that are drawn, with so many numbers in all.
+_MOST_FURTHER, _APART = 8, 0.1
 # In many features, or of many groups, they find next to nothing, and a descent takes long: so many
 # over the number of features, and less in proportion beyond so many groups.
 _WORTHWHILE, _FEW_GROUPS = 100.0, 10.0
+_FEWEST_DRAWN, _MOST_DRAWN, _NUMBERS_DRAWN = 32, 2000, 20_000
 
 
 class Search:
@@ -158,16 +159,32 @@ def starts_around(soft: FloatArray, n_components: int) -> Iterator[FloatArray]:
         yield np.linalg.qr((vectors * np.sqrt(values)) @ drawn)[0]
 
 
-def further_starts(problem: Problem) -> FloatArray:
-    """Subspaces for a gap that is still open, drawn from all of them, shape (n, p, d).
+def further_starts(problem: Problem, pieces: Pieces) -> list[FloatArray]:
+    """Subspaces for a gap that is still open: the best of many that are spread over all of them.
 
     In few features the many leave little between them. The sequence is fixed, so that the same
     input gives the same answer.
     """
-    p, few_groups = problem.n_features, min(1.0, _FEW_GROUPS / problem.n_groups)
-    n = min(int(few_groups * _WORTHWHILE / p), _MOST_FURTHER)
-    drawn = np.random.default_rng(0).standard_normal((n, p, problem.n_components))
-    return np.asarray(np.linalg.qr(drawn)[0])
+    p, d = problem.n_features, problem.n_components
+    few_groups = min(1.0, _FEW_GROUPS / problem.n_groups)
+    n_further = min(int(few_groups * _WORTHWHILE / p), _MOST_FURTHER)
+    taken = list[FloatArray]()
+    if n_further == 0:
+        return taken
+    n_drawn = int(np.clip(_NUMBERS_DRAWN // (p * d), _FEWEST_DRAWN, _MOST_DRAWN))
+    drawn = np.linalg.qr(np.random.default_rng(0).standard_normal((n_drawn, p, d)))[0]
+    # What each captures of a group; digits that cancel do not matter here.
+    columns = drawn.transpose(1, 0, 2).reshape(p, -1)
+    captured = np.einsum("pn,gpn->gn", columns, problem.second_moments.applied(columns))
+    errors = problem.second_moments.traces - captured.reshape(-1, n_drawn, d).sum(axis=2).T
+    values = pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
+    for basis in drawn[np.argsort(values, kind="stable")]:
+        # ||VV' - WW'||_F^2 / 2 = d - ||V'W||_F^2
+        if all(d - float(np.sum((basis.T @ other) ** 2)) > _APART for other in taken):
+            taken.append(basis)
+        if len(taken) == n_further:
+            break
+    return taken
 
 
 # The relaxation converges so fast that this share of the tolerance takes one step more.
@@ -297,7 +314,7 @@ class PiecewiseSearch(Search):
         starts = starts_around(relaxation.relaxed.basis, problem.n_components)
         self.descend_from_each([*starts, problem.pooled_optimum.vectors])
         if not self.closed:
-            self.descend_from_each(further_starts(problem), patiently=True)
+            self.descend_from_each(further_starts(problem, pieces), patiently=True)
         return self.best_or(soft)
 
     def sought(self, point: Point) -> float:
