@@ -18,7 +18,6 @@ import collections.abc
 import sys
 import typing
 import warnings
-from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 
@@ -110,24 +109,6 @@ def imported(package: str, extra: str, purpose: str) -> typing.Any:
         return import_module(package)
     except ImportError as error:
         raise MissingDependency.for_extra(package, extra, purpose) from error
-
-
-@contextmanager
-def memory_error_hint() -> collections.abc.Iterator[None]:
-    """Turn a MemoryError into an error that says what to do.
-
-    Raises
-    ------
-    InvalidInput
-    """
-    try:
-        yield
-    except MemoryError as error:
-        raise InvalidInput(
-            f"Memory ran out ({' '.join(str(error).split()) or 'the system gave no more'})",
-            "Allowed: groups and features whose matrices fit: about 24 k p^2 bytes of memory",
-            "Choose fewer features or groups, or pass sparse rows",
-        ) from error
 
 
 class FairspanWarning(UserWarning):

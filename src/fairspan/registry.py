@@ -1,16 +1,19 @@
-"""Criteria, restrictions, solvers, data sources and displays by name, and those of other packages.
+"""Parts of the library by name, and checks of the parameters that users pass.
 
-A name means a part of this library, which is imported when it is used, so that help and usage
-errors need not wait for numpy. A part of another package is passed as an object; on the command
-line it is written ``package.module:Object``. Only the command line imports what such a text names:
-the name in a model file never does.
+Parts are criteria, restrictions, solvers, data sources and displays. A name means a part of this
+library, which is imported when it is used, so that help and usage errors need not wait for numpy. A
+part of another package is passed as an object; on the command line it is written
+``package.module:Object``. Only the command line imports what such a text names: the name in a model
+file never does.
 """
 
 import inspect
+import math
+import numbers
 import re
 from abc import ABC
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
@@ -193,3 +196,89 @@ def _advice(kind: str, name: str = "") -> tuple[str, str]:
     closest = f"; the closest is {close!r}" if close else ""
     allowed = f"Allowed: the name of a {kind}, or a {kind} object"
     return allowed, f"Choose one of {', '.join(map(repr, names_of(kind)))}{closest}"
+
+
+def check_number(
+    name: str, value: Any, least: float, most: float = math.inf, *, whole: bool = False
+) -> None:
+    """Make sure that a parameter is a finite number in a range, or a whole one.
+
+    Raises
+    ------
+    InvalidType
+        No number, or no whole one.
+    InvalidParameter
+        Out of range, infinite or NaN.
+    """
+    kind: Any = numbers.Integral if whole else numbers.Real
+    allowed = f"Allowed: a {'whole' if whole else 'finite'} number of at least {least:g}"
+    if most < math.inf:
+        allowed = f"Allowed: a number from {least:g} to {most:g}"
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise InvalidType(f"{name} is {value!r}", allowed, f"Pass a {'whole ' * whole}number")
+    if not least <= value <= most or value == math.inf:
+        raise InvalidParameter(f"{name} is {value!r}", allowed, "Choose a number in that range")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Make sure that a parameter is True or False.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if type(value).__name__ not in ("bool", "bool_"):  # numpy's too, which is not imported here
+        raise InvalidParameter(
+            f"{name} is {value!r}", "Allowed: True and False", "Use one of these"
+        )
+
+
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Make sure that a parameter is a whole number of at least `least`.
+
+    Raises
+    ------
+    InvalidType, InvalidParameter
+    """
+    check_number(name, value, least, whole=True)
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Make sure that a parameter is one of a few words.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    if value not in choices:
+        words = ", ".join(map(repr, choices))
+        raise InvalidParameter(f"{name} is {value!r}", f"Allowed: {words}", "Use one of these")
+
+
+def field_values(settings: object) -> dict[str, Any]:
+    """The fields of a settings object that can be chosen; none of anything else.
+
+    Examples
+    --------
+    >>> from fairspan.problem.criteria import ErrorGap
+    >>> field_values(ErrorGap(2.0)), field_values("error_gap")
+    ({'penalty': 2.0}, {})
+    """
+    if not is_dataclass(settings) or isinstance(settings, type):
+        return {}
+    return {field.name: getattr(settings, field.name) for field in fields(settings) if field.init}
+
+
+def changed_fields(settings: Any) -> dict[str, Any]:
+    """The fields of a settings object that are not at their defaults.
+
+    Examples
+    --------
+    >>> from fairspan.problem.criteria import ErrorGap
+    >>> changed_fields(ErrorGap(2.0)), changed_fields(ErrorGap())
+    ({'penalty': 2.0}, {})
+    """
+    defaults = {field.name: field.default for field in fields(settings)}
+    return {
+        name: value for name, value in field_values(settings).items() if value != defaults[name]
+    }

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
-from fairspan.problem.parameters import check_count, check_flag, check_number
+from fairspan.registry import check_count, check_flag, check_number
 from fairspan.rows.arrays import labels_of, labels_of_columns, named_columns
 from fairspan.rows.frames import frame_of
 from fairspan.typing import FloatArray, IntegerArray

@@ -27,11 +27,10 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, not_moments
 from fairspan.moments.thin import Coordinates, ThinMoments
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.parameters import check_flag, check_number
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.reduction import criterion_of
 from fairspan.progress import EIGENPROBLEMS, Stage
-from fairspan.registry import names_of
+from fairspan.registry import check_flag, check_number, names_of
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.solvers.solve import Auto
 from fairspan.solvers.two_groups.faces import (

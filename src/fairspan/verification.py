@@ -25,7 +25,8 @@ from fairspan.certificates.certificate import (
     reason_of,
 )
 from fairspan.certificates.proofs import Proof
-from fairspan.errors import FairspanError, memory_error_hint
+from fairspan.errors import FairspanError
+from fairspan.linalg.resources import memory_error_hint
 from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center

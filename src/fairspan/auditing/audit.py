@@ -33,12 +33,13 @@ from fairspan.auditing.table import (
 )
 from fairspan.drawing.layout import Axes
 from fairspan.drawing.pictures import AuditPicture, AuditQuantity
-from fairspan.errors import InvalidInput, InvalidType, memory_error_hint
+from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.results import Row, data_frame, html_table
 from fairspan.formatting.text import Paint, plain, wrapped
+from fairspan.linalg.resources import memory_error_hint
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, Moments
-from fairspan.problem.parameters import check_choice
+from fairspan.registry import check_choice
 from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.registry import open_rows
 

@@ -36,8 +36,8 @@ from fairspan.drawing.pictures import AuditPicture, Picture
 from fairspan.errors import InvalidInput
 from fairspan.formatting.text import axis_number, count, label_of, spoken
 from fairspan.metrics import group_figures
-from fairspan.problem.parameters import check_flag
 from fairspan.problem.reduction import criterion_of
+from fairspan.registry import check_flag
 from fairspan.rows.protocol import Rows
 from fairspan.typing import FloatArray
 

@@ -43,8 +43,8 @@ from fairspan.formatting.text import label_of, percent, spoken
 from fairspan.metrics import GroupFigures, group_figures
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments
-from fairspan.problem.parameters import check_choice, check_flag
 from fairspan.problem.problem import check_n_components
+from fairspan.registry import check_choice, check_flag
 from fairspan.rows.protocol import Rows
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 

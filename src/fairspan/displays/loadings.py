@@ -28,7 +28,7 @@ from fairspan.drawing.layout import (
 from fairspan.drawing.pictures import Picture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.formatting.text import loading, spoken
-from fairspan.problem.parameters import check_count
+from fairspan.registry import check_count
 from fairspan.rows.groups import printable
 from fairspan.typing import FloatArray, IndexArray
 

@@ -32,7 +32,7 @@ from fairspan.errors import Incompatible, InvalidInput
 from fairspan.formatting.text import count
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import moments_of
-from fairspan.problem.parameters import check_count
+from fairspan.registry import check_count
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.protocol import RowBlock, RowSource, tallied
 from fairspan.typing import FloatArray, IndexArray, IntegerArray

@@ -17,9 +17,9 @@ from fairspan.moments.group_means import check_center
 from fairspan.moments.group_moments import accumulate
 from fairspan.moments.of_rows import Moments, moments_of, not_moments
 from fairspan.moments.operators import kept_by_component
-from fairspan.problem.parameters import check_choice, check_flag, field_values
 from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.problem.reduction import criterion_of, restriction_of
+from fairspan.registry import check_choice, check_flag, field_values
 from fairspan.rows.arrays import ArrayRows, Everyone, RowsInMemory
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import FrameRows, frame_of, without_columns

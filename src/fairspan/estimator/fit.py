@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate, reason_of
-from fairspan.errors import Incompatible, InvalidInput, memory_error_hint
+from fairspan.errors import Incompatible, InvalidInput
 from fairspan.linalg import with_positive_signs
-from fairspan.linalg.resources import threads_for
+from fairspan.linalg.resources import memory_error_hint, threads_for
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import Moments

@@ -167,6 +167,24 @@ def memory_of_machine() -> int | None:
     return min(found, default=None)
 
 
+@contextmanager
+def memory_error_hint() -> Iterator[None]:
+    """Turn a MemoryError into an error that says what to do.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    try:
+        yield
+    except MemoryError as error:
+        raise InvalidInput(
+            f"Memory ran out ({' '.join(str(error).split()) or 'the system gave no more'})",
+            "Allowed: groups and features whose matrices fit: about 24 k p^2 bytes of memory",
+            "Choose fewer features or groups, or pass sparse rows",
+        ) from error
+
+
 def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) -> None:
     """Make sure that matrices of so many groups and features fit into memory.
 

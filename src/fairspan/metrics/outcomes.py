@@ -8,8 +8,8 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.formatting.text import position
-from fairspan.problem.parameters import check_number
 from fairspan.random_state import generator_of
+from fairspan.registry import check_number
 from fairspan.rows.arrays import check_index, checked_weights, labels_in, labels_of
 from fairspan.rows.groups import (
     CodedLabels,

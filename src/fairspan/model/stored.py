@@ -11,9 +11,8 @@ from fairspan.certificates.certificate import Certificate, Status, TracePoint
 from fairspan.certificates.proofs import KINDS, Proof, numbers_of
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, imported
 from fairspan.moments.operators import Projector
-from fairspan.problem.parameters import field_values
 from fairspan.problem.reduction import criterion_of, restriction_of
-from fairspan.registry import names_of
+from fairspan.registry import field_values, names_of
 from fairspan.rows.groups import plain_label, plain_labels
 from fairspan.rows.protocol import Projection
 from fairspan.storage.archives import (

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 
-from fairspan.errors import InvalidInput, memory_error_hint
+from fairspan.errors import InvalidInput
 from fairspan.linalg import may_be_scatter
-from fairspan.linalg.resources import tell_if_long
+from fairspan.linalg.resources import memory_error_hint, tell_if_long
 from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.operators import DenseSecondMoments

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from fairspan.errors import InvalidType, kind_of, memory_error_hint
-from fairspan.linalg.resources import bytes_of_moments
+from fairspan.errors import InvalidType, kind_of
+from fairspan.linalg.resources import bytes_of_moments, memory_error_hint
 from fairspan.moments.group_means import EVERY_ROW, Intake
 from fairspan.moments.group_moments import GroupMoments, accumulate, merged
 from fairspan.moments.thin import SparseMoments, ThinMoments

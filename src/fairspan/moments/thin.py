@@ -25,8 +25,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.linalg import blas, lapack, qr
 
-from fairspan.errors import memory_error_hint
-from fairspan.linalg.resources import check_memory
+from fairspan.linalg.resources import check_memory, memory_error_hint
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.group_moments import GroupMoments, moments_of_row_groups, no_rows
 from fairspan.moments.sparse import (

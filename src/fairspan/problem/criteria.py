@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
-from fairspan.problem.parameters import changed_fields, check_flag, check_number
 from fairspan.problem.problem import KY_FAN, Blocks, Criterion, Formula, Pieces, Problem
+from fairspan.registry import changed_fields, check_flag, check_number
 from fairspan.rows.groups import Label, listed
 from fairspan.typing import FloatArray
 

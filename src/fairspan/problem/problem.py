@@ -19,7 +19,7 @@ import scipy
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
-from fairspan.problem.parameters import field_values
+from fairspan.registry import field_values
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.typing import FloatArray
 

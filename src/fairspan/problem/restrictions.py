@@ -32,14 +32,14 @@ from fairspan.linalg import graded_eigh
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, TotalError
-from fairspan.problem.parameters import (
+from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
+from fairspan.registry import (
     changed_fields,
     check_choice,
     check_count,
     check_flag,
     check_number,
 )
-from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
 from fairspan.rows.groups import Label, listed, plain_labels
 from fairspan.typing import FloatArray
 

@@ -24,7 +24,8 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from fairspan.errors import CorruptFile, memory_error_hint
+from fairspan.errors import CorruptFile
+from fairspan.linalg.resources import memory_error_hint
 from fairspan.storage.safe_writing import write_whole
 from fairspan.typing import AnyArray
 

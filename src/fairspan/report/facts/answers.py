@@ -27,10 +27,10 @@ from fairspan.moments.group_means import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.parameters import check_count, check_flag, field_values
 from fairspan.problem.problem import Problem, check_n_components, used_parameters
 from fairspan.problem.reduction import criterion_of
 from fairspan.progress import track
+from fairspan.registry import check_count, check_flag, field_values
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 

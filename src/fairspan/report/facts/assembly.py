@@ -8,11 +8,11 @@ import numpy as np
 from fairspan.auditing.audit import Audit
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import group_name
-from fairspan.errors import InvalidInput, memory_error_hint
+from fairspan.errors import InvalidInput
 from fairspan.estimator.fit import dimension_keeping
 from fairspan.formatting.results import plain
 from fairspan.formatting.text import percent
-from fairspan.linalg.resources import threads_of
+from fairspan.linalg.resources import memory_error_hint, threads_of
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
 from fairspan.problem.problem import check_n_components, used_parameters

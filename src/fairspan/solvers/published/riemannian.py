@@ -23,10 +23,10 @@ import numpy.typing as npt
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify
 from fairspan.certificates.proofs import Proof
 from fairspan.problem.criteria import ErrorGap
-from fairspan.problem.parameters import check_choice, check_count
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import generator_of
+from fairspan.registry import check_choice, check_count
 from fairspan.solvers.solve import Auto
 from fairspan.typing import FloatArray
 

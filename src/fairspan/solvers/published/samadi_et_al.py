@@ -16,8 +16,8 @@ from fairspan.certificates.certificate import Certificate, Solver, TracePoint, c
 from fairspan.errors import Incompatible
 from fairspan.linalg import leading_subspace
 from fairspan.problem.criteria import LargestOfGroups, LeastVariance
-from fairspan.problem.parameters import check_count, check_number
 from fairspan.problem.problem import Blocks, Problem
+from fairspan.registry import check_count, check_number
 from fairspan.solvers.exact_rank import best_rounding, soft_basis
 from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
 from fairspan.typing import FloatArray
