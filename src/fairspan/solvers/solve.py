@@ -7,6 +7,7 @@ any other.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import count, islice
 from typing import Any, ClassVar, cast
 
@@ -52,12 +53,12 @@ class Auto(Solver):
 
     def objection(self, problem: Problem) -> str | None:
         """Why neither can take this problem; None if one can."""
-        boundary, dual_newton = map(solver_of, _EXACT)
+        boundary, dual_newton = _exact_solvers()
         return boundary.objection(problem) and dual_newton.objection(problem)
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
         """Solve by the boundary search if it can, else by Newton's method on the dual."""
-        boundary, dual_newton = map(solver_of, _EXACT)
+        boundary, dual_newton = _exact_solvers()
         able = boundary if boundary.objection(problem) is None else dual_newton
         return solve_problem(problem, able, tol, random_state)
 
@@ -89,6 +90,12 @@ def _pays(problem: Problem, tol: float) -> bool:
         return False
     variance = float(q @ (problem.dense.traces - problem.dense.outside))
     return variance**2 <= _UP_TO_SHARE_THAT_MATTERS * p * problem.dense.squared_norm(q)
+
+
+@cache
+def _exact_solvers() -> tuple[Solver, ...]:
+    """The boundary search, and Newton's method on the dual."""
+    return tuple(map(solver_of, _EXACT))
 
 
 def solver_of(solver: object, **parameters: Any) -> Solver:
