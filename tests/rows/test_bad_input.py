@@ -118,6 +118,25 @@ TABLES = {
         "Rename",
     ),
     "masked": (np.ma.masked_less(X, 3), InvalidInput, "masked", "Fill in or drop"),
+    "masked rows": (list(np.ma.masked_less(X, 3)), InvalidInput, "masked", "Fill in or drop"),
+    "some names of text": (
+        FRAME.set_axis(["x", 1, 2], axis=1),
+        InvalidType,
+        "others have not: 1, 2",
+        "Name every column",
+    ),
+    "None for a name": (
+        FRAME.set_axis(pd.Index(["x", "y", None], dtype=object), axis=1),
+        InvalidType,
+        "others have not: None",
+        "Name every column",
+    ),
+    "NaN for a name": (
+        FRAME.set_axis(pd.Index(["x", np.nan, "z"], dtype=object), axis=1),
+        InvalidType,
+        "others have not: nan",
+        "Name every column",
+    ),
     "lazy": (pl.LazyFrame({"x": range(6)}), InvalidType, "lazy LazyFrame", "collect()"),
 }
 

@@ -48,6 +48,10 @@ TABLES = {
     "pandas object": pd.DataFrame(X, columns=NAMES).astype(object),
     "pandas mixed": pd.DataFrame(X, columns=NAMES).astype({"x": "int8", "y": "float32"}),
     "pandas unnamed": pd.DataFrame(X),
+    "pandas sparse": pd.DataFrame(X, columns=NAMES).astype(pd.SparseDtype(float, X[0, 0])),
+    "pandas sparse in part": pd.DataFrame(X, columns=NAMES).astype(
+        {"y": pd.SparseDtype(np.int64, 0), "z": "Int64"}
+    ),
     "polars": pl.DataFrame(X, schema=NAMES),
     "polars int": pl.DataFrame(X.astype(np.int16), schema=NAMES),
     "pyarrow": pa.table(dict(zip(NAMES, X.T, strict=True))),

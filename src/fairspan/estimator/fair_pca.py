@@ -423,8 +423,9 @@ class FairPCA(
         there = transformed_there(X, self.subspace_)
         if there is not None:
             return there
-        table = ArrayRows(X).array if frame_of(X) is None else X
-        validate_data(self, table, reset=False, skip_check_array=True)
+        frame = frame_of(X)
+        rows = ArrayRows(X) if frame is None else FrameRows(frame)
+        take_features(self, rows, reset=False)
         return self.subspace_.transform(X)
 
     def inverse_transform(self, Z: Any) -> Any:
@@ -622,6 +623,9 @@ class FairPCA(
                     "Fit again on all rows with their groups",
                 )
             before, columns = self.moments_.matrices(), columns or self._group_columns
+            known = before.feature_names
+            if known is not None and sorted(rows.feature_names or ()) == sorted(known):
+                rows = rows.selected(known)
         take_features(fitted, rows, reset=before is None)
         check_n_components(self.n_components, fitted.n_features_in_, or_share=True)
         # Rows are added to matrices, as moments that keep their rows cannot be merged.
@@ -694,10 +698,11 @@ def take_features(estimator: Any, source: Any, *, reset: bool) -> None:
     InvalidInput
         Other features than before; for rows in memory it is scikit-learn's own ValueError.
     """
-    names = source.feature_names
     if isinstance(source, FrameRows):
         validate_data(estimator, source.frame.to_native(), reset=reset, skip_check_array=True)
-    elif names is None and (reset or isinstance(source, ArrayRows | SparseRows)):
+        return
+    names = source.feature_names
+    if names is None and (reset or isinstance(source, ArrayRows | SparseRows)):
         as_wide = np.broadcast_to(0.0, (1, source.n_features))
         validate_data(estimator, as_wide, reset=reset, skip_check_array=True)
     elif reset:

@@ -443,7 +443,8 @@ def _as_array(values: Any) -> Any:
             "Allowed: arrays and data frames that hold their rows",
             "Call collect() on it first",
         )
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+    rows = values if isinstance(values, list | tuple) else [values]
+    if any(isinstance(each, np.ma.MaskedArray) and np.ma.is_masked(each) for each in rows):
         raise InvalidInput(
             "X is an array with masked cells",
             "Allowed: complete rows",

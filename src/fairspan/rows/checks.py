@@ -186,6 +186,23 @@ def check_shape(shape: tuple[int, ...]) -> None:
             )
 
 
+def check_names(names: Sequence[Any]) -> None:
+    """Make sure that either all columns have names of text, or none has.
+
+    Raises
+    ------
+    InvalidType
+        Only some are text; others are numbers, say, or None or NaN.
+    """
+    others = [name for name in names if not isinstance(name, str)]
+    if 0 < len(others) < len(names):
+        raise InvalidType(
+            f"Some features have names of text, and others have not: {listed(others)}",
+            "Allowed: columns all named by text, or all by something else such as numbers",
+            "Name every column, for example with X.columns = X.columns.astype(str)",
+        )
+
+
 def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
     """Make sure that a table has columns of these names.
 

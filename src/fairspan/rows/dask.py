@@ -29,6 +29,7 @@ from fairspan.rows.arrays import (
 )
 from fairspan.rows.checks import (
     check_dtype,
+    check_names,
     check_numeric,
     check_same_length,
     check_shape,
@@ -38,7 +39,7 @@ from fairspan.rows.checks import (
     vector_lengths,
 )
 from fairspan.rows.columns import ChosenColumns
-from fairspan.rows.frames import FrameRows, frame_of, named_weight
+from fairspan.rows.frames import FrameRows, frame_of, named_weight, without_sparse
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
     KnownRows,
@@ -197,7 +198,7 @@ class DaskRows(KnownRows):
                 on_missing=self.on_missing,
                 first_position=0 if self.starts is None else self.starts[number],
             )
-        frame = nw.from_native(partition, eager_only=True)
+        frame = without_sparse(nw.from_native(partition, eager_only=True))
         missing = [name for name in chosen.read if name not in frame.columns]
         if missing:
             raise InvalidInput(
@@ -246,6 +247,7 @@ class DaskCollections(RowOpener):
             weight = next(iter(named_weight(meta, sample_weight)), None)
             groups, lengths = named_columns(meta, sensitive_features), vector_lengths(meta.schema)
             chosen = ChosenColumns.of(meta.columns, lengths, groups, weight=weight)
+            check_names(chosen.features)
             check_numeric(_columns_of(meta, chosen.features).schema)
             sizes = starts = None
             n_features = len(chosen.feature_names)
@@ -344,7 +346,8 @@ class DaskCollections(RowOpener):
 
 def _meta_frame(X: Any) -> nw.DataFrame[Any] | None:
     """The columns of a Dask data frame, without rows; None for anything else."""
-    return frame_of(getattr(X, "_meta", None))
+    meta = frame_of(getattr(X, "_meta", None))
+    return None if meta is None else without_sparse(meta)
 
 
 def _read(collection: Any, chosen: ChosenColumns | None) -> Any:

@@ -24,6 +24,7 @@ from fairspan.rows.arrays import (
 )
 from fairspan.rows.checks import (
     check_columns,
+    check_names,
     check_shape,
     checked_values,
     collapsed,
@@ -60,18 +61,18 @@ class FrameRows(RowsInMemory):
 
     def __post_init__(self) -> None:
         check_shape(self.frame.shape)
+        check_names(self.frame.columns)
 
     @cached_property
     def feature_names(self) -> tuple[str, ...] | None:
         """Column names; None where they are not text (pandas numbers unnamed columns)."""
-        names = self.frame.columns
-        is_text = all(isinstance(name, str) for name in names)
-        return tuple(chain(*self._features().values())) if is_text else None
+        is_text = isinstance(self.frame.columns[0], str)
+        return tuple(chain(*self._features.values())) if is_text else None
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """(n, p)."""
-        return len(self.frame), sum(map(len, self._features().values()))
+        return len(self.frame), sum(map(len, self._features.values()))
 
     def selected(self, names: tuple[str, ...]) -> "FrameRows":
         """The same rows with these columns, in this order.
@@ -84,9 +85,10 @@ class FrameRows(RowsInMemory):
         if self.set_aside is not None and set(names).intersection(self.set_aside.columns):
             whole = nw.concat([self.frame, self.set_aside], how="horizontal")
             return replace(self, frame=whole, set_aside=None).selected(names)
-        columns = collapsed(names, self._features())
+        columns = collapsed(names, self._features)
         return replace(self, frame=self.frame.select(list(columns)))
 
+    @cached_property
     def _features(self) -> dict[str, tuple[str, ...]]:
         return features_of(self.frame.columns, vector_lengths(self.frame.schema))
 
@@ -127,6 +129,7 @@ class DataFrames(RowOpener):
         """Rows of a data frame, whose groups and weights are beside it or columns of it."""
         frame = frame_of(X)
         assert frame is not None
+        frame = without_sparse(frame)
         names = named_columns(frame, sensitive_features)
         weight = named_weight(frame, sample_weight)
         check_apart(names, *weight)
@@ -183,6 +186,17 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
+def without_sparse(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """The same data frame, with pandas' sparse columns in full."""
+    if frame.implementation.is_pandas():
+        kinds = zip(frame.columns, frame.to_native().dtypes, strict=True)
+        sparse = {name: kind for name, kind in kinds if type(kind).__name__ == "SparseDtype"}
+        if sparse:
+            full = {name: kind.subtype for name, kind in sparse.items()}
+            return nw.from_native(frame.to_native().astype(full), eager_only=True)
+    return frame
+
+
 def precision_of(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
     """float32 where rows in memory hold nothing else, and float64 otherwise.
 
@@ -211,7 +225,7 @@ def feature_values(X: Any, names: tuple[str, ...] | None) -> FloatArray:
     frame = frame_of(X)
     if frame is None:
         return ArrayRows(X).values()
-    rows = FrameRows(frame)
+    rows = FrameRows(without_sparse(frame))
     return (rows if names is None else rows.selected(names)).values()
 
 
