@@ -18,7 +18,8 @@ from fairspan.certificates.certificate import by_pooled_variance
 from fairspan.drawing.pictures import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fit import fit_with_problem
-from fairspan.formatting.results import data_frame, html_table
+from fairspan.formatting.results import data_frame
+from fairspan.formatting.table import Table
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.resources import threads_of
 from fairspan.model.subspace import FairSubspace
@@ -320,7 +321,7 @@ class Frontier:
             return name, *(f"{value:.4g}" for value in cells)
 
         points = (self.weights, self.errors, self.losses, self.total_errors)
-        return html_table(
+        return Table.of_texts(
             f"{m:,} vertices{f' ({len(seen)} shown)' if len(seen) < m else ''}, "
             f"{self.n_components} components, center {self.center!r}",
             (
@@ -330,10 +331,11 @@ class Frontier:
                 "total error",
             ),
             [
-                ("", [row(f"vertex {i}", *(each[i] for each in points)) for i in seen]),
-                ("", [row("ordinary PCA", shares, pca, lost, shares @ pca)]),
+                *(row(f"vertex {i}", *(each[i] for each in points)) for i in seen),
+                row("ordinary PCA", shares, pca, lost, shares @ pca),
             ],
-        )
+            sections=((len(seen), ""),),
+        )._repr_html_()
 
     def _rounded(self, errors: FloatArray) -> FloatArray:
         """Errors, with zero for what is only rounding."""

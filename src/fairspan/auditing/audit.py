@@ -1,7 +1,7 @@
 """Audit one or several projections: what they do to each group, and how that is shown."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
@@ -13,7 +13,6 @@ from fairspan.auditing.models import Audited, models_of
 from fairspan.auditing.results import (
     AuditedRows,
     Finding,
-    GroupAudit,
     ModelAudit,
     Verdict,
     changes_of,
@@ -21,20 +20,12 @@ from fairspan.auditing.results import (
     group_name,
     verdicts_of,
 )
-from fairspan.auditing.table import (
-    WIDTH,
-    Columns,
-    Decimals,
-    decimals_in,
-    disparity_of,
-    figures_of,
-    heading_of,
-    table_of,
-)
+from fairspan.auditing.table import table_of
 from fairspan.drawing.layout import Axes
 from fairspan.drawing.pictures import AuditPicture, AuditQuantity
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.formatting.results import Row, data_frame, html_table
+from fairspan.formatting.results import data_frame
+from fairspan.formatting.table import Table
 from fairspan.formatting.text import Paint, plain, wrapped
 from fairspan.linalg.resources import memory_error_hint
 from fairspan.moments.group_moments import GroupMoments
@@ -51,8 +42,7 @@ _SHOWN: dict[AuditQuantity, tuple[str, str]] = {
     "loss": ("excess_loss", "error"),
     "variance kept": ("captured_variance_ratio", "error"),
 }
-# Groups of one model that a notebook shows.
-_MOST_GROUPS = 12
+_WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -225,13 +215,18 @@ class Audit:
         """
         return self.picture(quantity).plot(ax)
 
-    def table(self, width: int = WIDTH, paint: Paint = plain) -> str:
-        """The figures as one text table, under a line that says which rows were left out."""
-        table = table_of(self.models, self.rows.n_features, width, paint, self.level)
-        left_out = self.rows.left_out
-        return "\n".join([*wrapped(left_out, width, "  "), "", table]) if left_out else table
+    def table(self) -> Table:
+        """The figures of every group under every model, with verdicts and findings as notes."""
+        table = table_of(self.models, self.rows.n_features, self.level, self.rows.left_out)
+        verdicts = [(title, f": {each}") for title, each in self._named_verdicts()]
+        # A warning has its code emphasised.
+        findings = [
+            (each.code, f" {each.message}") if each.severity == "warning" else str(each)
+            for each in self.findings
+        ]
+        return replace(table, notes=(*verdicts, *findings))
 
-    def in_words(self, width: int = WIDTH, paint: Paint = plain) -> str:
+    def in_words(self, width: int = _WIDTH, paint: Paint = plain) -> str:
         """The verdict, the table and the findings, in lines of at most `width` columns.
 
         Parameters
@@ -251,28 +246,19 @@ class Audit:
             for line in finding_lines(each.code, each.severity, each.message, width, paint)
         ]
         return "\n".join(
-            [*([*verdicts, ""] if verdicts else []), self.table(width, paint), "", *findings]
+            [
+                *([*verdicts, ""] if verdicts else []),
+                self.table().to_text(width, paint),
+                "",
+                *findings,
+            ]
         ).rstrip()
 
     def __repr__(self) -> str:
         return self.in_words()
 
     def _repr_html_(self) -> str:
-        columns, decimals = Columns.of(self.models, self.level), decimals_in(self.models)
-        caption = self.rows.left_out or (f"{self.rows.n:,} rows." if self.rows.n else "")
-        notes: list[str | tuple[str, str]] = [
-            (title, f": {each}") for title, each in self._named_verdicts()
-        ]
-        # A warning has its code emphasised.
-        notes += [
-            (each.code, f" {each.message}") if each.severity == "warning" else str(each)
-            for each in self.findings
-        ]
-        sections = [
-            (heading_of(model, self.rows.n_features), html_rows(model, decimals, columns))
-            for model in self.models
-        ]
-        return html_table(f"{caption} {columns.note}".strip(), columns.headings, sections, notes)
+        return self.table()._repr_html_()
 
     def _named_verdicts(self) -> list[tuple[str, Verdict]]:
         """Each verdict under the name of its model, where there are several."""
@@ -286,23 +272,6 @@ def finding_lines(code: str, severity: str, message: str, width: int, paint: Pai
     if severity == "warning":
         first = paint(code, "warning") + first.removeprefix(code)
     return [first, *others]
-
-
-def html_rows(model: ModelAudit, decimals: Decimals, columns: Columns) -> list[Row]:
-    """The rows of a model in a notebook: of many groups, those that lose most."""
-    groups: Sequence[GroupAudit] = (
-        sorted(model.groups, key=lambda group: group.excess_loss, reverse=True)[:_MOST_GROUPS]
-        if len(model.groups) > _MOST_GROUPS
-        else model.groups
-    )
-    rows: list[Row] = [
-        (group_name(group.group), *figures_of(model, group, decimals, columns)) for group in groups
-    ]
-    if len(groups) < len(model.groups):
-        rows.append(f"… {len(model.groups) - len(groups)} more groups, which lose less")
-    if len(model.groups) > 1:
-        rows.append(("disparity", *disparity_of(model, decimals, columns)))
-    return rows
 
 
 def audit(

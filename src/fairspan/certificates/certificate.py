@@ -26,7 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fairspan.certificates.proofs import Proof
-from fairspan.formatting.results import Row, first_and_last, html_table
+from fairspan.formatting.table import Table
 from fairspan.linalg import graded_eigh, rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import softened
@@ -40,8 +40,6 @@ from fairspan.version import __version__
 
 # A larger tolerance is stated with every result.
 USUAL_TOLERANCE = 1e-6
-# Groups that a notebook shows.
-_MOST_GROUPS = 20
 
 
 class Status(StrEnum):
@@ -311,28 +309,23 @@ class Certificate:
         ]
         if self.violation > self.tolerance:
             rows.append(("groups' errors differ by", f"{self.violation:.1e}"))
-        return html_table(
-            "Certificate", ("", "value"), [("", rows)], [f"{self.status}: {self.message}."]
-        )
+        notes = (f"{self.status}: {self.message}.",)
+        return Table.of_texts("Certificate", ("", "value"), rows, notes=notes)._repr_html_()
 
-    def table(self, caption: str) -> str:
+    def table(self, caption: str) -> Table:
         """What a notebook shows: the groups, and what was proven."""
-        rows: list[Row] = [
+        rows = [
             (printable(spelled(group)), f"{count:,}", f"{error:.4g}", f"{loss:.4g}")
             for group, count, error, loss in zip(
                 self.groups, self.counts, self.errors.tolist(), self.losses.tolist(), strict=True
             )
         ]
         bound = f"{self.lower_bound:.6g}" if math.isfinite(self.lower_bound) else "none is known"
-        return html_table(
-            caption,
-            ("group", "rows", "error", "loss"),
-            [("", first_and_last(rows, _MOST_GROUPS, "groups"))],
-            [
-                f"{self.status}: {self.criterion.name} is {self.objective:.6g}, lower bound: "
-                f"{bound} (by {self.solver}, fairspan {self.version})"
-            ],
+        said = (
+            f"{self.status}: {self.criterion.name} is {self.objective:.6g}, lower bound: "
+            f"{bound} (by {self.solver}, fairspan {self.version})"
         )
+        return Table.of_texts(caption, ("group", "rows", "error", "loss"), rows, notes=(said,))
 
 
 class Solver(Protocol):

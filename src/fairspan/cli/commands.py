@@ -128,7 +128,10 @@ def audit(
     wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
     if by_dimension:
         found = inputs.audit_by_dimension(table, center, wanted, standardize=standardize)
-        facts, words = output.facts_by_dimension(found), output.table_by_dimension(found)
+        facts, words = (
+            output.facts_by_dimension(found),
+            output.as_text(output.table_by_dimension(found)),
+        )
         click.echo(output.in_json(facts) if as_json else words)
         return
     if audited:
@@ -443,7 +446,7 @@ def moments(
     if as_json:
         click.echo(output.in_json({**writing.facts_of(made, out), "groups_left_out": n_left_out}))
         return
-    click.echo(writing.in_words(made))
+    click.echo(output.as_text(made.table()))
     if n_left_out:
         groups = in_ascii(count(n_left_out, "group"))
         click.echo(f"Left out: {groups} of fewer than {min_group_size} rows")
@@ -479,5 +482,7 @@ def merge(files: tuple[Path, ...], out: Path, labels_as: str, as_json: bool) -> 
 
     merged, n_files = writing.merge_moments(files, out, labels_as_text=labels_as == "text")
     facts = {**writing.facts_of(merged, out), "files": list(map(str, files))}
-    words = f"{writing.in_words(merged)}\nMerged {in_ascii(count(n_files, 'file'))} into {out}"
+    words = (
+        f"{output.as_text(merged.table())}\nMerged {in_ascii(count(n_files, 'file'))} into {out}"
+    )
     click.echo(output.in_json(facts) if as_json else words)

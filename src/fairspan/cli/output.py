@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 from fairspan.auditing.results import group_name
 from fairspan.cli.terminal import JSON_VERSION, paint_on
 from fairspan.formatting.results import plain
+from fairspan.formatting.table import Cell, Column, Table, figures_column, names_column
 from fairspan.formatting.text import (
     Role,
-    aligned,
     count,
     cut_names,
-    decimals_of,
-    figure,
     in_ascii,
-    interval,
     percent,
     settings,
     spoken,
@@ -28,7 +25,6 @@ from fairspan.rows.groups import printable
 
 if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit
-    from fairspan.auditing.results import GroupAudit
     from fairspan.certificates.certificate import Certificate
 
 # Letters of a group's name.
@@ -136,31 +132,32 @@ def facts_by_dimension(result: "Audit") -> dict[str, Any]:
     }
 
 
-def table_by_dimension(result: "Audit") -> str:
+def table_by_dimension(result: "Audit") -> Table:
     """One line for each number of dimensions and group."""
     names = [group_name(group.group) for group in result.models[0].groups]
     names = cut_names(names, _LONGEST_NAME) or names
-    decimals = decimals_of(
-        abs(group.expected.loss.value)
-        for model in result.models
-        for group in model.groups
-        if group.expected is not None
-    )
-    headings = ("d", "group", "loss", f"{percent(result.level)} interval", "state")
-    lines = [
-        (str(model.n_components) if i == 0 else "", names[i], *_cells(group, decimals))
-        for model in result.models
-        for i, group in enumerate(model.groups)
+    records = result.records()
+    ends = [(each["expected_loss_low"], each["expected_loss_high"]) for each in records]
+    # Of each number of dimensions the first line says which it is.
+    dimensions = [
+        Cell("" if i % len(names) else str(each["n_components"])) for i, each in enumerate(records)
     ]
-    # The group and the state are words.
-    return "\n".join(
-        [*wrapped(_BY_DIMENSION, width_of(sys.stdout)), "", *aligned([headings, *lines], (1, 4))]
+    return Table(
+        _BY_DIMENSION,
+        (
+            Column("d", dimensions),
+            names_column("group", names * len(result.models)),
+            figures_column(
+                "loss",
+                [each["expected_loss"] for each in records],
+                ends=ends,
+                below=f"{percent(result.level)} interval",
+            ),
+            names_column("state", [each["state"] for each in records]),
+        ),
     )
 
 
-def _cells(group: "GroupAudit", decimals: int | None) -> tuple[str, str, str]:
-    if group.expected is None:
-        return "-", "-", group.state
-    loss = group.expected.loss
-    ends = in_ascii(interval(loss.low, loss.high, decimals))
-    return figure(loss.value, decimals), ends, group.state
+def as_text(table: Table) -> str:
+    """A table as wide as standard output."""
+    return table.to_text(width_of(sys.stdout))

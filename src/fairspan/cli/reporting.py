@@ -258,7 +258,7 @@ def demo_screen(certificate: Certificate, result: Audit, data: Dataset) -> str:
         _filled("Does PCA harm one of my groups, and does repair help?", width),
         _filled(about, width),
         _filled(f"Verdict: {result.verdict}", width),
-        result.table(width, paint_on(sys.stdout)),
+        result.table().to_text(width, paint_on(sys.stdout)),
         f"{_filled(conclusion, width)}\n{certificate_in_words(certificate)}",
         # In one line, as it is copied.
         "Try it on your data: fairspan audit DATA.csv --group COLUMN --standardize",

@@ -21,7 +21,7 @@ from fairspan.cli.options import Reading
 from fairspan.cli.reading import check_numeric, opened
 from fairspan.cli.terminal import complain
 from fairspan.errors import FairspanError, InvalidInput
-from fairspan.formatting.text import aligned, count, cut_names, first_of, in_ascii, wrapped
+from fairspan.formatting.text import first_of
 from fairspan.moments.group_moments import (
     GroupMoments,
     accumulate,
@@ -48,10 +48,6 @@ _MOST_NAMED = 5
 # Size in bytes, time of the last change in nanoseconds, and hash of the first and last 64 KiB: what
 # distinguishes a file from another of the same name.
 FileState = tuple[int, int, str]
-
-_WIDTH = 80
-# Longer names are cut, or stand above their figures where they would look the same.
-_LONGEST_NAME = 30
 
 
 def file_state(path: Path) -> FileState:
@@ -436,27 +432,3 @@ def facts_of(moments: GroupMoments, out: Path) -> dict[str, Any]:
             )
         ],
     }
-
-
-def in_words(moments: GroupMoments) -> str:
-    """One line for each group under a heading, and what is not in."""
-    whole = [group_name(label) for label in moments.labels]
-    cut = cut_names(whole, _LONGEST_NAME)
-    figures = [
-        (f"{n:,}", f"{weight:,.10g}")
-        for n, weight in zip(moments.counts.tolist(), moments.weights.tolist(), strict=True)
-    ]
-    lines = [
-        ("group", "rows", "weight"),
-        *((name, *each) for name, each in zip(cut or [""] * len(whole), figures, strict=True)),
-    ]
-    text: list[str] = []
-    for above, line in zip(["", *whole], aligned(lines), strict=True):
-        text += [] if cut else wrapped(above, _WIDTH, "  ")
-        text.append(line)
-    counted, features = (
-        count(int(moments.counts.sum()), "row"),
-        count(moments.n_features, "feature"),
-    )
-    intake = f"; {moments.intake}" if str(moments.intake) else ""
-    return "\n".join([*text, "", *wrapped(in_ascii(f"{counted}, {features}") + intake, _WIDTH)])

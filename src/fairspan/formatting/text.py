@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import floor, log10
 from textwrap import wrap
 from typing import Any, Literal, TextIO
@@ -285,39 +285,6 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
         # A line ended inside a wide character, and takes one column more than it should.
         lines = wrap(spread, width - 1, subsequent_indent=indent)
     return [line.replace(_SECOND_HALF, "").replace(_BOUND, " ") for line in lines]
-
-
-def aligned(
-    lines: Sequence[Sequence[str]],
-    left: Container[int] = (0,),
-    gap: str = "  ",
-    shown: Callable[[int, int, str], str] = lambda row, column, cell: cell,
-) -> list[str]:
-    """Rows of cells as lines: the columns `left` to the left, figures to the right.
-
-    Parameters
-    ----------
-    lines : sequence of sequences of str
-    left : container of int
-    gap : str
-        Between columns.
-    shown : callable
-        What is written of a cell by its row and column, such as a coloured text; it takes no room.
-
-    Examples
-    --------
-    >>> aligned([("group", "rows"), ("a", "12")])
-    ['group  rows', 'a        12']
-    """
-    widths = [max(map(terminal_width, column)) for column in zip(*lines, strict=True)]
-    return [
-        gap.join(
-            shown(row, index, cell) + blank if index in left else blank + shown(row, index, cell)
-            for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
-            for blank in [" " * (width - terminal_width(cell))]
-        ).rstrip()
-        for row, cells in enumerate(lines)
-    ]
 
 
 def cut_names(names: Sequence[str], width: int) -> list[str] | None:

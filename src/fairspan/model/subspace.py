@@ -420,7 +420,8 @@ class FairSubspace:
 
     def _repr_html_(self) -> str | None:
         """Where it comes from as a table in a notebook; None (plain text) if that is unknown."""
-        return None if self.certificate is None else self.certificate.table(repr(self)[1:-1])
+        made = self.certificate
+        return None if made is None else made.table(repr(self)[1:-1])._repr_html_()
 
 
 @dataclass(frozen=True, eq=False)

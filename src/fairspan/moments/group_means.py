@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Protocol, Self, get_args
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.formatting.results import Row, first_and_last, html_table
+from fairspan.formatting.table import Table
 from fairspan.formatting.text import position
 from fairspan.moments.operators import SecondMoments
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
@@ -16,8 +16,6 @@ from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
 Center = Literal["global", "group", "none"]
 
-# Groups in a table of a notebook.
-_MOST_GROUPS = 20
 # Fourth powers of these numbers, and sums of them, stay within double precision.
 _SMALLEST, _LARGEST = 1e-75, 1e75
 # The largest number of a column is hardly more than so many times their root mean square.
@@ -218,8 +216,11 @@ class GroupMeans(Protocol):
         )
 
     def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def table(self) -> Table:
         """Rows, weight and variance of each group; the variance is about the group's own mean."""
-        rows: list[Row] = [
+        rows = [
             (
                 printable(spelled(label)),
                 f"{count:,}" if count else "unknown",
@@ -240,9 +241,8 @@ class GroupMeans(Protocol):
         known = f"{n_rows:,} row{'s' if n_rows > 1 else ''}, " if self.counts.all() else ""
         caption = f"{known}{p:,} feature{'s' if p > 1 else ''}"
         intake = f"; {self.intake}" if str(self.intake) else ""
-        return html_table(
-            caption + intake,
+        return Table.of_texts(
+            f"{caption}{intake}; variance of all features, about the mean of each group",
             ("group", "rows", "weight", "share", "variance"),
-            [("", first_and_last(rows, _MOST_GROUPS, "groups"))],
-            ["variance: of all features together, about the mean of the group"],
+            rows,
         )

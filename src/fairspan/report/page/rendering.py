@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from fairspan.drawing.pictures import Display
 from fairspan.formatting.results import plain
+from fairspan.formatting.table import name_in_html
 from fairspan.formatting.text import (
     called,
     change,
@@ -21,7 +22,6 @@ from fairspan.formatting.text import (
     decimals_of,
     loading,
     number,
-    parts,
     percent,
     relative,
     settings,
@@ -218,11 +218,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     spellings = (
-        *(called, change, loading, number, parts, percent),
+        *(called, change, loading, number, percent),
         *(relative, settings, share, spoken, whole),
     )
     environment.filters |= {each.__name__: each for each in spellings}
     environment.filters |= {"counted": count, "json": json_for_script}
+    environment.filters["breakable"] = lambda name: Markup(name_in_html(name))
     return environment
 
 

@@ -2,10 +2,19 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from fairspan.drawing.pictures import CANNOT_TELL
+from fairspan.formatting.table import (
+    Cell,
+    Column,
+    Table,
+    estimates_column,
+    figures_column,
+    names_column,
+    shares_column,
+)
 from fairspan.formatting.text import (
     called,
     change,
@@ -15,7 +24,6 @@ from fairspan.formatting.text import (
     number,
     relative,
     settings,
-    share,
     sharers,
     spoken,
     whole,
@@ -113,118 +121,6 @@ def with_short_names(facts: Facts) -> Facts:
         if name.strip():
             text = text.replace(json.dumps(name)[1:-1], json.dumps(called(name))[1:-1])
     return {**json.loads(text), **{key: facts[key] for key in _WHOLE}}
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell.
-
-    Attributes
-    ----------
-    text : str
-    value : float, str or None
-        What it sorts by; None comes last.
-    below : str
-        A second, smaller line.
-    """
-
-    text: str
-    value: float | str | None = None
-    below: str = ""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of figures, or of words; its heading may end with a group's name.
-
-    Attributes
-    ----------
-    heading : str
-    cells : sequence of n Cell
-    group : str
-        Empty, or a group's name that follows the heading.
-    is_text : bool
-    is_aside : bool
-        Whether it says less than the others, and is smaller.
-    total : Cell
-        Below the others, wherever these are sorted to.
-    """
-
-    heading: str
-    cells: Sequence[Cell]
-    group: str = ""
-    is_text: bool = False
-    is_aside: bool = False
-    total: Cell = Cell("")
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a caption; those of several rows can be sorted.
-
-    Attributes
-    ----------
-    caption : str
-    columns : tuple of Column
-        The first has the names of the rows.
-    chosen : int or None
-        The row that stands out.
-    faint : tuple of int
-        Rows without information.
-    """
-
-    caption: str
-    columns: tuple[Column, ...]
-    chosen: int | None = None
-    faint: tuple[int, ...] = ()
-
-    @property
-    def rows(self) -> list[tuple[Cell, ...]]:
-        """The cells of each row."""
-        return list(zip(*(column.cells for column in self.columns), strict=True))
-
-    @property
-    def totals(self) -> list[tuple[Cell, ...]]:
-        """The row below the others, if there is one."""
-        totals = tuple(column.total for column in self.columns)
-        return [totals] if totals[0].text else []
-
-
-def names_column(heading: str, names: Sequence[str], total: str = "") -> Column:
-    """The names of groups, models or steps."""
-    return Column(
-        heading, [Cell(called(name), name) for name in names], is_text=True, total=Cell(total)
-    )
-
-
-def figures_column(
-    heading: str,
-    values: Sequence[float | None],
-    *,
-    ends: Sequence[tuple[float | None, float | None]] | None = None,
-    total: float | None = None,
-) -> Column:
-    """Figures of one number of decimals, with their intervals below."""
-    decimals = decimals_of([*values, total])
-    below = [interval(low, high, decimals) for low, high in ends or [(None, None)] * len(values)]
-    cells = [
-        Cell(number(value, decimals), value, under)
-        for value, under in zip(values, below, strict=True)
-    ]
-    return Column(heading, cells, total=Cell("" if total is None else number(total, decimals)))
-
-
-def estimates_column(
-    heading: str, parts: Sequence[Facts], what: str, *, total: float | None = None
-) -> Column:
-    """Figures, each with the interval below that the facts have beside it."""
-    ends = [(part[f"{what}_low"], part[f"{what}_high"]) for part in parts]
-    return figures_column(heading, each_of(parts, what), ends=ends, total=total)
-
-
-def shares_column(heading: str, values: Sequence[float | None]) -> Column:
-    """Shares in percent."""
-    return Column(heading, [Cell(share(value), value) for value in values])
 
 
 def kept_columns(models: Sequence[Facts]) -> list[Column]:
@@ -370,7 +266,7 @@ def of_criteria(facts: Facts) -> Table:
             changes_column(models),
             statuses_column(models),
         ),
-        chosen_of(models),
+        chosen=chosen_of(models),
     )
 
 
@@ -406,7 +302,7 @@ def of_certificates(facts: Facts) -> Table:
                 "eigenproblems", [Cell(whole(n), n) for n in each_of(proofs, "n_eigenproblems")]
             ),
         ),
-        chosen_of(models),
+        chosen=chosen_of(models),
     )
 
 
@@ -580,7 +476,7 @@ def of_expected_criteria(facts: Facts) -> Table:
             changes_column(models),
             statuses_column(models),
         ),
-        chosen_of(models),
+        chosen=chosen_of(models),
     )
 
 
