@@ -96,9 +96,11 @@ def test_several_attributes_are_crossed_and_partitions_may_be_empty(spark):
     assert moments.feature_names == tuple(NAMES)
 
 
-def test_more_partitions_than_one_merge_takes_give_the_same_bits_every_time(spark):
+def test_more_results_than_are_fetched_at_once_give_the_same_bits_every_time(spark, monkeypatch):
     rows = rows_of(on_spark(spark, table().drop(columns=["id"]), 11), "sex", "w")
-    once, again = accumulate(rows), accumulate(rows)
+    once = accumulate(rows)
+    monkeypatch.setattr("fairspan.rows.spark._BYTES_AT_A_TIME", 4000)
+    again = accumulate(rows)
     assert_moments(once, moments_by_hand(ROWS.X, ROWS.labels, ROWS.weights))
     assert once.to_bytes() == again.to_bytes()
 

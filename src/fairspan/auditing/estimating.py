@@ -337,11 +337,9 @@ def _error(
 def errors_without_each(
     blocks: Sequence[GroupMoments], pooled: GroupMoments, subspace: FairSubspace
 ) -> FloatArray:
-    """Errors of each group over all blocks but one, for each block left out.
+    """Errors of each group over all blocks but one, for each block left out, (B, k).
 
-    Everything happens on what the projection leaves over: for block b and group g the scatter
-    s = tr((I - VV') scatter) and the mean u = (I - VV')(mean - point); obliquely with DE in place
-    of VV', on both sides. Sums of these merge as the moments themselves do.
+    About where the model of all blocks is judged, or about each group's own mean without the block.
 
     Parameters
     ----------
@@ -350,42 +348,23 @@ def errors_without_each(
         Their sum.
     subspace : FairSubspace
 
-    Returns
-    -------
-    (B, k) array
-
     Raises
     ------
     InvalidInput
         A group is in a single block: without that block it has no rows.
     """
-    weights = np.zeros((len(blocks), pooled.n_groups))
-    scatters = np.zeros_like(weights)
-    means = np.zeros((len(blocks), pooled.n_groups, pooled.n_features))
-    position = {label: index for index, label in enumerate(pooled.labels)}
-    point, projector = subspace.reference_point(pooled), subspace.projector
+    folds, point = SummedFolds(tuple(blocks)), subspace.reference_point(pooled)
     unit = np.ones(pooled.n_features) if subspace.scale is None else subspace.scale
-    # Both sides projected: the difference of two traces would cancel where little is left over.
-    outside = np.eye(subspace.n_features) - projector.decoder @ projector.encoder
-    for index, block in enumerate(blocks):
-        columns = [position[label] for label in block.labels]
-        origins = pooled.means[columns] if point is None else point
-        weights[index, columns] = block.weights
-        scatters[index, columns] = [
-            np.vdot(outside, outside @ each) for each in block.scatters / np.outer(unit, unit)
-        ]
-        means[index, columns] = projector.residuals((block.means - origins) / unit)
-    left = weights.sum(axis=0) - weights
-    if (left <= 0).any():
-        label = pooled.labels[int(np.argmax((left <= 0).any(axis=0)))]
-        raise InvalidInput(
-            f"The group {label!r} stands in only one of the {len(blocks)} blocks",
-            "Allowed: blocks among which every group stands in at least two",
-            "Make larger blocks, or pass the sum of the blocks to audit without intervals",
-        )
-    between = (weights[:, :, None] * means).sum(axis=0) - weights[:, :, None] * means
-    spread = scatters + weights * np.einsum("bgp,bgp->bg", means, means)
-    errors = (spread.sum(axis=0) - spread) / left
-    if point is None:  # about the mean of the rows that are left
-        errors -= np.einsum("bgp,bgp->bg", between, between) / left**2
-    return np.asarray(errors)
+    errors = np.empty((len(blocks), pooled.n_groups))
+    for index in range(len(blocks)):
+        left = folds.without(index)
+        if gone := [label for label in pooled.labels if label not in left.labels]:
+            raise InvalidInput(
+                f"The group {gone[0]!r} stands in only one of the {len(blocks)} blocks",
+                "Allowed: blocks among which every group stands in at least two",
+                "Make larger blocks, or pass the sum of the blocks to audit without intervals",
+            )
+        about = (left.means if point is None else point) / unit
+        second = left.divided_by(unit).operator_about(about)
+        errors[index] = errors_under(subspace.projector, second)
+    return errors

@@ -1,12 +1,11 @@
-"""Rows in a Spark DataFrame, read by Spark's own workers; only merged results leave them.
+"""Rows in a Spark DataFrame, read by Spark's own workers; only results leave them.
 
-Every task returns one result as bytes, and tasks merge them.
+Every task returns one result as bytes.
 """
 
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -44,9 +43,7 @@ _ONE_ENTRY_ONE_COLUMN = (
 # What tasks hand on: the number of the part, and its result or the error that it met.
 _OUTCOME = "part int, result binary, error string"
 
-# Results merged by one task, fewer where they are large: Arrow hands them over side by side, in
-# less than 2 GB, and those of several groups may yet grow.
-_FAN_IN = 8
+# Results that are fetched at a time: half of what Spark allows by default.
 _BYTES_AT_A_TIME = 2**29
 
 
@@ -80,7 +77,7 @@ class SparkRows(RowsByColumns):
             partial(_read_partition, tally, self.chosen),
             _OUTCOME,
         )
-        return _merged_there(outcomes, tally)
+        return _merged(outcomes, tally)
 
 
 class SparkFrames(ReadInBatches):
@@ -136,7 +133,11 @@ class SparkFrames(ReadInBatches):
 
 
 def _read_partition(tally: Tally[Any], chosen: ChosenColumns, batches: Batches) -> Batches:
-    """What a task does: one pass over the batches of its partition."""
+    """What a task does: one pass over the batches of its partition; nothing if there are no rows.
+
+    Errors in the rows are passed on as text: raising them would make Spark run the task again,
+    several times, only to meet them again.
+    """
     import pyarrow as pa
 
     named = (batch.rename_columns(list(chosen.read)) for batch in batches)
@@ -145,9 +146,22 @@ def _read_partition(tally: Tally[Any], chosen: ChosenColumns, batches: Batches) 
         return
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], named))
     number = _partition_number()
-    yield from _outcome(
-        tally, number, f"partition {number}", lambda: tally.over(ArrowStream(reader, chosen))
-    )
+    contents = error = None
+    try:
+        # With one thread for linear algebra, as other tasks run beside this one.
+        with error_context(f"partition {number}"), threadpool_limits(1):
+            result = tally.over(ArrowStream(reader, chosen))
+            contents = None if result is None else tally.to_bytes(result)
+    except FairspanError as met:
+        error = json.dumps([type(met).__name__, *met.args])
+    if contents is not None or error is not None:
+        yield pa.RecordBatch.from_pydict(
+            {
+                "part": pa.array([number], pa.int32()),
+                "result": pa.array([contents], pa.binary()),
+                "error": pa.array([error], pa.string()),
+            }
+        )
 
 
 def _reduced(
@@ -216,44 +230,15 @@ def _numbered(frame: Any, names: Sequence[str]) -> Any:
     return frame.toDF(*places.values()).select([places[name] for name in names])
 
 
-def _outcome(
-    tally: Tally[Result], part: int, where: str, compute: Callable[[], Result | None]
-) -> Iterator[Any]:
-    """The result of one task as a pyarrow RecordBatch; none if there are no rows.
+def _merged(outcomes: Any, tally: Tally[Result]) -> Result | None:
+    """Run the tasks, and merge their results here, in the order of the parts.
 
-    Errors in the rows are passed on too: raising them would make Spark run the task again, several
-    times, only to meet them again.
+    The same parts are always merged in the same order, so the bits are the same however the tasks
+    were spread. No more results are fetched at a time than Spark allows.
 
     Parameters
     ----------
-    tally : Tally
-    part : int
-        Number of the part, by which results are put in order.
-    where : str
-        What the part is called in messages.
-    compute : callable
-        Called here, with one thread for linear algebra, as other tasks run beside this one.
-    """
-    try:
-        with error_context(where) if where else nullcontext(), threadpool_limits(1):
-            result = compute()
-    except FairspanError as error:
-        yield _row(part, None, json.dumps([type(error).__name__, *error.args]))
-    else:
-        if result is not None:
-            yield _row(part, tally.to_bytes(result), None)
-
-
-def _merged_there(outcomes: Any, tally: Tally[Result]) -> Result | None:
-    """Run the tasks and merge their results on the cluster, until one is left to be fetched.
-
-    Results are merged by part number, always the same ones with each other, so the bits are the
-    same however the tasks were spread. The driver holds a single one: several would soon exceed
-    what Spark allows it to collect.
-
-    Parameters
-    ----------
-    outcomes : pyspark DataFrame of the schema `OUTCOME`
+    outcomes : pyspark DataFrame of the schema `_OUTCOME`
     tally : Tally
 
     Raises
@@ -265,52 +250,27 @@ def _merged_there(outcomes: Any, tally: Tally[Result]) -> Result | None:
 
     # Kept on disk there, so that the rows are read once: for errors and numbers, and to be merged.
     kept = outcomes.persist(StorageLevel.DISK_ONLY)
+    total: Result | None = None
     try:
-        with _reported():
-            told = kept.selectExpr("part", "error", "length(result) as size").collect()
-        _raise_first(told)
-        if not told:
-            return None
-        last, merged = max(row["part"] for row in told), kept
-        fan_in = max(2, min(_FAN_IN, _BYTES_AT_A_TIME // max(row["size"] for row in told)))
-        while last > 0:
-            last //= fan_in
-            numbered = merged.selectExpr("*", f"cast(part div {fan_in} as int) as target")
-            with _quiet():
-                merged = numbered.groupBy("target").applyInArrow(_merging(tally), _OUTCOME)
-        with _reported():
-            final = merged.collect()
+        told = _collected(kept.selectExpr("part", "error", "length(result) as size"))
+        failed = [row for row in told if row["error"] is not None]
+        if failed:
+            name, *texts = json.loads(failed[0]["error"])
+            raise getattr(errors, name, InvalidInput)(*texts)
+        parts = [row["part"] for row in told]
+        few = max(1, _BYTES_AT_A_TIME // max((row["size"] for row in told), default=1))
+        for start in range(0, len(parts), few):
+            chosen = parts[start : start + few]
+            found = _collected(kept.where(kept["part"].between(chosen[0], chosen[-1])))
+            results = (tally.from_bytes(bytes(row["result"])) for row in found)
+            total = merged_in_order(tally, chain([total], results))
     finally:
         kept.unpersist()
-    _raise_first(final)
-    return tally.from_bytes(bytes(final[0]["result"]))
+    return total
 
 
-def _mapped(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], schema: Any) -> Any:
-    """The frame's ``mapInArrow``: pyarrow RecordBatches of each partition become others."""
-    with _quiet():
-        return frame.mapInArrow(function, schema)
-
-
-def _partition_number() -> int:
-    """Number of the partition that the running task reads."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return 0 if context is None else int(context.partitionId())
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without PySpark's warning about new versions of pandas, which is not used here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
-        yield
-
-
-@contextmanager
-def _reported() -> Iterator[None]:
-    """Say what is missing where Spark's workers cannot run our code.
+def _collected(outcomes: Any) -> list[Any]:
+    """The outcomes in the order of the parts, or what is missing where workers cannot run our code.
 
     Raises
     ------
@@ -319,7 +279,7 @@ def _reported() -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     try:
-        yield
+        return sorted(outcomes.collect(), key=lambda row: row["part"])
     except PySparkException as error:
         _, found, rest = str(error).partition("ModuleNotFoundError: No module named ")
         if not found:
@@ -333,39 +293,17 @@ def _reported() -> Iterator[None]:
         ) from error
 
 
-def _merging(tally: Tally[Any]) -> Callable[[Any], Any]:
-    """What a task does with outcomes of neighbouring parts: make them one."""
-    import pyarrow as pa
-
-    # Spark takes from the annotations what is passed.
-    def merge(outcomes: pa.Table) -> pa.Table:
-        rows = outcomes.sort_by("part").to_pylist()
-        target = rows[0]["target"]
-        failed = [row for row in rows if row["error"] is not None]
-        if failed:
-            return pa.Table.from_batches([_row(target, None, failed[0]["error"])])
-        results = (tally.from_bytes(row["result"]) for row in rows)
-        return pa.Table.from_batches(
-            _outcome(tally, target, "", lambda: merged_in_order(tally, results))
-        )
-
-    return merge
+def _mapped(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], schema: Any) -> Any:
+    """The frame's ``mapInArrow``: pyarrow RecordBatches of each partition become others."""
+    with warnings.catch_warnings():
+        # New versions of pandas, which is not used here.
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        return frame.mapInArrow(function, schema)
 
 
-def _row(part: int, result: bytes | None, error: str | None) -> Any:
-    import pyarrow as pa
+def _partition_number() -> int:
+    """Number of the partition that the running task reads."""
+    from pyspark import TaskContext
 
-    return pa.RecordBatch.from_pydict(
-        {
-            "part": pa.array([part], pa.int32()),
-            "result": pa.array([result], pa.binary()),
-            "error": pa.array([error], pa.string()),
-        }
-    )
-
-
-def _raise_first(rows: list[Any]) -> None:
-    failed = [row for row in rows if row["error"] is not None]
-    if failed:
-        name, *parts = json.loads(min(failed, key=lambda row: row["part"])["error"])
-        raise getattr(errors, name, InvalidInput)(*parts)
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
