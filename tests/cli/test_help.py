@@ -109,28 +109,6 @@ def folder(tmp_path):
     return tmp_path / "rows"
 
 
-@pytest.mark.parametrize(
-    ("cores", "jobs", "used", "said"),
-    [
-        (64, 50, 3, "3 processes read the rows, as the files have 3 parts.\n"),
-        (1, 50, 1, "1 process reads the rows, as this machine has 1 core.\n"),
-        (2, 50, 2, "2 processes read the rows, as this machine has 2 cores.\n"),
-        (3, 50, 3, "3 processes read the rows, as the files have 3 parts.\n"),
-        (4, 2, 2, ""),
-        (4, 3, 3, ""),
-    ],
-)
-def test_no_more_processes_are_used_than_are_useful(
-    folder, monkeypatch, capsys, cores, jobs, used, said
-):
-    from fairspan.cli.options import Reading
-    from fairspan.cli.reading import opened
-
-    monkeypatch.setattr("os.cpu_count", lambda: cores)
-    assert opened(Reading(groups=("age",), jobs=jobs), folder).jobs == used
-    assert capsys.readouterr().err == (said and f"fairspan: --jobs {jobs}: {said}")
-
-
 def test_without_arguments_those_of_the_program_are_run(monkeypatch, capfd):
     monkeypatch.setattr(sys, "argv", ["fairspan", "--version"])
     assert cli.run() == 0

@@ -436,7 +436,7 @@ def audit_in_folds(
     max_groups: int | None = None,
 ) -> tuple[Audit, FoldMoments | None]:
     """The same, and the moments by fold where estimates for new rows were made."""
-    names = next((each.subspace.feature_names for each in audited if each.has_names), None)
+    names = next(filter(None, (each.subspace.feature_names for each in audited)), None)
     if names is not None:
         source = source.selected(names)
     limit = GroupLimit(

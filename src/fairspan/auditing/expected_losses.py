@@ -146,7 +146,7 @@ _HEAVY_SHARE, _NOT_HEAVY = 0.1, 30.0
 # So many rows, each as far out as the kurtosis allows, may have added to a mean.
 _FEW_ROWS = 4.0
 # Of float64's sixteen digits the last four are left to rounding.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 _NEW_ERROR, _CROSS, _CORRECTED, _CHANGE = (
     QUANTITIES.index(name)
     for name in ("new_error", "cross_fitted_loss", "corrected_loss", "change")
@@ -324,7 +324,7 @@ def expected_figures(
             (together[0], value, together[1]),
             crossed,
             learnt,
-            (options.material * float(variances[i][g]), _ROUNDING * float(variances[i].max())),
+            (options.material * float(variances[i][g]), ROUNDING * float(variances[i].max())),
             (float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]),
             float(errors[i, _CROSS, g]),
         )

@@ -11,10 +11,9 @@ from itertools import chain
 
 import numpy as np
 
-from fairspan.auditing.expected_losses import UNSTABLE, are_heavy
+from fairspan.auditing.expected_losses import ROUNDING, UNSTABLE, are_heavy
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import (
-    ROUNDING,
     AuditedRows,
     Finding,
     GroupAudit,

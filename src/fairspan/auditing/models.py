@@ -53,11 +53,6 @@ class Audited:
     is_known: bool = True
 
     @property
-    def has_names(self) -> bool:
-        """Whether the model's features have names."""
-        return self.subspace.feature_names is not None
-
-    @property
     def known_groups(self) -> tuple[Label, ...]:
         """Groups that the model was fitted on; none if it was fitted on a single one.
 
@@ -241,7 +236,7 @@ def _plain_name(kind: _Kind, kinds: Sequence[_Kind]) -> str:
 
 def _check_same_features(audited: Sequence[Audited]) -> None:
     widths = {each.subspace.n_features for each in audited}
-    names = {each.subspace.feature_names for each in audited if each.has_names}
+    names = {each.subspace.feature_names for each in audited} - {None}
     if len(widths) > 1 or len(names) > 1:
         spelled = "; ".join(f"{each.name}: {each.subspace.n_features}" for each in audited)
         raise InvalidInput(

@@ -11,14 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairspan.auditing.expected_losses import Estimate, ExpectedFigures, State
+from fairspan.auditing.expected_losses import ROUNDING, Estimate, ExpectedFigures, State
 from fairspan.formatting.text import count, first_of, in_ascii, percent, share
 from fairspan.moments.group_means import Intake
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.typing import FloatArray
 
-# Of float64's sixteen digits the last four are left to rounding.
-ROUNDING = 1e-12
 # docs/findings.md says more of each code.
 _REMEDIES = {
     "FS101": "Use fewer dimensions, collect more rows, join the group with another one, or choose "
@@ -412,13 +410,14 @@ def _alone(model: ModelAudit, level: float) -> Verdict:
 def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
     before, after = harmed(plain), harmed(fair)
     newly = [group for group in after if group.group not in {each.group for each in before}]
+    verb = "is" if len(newly) == 1 else "are"
     if not before:
         if newly:
             # Of all kinds this alone says that somebody becomes harmed, whom to warn of.
             return Verdict(
                 "harm, and repair moves it",
                 f"The repair itself does harm: under {fair.name}, {_with_rows(newly)} "
-                f"{_are(newly)} harmed, while {plain.name} is not shown to harm any group.",
+                f"{verb} harmed, while {plain.name} is not shown to harm any group.",
                 f"Do not use {fair.name} in place of {plain.name}.",
                 fair.name,
                 tuple(group.group for group in newly),
@@ -432,7 +431,7 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
     if newly:
         return Verdict(
             "harm, and repair moves it",
-            f"{said} Under {fair.name}, {_with_rows(newly)} {_are(newly)} harmed, whom "
+            f"{said} Under {fair.name}, {_with_rows(newly)} {verb} harmed, whom "
             f"{plain.name} does not harm beyond chance.",
             "Choose another criterion or more dimensions, or state which groups pay and why.",
             fair.name,
@@ -530,10 +529,6 @@ def _of_variance(low: float, high: float, group: GroupAudit) -> str:
     # No group loses more than it has.
     whole = group.total_variance
     return " to ".join([in_ascii(share(min(each, whole) / whole)) for each in (low, high)])
-
-
-def _are(groups: Sequence[GroupAudit]) -> str:
-    return "is" if len(groups) == 1 else "are"
 
 
 def _share_lost(group: GroupAudit) -> float:

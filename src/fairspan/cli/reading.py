@@ -3,7 +3,6 @@
 Reduced rows are written block by block, so that nothing need fit into memory.
 """
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ import click
 
 from fairspan.cli.options import Reading
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.formatting.text import count, in_ascii
+from fairspan.formatting.text import count
 from fairspan.model.subspace import FairSubspace
 from fairspan.registry import Foreign
 from fairspan.rows.checks import check_columns
@@ -84,7 +83,7 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
     )
     rows = _prepared(rows, numeric_only=reading.numeric_only, one_hot=reading.one_hot)
     chosen = replace(rows.chosen, ignores_unseen=reading.unseen == "ignore")
-    return replace(rows, jobs=_useful_jobs(reading.jobs or 1, len(rows.parts)), chosen=chosen)
+    return replace(rows, jobs=reading.jobs or 1, chosen=chosen)
 
 
 def _opened_foreign(reading: Reading, source: Foreign) -> RowSource:
@@ -102,20 +101,6 @@ def _opened_foreign(reading: Reading, source: Foreign) -> RowSource:
             rows.feature_names or (), {}, features=reading.features, exclude=reading.exclude
         ).features
     )
-
-
-def _useful_jobs(asked: int, n_parts: int) -> int:
-    """As many processes as were requested, but no more than there are parts or cores."""
-    n_cores = os.cpu_count() or 1
-    useful = min(asked, max(n_parts, 1), n_cores)
-    if useful < asked:
-        limit = count(n_cores, "core") if n_cores < n_parts else count(n_parts, "part")
-        where = "this machine has" if n_cores < n_parts else "the files have"
-        used = count(useful, "process", "processes")
-        verb = "reads" if useful == 1 else "read"
-        said = f"{used} {verb} the rows, as {where} {limit}."
-        click.echo(f"fairspan: --jobs {asked}: {in_ascii(said)}", err=True)
-    return useful
 
 
 def foreign_rows(source: Foreign) -> RowSource:

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.base import clone
 
 from fairspan.auditing.audit import audit_rows
+from fairspan.auditing.expected_losses import ROUNDING
 from fairspan.auditing.models import name_at, plain_pca, read_model
-from fairspan.auditing.results import ROUNDING, ModelAudit, column_of, group_name
+from fairspan.auditing.results import ModelAudit, column_of, group_name
 from fairspan.drawing.pictures import NONE
 from fairspan.errors import (
     FairspanWarning,

@@ -11,7 +11,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, nearest, warn
+from fairspan.errors import InvalidInput, InvalidType, nearest, warn
 from fairspan.formatting.text import position
 from fairspan.rows.groups import LEAVING_OUT, listed
 from fairspan.typing import AnyArray, FloatArray
@@ -22,21 +22,6 @@ _ALLOWED = "Allowed: numbers and truth values"
 # Whole numbers up to here are float64 without rounding.
 _LARGEST_WHOLE = 2**53
 _ENCODE = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
-
-
-def check_on_missing(on_missing: object) -> None:
-    """Make sure that it is one of the two.
-
-    Raises
-    ------
-    InvalidParameter
-    """
-    if str(on_missing) not in ("error", "drop"):
-        raise InvalidParameter(
-            f"on_missing is {on_missing!r}",
-            "Allowed: 'error' and 'drop'",
-            "Use 'drop' to leave out rows in which a feature or the group is missing",
-        )
 
 
 def checked_values(

@@ -14,10 +14,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan.registry import check_choice
 from fairspan.rows.arrays import Everyone, check_apart, labels_of_columns, weights_of_column
 from fairspan.rows.checks import (
     check_columns,
-    check_on_missing,
     collapsed,
     features_of,
     number_columns,
@@ -25,6 +25,7 @@ from fairspan.rows.checks import (
 )
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
+    ON_MISSING,
     KnownRows,
     OnMissing,
     Projection,
@@ -146,7 +147,7 @@ class ChosenColumns:
         InvalidInput
             A column or pattern that the table does not have, or no feature left.
         """
-        check_on_missing(on_missing)
+        check_choice("on_missing", on_missing, ON_MISSING)
         aside = (*groups, *([] if weight is None else [weight]))
         check_columns(aside, available)
         check_apart(groups, weight)
@@ -364,13 +365,8 @@ class RowsByColumns(KnownRows):
 
 def vector_lengths_of(schema: Any) -> dict[str, int]:
     """Length of the vectors of each column of a pyarrow Schema that holds vectors."""
-    import pyarrow as pa
-
-    return {
-        field.name: field.type.list_size
-        for field in schema
-        if pa.types.is_fixed_size_list(field.type)
-    }
+    sizes = {field.name: getattr(field.type, "list_size", None) for field in schema}
+    return {name: size for name, size in sizes.items() if size is not None}
 
 
 def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -> dict[str, Any]:

@@ -144,8 +144,8 @@ class DaskRows(KnownRows):
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features; None for arrays, and where the names of columns are no text."""
-        names: tuple[Any, ...] = (None,) if self.chosen is None else self.chosen.feature_names
-        return names if all(isinstance(name, str) for name in names) else None
+        names = None if self.chosen is None else self.chosen.feature_names
+        return names if names and isinstance(names[0], str) else None
 
     def selected(self, names: tuple[str, ...]) -> "DaskRows":
         """The same rows with these features, in this order.

@@ -1,7 +1,7 @@
 """Rows in an array of another package than numpy (torch, cupy, jax and others), on any device."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -168,13 +168,8 @@ class DeviceArrays(RowOpener):
         InvalidInput
             Another number of features, NaN or infinity.
         """
-        (rows, place), p = _placed(X), projection.encoder.shape[1]
-        check_width(rows.shape[1], p, "features")
         mean, scale = _mean_and_scale(projection)
-        point, basis = place.constant(mean), place.constant((projection.encoder / scale).T.copy())
-        return _mapped(
-            rows, place, p, lambda block: place.xp.matmul(place.float64(block) - point, basis)
-        )
+        return _mapped(X, "features", mean, (projection.encoder / scale).T, 0.0)
 
     def restored(self, Z: Any, projection: Projection) -> Any:
         """Rows in the original features, as an array of the same package on the same device.
@@ -184,14 +179,8 @@ class DeviceArrays(RowOpener):
         InvalidInput
             Another number of coordinates, NaN or infinity.
         """
-        rows, place = _placed(Z)
-        d, p = projection.encoder.shape
-        check_width(rows.shape[1], d, "coordinates")
         mean, scale = _mean_and_scale(projection)
-        point, basis = place.constant(mean), place.constant(projection.decoder.T * scale)
-        return _mapped(
-            rows, place, p, lambda block: place.xp.matmul(place.float64(block), basis) + point
-        )
+        return _mapped(Z, "coordinates", 0.0, projection.decoder.T * scale, mean)
 
 
 class LabelsThere(CodedLabels):
@@ -235,18 +224,26 @@ def _mean_and_scale(projection: Projection) -> tuple[FloatArray, FloatArray]:
     return np.zeros(p) if mean is None else mean, np.ones(p) if scale is None else scale
 
 
-def _mapped(rows: Any, place: Place, widest: int, change: Callable[[Any], Any]) -> Any:
-    """Each block of rows changed in float64; a single wait for the device, at the end."""
+def _mapped(X: Any, what: str, before: Any, matrix: FloatArray, after: Any) -> Any:
+    """(X - before) times the matrix, plus what comes after: blocks of rows in float64.
+
+    There is a single wait for the device, at the end.
+    """
+    rows, place = _placed(X)
+    check_width(rows.shape[1], len(matrix), what)
+    before, matrix, after = (
+        place.constant(np.array(each, dtype=np.float64)) for each in (before, matrix, after)
+    )
     xp = place.xp
     kept = xp.float32 if rows.dtype == xp.float32 else xp.float64
-    size = max(_block_numbers(place) // widest, FEWEST_BLOCK_ROWS)
+    size = max(_block_numbers(place) // max(matrix.shape), FEWEST_BLOCK_ROWS)
     total = xp.zeros((), dtype=xp.float64, device=place.device)
     parts = []
     with np.errstate(over="ignore", invalid="ignore"):  # found by the sum
         for span in spans(rows.shape[0], size):
-            block = rows[span, :]
-            total = total + xp.sum(place.float64(block))
-            parts.append(xp.astype(change(block), kept, copy=False))
+            block = place.float64(rows[span, :])
+            total = total + xp.sum(block)
+            parts.append(xp.astype(xp.matmul(block - before, matrix) + after, kept, copy=False))
     if not xp.isfinite(total):
         for span in spans(rows.shape[0], size):
             checked_values(on_host(place.float64(rows[span, :])), span.start, None)

@@ -4,7 +4,6 @@ An identifier makes no groups, and would need a matrix for each row; so the numb
 memory of their matrices are limited.
 """
 
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,8 +13,9 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from fairspan.errors import FairspanError, InvalidInput, InvalidParameter, InvalidType
+from fairspan.errors import FairspanError, InvalidInput
 from fairspan.linalg.resources import check_memory
+from fairspan.registry import check_count
 from fairspan.rows.checks import checked_values, converted
 from fairspan.rows.groups import CodedLabels, listed
 from fairspan.typing import AnyArray, FloatArray
@@ -30,6 +30,7 @@ _MOST_BLOCK_NUMBERS = 2**22
 
 Result = TypeVar("Result")
 OnMissing = Literal["error", "drop"]
+ON_MISSING = ("error", "drop")
 
 
 @dataclass(frozen=True)
@@ -328,15 +329,9 @@ class GroupLimit:
     max_memory: int | None = None
 
     def __post_init__(self) -> None:
-        settings: dict[str, Any] = {"max_groups": self.max_groups, "max_memory": self.max_memory}
-        allowed = "Allowed: a whole number of at least 1, or None"
-        for name, value in settings.items():
-            if value is None:
-                continue
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-                raise InvalidType(f"{name} is {value!r}", allowed, "Pass a whole number")
-            if value < 1:
-                raise InvalidParameter(f"{name} is {value!r}", allowed, "Choose a larger number")
+        for name in ("max_groups", "max_memory"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
 
     def over(self, rows: Rows) -> "GroupLimit":
         """The same for these rows: it knows the names of their columns, and whether they are cut.

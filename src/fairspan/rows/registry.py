@@ -14,13 +14,14 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.registry import factory_of, names_of
+from fairspan.registry import check_choice, factory_of, names_of
 from fairspan.rows.arrays import Arrays, Everyone, RowsInMemory, labels_of, labels_of_series
-from fairspan.rows.checks import check_columns, check_on_missing, check_width
+from fairspan.rows.checks import check_columns, check_width
 from fairspan.rows.files.file_rows import FileRows, Files
 from fairspan.rows.frames import frame_of
 from fairspan.rows.groups import CodedLabels, listed, spelled
 from fairspan.rows.protocol import (
+    ON_MISSING,
     OnMissing,
     PartedRows,
     Projection,
@@ -86,7 +87,7 @@ def rows_of(
                 'FileRows.open(path, groups=["sex"], weight="w")',
             )
         return X
-    check_on_missing(on_missing)
+    check_choice("on_missing", on_missing, ON_MISSING)
     opener = opener_of(X)
     if sensitive_features is None:
         # What is wrong with the table itself is said first.

@@ -166,15 +166,10 @@ def _made_anew(X: Any) -> Any:
         anew = type(X)((X.data, X.indices, X.indptr), shape=shape)
         _check_compressed(anew)
         return anew
-    if kind == "coo":
-        return type(X)((X.data, (X.row, X.col)), shape=shape)
-    if kind == "dia":
-        return type(X)((X.data, X.offsets), shape=shape)
-    if kind == "dok":
-        return _made_anew(X.tocoo())
     if kind == "lil" and list(map(len, X.rows)) != list(map(len, X.data)):
         raise ValueError("rows of a lil matrix have as many columns as values")
-    return X
+    cells = (type(X)((X.data, X.offsets), shape=shape) if kind == "dia" else X).tocoo()
+    return scipy.sparse.coo_array((cells.data, (cells.row, cells.col)), shape=shape)
 
 
 def _check_compressed(matrix: Any) -> None:

@@ -36,7 +36,7 @@ from fairspan.rows.columns import (
     vector_lengths_of,
 )
 from fairspan.rows.files.formats import TableFile, counted_rows, is_table, open_table
-from fairspan.rows.files.parts import FilePart, format_of, reading
+from fairspan.rows.files.parts import format_of, reading
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
     OnMissing,
@@ -220,7 +220,7 @@ class FileRows(RowsByColumns):
         files = [file for part in parts for file in part.table.parts]
         total = counted_rows(files)
         if total is None and is_shown():
-            total = estimated_rows(files)
+            total = estimated_rows([file.path for file in files])
         return Stage(self.activity, total, "rows")
 
 
@@ -228,26 +228,19 @@ class FileRows(RowsByColumns):
 _START_BYTES, _DIGITS = 1 << 16, 2
 
 
-def estimated_rows(parts: Sequence[FilePart]) -> int | None:
-    """About how many rows there are, by the length of first lines; None if this is not known."""
-    counts = [_rows_by_lines(part.path) if part.n_rows is None else part.n_rows for part in parts]
-    if None in counts:
-        return None
-    total = float(sum(filter(None, counts)))
-    return int(round(total, _DIGITS - len(str(int(total)))))
-
-
-def _rows_by_lines(path: Path) -> float | None:
+def estimated_rows(paths: Sequence[Path]) -> int | None:
+    """About how many rows files of CSV hold, by the first lines of one; None if not known."""
     try:
-        with path.open("rb") as file:
+        with paths[0].open("rb") as file:
             start = file.read(_START_BYTES)
-        size = path.stat().st_size
+        size = sum(path.stat().st_size for path in paths)
     except OSError:  # who reads it will say so
         return None
     n_lines = start.count(b"\n")
-    # Long lines, or no lines at all; the heading is no row.
-    is_unknown = n_lines < 2 or path.suffix == ".gz"
-    return None if is_unknown else size / len(start) * n_lines - 1
+    if n_lines < 2 or paths[0].suffix in (".gz", ".zst"):  # long lines, or no lines at all
+        return None
+    total = size / len(start) * n_lines - len(paths)  # a heading is no row
+    return int(round(total, _DIGITS - len(str(int(total)))))
 
 
 class Files(ReadInBatches):
