@@ -38,16 +38,14 @@ _WHOLE = ("verification", "made")
 ALIKE = 1e-6
 
 
-def plain_of(facts: Facts) -> Facts:
+def plain_of(facts: Facts) -> Any:
     """The facts of ordinary PCA."""
-    found: Facts = facts["models"][0]
-    return found
+    return facts["models"][0]
 
 
-def main_of(facts: Facts) -> Facts:
+def main_of(facts: Facts) -> Any:
     """The facts of the main criterion's answer."""
-    found: Facts = next(model for model in facts["models"] if model["is_main"])
-    return found
+    return facts["models"][chosen_of(facts["models"])]
 
 
 def has_estimates(facts: Facts) -> bool:
@@ -76,20 +74,25 @@ def harmed_by_dimension(facts: Facts) -> list[tuple[int, str, float]]:
     if expected is None:
         return []
     names = [group["group"] for group in facts["data"]["groups"]]
-    found = []
-    for i, d in enumerate(expected["dimensions"]):
-        states, losses = expected["plain"]["states"][i], expected["plain"]["losses"][i]
-        harmed = [g for g, state in enumerate(states) if state == "harmed"]
-        if harmed:
-            worst = max(harmed, key=lambda g: losses[g])
-            found.append((d, names[worst], losses[worst]))
-    return found
+    figures = expected["plain"]
+    return [
+        (d, *max(harmed, key=lambda each: each[1]))
+        for d, states, losses in zip(
+            expected["dimensions"], figures["states"], figures["losses"], strict=True
+        )
+        if (
+            harmed := [
+                (name, loss)
+                for name, state, loss in zip(names, states, losses, strict=True)
+                if state == "harmed"
+            ]
+        )
+    ]
 
 
-def most_lost(model: Facts) -> Facts:
+def most_lost(model: Facts) -> Any:
     """The group with the largest excess loss; the first of those that share it."""
-    groups: Sequence[Facts] = model["groups"]
-    return groups[sharing_largest([group["excess_loss"] for group in groups])[0]]
+    return model["groups"][sharing_largest(each_of(model["groups"], "excess_loss"))[0]]
 
 
 def sharing_largest(values: Sequence[float]) -> list[int]:
@@ -123,20 +126,31 @@ def with_short_names(facts: Facts) -> Facts:
     return {**json.loads(text), **{key: facts[key] for key in _WHOLE}}
 
 
+def counts_column(heading: str, values: Sequence[int]) -> Column:
+    """Whole numbers."""
+    return Column(heading, [Cell(whole(n), n) for n in values])
+
+
 def kept_columns(models: Sequence[Facts]) -> list[Column]:
     """The variance kept of both groups; of more, the least, and of which group it is."""
     kept = [each_of(model["groups"], "variance_kept") for model in models]
-    names = [called(name) for name in each_of(models[0]["groups"], "group")]
+    names = each_of(models[0]["groups"], "group")
     if len(names) == 2:
-        columns = zip(names, zip(*kept, strict=True), strict=True)
         return [
-            replace(shares_column("variance kept,", each), group=name) for name, each in columns
+            replace(shares_column("variance kept,", each), group=name)
+            for name, each in zip(names, zip(*kept, strict=True), strict=True)
         ]
-    known = [[(value, i) for i, value in enumerate(row) if value is not None] for row in kept]
-    least = [min(row, default=(None, 0)) for row in known]
+    least = [
+        min(
+            ((value, name) for value, name in zip(row, names, strict=True) if value is not None),
+            key=lambda each: each[0],
+            default=(None, number(None)),
+        )
+        for row in kept
+    ]
     return [
         shares_column("least variance kept", [value for value, _ in least]),
-        names_column("of", [number(None) if value is None else names[i] for value, i in least]),
+        names_column("of", [name for _, name in least]),
     ]
 
 
@@ -175,6 +189,12 @@ def title_of(model: Facts) -> str:
     return name if not told or "(" in name else f"{name} ({told})"
 
 
+# The group of a model that has no estimates.
+_NOT_ESTIMATED = {
+    **{f"expected_loss{end}": None for end in ("", "_low", "_high")},
+    "group": "not estimated",
+    "state": number(None),
+}
 # As a share of the total variance: less than fits resolve.
 _SAME = 1e-9
 
@@ -210,7 +230,7 @@ def of_groups(facts: Facts) -> Table:
         "The groups",
         (
             names_column("group", each_of(groups, "group")),
-            Column("rows", [Cell(whole(n), n) for n in each_of(groups, "n")]),
+            counts_column("rows", each_of(groups, "n")),
             shares_column(
                 "share of the weight" if facts["data"]["weighted"] else "share",
                 each_of(groups, "proportion"),
@@ -250,19 +270,24 @@ def of_criteria(facts: Facts) -> Table:
     found = [(each["disparity"]["value"], each["certificate"]["total_variance"]) for each in models]
     gaps = [0.0 if abs(gap) <= _SAME * variance else gap for gap, variance in found]
     ends = [(each["disparity"]["low"], each["disparity"]["high"]) for each in models]
-    asked = [Cell(title_of(model), spoken(model["name"]), model["asks"]) for model in models]
     names = each_of(models[0]["groups"], "group")
-    by_group = (
-        _by_group(names, errors, losses) if len(names) == 2 else _worst(names, "loss", losses)
+    return _of_models(
+        models,
+        *(_by_group(names, errors, losses) if len(names) == 2 else _worst(names, "loss", losses)),
+        # Beside estimates, the table of these shows what is kept.
+        *([] if has_estimates(facts) else kept_columns(models)),
+        figures_column("disparity", gaps, ends=ends),
     )
+
+
+def _of_models(models: Sequence[Facts], *columns: Column) -> Table:
+    """What each criterion asks, some columns, and how each fit ended at which cost."""
+    asked = [Cell(title_of(model), spoken(model["name"]), model["asks"]) for model in models]
     return Table(
         "Ordinary PCA and each fair criterion",
         (
             Column("criterion", asked, is_text=True),
-            *by_group,
-            # Beside estimates, the table of these shows what is kept.
-            *([] if has_estimates(facts) else kept_columns(models)),
-            figures_column("disparity", gaps, ends=ends),
+            *columns,
             changes_column(models),
             statuses_column(models),
         ),
@@ -298,9 +323,7 @@ def of_certificates(facts: Facts) -> Table:
                 [Cell(spoken(each), each) for each in each_of(proofs, "solver")],
                 is_text=True,
             ),
-            Column(
-                "eigenproblems", [Cell(whole(n), n) for n in each_of(proofs, "n_eigenproblems")]
-            ),
+            counts_column("eigenproblems", each_of(proofs, "n_eigenproblems")),
         ),
         chosen=chosen_of(models),
     )
@@ -324,15 +347,14 @@ def of_given(facts: Facts) -> Table:
     """What each model is, and what its certificate says."""
     models = facts["given"]["models"]
     units = ["standardized" if each["standardized"] else "as they came" for each in models]
-    proofs = [each["status"] or "carries none" for each in models]
     return Table(
         "The models",
         (
             names_column("model", each_of(models, "name")),
-            Column("kind", [Cell(each["kind"]) for each in models], is_text=True),
-            Column("dimensions", [Cell(whole(n), n) for n in each_of(models, "n_components")]),
-            Column("features", list(map(Cell, units)), is_text=True),
-            Column("certificate", list(map(Cell, proofs)), is_text=True),
+            names_column("kind", each_of(models, "kind")),
+            counts_column("dimensions", each_of(models, "n_components")),
+            names_column("features", units),
+            names_column("certificate", [each["status"] or "carries none" for each in models]),
             figures_column("error over all rows", each_of(models, "total_error")),
         ),
     )
@@ -342,7 +364,7 @@ def of_given_model(model: Facts) -> Table:
     """What a model does to each group."""
     groups = model["groups"]
     expected = [
-        Column("state", [Cell(each["state"] or "cannot tell") for each in groups], is_text=True),
+        names_column("state", [each["state"] or "cannot tell" for each in groups]),
         estimates_column("expected loss", groups, "expected_loss"),
         estimates_column("expected error", groups, "expected_error"),
     ]
@@ -350,7 +372,7 @@ def of_given_model(model: Facts) -> Table:
         f"{called(model['name'])} with {count(model['n_components'], 'dimension')}",
         (
             names_column("group", each_of(groups, "group")),
-            Column("rows", [Cell(whole(n), n) for n in each_of(groups, "n")]),
+            counts_column("rows", each_of(groups, "n")),
             *(expected if model["why_no_estimates"] is None else ()),
             estimates_column("error on these rows", groups, "error"),
             figures_column("best possible", each_of(groups, "best_error")),
@@ -373,9 +395,8 @@ def _by_group(
 
 def _worst(names: Sequence[str], what: str, rows: Sequence[Sequence[float]]) -> list[Column]:
     """The largest of each row, and which group has it."""
-    short = [called(name) for name in names]
     whose = [
-        sharers(short, sharing_largest(values)) if max(values) > 0 else number(None)
+        sharers(names, sharing_largest(values)) if max(values) > 0 else number(None)
         for values in rows
     ]
     return [
@@ -391,7 +412,7 @@ def of_expected_plain(facts: Facts) -> Table:
         f"PCA with {count(facts['settings']['n_components'], 'dimension')} on new rows",
         (
             names_column("group", each_of(groups, "group")),
-            Column("rows", [Cell(whole(n), n) for n in each_of(facts["data"]["groups"], "n")]),
+            counts_column("rows", each_of(facts["data"]["groups"], "n")),
             estimates_column("expected loss", groups, "expected_loss"),
             Column("state", [_state(group) for group in groups], is_text=True),
             estimates_column("expected error", groups, "expected_error"),
@@ -414,15 +435,14 @@ def of_changes(facts: Facts) -> Table:
     groups = facts["data"]["groups"]
     known = [found.get(group["group"]) for group in groups]
     cells = [_change_of(each, group) for each, group in zip(known, groups, strict=True)]
-    words = [_in_words(each) for each in known]
     return Table(
         f"Who gains and who pays: from PCA to {spoken(name)}, on new rows",
         (
             names_column("group", each_of(groups, "group")),
-            Column("rows", [Cell(whole(n), n) for n in each_of(groups, "n")]),
+            counts_column("rows", each_of(groups, "n")),
             shares_column("share of the rows", each_of(groups, "proportion")),
             Column("change in error / variance", cells),
-            Column("outcome", [Cell(word, word) for word in words], is_text=True),
+            names_column("outcome", list(map(_in_words, known))),
         ),
         faint=tuple(i for i, each in enumerate(cells) if each.value is None),
     )
@@ -450,33 +470,17 @@ def _in_words(found: Facts | None) -> str:
 def of_expected_criteria(facts: Facts) -> Table:
     """Under each criterion: the largest loss on new rows, and what is kept of each group."""
     models = facts["models"]
-    worst = [worst_expected(facts, model) for model in models]
-    groups: list[Facts | None] = [
-        None if i is None else model["groups"][i] for i, model in zip(worst, models, strict=True)
+    worst = [
+        _NOT_ESTIMATED if i is None else model["groups"][i]
+        for model in models
+        for i in [worst_expected(facts, model)]
     ]
-    losses = [None if each is None else each["expected_loss"] for each in groups]
-    ends = [
-        (None, None) if each is None else (each["expected_loss_low"], each["expected_loss_high"])
-        for each in groups
-    ]
-    whose = [
-        Cell("not estimated") if each is None else Cell(called(each["group"]), each["group"])
-        for each in groups
-    ]
-    states = [Cell(number(None)) if each is None else _state(each) for each in groups]
-    asked = [Cell(title_of(model), spoken(model["name"]), model["asks"]) for model in models]
-    return Table(
-        "Ordinary PCA and each fair criterion",
-        (
-            Column("criterion", asked, is_text=True),
-            figures_column("largest expected loss", losses, ends=ends),
-            Column("of", whose, is_text=True),
-            Column("state", states, is_text=True),
-            *kept_columns(models),
-            changes_column(models),
-            statuses_column(models),
-        ),
-        chosen=chosen_of(models),
+    return _of_models(
+        models,
+        estimates_column("largest expected loss", worst, "expected_loss"),
+        names_column("of", each_of(worst, "group")),
+        Column("state", [_state(each) for each in worst], is_text=True),
+        *kept_columns(models),
     )
 
 
@@ -488,15 +492,15 @@ def of_expected_losses(facts: Facts) -> Table:
         Column(spoken(model["name"]), [_with_state(group, decimals) for group in model["groups"]])
         for model in models
     ]
-    names = names_column("group", each_of(models[0]["groups"], "group"))
-    unknown = [
-        all(model["groups"][i]["expected_loss"] is None for model in models)
-        for i in range(len(names.cells))
-    ]
+    groups = zip(*each_of(models, "groups"), strict=True)
     return Table(
         "Expected loss of each group on new rows",
-        (names, *columns),
-        faint=tuple(i for i, each in enumerate(unknown) if each),
+        (names_column("group", each_of(models[0]["groups"], "group")), *columns),
+        faint=tuple(
+            i
+            for i, group in enumerate(groups)
+            if all(each["expected_loss"] is None for each in group)
+        ),
     )
 
 
