@@ -321,7 +321,7 @@ def steps_facts(
         "plain": walk.plain,
         "features": [names[i] for i in chosen],
         "points": [
-            _point(step, scaled.proportions, traces, rounding) | _components(step, pooled, chosen)
+            _point(step, scaled.proportions, traces, rounding, pooled, chosen)
             for step in walk.steps
         ],
     }
@@ -340,8 +340,14 @@ def telling_features(components: Sequence[FloatArray]) -> list[int]:
 
 
 def _point(
-    step: Step, proportions: FloatArray, traces: FloatArray, rounding: float
+    step: Step,
+    proportions: FloatArray,
+    traces: FloatArray,
+    rounding: float,
+    pooled: FloatArray,
+    chosen: Sequence[int],
 ) -> dict[str, Any]:
+    shown = step.components[:MOST_COMPONENTS]
     total = float(proportions @ step.errors)
     with np.errstate(invalid="ignore", divide="ignore"):
         kept = np.where(traces > 0, 1.0 - step.errors / traces, np.nan)
@@ -353,13 +359,7 @@ def _point(
         "losses": without_rounding(step.errors - step.best, rounding),
         "kept": kept.tolist(),
         "total_error": total if total > rounding else 0.0,
-    }
-
-
-def _components(step: Step, pooled: FloatArray, chosen: Sequence[int]) -> dict[str, Any]:
-    shown = step.components[:MOST_COMPONENTS]
-    # Adding zero leaves no minus zero.
-    return {
+        # Adding zero leaves no minus zero.
         "components": (shown[:, chosen].round(_DECIMALS) + 0.0).tolist(),
         "variances": np.einsum("ij,jk,ik->i", shown, pooled, shown).tolist(),
     }

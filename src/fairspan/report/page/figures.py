@@ -186,6 +186,8 @@ def _in_page(tag: str, key: str) -> str:
 
 # Panels side by side that a telephone has room for.
 _SIDE_BY_SIDE = 2
+# Of the names of a figure and of the ends of its interval.
+_ENDS = ("", "_low", "_high")
 # Groups that a figure shows; the tables have all.
 _MOST_GROUPS = 12
 
@@ -214,8 +216,11 @@ def of_plain(facts: Facts) -> Drawn:
     return draw(picture, "p", caption, f"Errors under PCA: {'; '.join(told)}.", is_narrow=True)
 
 
-def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
-    """The loss of each group that is to be expected on new rows, with its interval."""
+def of_expected(facts: Facts) -> Drawn:
+    """The loss of each group to expect on new rows under PCA, and beside it the main criterion."""
+    plain, main = plain_of(facts), main_of(facts)
+    has_both = not main["is_plain_pca"] and main["why_no_estimates"] is None
+    models = [plain, main] if has_both else [plain]
     names, drawn = [spoken(model["name"]) for model in models], _losing_most(facts)
     picture = AuditPicture(
         groups=_names(facts, drawn),
@@ -233,7 +238,7 @@ def of_expected(facts: Facts, models: Sequence[Facts], key: str) -> Drawn:
         for name, model in zip(names, models, strict=True)
     ]
     caption = f"Loss of {_whose(facts, drawn)} to expect on new rows under {' and '.join(names)}."
-    return draw(picture, key, caption, f"Expected losses under {'. '.join(told)}.", is_narrow=True)
+    return draw(picture, "e", caption, f"Expected losses under {'. '.join(told)}.", is_narrow=True)
 
 
 def _expectation(group: Facts) -> str:
@@ -321,26 +326,25 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
 def _expected_by_dimension(facts: Facts, drawn: Sequence[int]) -> dict[str, Any]:
     """What PCA would cost on new rows, and the main answer at its dimension; NaN elsewhere."""
     curve, main = facts["by_dimension"], main_of(facts)
-    expected, shown = curve["expected"], curve["dimensions"]
-    places = [shown.index(d) for d in expected["dimensions"]]
-    shape = (len(shown), len(drawn))
+    shown = curve["dimensions"]
+    of_main = {
+        f"losses{end}": [[group[f"expected_loss{end}"] for group in main["groups"]]]
+        for end in _ENDS
+    } | {"states": [[group["state"] for group in main["groups"]]]}
+    known = {
+        "plain": (curve["expected"]["dimensions"], curve["expected"]["plain"]),
+        "fair": ([] if main["is_plain_pca"] else [facts["settings"]["n_components"]], of_main),
+    }
     figures: dict[str, Any] = {}
-    for key, model in (("plain", expected["plain"]), ("fair", None)):
-        values, interval = np.full(shape, np.nan), np.full((*shape, 2), np.nan)
-        states: list[list[str | None]] = [[None] * shape[1] for _ in shown]
-        if model is not None:
-            values[places] = _table(model["losses"])[:, drawn]
-            interval[places, :, 0] = _table(model["losses_low"])[:, drawn]
-            interval[places, :, 1] = _table(model["losses_high"])[:, drawn]
-            for place, row in zip(places, model["states"], strict=True):
-                states[place] = [row[g] for g in drawn]
-        elif not main["is_plain_pca"]:
-            place = shown.index(facts["settings"]["n_components"])
-            values[place] = _values(main, "expected_loss")[drawn]
-            interval[place, :, 0] = _values(main, "expected_loss_low")[drawn]
-            interval[place, :, 1] = _values(main, "expected_loss_high")[drawn]
-            states[place] = [main["groups"][g]["state"] for g in drawn]
-        figures |= {key: values, f"{key}_interval": interval, f"{key}_states": states}
+    for key, (dimensions, found) in known.items():
+        # Values and both ends, by number of dimensions and group.
+        values = np.full((3, len(shown), len(drawn)), np.nan)
+        states: list[list[str | None]] = [[None] * len(drawn) for _ in shown]
+        for i, place in enumerate(map(shown.index, dimensions)):
+            values[:, place] = [_table(found[f"losses{end}"])[i, drawn] for end in _ENDS]
+            states[place] = [found["states"][i][g] for g in drawn]
+        ends = np.stack(list(values[1:]), axis=-1)
+        figures |= {key: values[0], f"{key}_interval": ends, f"{key}_states": states}
     return figures
 
 

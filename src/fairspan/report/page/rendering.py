@@ -31,7 +31,7 @@ from fairspan.formatting.text import (
     whole,
 )
 from fairspan.report.page import figures, tables
-from fairspan.report.page.figures import Drawn, Place, draw
+from fairspan.report.page.figures import Place, draw
 from fairspan.report.page.tables import (
     ALIKE,
     Facts,
@@ -97,7 +97,7 @@ def page_of(facts: Facts, displays: Sequence[tuple[str, Display]] = ()) -> str:
         tables=tables.of_facts(facts, [step["label"] for step in walk["data"]["steps"]]),
         plain_figure=figures.of_plain(facts),
         losses_figure=None if main["is_plain_pca"] else figures.of_losses(facts),
-        expected_figure=_expected_figure(facts) if estimated else None,
+        expected_figure=figures.of_expected(facts) if estimated else None,
         walk_figure=walked,
         dimension_figure=by_dimension if along_frontier else None,
         displays=[
@@ -158,13 +158,6 @@ def _sentences_of(facts: Facts) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys((*_SENTENCES, *verdict, *(_ON_NEW_ROWS if has_estimates(facts) else ())))
     )
-
-
-def _expected_figure(facts: Facts) -> Drawn:
-    """Expected losses under PCA, and beside them those under the main criterion."""
-    plain, main = plain_of(facts), main_of(facts)
-    has_both = not main["is_plain_pca"] and main["why_no_estimates"] is None
-    return figures.of_expected(facts, [plain, main] if has_both else [plain], "e")
 
 
 def policy_of(style: str, script: str, *, has_displays: bool = False) -> str:
