@@ -48,12 +48,12 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     },
     "source": {
         "files": "fairspan.rows.files.file_rows:Files",
-        "sparse": "fairspan.rows.sparse:SparseMatrices",
+        "sparse": "fairspan.rows.matrices:SparseMatrices",
         "dask": "fairspan.rows.dask:DaskCollections",
         "spark": "fairspan.rows.spark:SparkFrames",
         "frames": "fairspan.rows.frames:DataFrames",
         "arrow": "fairspan.rows.frames:ArrowStreams",
-        "device": "fairspan.rows.device:DeviceArrays",
+        "device": "fairspan.rows.matrices:DeviceArrays",
         "arrays": "fairspan.rows.arrays:Arrays",
     },
     "display": {

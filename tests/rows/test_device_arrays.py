@@ -11,7 +11,7 @@ from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.moments.group_moments import accumulate
 from fairspan.rows.arrays import on_host
-from fairspan.rows.device import DeviceRows
+from fairspan.rows.matrices import DeviceRows
 from fairspan.rows.registry import rows_of
 from rows.source_cases import CASES
 

@@ -40,8 +40,8 @@ from fairspan.moments.operators import Projector, errors_under
 from fairspan.moments.thin import ThinMoments
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.groups import Folds, Label
+from fairspan.rows.matrices import SparseRows
 from fairspan.rows.protocol import GroupLimit, Rows
-from fairspan.rows.sparse import SparseRows
 from fairspan.typing import FloatArray
 
 # Up to so many features, a hundred groups in ten folds are within the budget of memory.

@@ -86,7 +86,7 @@ def judged_on_rows(
         judged = [_judge(each, moments) for each in rest]
         seen = figures_of_errors(rest, judged, rows, moments, has_labels=options.has_labels)
         whys = {each.name: why if each.by_rows is None else NO_PROJECTION for each in rest}
-        expected = _nothing(rest, moments.n_groups)
+        expected = [[None] * moments.n_groups for _ in rest]
         results += _on_rows(rest, judged, moments, seen, expected, whys, options)
         if folded is None and linear:
             ordered = seen.ordered
@@ -146,7 +146,7 @@ def judged_on_moments(
                 "Pass rows: X and sensitive_features",
             )
     judged = [_judge(each, pooled) for each in audited]
-    expected = _nothing(audited, pooled.n_groups)
+    expected: _Expected = [[None] * pooled.n_groups for _ in audited]
     failures: dict[str, str] = {}
     if len(blocks) > 1 and options.folds is not None:
         expected, failures = _from_blocks(audited, judged, blocks, options)
@@ -213,10 +213,6 @@ def _expected(
         [each.total_variances for each in judged],
         options,
     )
-
-
-def _nothing(audited: Sequence[Audited], n_groups: int) -> _Expected:
-    return [[None] * n_groups for _ in audited]
 
 
 def _jackknifed(

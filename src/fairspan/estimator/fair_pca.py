@@ -24,6 +24,7 @@ from fairspan.rows.arrays import ArrayRows, Everyone, RowsInMemory
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import FrameRows, frame_of, without_columns
 from fairspan.rows.groups import listed
+from fairspan.rows.matrices import SparseRows
 from fairspan.rows.protocol import GroupLimit, KnownRows
 from fairspan.rows.registry import (
     blocks_for,
@@ -33,7 +34,6 @@ from fairspan.rows.registry import (
     scored_there,
     transformed_there,
 )
-from fairspan.rows.sparse import SparseRows
 from fairspan.solvers.solve import solver_of
 from fairspan.typing import FloatArray
 

@@ -19,8 +19,8 @@ from array_api_compat import numpy as numpy_namespace
 from fairspan.errors import InvalidInput
 from fairspan.linalg.resources import FEW_FEATURES, in_threads, threads_for
 from fairspan.rows.arrays import ArrayRows, Place, RowsInMemory, on_host
-from fairspan.rows.device import FEWEST_BLOCK_ROWS, DeviceRows, LabelsThere
 from fairspan.rows.groups import CodedLabels, Folds, Label, LabelCoder, label_array
+from fairspan.rows.matrices import FEWEST_BLOCK_ROWS, DeviceRows, LabelsThere
 from fairspan.rows.protocol import GroupLimit, KnownRows, RowSource
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 

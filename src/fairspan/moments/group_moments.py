@@ -16,7 +16,6 @@ from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, 
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import RowGroup, sparse_groups
 from fairspan.rows.arrays import labels_of
-from fairspan.rows.device import DeviceRows
 from fairspan.rows.groups import (
     Folds,
     Label,
@@ -28,9 +27,9 @@ from fairspan.rows.groups import (
     plain_labels,
     without_last_attribute,
 )
+from fairspan.rows.matrices import DeviceRows, SparseRows
 from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, OnMissing, Rows, RowSource, tallied
 from fairspan.rows.registry import open_rows
-from fairspan.rows.sparse import SparseRows
 from fairspan.storage import (
     MOMENTS,
     NotAllowed,

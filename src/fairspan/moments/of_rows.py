@@ -13,8 +13,8 @@ from fairspan.moments.thin import SparseMoments, ThinMoments
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.groups import Folds, without_last_attribute
+from fairspan.rows.matrices import SparseRows
 from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, Rows
-from fairspan.rows.sparse import SparseRows
 from fairspan.typing import IndexArray
 
 Moments = GroupMoments | SparseMoments | ThinMoments

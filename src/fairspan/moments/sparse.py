@@ -28,8 +28,8 @@ from fairspan.linalg import (
 from fairspan.moments.group_means import Intake
 from fairspan.moments.operators import CANCELLING, softened
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder
+from fairspan.rows.matrices import Csr, SparseRows
 from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, block_rows
-from fairspan.rows.sparse import Csr, SparseRows
 from fairspan.typing import FloatArray, IndexArray
 
 # Rows of one part, and numbers that it stores: what is computed from a part stays small.

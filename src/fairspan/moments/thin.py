@@ -38,8 +38,8 @@ from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import checked_values, converted
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.groups import Label, label_array
+from fairspan.rows.matrices import SparseRows
 from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit
-from fairspan.rows.sparse import SparseRows
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
 
 _EPSILON = float(np.finfo(np.float64).eps)

@@ -39,7 +39,7 @@ from fairspan.rows.checks import (
     vector_lengths,
 )
 from fairspan.rows.columns import ChosenColumns
-from fairspan.rows.frames import FrameRows, frame_of, named_weight, without_sparse
+from fairspan.rows.frames import FrameRows, frame_of, without_sparse
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
     KnownRows,
@@ -244,7 +244,7 @@ class DaskCollections(RowOpener):
             starts = None if sizes is None else tuple(accumulate(sizes, initial=0))
             n_features = int(X.shape[1])
         else:
-            weight = next(iter(named_weight(meta, sample_weight)), None)
+            weight = sample_weight if isinstance(sample_weight, str) else None
             groups, lengths = named_columns(meta, sensitive_features), vector_lengths(meta.schema)
             chosen = ChosenColumns.of(meta.columns, lengths, groups, weight=weight)
             check_names(chosen.features)

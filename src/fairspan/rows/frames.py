@@ -131,7 +131,8 @@ class DataFrames(RowOpener):
         assert frame is not None
         frame = without_sparse(frame)
         names = named_columns(frame, sensitive_features)
-        weight = named_weight(frame, sample_weight)
+        weight = [sample_weight] if isinstance(sample_weight, str) else []
+        check_columns(weight, frame.columns)
         check_apart(names, *weight)
         features = frame.drop([*names, *weight])
         check_shape(features.shape)
@@ -150,19 +151,6 @@ class DataFrames(RowOpener):
             set_aside=frame.select(names) if names else None,
             reserved_columns=(*names, *weight),
         )
-
-
-def named_weight(frame: nw.DataFrame[Any], sample_weight: Any) -> list[str]:
-    """The column of the frame that `sample_weight` names; none if it holds weights.
-
-    Raises
-    ------
-    InvalidInput
-        The frame does not have it.
-    """
-    named = [sample_weight] if isinstance(sample_weight, str) else []
-    check_columns(named, frame.columns)
-    return named
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
