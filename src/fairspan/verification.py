@@ -24,7 +24,7 @@ from fairspan.certificates.certificate import (
     evaluate,
     reason_of,
 )
-from fairspan.certificates.proofs import Proof
+from fairspan.certificates.proofs import PRECISION, Proof
 from fairspan.errors import FairspanError
 from fairspan.linalg.resources import memory_error_hint
 from fairspan.model.stored import PartElsewhere
@@ -49,6 +49,8 @@ _MOST_FEATURES = 2500
 # Products of components are one or zero up to this, also those with what a restriction forbids, and
 # dimensions whole numbers.
 _ORTHONORMAL, _WHOLE = 1e-10, 1e-6
+# Directions along which covariances are alike are known less well than those of means.
+_EIGENVECTORS = 1e-8
 # What the best encoder of a decoder loses is rounded by this share of the variance.
 _LOST_ROUNDED = 1e-13
 # Figures that were worked out twice agree to this share, beside what rounding does to them.
@@ -59,6 +61,9 @@ _ROUNDED = 1e-14
 _FEW = 4.0
 # What is room for rounding is of the same size up to this factor, in any coordinates.
 _SIMILAR = 100.0
+# What rounding does to fits of rows is of another size than to matrices, but no way makes more of
+# it than so many times what it does to the variance.
+_OTHER_WAYS, _AT_MOST = ("thin", "matrix-free"), 10.0
 # Means of rows that were read in other blocks differ by a few roundings.
 _ROUNDINGS = 8
 # Columns of a basis shorter than this lie outside of the rows' coordinates.
@@ -245,12 +250,22 @@ def _verified(
         projector = projector.with_columns(family.coordinates.reduce(projector.columns))
     errors = _errors(reduction, projector, basis)
     kept = kept_by_component(projector, whole.second_moments)
-    basis = _within(reduction, basis)
+    few = claimed.restriction is None or claimed.restriction.forbids_few
+    basis, outside = _within(reduction, basis, _ORTHONORMAL if few else _EIGENVECTORS)
     found = _evaluated(reduction, basis, claimed.proof, claimed.tol)
+    # Directions that a restriction leaves are rounded, and the components were chosen in others:
+    # what lies outside of these moves an error as a turn of the subspace does.
+    traces, criterion = whole.second_moments.traces, claimed.criterion
+    turned = 2 * outside * np.sqrt(traces * errors) + outside**2 * traces
     most = _FEW * errors_with_roundings(reduction.problem, basis)[1] + _SAME * errors.max(initial=0)
+    unsure = found.resolution + criterion.rounding(turned, errors, whole)
+    of_other_way = 0.0
+    if claimed.eigen in _OTHER_WAYS:
+        of_other_way = criterion.rounding(_AT_MOST * whole.variance_roundings, errors, whole)
+        of_other_way += PRECISION * abs(found.objective)
     claims = {
         **_of_rows(subspace, claimed, moments, whole.proportions @ kept),
-        "errors": (errors, claimed.errors, most),
+        "errors": (errors, claimed.errors, most + turned),
         "total_variance": (
             found.total_variance,
             claimed.total_variance,
@@ -272,7 +287,7 @@ def _verified(
     failures = [
         *_of_components(subspace.projector, is_soft=subspace.is_soft),
         *_differing(claims | _of_estimator(model, subspace, claimed, kept, whole)),
-        *_of_certificate(found, claimed, by_rows=by_rows),
+        *_of_certificate(found, claimed, unsure, of_other_way, by_rows=by_rows),
         *_of_status(reduction, basis, found, claimed),
     ]
     if claimed.steps or claimed.prefixes:
@@ -335,20 +350,20 @@ def _errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> Fl
     return errors
 
 
-def _within(reduction: Reduction, basis: FloatArray) -> FloatArray:
-    """A basis in the coordinates of the directions that a restriction leaves."""
+def _within(reduction: Reduction, basis: FloatArray, most: float) -> tuple[FloatArray, float]:
+    """A basis in the coordinates of the directions that a restriction leaves, and what is not."""
     axes, second, inside = reduction.axes, reduction.problem.second_moments, basis
     outside = 0.0
     if axes is not None:
         inside = np.asarray(axes.T @ basis)
-        outside = float(np.abs(basis - axes @ inside).max())
+        outside = float(np.linalg.norm(basis - axes @ inside))
     elif isinstance(second, SparseSecondMoments):
-        outside = float(np.abs(second.forbidden.T @ basis).max(initial=0.0))
-    if outside > _ORTHONORMAL:
+        outside = float(np.linalg.norm(second.forbidden.T @ basis))
+    if outside > most:
         raise _Fails(
             f"The components leave the directions that the restriction allows by {outside:.1e}."
         )
-    return inside
+    return inside, outside
 
 
 def _evaluated(
@@ -458,20 +473,27 @@ def _of_rows(
 
 
 def _of_certificate(
-    found: Certificate, claimed: Certificate, *, by_rows: bool = False
+    found: Certificate,
+    claimed: Certificate,
+    resolved: float,
+    of_other_way: float = 0.0,
+    *,
+    by_rows: bool = False,
 ) -> Iterator[str]:
     """Every figure that a solver gives.
 
-    What the model says of its own resolution proves nothing, so only what was found counts.
+    What the model says of its own resolution proves nothing, so only what was found counts:
+    `resolved` of the objective, and by how much room for rounding may differ from one way to
+    another.
     """
     if not 0 <= claimed.tol < 1:
         yield f"The model's tol is {claimed.tol!r}; allowed: a share from 0 to 1."
-    unsure = _FEW * found.resolution + _SAME * abs(found.scale) + _ROUNDED * abs(found.objective)
+    unsure = _FEW * resolved + _SAME * abs(found.scale) + _ROUNDED * abs(found.objective)
     allowed: dict[str, float | None] = {"n_components": None, "theorem_3_2": None}
     allowed |= dict.fromkeys(("objective", "scale", "violation"), unsure)
     for name in () if by_rows else ("resolution", "tolerance"):
         smaller = min(getattr(found, name), getattr(claimed, name))
-        allowed[name] = (_SIMILAR - 1) * smaller
+        allowed[name] = (_SIMILAR - 1) * smaller + of_other_way
     for name, most in allowed.items():
         yield from _differing({name: (getattr(found, name), getattr(claimed, name), most)})
     said = claimed.lower_bound
@@ -481,7 +503,8 @@ def _of_certificate(
         return
     bound = found.lower_bound
     unknown = by_rows and said == -math.inf
-    if not (bound - unsure - claimed.tolerance <= said or unknown) or said > bound + unsure:
+    least = bound - unsure - claimed.tolerance - of_other_way
+    if not (least <= said or unknown) or said > bound + unsure:
         yield f"The proof gives the lower bound {bound:.9g}, and not {said:.9g} as the model says."
     if found.gap < -found.resolution:
         yield f"The lower bound lies above the objective by {-found.gap:.1e}."
@@ -511,9 +534,11 @@ def _of_status(
         holds = holds and claimed.eigen == "matrix-free"
     own = max(claimed.gap, claimed.violation)
     if not holds:
+        rows_tell = nearly is Status.UNRESOLVED and claimed.eigen == "thin"
         yield (
             f"The model is called {said}, but the computed status is {found.status}: "
             f"the gap is {found.gap:.1e}."
+            f"{' Pass the rows, which tell more than their moments.' if rows_tell else ''}"
         )
     open_yet = said in (Status.OPEN_GAP, Status.UNRESOLVED)
     if open_yet and found.status is Status.OPTIMAL and _FEW * own < claimed.tolerance:
@@ -553,7 +578,7 @@ def _of_nested(
         left = replace(left, axes=None)
         found = _evaluated(left, column, step.proof, claimed.tol)
         for message in (
-            *_of_certificate(found, step),
+            *_of_certificate(found, step, found.resolution),
             *_of_status(left, column, found, step),
         ):
             yield f"Component {i + 1}, beside those before it: {message}"

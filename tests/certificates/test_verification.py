@@ -474,3 +474,54 @@ def test_dimensions_that_hold_all_of_few_rows(d):
     model = fs.FairPCA(d).fit(X, sensitive_features=groups)
     assert model.solution_.status == "optimal"
     assert fs.verify(model, X, groups).holds
+
+
+@pytest.mark.parametrize("criterion", ["total_error", fs.MinimaxLoss(relative=True)])
+def test_parts_far_from_zero_leave_other_directions_by_a_rounding(criterion):
+    rng = np.random.default_rng(0)
+    X, labels = rng.standard_normal((69, 5)) + 1e5, np.arange(69) % 3
+    parts = np.array_split(rng.permutation(69), 3)
+    moments = sum(GroupMoments.from_rows(X[part], labels[part]) for part in parts)
+    model = FairPCA(2, criterion=criterion, restriction=fs.MeanParity(), center="none")
+    assert_holds(model.fit_moments(moments), X, labels)
+
+
+def test_sparse_rows_round_otherwise_than_their_matrices(monkeypatch):
+    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 10)
+    rng = np.random.default_rng(0)
+    rows, labels = rng.random((60, 20)) * (rng.random((60, 20)) < 0.2), np.arange(60) % 2
+    sparse = scipy.sparse.csr_array(rows)
+    assert_holds(fitted(1, sparse, labels, criterion=fs.RobustErrorGap(0.5, 0.5)), rows, labels)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.01])
+@pytest.mark.parametrize("center", ["global", "none"])
+def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
+    share, center, monkeypatch
+):
+    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
+    rng = np.random.default_rng(0)
+    rows, labels = rng.random((24, 60)), np.arange(24) % 2
+    rows *= rng.random((24, 60)) < share
+    settings = {"center": center, "restriction": fs.CovarianceParity(30)}
+    model, moments = fitted(2, rows, labels, **settings), GroupMoments.from_rows(rows, labels)
+    assert isinstance(model.moments_, ThinMoments)
+    assert_holds(model, moments)
+    other = FairPCA(2, **settings).fit_moments(moments)
+    assert model.solution_.objective == pytest.approx(other.solution_.objective, rel=1e-9)
+
+
+def test_directions_of_equal_difference_are_taken_together():
+    first, second = np.diag([1.0, 1.0, 2.0, 0.5]), np.diag([0.1, 0.1, 0.1, 0.1])
+    X, labels = np.vstack([first, -first, second, -second]), np.repeat(["a", "b"], 8)
+    found = [fitted(2, X, labels, restriction=fs.CovarianceParity(n)).solution_ for n in (2, 3)]
+    assert found[0].objective == pytest.approx(found[1].objective, rel=1e-12)
+
+
+def test_a_bound_above_the_value_shows_how_much_of_both_is_rounding():
+    rng = np.random.default_rng(24)
+    X, labels = rng.standard_normal((60, 5)), np.arange(60) % 3
+    X[:, 0] = 1e5 * X[:, 0] + 1e6 * labels
+    settings = {"criterion": "total_error", "restriction": fs.MeanParity(), "center": "group"}
+    found = fitted(1, X, labels, **settings).solution_
+    assert abs(found.gap) <= found.tolerance or found.status == "unresolved"

@@ -411,8 +411,9 @@ def evaluate(
     resolution = own + lowered
     scale = criterion.scale(errors, problem)
     # Both are to hold: the bound is met, and so is the constraint.
-    # Beside a bound that is known to be zero, the value itself is uncertain.
-    worst = max(gap, unsure, violation)
+    # Beside a bound that is known to be zero, the value itself is uncertain; and a bound above the
+    # value shows by how much both are.
+    worst = max(abs(gap), unsure, violation)
     if problem.limit is not None and not is_within(problem.limit, basis):
         worst = np.inf
     tolerance = tol * scale

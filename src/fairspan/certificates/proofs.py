@@ -18,7 +18,7 @@ from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is
 from fairspan.typing import FloatArray
 
 # How near the bound comes to the least value on the polygon of supporting lines.
-_PRECISION = 1e-11
+PRECISION = 1e-11
 # By how many roundings of the largest errors clipping may move a corner of it inwards.
 _CLIPPED = 32 * float(np.finfo(np.float64).eps)
 _MOST_SPLITS = 400
@@ -218,14 +218,14 @@ class LinesProof(Proof):
                 lines,
                 offsets,
                 far + np.finfo(np.float64).tiny,
-                _PRECISION * value,
+                PRECISION * value,
             )
 
         # Where a restriction leaves no choice the polygon is a single point, which clipping in
         # double precision would lose.
         heights = heights - _CLIPPED * (np.abs(lines) @ far)
         bound = below(heights - roundings)
-        lowered = value * _PRECISION + max(below(heights) - bound, 0.0)
+        lowered = value * PRECISION + max(below(heights) - bound, 0.0)
         return value - bound, lowered
 
 

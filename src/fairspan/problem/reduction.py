@@ -166,8 +166,12 @@ class ProblemFamily:
 
     @cached_property
     def _means(self) -> FloatArray:
-        """The means that the restriction receives: of the groups, unless it requires others."""
-        return cast(Restriction, self.restriction).means_of(self.moments)
+        """The means that the restriction receives: of the groups, unless it requires others.
+
+        Coordinates have their origin elsewhere than the features, from which it may count.
+        """
+        means = cast(Restriction, self.restriction).means_of(self.moments)
+        return means if self.coordinates is None or self.point is None else means - self.point
 
     @cached_property
     def _offsets(self) -> FloatArray:

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
-from fairspan.linalg import graded_eigh
+from fairspan.linalg import TIE_TOLERANCE, graded_eigh
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, TotalError
@@ -49,6 +49,8 @@ _ROUNDING_OF_SPREAD, _ROUNDING_OF_MEAN = 1e-12, 1e-14
 _DEPENDENT = 1e-9
 # Variance below this share of what the columns of a direction have is rounding.
 _NO_VARIANCE = 1e-13
+# Entries of a direction of unit length that may be rounding alone.
+_SPILT = 64 * float(np.finfo(np.float64).eps)
 # A direction with less than this share of the variance of standardised features has none.
 _NO_SHARE = 1e-12
 # Directions that depend on each other linearly span less; relative to the largest.
@@ -170,12 +172,13 @@ def split_by_variance(
     """Directions along which the rows vary, and the others, of the same span."""
     pooled = covariances.mean(axis=0)
     within = directions.T @ pooled @ directions
-    values, vectors, _ = graded_eigh((within + within.T) / 2, max(len(within) - 1, 0))
-    turned = directions @ vectors
-    # What rounding of the entries may make of a direction without variance.
-    varies = (
-        values > _NO_VARIANCE * (np.sqrt(np.maximum(np.diag(pooled), 0.0)) @ np.abs(turned)) ** 2
-    )
+    turned = directions @ graded_eigh((within + within.T) / 2, max(len(within) - 1, 0))[1]
+    # What rounding of the entries may make of a direction without variance, and entries that are
+    # nothing but rounding, as in columns without variance beside others.
+    reach, spreads = np.abs(turned), np.sqrt(np.maximum(np.diag(pooled), 0.0))
+    spilt = spreads @ np.where(reach <= _SPILT, reach, 0.0)
+    variances = np.einsum("ij,ij->j", turned, pooled @ turned)
+    varies = variances > np.maximum(_NO_VARIANCE * (spreads @ reach) ** 2, spilt**2)
     return turned[:, varies], turned[:, ~varies]
 
 
@@ -523,8 +526,9 @@ class CovarianceParity(Restriction):
 
     Let Q be the directions that exact :class:`MeanParity` allows. With `n_directions`, V lies in
     the span of the `n_directions` eigenvectors of Q'(C_1 - C_2)Q of smallest absolute eigenvalue,
-    in which any criterion is minimised (Kleindessner et al. 2023). With `tolerance`, the spectral
-    norm of V'(C_1 - C_2)V is at most `tolerance`, total error only (Olfat and Aswani 2019, see
+    and of those whose eigenvalue is equal to the largest of these up to rounding, in which any
+    criterion is minimised (Kleindessner et al. 2023). With `tolerance`, the spectral norm of
+    V'(C_1 - C_2)V is at most `tolerance`, total error only (Olfat and Aswani 2019, see
     :mod:`fairspan.solvers.near_parity`).
 
     Parameters
@@ -532,7 +536,7 @@ class CovarianceParity(Restriction):
     n_directions : int, default=None
         From d to p - 1 (to p if the means agree already); fewer make the covariances more alike.
         None, with no tolerance, uses 85 % of the directions that mean parity allows, rounded down,
-        and at least d. Directions without variance are taken last.
+        and at least d. Directions without variance are taken last, that of the common mean first.
     tolerance : float, default=None
         Largest absolute difference of the groups' variances along a direction of the subspace, in
         squared (scaled) units of the features. Instead of `n_directions`. Zero makes them equal.
@@ -644,9 +648,13 @@ class CovarianceParity(Restriction):
                 f"features, mean parity takes {means.shape[1] - left} direction(s) away",
                 "Choose a number in that range, or another n_components",
             )
-        nearest = np.sort(np.argsort(sizes, kind="stable")[:wanted])
-        # Along directions without variance groups are alike, and there is nothing to be kept.
-        return np.hstack([varying @ vectors[:, nearest], still[:, : wanted - len(nearest)]])
+        # Which of equal differences come first is rounding: all are taken, which hides as much.
+        most = np.sort(sizes)[:wanted].max() + TIE_TOLERANCE * sizes.max()
+        nearest = np.flatnonzero(sizes <= most)
+        # Along directions without variance groups are alike. Only along that of their common mean
+        # may there be something to be kept, where errors are about the origin.
+        still = still @ np.linalg.qr((means[:1] @ still).T, mode="complete")[0]
+        return np.hstack([varying @ vectors[:, nearest], still[:, : max(wanted - len(nearest), 0)]])
 
     def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
         """The largest d that can be requested: along so many directions rows vary."""

@@ -1,0 +1,410 @@
+"""Rows and moments that take other ways than a small table: thin, wide, large, merged and sparse.
+
+Answers are judged from the rows, in long double and without code of the library, and against the
+answer of another way to the same problem.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import fairspan as fs
+from fairspan.errors import FairspanError
+from torture.judges import Wrong
+from torture.tally import Tally, generator
+
+FloatArray = np.ndarray
+EPSILON = float(np.finfo(np.float64).eps)
+CENTERS = ("global", "group", "none")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A problem of rows, as a user poses it."""
+
+    values: FloatArray
+    groups: FloatArray
+    n_components: int
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return self.values.size
+
+    def code(self) -> str:
+        return f"rows {self.values.shape}, d = {self.n_components}, {self.settings}"
+
+    def model(self) -> fs.FairPCA:
+        return fs.FairPCA(self.n_components, **self.settings)
+
+    def fitted(self, given: Any = None) -> fs.FairPCA:
+        rows = self.values if given is None else given
+        return self.model().fit(rows, sensitive_features=self.groups)
+
+    def moments(self) -> fs.GroupMoments:
+        return fs.GroupMoments.from_rows(self.values, self.groups)
+
+
+def centred(rows: Rows) -> list[FloatArray]:
+    """The rows of each group about the centre, in long double."""
+    values, center = rows.values.astype(np.longdouble), rows.settings.get("center", "global")
+    if center == "global":
+        values = values - values.mean(axis=0)
+    parts = [values[rows.groups == label] for label in np.unique(rows.groups)]
+    return [each - each.mean(axis=0) for each in parts] if center == "group" else parts
+
+
+def errors_by_hand(rows: Rows, model: fs.FairPCA) -> FloatArray:
+    """Mean squared length of what encoder and decoder leave of each group's rows."""
+    encoder = model.subspace_.encoder.astype(np.longdouble)
+    decoder = model.subspace_.decoder.astype(np.longdouble)
+    left = [each - each @ encoder.T @ decoder.T for each in centred(rows)]
+    return np.array([float((each**2).sum() / len(each)) for each in left])
+
+
+def best_by_hand(rows: Rows) -> tuple[FloatArray, FloatArray]:
+    """The least error of each group, and by how much the singular values may be off."""
+    best, unsure = [], []
+    for each in centred(rows):
+        sizes = np.linalg.svd(each.astype(float), compute_uv=False)
+        tail = sizes[rows.n_components :]
+        best.append(float((tail**2).sum()) / len(each))
+        moved = 8 * EPSILON * float(sizes[0])
+        unsure.append(float((2 * tail * moved + moved**2).sum()) / len(each))
+    return np.array(best), np.array(unsure)
+
+
+def value_by_hand(rows: Rows, errors: FloatArray) -> tuple[float, float]:
+    """The criterion at these errors, and by how much it may be off."""
+    criterion = rows.settings["criterion"]
+    counts = np.unique(rows.groups, return_counts=True)[1]
+    total = float(counts @ errors / counts.sum())
+    traces = np.array([float((each**2).sum() / len(each)) for each in centred(rows)])
+    divisors = traces if getattr(criterion, "relative", False) else np.ones(len(errors))
+    if isinstance(criterion, fs.MinimaxLoss):
+        best, unsure = best_by_hand(rows)
+        return float(((errors - best) / divisors).max()), float((unsure / divisors).max())
+    if isinstance(criterion, fs.MinimaxError):
+        return float((errors / divisors).max()), 0.0
+    if isinstance(criterion, fs.RobustErrorGap):
+        spread = np.sqrt(criterion.radius / np.sqrt(counts))
+        ends = [np.maximum(np.sqrt(errors) + sign * spread, 0) ** 2 for sign in (-1.0, 1.0)]
+        shares = counts / counts.sum()
+        both = [
+            float(shares @ at + criterion.penalty * np.ptp(at))
+            for at in (np.array([ends[a][0], ends[b][1]]) for a in (0, 1) for b in (0, 1))
+        ]
+        return max(both), 0.0
+    if isinstance(criterion, fs.ErrorGap):
+        return total + criterion.penalty * float(np.ptp(errors)), 0.0
+    if isinstance(criterion, fs.LeastVariance):
+        return float((errors - traces).max()), 0.0
+    assert isinstance(criterion, fs.TotalError)
+    return total, 0.0
+
+
+def judge(rows: Rows, model: fs.FairPCA) -> None:
+    """Objective, errors, bound and restriction, as the rows have them.
+
+    Raises
+    ------
+    Wrong
+    """
+    found, errors = model.solution_, errors_by_hand(rows, model)
+    traces = np.array([float((each**2).sum() / len(each)) for each in centred(rows)])
+    value, unsure = value_by_hand(rows, errors)
+    # Second moments of double precision may be off by as much, of rows of this size.
+    offset = np.abs(rows.values).max(axis=0) @ np.abs(rows.values).max(axis=0)
+    moments = 16 * EPSILON * float(np.sqrt(max(errors.max(), 0.0) * traces.max()) + errors.max())
+    moments += 64 * EPSILON**2 * float(offset)
+    relative = getattr(rows.settings["criterion"], "relative", False)
+    moments /= float(traces.min()) if relative else 1.0
+    allowed = found.resolution + unsure + moments
+    allowed *= 1 + 2 * getattr(rows.settings["criterion"], "penalty", 0.0)
+    if abs(value - found.objective) > allowed + 1e-12 * abs(value):
+        raise Wrong(
+            f"objective: {found.objective:.12g} claimed, {value:.12g} real, {allowed:.1e} allowed; "
+            f"{found!r}"
+        )
+    if found.lower_bound > value + allowed + 1e-12 * abs(value):
+        raise Wrong(f"bound: {found.lower_bound:.12g} above {value:.12g}; {found!r}")
+    if not np.isfinite([found.objective, found.lower_bound, found.resolution]).all():
+        raise Wrong(f"not finite: {found!r}, resolution {found.resolution}")
+    restriction = rows.settings.get("restriction")
+    if isinstance(restriction, fs.MeanParity):
+        encoder = model.subspace_.encoder.astype(np.longdouble)
+        labels = np.unique(rows.groups)
+        values = rows.values.astype(np.longdouble)
+        means = np.array([values[rows.groups == label].mean(axis=0) for label in labels])
+        apart = float(np.linalg.norm((means - means[0]) @ encoder.T, axis=1).max())
+        size = float(np.linalg.norm(encoder.astype(float), 2))
+        spread = float(np.abs(means).max() + np.sqrt(traces.max()))
+        if apart > restriction.tolerance + 1e-9 * size * spread:
+            raise Wrong(f"means: {apart:.2e} apart, at most {restriction.tolerance} allowed")
+
+
+def refute(first: fs.FairPCA, second: fs.FairPCA, *, names: str, moved: float = 0.0) -> None:
+    """Two answers to one problem: neither bound is above the other's objective.
+
+    Their second moments may have moved the criterion by as much between them.
+
+    Raises
+    ------
+    Wrong
+    """
+    for one, other in ((first.solution_, second.solution_), (second.solution_, first.solution_)):
+        allowed = one.resolution + other.resolution + 1e-11 * abs(other.objective) + moved
+        if one.lower_bound > other.objective + allowed:
+            raise Wrong(
+                f"{names} refute each other: bound {one.lower_bound:.12g}, objective "
+                f"{other.objective:.12g}, {allowed:.1e} allowed; {one!r}, {other!r}"
+            )
+
+
+def verify(model: fs.FairPCA, *data: Any) -> None:
+    """Raise Wrong where the model does not hold."""
+    checked = fs.verify(model, *data)
+    if not checked.holds:
+        raise Wrong(f"verification does not hold: {checked.messages[0]}; {model.solution_!r}")
+
+
+Maker = Callable[[np.random.Generator], Rows]
+
+
+def chosen_criterion(rng: np.random.Generator, k: int) -> Any:
+    choices = [
+        fs.MinimaxLoss(),
+        fs.MinimaxLoss(relative=True),
+        fs.MinimaxError(),
+        fs.MinimaxError(relative=True),
+        fs.TotalError(),
+        fs.ErrorGap(float(rng.choice([0.1, 0.5, 2.0]))),
+        fs.LeastVariance(),
+    ]
+    if k == 2:
+        choices += [fs.RobustErrorGap(float(rng.choice([0.1, 0.5, 2.0])), 0.5)]
+    return choices[int(rng.integers(len(choices)))]
+
+
+def table(rng: np.random.Generator, k: int, each: int, p: int) -> FloatArray:
+    """Rows of one of some kinds: dense, mostly zero, counts, repeated, of few directions."""
+    n, kind = k * each, int(rng.integers(5))
+    if kind == 0:
+        values = rng.standard_normal((n, p)) * np.arange(1, p + 1) ** -rng.uniform(0, 1)
+    elif kind == 1:
+        values = rng.random((n, p)) * (rng.random((n, p)) < rng.choice([0.01, 0.03, 0.2]))
+    elif kind == 2:
+        values = rng.poisson(rng.choice([0.02, 0.1, 1.0]), (n, p)).astype(float)
+    elif kind == 3:
+        values = rng.standard_normal((n, p))[rng.integers(0, max(n // 2, 1), n)]
+    else:
+        values = rng.standard_normal((n, 3)) @ rng.standard_normal((3, p))
+    if rng.random() < 0.3:
+        values[:, int(rng.integers(p))] *= 10.0 ** rng.uniform(2, 6)
+    if rng.random() < 0.3:
+        values[:each] *= 10.0 ** rng.uniform(-3, 3)
+    return values
+
+
+def thin(rng: np.random.Generator) -> Rows:
+    """Fewer rows than features, every centre and restriction."""
+    k = 2 if rng.random() < 0.6 else int(rng.integers(3, 5))
+    each = int(rng.integers(4, 24))
+    p = 2 * k * each + int(rng.integers(5, 300))
+    alike = fs.CovarianceParity(int(rng.integers(4, p - 1)))
+    restriction = [None, fs.MeanParity(), fs.MeanParity(oblique=True), alike]
+    chosen = restriction[int(rng.integers(4 if k == 2 else 3))]
+    settings: dict[str, Any] = {"criterion": chosen_criterion(rng, k)}
+    settings["center"] = str(rng.choice(CENTERS))
+    if chosen is not None:
+        settings["restriction"] = chosen
+    groups = np.repeat(np.arange(k), each)
+    return Rows(table(rng, k, each, p), groups, int(rng.integers(1, 5)), settings)
+
+
+def all_directions_left(rng: np.random.Generator) -> Rows:
+    """As many components as means that are to be equal leave: one subspace alone is allowed."""
+    k = 2 if rng.random() < 0.7 else int(rng.integers(3, 5))
+    p, each = int(rng.integers(k, 8)), int(rng.integers(9, 30))
+    values = rng.standard_normal((k * each, p)) * 10.0 ** rng.uniform(-2, 2, p)
+    values += (10.0 ** rng.uniform(-1, 3) * rng.standard_normal((k, p))).repeat(each, axis=0)
+    settings = {"criterion": chosen_criterion(rng, k), "restriction": fs.MeanParity()}
+    settings["center"] = str(rng.choice(CENTERS))
+    return Rows(values, np.repeat(np.arange(k), each), p - k + 1, settings)
+
+
+def small(rng: np.random.Generator) -> Rows:
+    """A table of few features, for ways of adding up."""
+    k, p = int(rng.integers(2, 5)), int(rng.integers(2, 12))
+    each = int(rng.integers(3, 40))
+    settings = {"criterion": chosen_criterion(rng, k), "center": str(rng.choice(CENTERS))}
+    if rng.random() < 0.3:
+        settings["restriction"] = fs.MeanParity()
+    values = table(rng, k, each, p) + (1e5 if rng.random() < 0.2 else 0.0)
+    return Rows(values, np.repeat(np.arange(k), each), int(rng.integers(1, p + 1)), settings)
+
+
+@pytest.fixture
+def attack(how_many, record_property):
+    """Try a check on many cases, and hand in the counts."""
+
+    def run(name: str, make: Maker, check: Callable[[Rows], str], few: int, many: int) -> None:
+        tally = Tally()
+        for number in range(how_many(few, many)):
+            drawn: list[Any] = []
+            with tally.example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
+                drawn.append(make(generator(name, number)))
+                try:
+                    outcome = check(drawn[0])
+                except FairspanError:
+                    outcome = "refused"
+                tally.outcomes[outcome] += 1
+        tally.settled(record_property, name)
+
+    return run
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_thin_rows(attack, part, monkeypatch):
+    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
+
+    def check(rows: Rows) -> str:
+        model = rows.fitted()
+        judge(rows, model)
+        verify(model, rows.values, rows.groups)
+        moments = rows.moments()
+        by_moments = fs.verify(model, moments)
+        # Matrices of many features cannot always tell zero from rounding, and say so.
+        if not (by_moments.holds or "Pass the rows" in by_moments.messages[0]):
+            raise Wrong(f"verification by moments does not hold: {by_moments.messages[0]}")
+        refute(model, rows.model().fit_moments(moments), names="thin and dense")
+        return str(model.solution_.status)
+
+    attack(f"thin rows, part {part + 1}", thin, check, 25, 500)
+
+
+def test_all_directions_that_are_left(attack):
+    def check(rows: Rows) -> str:
+        model = rows.fitted()
+        judge(rows, model)
+        verify(model, rows.values, rows.groups)
+        if model.solution_.status not in ("optimal", "unresolved"):
+            raise Wrong(f"open, with one subspace alone: {model.solution_!r}")
+        return str(model.solution_.status)
+
+    attack("all directions that a restriction leaves", all_directions_left, check, 60, 800)
+
+
+def test_parts_added(attack):
+    def check(rows: Rows) -> str:
+        n = len(rows.values)
+        order = np.random.default_rng(n).permutation(n)
+        parts = np.array_split(order, 3)
+        model = rows.fitted()
+        judge(rows, model)
+        by_parts = [fs.GroupMoments.from_rows(rows.values[i], rows.groups[i]) for i in parts]
+        merged = rows.model().fit_moments(by_parts[0] + by_parts[1] + by_parts[2])
+        added = rows.model()
+        # One component fits any first part.
+        for at in parts:
+            added.partial_fit(rows.values[at], sensitive_features=rows.groups[at])
+        # The mean of a part far from zero is known to a rounding of its own size.
+        traces = np.array([float((each**2).sum() / len(each)) for each in centred(rows)])
+        lost = 16 * EPSILON * float(np.abs(rows.values).max())
+        moved = lost * float(np.sqrt(traces.max()))
+        if "restriction" in rows.settings:  # and turns the directions in which means are equal
+            labels = np.unique(rows.groups)
+            means = np.array([rows.values[rows.groups == each].mean(axis=0) for each in labels])
+            apart = np.linalg.svd(means[1:] - means[0], compute_uv=False).min()
+            moved += 2 * lost / apart * float(np.sqrt(traces.max() * model.solution_.errors.max()))
+        moved /= traces.min() if getattr(rows.settings["criterion"], "relative", False) else 1
+        for other in (merged, added):
+            judge(rows, other)
+            verify(other, rows.values, rows.groups)
+            verify(other, rows.moments())
+            verify(model, other.moments_)
+            refute(model, other, names="whole and parts", moved=moved)
+        return str(model.solution_.status)
+
+    def make(rng: np.random.Generator) -> Rows:
+        return small(rng)
+
+    attack("parts of rows, merged and added", make, check, 40, 600)
+
+
+@pytest.mark.parametrize("p", [300, 500, 800])
+def test_one_large_column(attack, p):
+    """Beside a column that is uncorrelated with the others, d components are d - 1 without it."""
+
+    def make(rng: np.random.Generator) -> Rows:
+        k, n = int(rng.integers(2, 4)), p + int(rng.integers(50, 300))
+        falling = np.arange(1, p) ** -rng.uniform(0.3, 1)
+        parts = [
+            (1 + g) * (rng.standard_normal((n, p - 1)) * falling)[:, rng.permutation(p - 1)]
+            for g in range(k)
+        ]
+        choices = [fs.MinimaxLoss(), fs.MinimaxError(), fs.ErrorGap(0.5)]
+        settings: dict[str, Any] = {"criterion": choices[int(rng.integers(len(choices)))]}
+        settings["center"] = str(rng.choice(CENTERS))
+        groups = np.tile(np.repeat(np.arange(k), n), 2)
+        others = np.vstack(parts)
+        large = np.full((len(others), 1), 10.0 ** rng.uniform(3, 7))
+        values = np.vstack([np.hstack([large, others]), np.hstack([-large, others])])
+        return Rows(values, groups, int(rng.integers(2, 4)), settings)
+
+    def check(rows: Rows) -> str:
+        model = rows.fitted()
+        without = Rows(rows.values[:, 1:], rows.groups, rows.n_components - 1, rows.settings)
+        fewer = without.fitted()
+        refute(model, fewer, names="with and without the column")
+        judge(rows, model)
+        verify(model, rows.values, rows.groups)
+        return str(model.solution_.status)
+
+    attack(f"one large column of {p}", make, check, 3, 60)
+
+
+@pytest.mark.parametrize("way", ["large", "sparse"])
+def test_ways_agree(attack, way, monkeypatch):
+    """A subspace that grows, and sparse rows, against all features at once."""
+
+    def make(rng: np.random.Generator) -> Rows:
+        k = 2 if rng.random() < 0.6 else 3
+        p = int(rng.integers(500, 640)) if way == "large" else int(rng.integers(30, 120))
+        each = p + 20 if way == "large" else int(rng.integers(20, 90))
+        falling = np.arange(1, p + 1) ** -rng.uniform(0.3, 1)
+        values = rng.standard_normal((k * each, p)) * falling
+        if way == "sparse":
+            values *= rng.random(values.shape) < 0.2
+        for g in range(k):
+            at = slice(g * each, (g + 1) * each)
+            values[at] = values[at][:, rng.permutation(p)]
+        if rng.random() < 0.3:
+            values[:, 0] *= 10.0 ** rng.uniform(1, 5)
+        settings = {"criterion": chosen_criterion(rng, k), "center": str(rng.choice(CENTERS))}
+        if way == "sparse" and rng.random() < 0.3:
+            settings["restriction"] = fs.MeanParity()
+        return Rows(values, np.repeat(np.arange(k), each), int(rng.integers(1, 6)), settings)
+
+    def check(rows: Rows) -> str:
+        if way == "sparse":
+            with monkeypatch.context() as few:
+                few.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 10)
+                model = rows.fitted(scipy.sparse.csr_array(rows.values))
+            assert model.moments_.matrix_free
+        else:
+            model = rows.fitted()
+        judge(rows, model)
+        verify(model, rows.values, rows.groups)
+        with monkeypatch.context() as whole:
+            whole.setattr("fairspan.solvers.solve._FROM_FEATURES", 10**9)
+            dense = rows.model().fit_moments(rows.moments())
+        judge(rows, dense)
+        refute(model, dense, names=f"{way} and dense")
+        return str(model.solution_.status)
+
+    attack(f"{way} against dense", make, check, 8, 300)
