@@ -13,7 +13,7 @@ from fairspan.displays import (
     ReducedRowsDisplay,
     VarianceKeptDisplay,
 )
-from fairspan.drawing.pictures import AuditPicture, FrontierPicture
+from fairspan.drawing.pictures import AuditPicture, Estimates, FrontierPicture
 
 mpl.use("Agg")
 
@@ -48,17 +48,25 @@ def pictures_of(groups, seed=0):
         "errors": ErrorCurveDisplay(
             dimensions,
             groups,
-            plain,
-            fair,
+            Estimates.of(plain, 0.9 * plain, 1.1 * plain),
+            Estimates.of(fair, 0.9 * fair, 1.1 * fair),
             "minimax_loss",
             0.8 * fair,
-            plain[..., None] * [0.9, 1.1],
-            fair[..., None] * [0.9, 1.1],
             3,
         ),
-        "losses": ErrorCurveDisplay(dimensions, groups, plain, fair, quantity="loss"),
+        "losses": ErrorCurveDisplay(
+            dimensions, groups, Estimates.of(plain), Estimates.of(fair), quantity="loss"
+        ),
         "kept": VarianceKeptDisplay(groups, *shares, np.full(k, 0.9), 2, "minimax_loss"),
-        "group losses": GroupLossDisplay(groups, *losses, 2, "minimax_loss", 1.5, "open gap"),
+        "group losses": GroupLossDisplay(
+            groups,
+            dict(zip(("PCA", "minimax_loss"), map(Estimates.of, losses), strict=True)),
+            ("PCA",),
+            "loss",
+            n_components=2,
+            bound=1.5,
+            status="open gap",
+        ),
         "path": DisparityPathDisplay(
             np.array([0, 0.01, 0.1, 1, 10]),
             np.array([3, 2, 1, 0, 0.0]),
@@ -87,11 +95,13 @@ def pictures_of(groups, seed=0):
         ),
         "audit": AuditPicture(
             groups,
-            ("minimax_loss", "PCA", groups[0]),
-            (values := rng.uniform(1, 2, (3, k))),
-            values - 0.2,
-            values + 0.2,
-            (1,),
+            {
+                name: Estimates.of(each, each - 0.2, each + 0.2)
+                for name, each in zip(
+                    ("minimax_loss", "PCA", groups[0]), rng.uniform(1, 2, (3, k)), strict=True
+                )
+            },
+            ("PCA",),
         ),
     }
     if k == 2:

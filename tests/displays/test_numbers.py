@@ -46,18 +46,23 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
     np.testing.assert_array_equal(display.dimensions, range(1, 6))
     for i, d in enumerate(display.dimensions):
         pca = PCA(d).fit(X)
-        np.testing.assert_allclose(display.plain[i], errors_through(pca, X, GROUPS), atol=1e-9)
+        np.testing.assert_allclose(
+            display.plain.values[i], errors_through(pca, X, GROUPS), atol=1e-9
+        )
         fair = FairPCA(int(d)).fit(X, sensitive_features=GROUPS)
-        np.testing.assert_allclose(display.fair[i], errors_through(fair, X, GROUPS), atol=1e-9)
+        np.testing.assert_allclose(
+            display.fair.values[i], errors_through(fair, X, GROUPS), atol=1e-9
+        )
         best = [least_error(X[label == GROUPS], X.mean(axis=0), d) for label in ("a", "b")]
         np.testing.assert_allclose(display.best[i], best, atol=1e-9)
     assert display.marked == 2
-    assert display.plain_interval is display.fair_interval is None
+    assert np.isnan([display.plain.low, display.fair.high]).all()
     losses = ErrorCurveDisplay.from_estimator(FAIR, dimensions=[4, 2])
     assert losses.quantity == "loss"
     np.testing.assert_array_equal(losses.dimensions, [2, 4])
-    np.testing.assert_allclose(losses.plain, (display.plain - display.best)[[1, 3]], atol=1e-9)
-    np.testing.assert_allclose(np.ptp(losses.fair, axis=1), 0, atol=1e-6)
+    lost = (display.plain.values - display.best)[[1, 3]]
+    np.testing.assert_allclose(losses.plain.values, lost, atol=1e-9)
+    np.testing.assert_allclose(np.ptp(losses.fair.values, axis=1), 0, atol=1e-6)
 
 
 def test_curves_of_held_out_rows_are_those_of_audits():
@@ -79,15 +84,15 @@ def test_curves_of_held_out_rows_are_those_of_audits():
             ):
                 values = [each.value for each in estimates]
                 ends = [(each.low, each.high) for each in estimates]
-                np.testing.assert_allclose(getattr(shown, key)[i], values, rtol=1e-9)
-                np.testing.assert_allclose(getattr(shown, f"{key}_interval")[i], ends, rtol=1e-7)
-                states = getattr(shown, f"{key}_states")
-                assert list(states[i]) == [group.state for group in mine]
+                found = getattr(shown, key).at(i)
+                np.testing.assert_allclose(found.values, values, rtol=1e-9)
+                np.testing.assert_allclose([found.low, found.high], np.transpose(ends), rtol=1e-7)
+                assert list(found.states) == [group.state for group in mine]
             on_rows = [group.excess_loss for group in mine]
-            np.testing.assert_allclose(getattr(display, f"{key}_on_rows")[i], on_rows, rtol=1e-9)
+            np.testing.assert_allclose(getattr(display, key).on_rows[i], on_rows, rtol=1e-9)
     best = [group.expected.best_error for group in models["PCA"]]
     np.testing.assert_allclose(errors.best[1], best, rtol=1e-9)
-    assert errors.plain_on_rows is errors.fair_on_rows is None
+    assert np.isnan([errors.plain.on_rows, errors.fair.on_rows]).all()
 
 
 def test_curves_of_the_rows_of_the_fit_are_refitted_by_folds():
@@ -101,9 +106,9 @@ def test_curves_of_the_rows_of_the_fit_are_refitted_by_folds():
     basis = PCA(2).fit(X).components_.T
     found = losses(X, GROUPS, basis, point=mean, by_fold=by_fold)
     values = [found[label][1] for label in ("a", "b")]
-    np.testing.assert_allclose(display.plain[0], values, rtol=1e-9)
-    ends = [found[label][3:5] for label in ("a", "b")]
-    np.testing.assert_allclose(display.plain_interval[0], ends, rtol=1e-7)
+    np.testing.assert_allclose(display.plain.values[0], values, rtol=1e-9)
+    ends = np.transpose([found[label][3:5] for label in ("a", "b")])
+    np.testing.assert_allclose([display.plain.low[0], display.plain.high[0]], ends, rtol=1e-7)
 
 
 def test_the_frame_has_states_and_figures_on_the_rows():
@@ -112,14 +117,14 @@ def test_the_frame_has_states_and_figures_on_the_rows():
     )
     frame = display.frame()
     assert list(frame.columns) == [
-        *("model", "n_components", "group", "expected loss", "low", "high", "status", "state"),
-        "loss on the rows",
+        *("model", "n_components", "group", "expected loss", "low", "high", "state"),
+        *("loss on the rows", "status"),
     ]
     fair_b = frame.query("model == 'minimax_loss' and group == 'b'")
-    assert fair_b["expected loss"].item() == display.fair[0, 1]
-    assert fair_b["high"].item() == display.fair_interval[0, 1, 1]
-    assert fair_b["state"].item() == display.fair_states[0][1]
-    assert fair_b["loss on the rows"].item() == display.fair_on_rows[0, 1]
+    assert fair_b["expected loss"].item() == display.fair.values[0, 1]
+    assert fair_b["high"].item() == display.fair.high[0, 1]
+    assert fair_b["state"].item() == display.fair.states[0, 1]
+    assert fair_b["loss on the rows"].item() == display.fair.on_rows[0, 1]
 
 
 def test_rows_that_tell_nothing_show_the_figures_on_them_and_say_so():
@@ -128,7 +133,7 @@ def test_rows_that_tell_nothing_show_the_figures_on_them_and_say_so():
     display = ErrorCurveDisplay.from_estimator(FAIR, few, groups, dimensions=[4])
     assert display.quantity == "loss"
     assert display.why_on_rows
-    assert display.plain_interval is None
+    assert np.isnan(display.plain.low).all()
     display.plot()
     with pytest.raises(InvalidInput, match="give no estimates for new rows"):
         GroupLossDisplay.from_estimator(FairPCA(4).fit(X, sensitive_features=GROUPS), few, groups)
@@ -137,17 +142,18 @@ def test_rows_that_tell_nothing_show_the_figures_on_them_and_say_so():
 def test_losses_by_group_are_those_of_an_audit():
     display = GroupLossDisplay.from_estimator(FAIR, X, GROUPS, on_rows=True)
     models = {model.name: model.groups for model in audit(FAIR, X, GROUPS).models}
-    for name, key in (("PCA", "plain"), ("minimax_loss", "fair")):
+    assert list(display.models) == ["PCA", "minimax_loss"]
+    for name, shown in display.models.items():
         estimates = [group.expected.loss for group in models[name]]
-        values = [each.value for each in estimates]
-        np.testing.assert_allclose(getattr(display, key), values, rtol=1e-9)
-        ends = [(each.low, each.high) for each in estimates]
-        np.testing.assert_allclose(getattr(display, f"{key}_interval"), ends, rtol=1e-7)
-        assert getattr(display, f"{key}_states") == tuple(g.state for g in models[name])
+        np.testing.assert_allclose(shown.values, [each.value for each in estimates], rtol=1e-9)
+        np.testing.assert_allclose(shown.low, [each.low for each in estimates], rtol=1e-7)
+        np.testing.assert_allclose(shown.high, [each.high for each in estimates], rtol=1e-7)
+        assert list(shown.states) == [group.state for group in models[name]]
         on_rows = [group.excess_loss for group in models[name]]
-        np.testing.assert_allclose(getattr(display, f"{key}_on_rows"), on_rows, atol=1e-9)
-    frame = display.plot().frame()
-    assert list(frame.columns)[4:8] == ["PCA low", "PCA high", "PCA state", "PCA on the rows"]
+        np.testing.assert_allclose(shown.on_rows, on_rows, atol=1e-9)
+    assert list(display.plot().frame().columns) == [
+        *("model", "group", "expected loss", "low", "high", "state", "loss on the rows", "bound")
+    ]
 
 
 def test_default_dimensions_hold_the_fitted_one():
@@ -165,10 +171,10 @@ def test_a_dimension_without_an_answer_is_a_gap():
     hidden = FairPCA(2, restriction=MeanParity()).fit(X, sensitive_features=GROUPS)
     display = ErrorCurveDisplay.from_estimator(hidden, X, GROUPS)
     # One direction is taken by the difference of the means.
-    assert np.isnan(display.fair).all(axis=1).tolist() == [False] * 4 + [True]
-    assert np.isnan(display.fair_interval[4]).all()
+    assert np.isnan(display.fair.values).all(axis=1).tolist() == [False] * 4 + [True]
+    assert np.isnan(display.fair.low[4]).all()
     assert list(display.statuses) == ["optimal"] * 4 + ["no answer"]
-    assert not np.isnan(display.plain).any()
+    assert not np.isnan(display.plain.values).any()
     display.name = "hidden"
     display.plot()
 
@@ -181,15 +187,15 @@ def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     kept = VarianceKeptDisplay.from_estimator(fair)
     losses = GroupLossDisplay.from_estimator(fair)
     for name, shares, lost in (
-        ("PCA", kept.plain, losses.plain),
-        ("minimax_loss", kept.fair, losses.fair),
+        ("PCA", kept.plain, losses.models["PCA"].values),
+        ("minimax_loss", kept.fair, losses.models["minimax_loss"].values),
     ):
         np.testing.assert_allclose(shares, [g.variance_kept for g in models[name]], rtol=1e-9)
         np.testing.assert_allclose(lost, [g.excess_loss for g in models[name]], atol=1e-9)
     best = [1 - g.best_error / g.total_variance for g in models["PCA"]]
     np.testing.assert_allclose(kept.best, best, rtol=1e-9)
     assert losses.bound == fair.solution_.lower_bound
-    assert losses.bound <= losses.fair.max() + 1e-12
+    assert losses.bound <= losses.estimates.values[1].max() + 1e-12
     assert losses.status == fair.solution_.status
 
 
@@ -315,8 +321,8 @@ def test_one_group_is_ordinary_pca():
     with pytest.warns(FairspanWarning, match="one group"):
         alone = FairPCA(2).fit(X, sensitive_features=["all"] * len(X))
     curve = ErrorCurveDisplay.from_estimator(alone, X, ["all"] * len(X))  # warns no more
-    np.testing.assert_allclose(curve.plain, curve.fair, atol=1e-9)
-    assert GroupLossDisplay.from_estimator(alone).fair.tolist() == [0]
+    np.testing.assert_allclose(curve.plain.values, curve.fair.values, atol=1e-9)
+    assert GroupLossDisplay.from_estimator(alone).estimates.values[1].tolist() == [0]
 
 
 @pytest.mark.long
@@ -332,9 +338,10 @@ def test_moments_that_refer_to_the_rows_will_do(kind):
         groups = np.repeat(["a", "b"], 60)
     fair = FairPCA(2).fit(wide, sensitive_features=groups)
     assert type(fair.moments_).__name__.lower().startswith(kind)
-    np.testing.assert_allclose(GroupLossDisplay.from_estimator(fair).fair, fair.group_losses_)
+    losses = GroupLossDisplay.from_estimator(fair).estimates.values[1]
+    np.testing.assert_allclose(losses, fair.group_losses_)
     curve = ErrorCurveDisplay.from_estimator(fair, dimensions=[1, 2], quantity="error")
-    np.testing.assert_allclose(curve.fair[1], fair.group_errors_, rtol=1e-6)
+    np.testing.assert_allclose(curve.fair.values[1], fair.group_errors_, rtol=1e-6)
     kept = VarianceKeptDisplay.from_estimator(fair)
     np.testing.assert_allclose(
         kept.fair, fair.group_explained_variance_ratio_.sum(axis=1), rtol=1e-6
@@ -348,7 +355,7 @@ def test_a_group_without_variance_has_no_share():
     kept = VarianceKeptDisplay.from_estimator(fair).plot()
     assert np.isnan(kept.fair).tolist() == [False, True]
     picture = audit(fair, still, groups).plot(quantity="variance kept")
-    assert np.isnan(picture.values).tolist() == [[False, True]] * 2
+    assert np.isnan(picture.estimates.values).tolist() == [[False, True]] * 2
     for display in (ErrorCurveDisplay, ReducedRowsDisplay):
         display.from_estimator(fair, still, groups).plot()
 

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from fairspan.displays import LoadingsDisplay
 from fairspan.drawing import layout
-from fairspan.drawing.layout import FAIR, PLAIN, look, other_look
-from fairspan.drawing.pictures import AuditPicture, FrontierPicture
+from fairspan.drawing.layout import FAIR, INK, PLAIN, PURPLE, look, other_look
+from fairspan.drawing.pictures import AuditPicture, Estimates, FrontierPicture
 from fairspan.formatting.text import axis_number as number
 from fairspan.formatting.text import label_of, labels_of, terminal_width
 from pictures import pictures_of
@@ -127,27 +127,34 @@ def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths(reach, is_left_out
     assert ("1\xa0row lies" in said) == is_left_out
 
 
-def test_models_beside_pca_take_looks_in_turn():
-    picture = AuditPicture(
-        groups=("a", "b"),
-        models=("PCA", "one", "two"),
-        values=np.ones((3, 2)),
-        low=np.full((3, 2), 0.5),
-        high=np.full((3, 2), 1.5),
-        plain=(0,),
-        quantity="expected loss",
-        states=(("harmed", "harmed"),) * 3,
-        level=0.95,
-    )
+def test_models_beside_pca_take_looks_in_turn_and_the_colours_of_states():
+    ones = np.ones(2)
+    states = ("harmed", "not shown")
+    models = dict.fromkeys(("PCA", "one", "two"), Estimates.of(ones, ones / 2, 2 * ones, states))
+    picture = AuditPicture(("a", "b"), models, ("PCA",), "expected loss")
     picture.plot(ax=(axes := axes_of()))
-    colours = {to_hex(line.get_color()) for line in axes.lines}
-    assert {to_hex(other_look(i).colour) for i in (0, 1)} <= colours
+    drawn = [
+        (line.get_marker(), to_hex(line.get_color()))
+        for line in axes.lines
+        if str(line.get_gid()).startswith("model")
+    ]
+    markers = [PLAIN.marker, other_look(0).marker, other_look(1).marker]
+    assert drawn == [(marker, colour) for marker in markers for colour in (PURPLE, INK)]
+    legend = axes.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == [*models, *states]
+    assert [to_hex(line.get_color()) for line in legend.get_lines()] == [INK] * 3 + [PURPLE, INK]
     assert any(list(line.get_xdata()) == [0, 0] for line in axes.lines)
     # What was seen on the rows themselves lies inside too, wherever it is.
-    beyond = replace(picture, on_rows=np.full((3, 2), 9.0))
-    beyond.plot(ax=(axes := axes_of()))
+    models["one"] = Estimates.of(ones, ones / 2, 2 * ones, states, 9 * ones)
+    picture.plot(ax=(axes := axes_of()))
     low, high = axes.get_xlim()
     assert low < 0 < 9 < high
+    # Other figures have no states: colours are those of models.
+    replace(picture, quantity="loss", models=dict.fromkeys(models, Estimates.of(ones))).plot(
+        ax=(axes := axes_of())
+    )
+    colours = [to_hex(line.get_color()) for line in axes.get_legend().get_lines()]
+    assert colours == [PLAIN.colour, other_look(0).colour, other_look(1).colour]
 
 
 def test_answers_at_one_place_share_a_mark_inside_that_of_pca():

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 import fairspan as fs
 from fairspan.displays import ErrorCurveDisplay
-from fairspan.drawing.layout import FAINT, INK, PLAIN
-from fairspan.drawing.pictures import METADATA, AuditPicture, empty_figure, reproducible
+from fairspan.drawing.layout import FAINT, INK, PURPLE
+from fairspan.drawing.pictures import METADATA, AuditPicture, Estimates, empty_figure, reproducible
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.report.page.figures import inline_svg
 from pictures import HOSTILE, LONG, overlaps, pictures_of, written_in
@@ -156,8 +156,8 @@ def test_lines_are_the_data():
     for g, panel in enumerate(picture.axes_):
         lines = {line.get_gid(): line for line in panel.lines}
         for name, values in (
-            ("plain", picture.plain),
-            ("fair", picture.fair),
+            ("plain", picture.plain.values),
+            ("fair", picture.fair.values),
             ("best", picture.best),
         ):
             np.testing.assert_array_equal(lines[f"{name}-{g}"].get_xdata(), picture.dimensions)
@@ -172,7 +172,7 @@ def test_lines_are_the_data():
 def test_bars_and_bound_are_the_data():
     picture, written = drawn(pictures_of(("a", "b"))["group losses"])
     widths = [bar.get_width() for bar in picture.ax_.patches]
-    np.testing.assert_array_equal(widths, [*picture.plain, *picture.fair])
+    np.testing.assert_array_equal(widths, picture.estimates.values.ravel())
     assert picture.ax_.get_xlim()[0] == 0
     (bound,) = (line for line in picture.ax_.lines if line.get_gid() == "bound")
     assert bound.get_xdata()[0] == 1.5
@@ -245,8 +245,9 @@ def test_any_units_can_be_read(kind, unit):
         picture.plain = unit * picture.plain
         picture.answers = {name: unit * each for name, each in picture.answers.items()}
     else:
-        picture.plain, picture.fair = unit * picture.plain, unit * picture.fair
-        picture.best = picture.plain_interval = picture.fair_interval = None
+        picture.plain = Estimates.of(unit * picture.plain.values)
+        picture.fair = Estimates.of(unit * picture.fair.values)
+        picture.best = None
     _, written = drawn(picture)
     assert overlaps(written) == []
 
@@ -298,11 +299,10 @@ def test_in_one_panel_models_have_no_colour_that_would_be_taken_for_a_groups():
 
 
 def test_a_panel_of_a_group_of_too_few_rows_says_so_inside():
-    plain = np.tile([[2.0, 3.0, np.nan]], (8, 1))
-    on_rows = np.ones((8, 3))
+    plain, on_rows = np.tile([[2.0, 3.0, np.nan]], (8, 1)), np.ones((8, 3))
+    both = (Estimates.of(each, on_rows=on_rows) for each in (plain, plain / 2))
     picture = ErrorCurveDisplay(
-        np.arange(1, 9), LONG[:3], plain, plain / 2, quantity="expected loss",
-        plain_on_rows=on_rows, fair_on_rows=on_rows,
+        np.arange(1, 9), LONG[:3], *both, quantity="expected loss"
     ).plot(ax=Figure(figsize=(8, 4)).add_subplot())  # fmt: skip
     texts = [text for axes in picture.axes_ for text in axes.texts if "too few" in text.get_text()]
     (text,) = texts
@@ -313,16 +313,9 @@ def test_a_panel_of_a_group_of_too_few_rows_says_so_inside():
 
 
 def picture(values, low, high, states):
-    return AuditPicture(
-        groups=("a", "b", "c"),
-        models=("PCA",),
-        values=np.array([values], dtype=float),
-        low=np.array([low], dtype=float),
-        high=np.array([high], dtype=float),
-        plain=(0,),
-        quantity="expected loss",
-        states=(states,),
-    )
+    values, low, high = (np.array(each, dtype=float) for each in (values, low, high))
+    models = {"PCA": Estimates.of(values, low, high, states)}
+    return AuditPicture(("a", "b", "c"), models, ("PCA",), "expected loss")
 
 
 @pytest.fixture(scope="module")
@@ -347,7 +340,7 @@ def test_what_is_not_known_is_grey_and_leaves_the_axes_as_they_are():
     told, unknown = (each.get_color()[0] for each in drawn.ax_.collections)
     from matplotlib.colors import to_rgba
 
-    assert tuple(told) == to_rgba(PLAIN.colour)
+    assert tuple(told) == to_rgba(PURPLE)
     assert tuple(unknown) == to_rgba(FAINT)
     arrows = [line.get_marker() for line in drawn.ax_.lines if line.get_marker() in "<>"]
     assert arrows == ["<", ">"]
@@ -377,19 +370,15 @@ def test_without_estimates_errors_on_the_rows_are_shown(audit):
 
 def test_curves_show_all_points_and_of_wide_bands_little():
     values = np.array([[1.0, 0.5, np.nan], [0.5, -2.0, np.nan]])
-    ends = np.stack([values - 0.2, values + 0.2], axis=2)
-    ends[1, 1] = -1e6, 1e6
+    low, high = values - 0.2, values + 0.2
+    low[1, 1], high[1, 1] = -1e6, 1e6
     states = [["harmed", "minor", "cannot tell"], ["harmed", "cannot tell", "cannot tell"]]
     drawn = ErrorCurveDisplay(
         np.array([1, 2]),
         ("a", "b", "few"),
-        values,
-        np.full((2, 3), np.nan),
-        plain_interval=ends,
-        plain_states=states,
+        Estimates.of(values, low, high, states, np.ones((2, 3))),
+        Estimates.of(np.full((2, 3), np.nan), on_rows=np.zeros((2, 3))),
         quantity="expected loss",
-        plain_on_rows=np.ones((2, 3)),
-        fair_on_rows=np.zeros((2, 3)),
     ).plot()
     start, end = drawn.axes_[0].get_ylim()
     assert -5 < start < -2

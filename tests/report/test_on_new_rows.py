@@ -198,8 +198,8 @@ def test_losses_of_the_fair_answer_are_drawn_where_there_is_one(made, monkeypatc
     facts["by_dimension"]["fair"]["losses"] = [None, *losses[1:]]
     monkeypatch.setattr(figures, "draw", lambda picture, *_, **__: picture)
     picture = of_dimensions(facts, with_marks=False)
-    assert np.isnan(picture.fair_on_rows[0]).all()
-    np.testing.assert_array_equal(picture.fair_on_rows[1:], np.array(losses[1:]))
+    assert np.isnan(picture.fair.on_rows[0]).all()
+    np.testing.assert_array_equal(picture.fair.on_rows[1:], np.array(losses[1:]))
 
 
 # Four groups, of which three are alike, take some seconds.

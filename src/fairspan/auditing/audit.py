@@ -22,7 +22,7 @@ from fairspan.auditing.results import (
 )
 from fairspan.auditing.table import table_of
 from fairspan.drawing.layout import Axes
-from fairspan.drawing.pictures import AuditPicture, AuditQuantity
+from fairspan.drawing.pictures import AuditPicture, AuditQuantity, Estimates
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.results import data_frame
 from fairspan.formatting.table import Table
@@ -183,17 +183,19 @@ class Audit:
         if quantity in ("error", "loss"):  # as in the table: what is only rounding says nothing
             values = np.where(values <= [[model.rounding] for model in self.models], 0.0, values)
         is_expected = quantity == "expected loss"
-        has_intervals = (is_expected or quantity == "error") and not np.isnan(low).all()
+        if not is_expected and quantity != "error":  # these have no intervals
+            low = high = np.full(values.shape, np.nan)
         return AuditPicture(
             groups=groups,
-            models=tuple(model.name for model in self.models),
-            values=values,
-            low=low if has_intervals else None,
-            high=high if has_intervals else None,
-            plain=tuple(i for i, model in enumerate(self.models) if model.is_plain_pca),
+            models={
+                each.name: Estimates.of(
+                    values[i], low[i], high[i], each.states if is_expected else None
+                )
+                for i, each in enumerate(self.models)
+            },
+            plain=tuple(model.name for model in self.models if model.is_plain_pca),
             quantity=quantity,
             level=self.level,
-            states=tuple(model.states for model in self.models) if is_expected else (),
         )
 
     def plot(

@@ -9,7 +9,7 @@ import numpy as np
 from fairspan.displays.fitted import (
     audited_beside_pca,
     criterion_name,
-    curves_of,
+    estimates_of,
     moments_for,
     moments_of_fit,
     names_of,
@@ -32,7 +32,7 @@ from fairspan.drawing.layout import (
     set_rows,
     set_shares,
 )
-from fairspan.drawing.pictures import AuditPicture, Picture
+from fairspan.drawing.pictures import AuditPicture, Estimates, Picture
 from fairspan.errors import InvalidInput
 from fairspan.formatting.text import axis_number, count, label_of, spoken
 from fairspan.metrics import group_figures
@@ -162,7 +162,7 @@ class VarianceKeptDisplay(Picture):
 
 
 @dataclass(eq=False)
-class GroupLossDisplay(Picture):
+class GroupLossDisplay(AuditPicture):
     """Plot the loss of each group on new rows, or on the rows of the fit with the proven bound.
 
     Make it with :meth:`from_estimator`.
@@ -170,40 +170,24 @@ class GroupLossDisplay(Picture):
     Attributes
     ----------
     groups : tuple of k str
-    plain, fair : (k,) arrays
-        Losses under ordinary PCA and under the criterion: those expected on new rows, or excess
-        losses on the rows of the fit. NaN if there are too few rows.
+    models : mapping of name to Estimates of (k,) arrays
+        Of ordinary PCA and then of the criterion: losses expected on new rows, or excess losses on
+        the rows of the fit. NaN if there are too few rows.
+    plain : tuple of str
+        The name of ordinary PCA.
+    quantity : {"expected loss", "loss"}
+    level : float
+        Of the intervals, each of one group.
     n_components : int
-    name : str
-        The criterion's.
     bound : float or None
         No subspace has a smaller largest loss; None where the criterion proves no such thing.
     status : str
         How the fit ended: "optimal", "estimated", "open gap" or "unresolved".
-    plain_interval, fair_interval : (k, 2) arrays or None
-        Ends of the intervals of expected losses.
-    plain_states, fair_states : tuples of k str or None
-        What may be said of expected losses.
-    plain_on_rows, fair_on_rows : (k,) arrays or None
-        Excess losses on the rows, beside those that are expected.
-    level : float
-        Of the intervals, each of one group.
     """
 
-    groups: tuple[str, ...]
-    plain: FloatArray
-    fair: FloatArray
-    n_components: int
-    name: str = "fair"
+    n_components: int = 1
     bound: float | None = None
     status: str = "optimal"
-    plain_interval: FloatArray | None = None
-    fair_interval: FloatArray | None = None
-    plain_states: tuple[str | None, ...] = ()
-    fair_states: tuple[str | None, ...] = ()
-    plain_on_rows: FloatArray | None = None
-    fair_on_rows: FloatArray | None = None
-    level: float = 0.95
 
     @classmethod
     def from_estimator(
@@ -251,8 +235,9 @@ class GroupLossDisplay(Picture):
         >>> X = np.array([[3.0, 0], [-3, 0], [0, 2], [0, -2]])
         >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
         >>> display = GroupLossDisplay.from_estimator(fair)
-        >>> display.plain, display.fair.round(2), round(display.bound, 2)
-        (array([0., 4.]), array([2.77, 2.77]), 2.77)
+        >>> display.estimates.values.round(2), round(display.bound, 2)
+        (array([[0.  , 4.  ],
+               [2.77, 2.77]]), 2.77)
         """
         moments = moments_of_fit(estimator, cls.__name__)
         check_flag("on_rows", on_rows)
@@ -264,12 +249,15 @@ class GroupLossDisplay(Picture):
         is_loss = criterion.measures_losses and not criterion.relative
         bounds_losses = solution.criterion.name == criterion.name and is_loss
         plain = plain_figures(estimator)
+        losses = {"PCA": plain.excess_losses, criterion_name(estimator): estimator.group_losses_}
         return cls(
             groups=names_of(moments.labels),
-            plain=without_rounding(plain.excess_losses, plain),
-            fair=without_rounding(estimator.group_losses_, plain),
+            models={
+                name: Estimates.of(without_rounding(each, plain)) for name, each in losses.items()
+            },
+            plain=("PCA",),
+            quantity="loss",
             n_components=estimator.subspace_.dimension,
-            name=criterion_name(estimator),
             bound=max(solution.lower_bound, 0.0) if bounds_losses else None,
             status=str(solution.status),
         )
@@ -279,41 +267,24 @@ class GroupLossDisplay(Picture):
         return rows_size(self.groups, _LOSS_ROW)
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
-        """One row for each group; the bound is the same in all."""
-        columns: dict[str, Sequence[Any]] = {
-            "group": list(self.groups),
-            "PCA": self.plain.tolist(),
-            self.name: self.fair.tolist(),
-            "bound": [np.nan if self.bound is None else self.bound] * len(self.groups),
+        """One row for each model and group; the bound is the same in all."""
+        columns = super().columns()
+        return {
+            **columns,
+            "bound": [np.nan if self.bound is None else self.bound] * len(columns["group"]),
         }
-        for name, interval, states, on_rows in (
-            ("PCA", self.plain_interval, self.plain_states, self.plain_on_rows),
-            (self.name, self.fair_interval, self.fair_states, self.fair_on_rows),
-        ):
-            if interval is not None:
-                columns[f"{name} low"], columns[f"{name} high"] = interval.T.tolist()
-                columns[f"{name} state"] = list(states)
-            if on_rows is not None:
-                columns[f"{name} on the rows"] = on_rows.tolist()
-        return columns
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        if self.plain_interval is not None and self.fair_interval is not None:
-            return self._draw_expected(axes, self.plain_interval, self.fair_interval)
+        if self.quantity == "expected loss":
+            return super()._draw(axes)
+        plain, fair = self.estimates.values
         rows = np.arange(len(self.groups))
-        plain = axes.barh(
-            rows - _BAR / 2,
-            self.plain,
-            _BAR,
-            facecolor="white",
-            edgecolor=PLAIN.colour,
-            hatch=PLAIN.hatch,
-        )
-        fair = axes.barh(
-            rows + _BAR / 2, self.fair, _BAR, facecolor=FAIR.colour, edgecolor=FAIR.colour
-        )
-        handles: list[Any] = [plain, fair]
-        labels = ["PCA", label_of(spoken(self.name))]
+        hollow: Any = {"facecolor": "white", "edgecolor": PLAIN.colour, "hatch": PLAIN.hatch}
+        handles: list[Any] = [
+            axes.barh(rows - _BAR / 2, plain, _BAR, **hollow),
+            axes.barh(rows + _BAR / 2, fair, _BAR, facecolor=FAIR.colour, edgecolor=FAIR.colour),
+        ]
+        labels = [label_of(spoken(name)) for name in self.models]
         if self.bound is not None:
             handles.append(axes.axvline(self.bound, color=INK, linewidth=1.6, gid="bound"))
             labels.append(
@@ -329,30 +300,11 @@ class GroupLossDisplay(Picture):
         head(axes, title, handles, labels, note=self._note(), beside=beside)
         return (axes,)
 
-    def _draw_expected(
-        self, axes: Axes, plain_interval: FloatArray, fair_interval: FloatArray
-    ) -> Sequence[Axes]:
-        """The losses of new rows as an audit shows them, with those on the rows as lines across."""
-        low, high = np.moveaxis(np.array([plain_interval, fair_interval]), 2, 0)
-        has_both = self.plain_on_rows is not None and self.fair_on_rows is not None
-        on_rows = np.array([self.plain_on_rows, self.fair_on_rows]) if has_both else None
-        picture = AuditPicture(
-            groups=self.groups,
-            models=("PCA", label_of(spoken(self.name))),
-            values=np.array([self.plain, self.fair]),
-            low=low,
-            high=high,
-            plain=(0,),
-            quantity="expected loss",
-            states=(self.plain_states, self.fair_states),
-            level=self.level,
-            on_rows=on_rows,
-        )
-        return picture.plot(axes).axes_
-
     def _note(self) -> str:
-        """What is proven of the largest loss."""
-        name = label_of(spoken(self.name))
+        """What is proven of the largest loss on the rows of the fit."""
+        if self.quantity == "expected loss":
+            return super()._note()
+        name = label_of(spoken([*self.models][-1]))
         if self.bound is None:
             return f"{name} minimises another quantity, so it gives no bound on the largest loss."
         if self.status == "optimal":
@@ -361,7 +313,7 @@ class GroupLossDisplay(Picture):
             return "The lower bound is an estimate: it depends on eigenvectors found by iteration."
         if self.status == "unresolved":
             return "The gap to the lower bound is within the rounding error of these data."
-        above = axis_number(float(f"{self.fair.max() - self.bound:.3g}"))
+        above = axis_number(float(f"{self.estimates.values[-1].max() - self.bound:.3g}"))
         return f"Open gap: a largest loss that is smaller by up to {above} is not ruled out."
 
 
@@ -369,9 +321,9 @@ def _expected_losses(estimator: Any, rows: Rows, *, on_rows: bool) -> dict[str, 
     """What is expected on new rows, as the picture takes it."""
     audited = audited_beside_pca(estimator, [estimator], [plain_of_fit(estimator)], rows)
     groups = names_of([group.group for group in audited[0][0].groups])
-    found = curves_of(audited[0], len(groups), "loss", "plain")
-    found |= curves_of(audited[1], len(groups), "loss", "fair")
-    if np.isnan(found["plain"]).all():
+    name, d = criterion_name(estimator), estimator.subspace_.dimension
+    plain, fair = (estimates_of(each, len(groups), "loss", on_rows=on_rows) for each in audited)
+    if np.isnan(plain.values).all():
         why = audited[0][0].why_no_estimates or "every group has too few of them"
         raise InvalidInput(
             f"The rows give no estimates for new rows: {why}",
@@ -379,9 +331,10 @@ def _expected_losses(estimator: Any, rows: Rows, *, on_rows: bool) -> dict[str, 
             "Leave out X",
         )
     return {
-        **{name: each[0] for name, each in found.items() if on_rows or "on_rows" not in name},
         "groups": groups,
-        "n_components": estimator.subspace_.dimension,
-        "name": criterion_name(estimator),
+        "models": {"PCA": plain.at(0), name: fair.at(0)},
+        "plain": ("PCA",),
+        "quantity": "expected loss",
+        "n_components": d,
         "status": str(estimator.solution_.status),
     }

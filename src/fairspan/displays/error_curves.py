@@ -11,7 +11,7 @@ from fairspan.displays.fitted import (
     Quantity,
     audited_beside_pca,
     criterion_name,
-    curves_of,
+    estimates_of,
     moments_of_fit,
     names_of,
     plain_of_fit,
@@ -37,7 +37,14 @@ from fairspan.drawing.layout import (
     plain_numbers,
     width_of,
 )
-from fairspan.drawing.pictures import CANNOT_TELL, Picture, shown_range, unproven
+from fairspan.drawing.pictures import (
+    Estimates,
+    Picture,
+    columns_of,
+    shown_range,
+    together,
+    unproven,
+)
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import label_of, percent, spoken
 from fairspan.metrics import GroupFigures, group_figures
@@ -48,7 +55,6 @@ from fairspan.registry import check_choice, check_flag
 from fairspan.rows.protocol import Rows
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
-States = Sequence[Sequence[str | None]]
 ON_ROWS: dict[str, Any] = {"linestyle": ":", "linewidth": 1.4}
 _BAND = 0.16
 # Beyond this many dimensions the marks in a panel are smaller.
@@ -78,11 +84,8 @@ class ErrorLine(NamedTuple):
 
     key: str
     name: str
-    values: FloatArray
-    interval: FloatArray | None
+    estimates: Estimates
     style: Look
-    states: States | None = None
-    on_rows: FloatArray | None = None
 
 
 @dataclass(eq=False)
@@ -97,25 +100,20 @@ class ErrorCurveDisplay(Picture):
     dimensions : (m,) array of int
         Rising.
     groups : tuple of k str
-    plain, fair : (m, k) arrays
+    plain, fair : Estimates of (m, k) arrays
         Of ordinary PCA, and of the criterion; NaN where no subspace answers it, or where too little
-        is known of new rows.
+        is known of new rows. Intervals are each of one group at one dimension, and points with the
+        state "cannot tell" are grey.
     name : str
         The criterion's.
     best : (m, k) array or None
         The least that any subspace leaves of each group alone.
-    plain_interval, fair_interval : (m, k, 2) arrays or None
-        Ends of the intervals, each of one group at one dimension; NaN where there is none.
     marked : int or None
         The dimension that was chosen.
     quantity : {"error", "loss", "expected error", "expected loss"}
         The last two are those of new rows.
     statuses : sequence of m str, or None
         How each fit of the criterion ended, "no answer" where there is none.
-    plain_states, fair_states : m sequences of k str or None, optional
-        The state of expected losses; points with the state "cannot tell" are grey.
-    plain_on_rows, fair_on_rows : (m, k) arrays or None
-        The figures on the rows, beside those that are expected.
     level : float
         Level of the intervals.
     why_on_rows : str
@@ -124,19 +122,13 @@ class ErrorCurveDisplay(Picture):
 
     dimensions: IntegerArray
     groups: tuple[str, ...]
-    plain: FloatArray
-    fair: FloatArray
+    plain: Estimates
+    fair: Estimates
     name: str = "fair"
     best: FloatArray | None = None
-    plain_interval: FloatArray | None = None
-    fair_interval: FloatArray | None = None
     marked: int | None = None
     quantity: Literal["error", "loss", "expected error", "expected loss"] = "error"
     statuses: Sequence[str] | None = None
-    plain_states: States | None = None
-    fair_states: States | None = None
-    plain_on_rows: FloatArray | None = None
-    fair_on_rows: FloatArray | None = None
     level: float = 0.95
     why_on_rows: str = ""
 
@@ -194,15 +186,15 @@ class ErrorCurveDisplay(Picture):
         >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 0], [0, -2, 0]])
         >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
         >>> display = ErrorCurveDisplay.from_estimator(fair)
-        >>> display.dimensions, display.plain[0], display.fair[0].round(2)
+        >>> display.dimensions, display.plain.values[0], display.fair.values[0].round(2)
         (array([1, 2, 3]), array([0., 4.]), array([2.77, 2.77]))
         >>> rng = np.random.default_rng(0)
         >>> rows = rng.standard_normal((200, 3)) * [3, 2, 1]
         >>> groups = ["a", "b"] * 100
         >>> fair = FairPCA(1).fit(rows, sensitive_features=groups)
         >>> display = ErrorCurveDisplay.from_estimator(fair, rows, groups, on_rows=True)
-        >>> display.quantity, display.plain_states[0]
-        ('expected loss', ('not shown', 'not shown'))
+        >>> display.quantity, display.plain.states[0]
+        ('expected loss', array(['not shown', 'not shown'], dtype=object))
         """
         moments = moments_of_fit(estimator, cls.__name__)
         check_choice("quantity", quantity, ("error", "loss"))
@@ -240,56 +232,33 @@ class ErrorCurveDisplay(Picture):
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each model, dimension and group; the ends of intervals where there are."""
-        models = self._models()
-        shape = (len(models), len(self.dimensions), len(self.groups))
-        model, dimension, group = (each.ravel() for each in np.indices(shape))
-        none = np.full((*shape[1:], 2), np.nan)
-        ends = np.array([none if each.interval is None else each.interval for each in models])
-        columns: dict[str, Sequence[Any]] = {
-            "model": [models[i].name for i in model],
-            "n_components": self.dimensions[dimension].tolist(),
-            "group": [self.groups[g] for g in group],
-            self.quantity: np.array([each.values for each in models]).ravel().tolist(),
-            "low": ends[..., 0].ravel().tolist(),
-            "high": ends[..., 1].ravel().tolist(),
-            "status": [
-                self.statuses[i] if self.statuses and models[m].style is FAIR else None
-                for m, i in zip(model, dimension, strict=True)
-            ],
+        models, k = self._models(), len(self.groups)
+        none = [None] * len(self.dimensions)
+        told = [self.statuses or none if each.style is FAIR else none for each in models]
+        columns = columns_of(together(each.estimates for each in models), self.quantity)
+        return {
+            "model": [each.name for each in models for _ in range(len(none) * k)],
+            "n_components": self.dimensions.repeat(k).tolist() * len(models),
+            "group": list(self.groups) * (len(none) * len(models)),
+            **columns,
+            "status": [status for each in told for status in each for _ in range(k)],
         }
-        if self.is_expected:
-            columns["state"] = [
-                None if (states := models[m].states) is None else states[i][g]
-                for m, i, g in zip(model, dimension, group, strict=True)
-            ]
-        if self.plain_on_rows is not None:
-            nowhere = np.full(shape[1:], np.nan)
-            columns[f"{self.quantity.removeprefix('expected ')} on the rows"] = (
-                np.array([nowhere if each.on_rows is None else each.on_rows for each in models])
-                .ravel()
-                .tolist()
-            )
-        return columns
+
+    @property
+    def _has_on_rows(self) -> bool:
+        return not np.isnan(self.plain.on_rows).all()
 
     @property
     def _together(self) -> bool:
-        return len(self.groups) <= _MOST_TOGETHER and self.plain_on_rows is None
+        return len(self.groups) <= _MOST_TOGETHER and not self._has_on_rows
 
     def _models(self) -> list[ErrorLine]:
         models = [
-            ErrorLine(
-                *("plain", "PCA", self.plain, self.plain_interval, PLAIN),
-                self.plain_states,
-                self.plain_on_rows,
-            ),
-            ErrorLine(
-                *("fair", self.name, self.fair, self.fair_interval, FAIR),
-                self.fair_states,
-                self.fair_on_rows,
-            ),
+            ErrorLine("plain", "PCA", self.plain, PLAIN),
+            ErrorLine("fair", self.name, self.fair, FAIR),
         ]
         if self.best is not None:
-            models.append(ErrorLine("best", "best possible", self.best, None, BEST))
+            models.append(ErrorLine("best", "best possible", Estimates.of(self.best), BEST))
         return models
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
@@ -301,7 +270,7 @@ class ErrorCurveDisplay(Picture):
                 panel.axvline(self.marked, color=FAINT, linewidth=1, zorder=0, gid=f"marked-{i}")
         # New rows may be estimated at some dimensions alone: lines run through these. Elsewhere a
         # gap is where a criterion has no answer.
-        known = ~np.isnan(self.plain)
+        known = ~np.isnan(self.plain.values)
         estimated = np.asarray(known.any(axis=1) | (not self.is_expected))
         for g in range(len(self.groups)):
             # Where groups share axes, colour and marker tell them apart; else they tell models.
@@ -322,37 +291,15 @@ class ErrorCurveDisplay(Picture):
         if self.is_expected:
             for panel in drawn:
                 panel.axhline(0, color=INK, linewidth=0.6, zorder=1)
-        drawn[0].set_ylim(*self._limits())
+            every = together(each.estimates for each in self._models())
+            drawn[0].set_ylim(*shown_range(every, _BEYOND))
+        else:
+            drawn[0].set_ylim(bottom=0)
         plain_numbers(drawn[:1])  # all are of one scale
         drawn[0].xaxis.set_major_locator(MaxNLocator(nbins=7, integer=True, min_n_ticks=1))
         label_bounds(axes, drawn, "number of dimensions", _LABELS[self.quantity])
         head(axes, _TITLES[self.quantity], *self._legend(axes), note=self._note())
         return drawn
-
-    def _limits(self) -> tuple[float, float | None]:
-        """Ends of the axis; an interval without information does not determine them."""
-        if not self.is_expected:
-            return 0.0, None
-        ends: list[tuple[FloatArray, FloatArray, BoolArray]] = []
-        for each in self._models():
-            everything: BoolArray = np.ones(each.values.size, dtype=np.bool_)
-            told = (
-                everything
-                if each.states is None
-                else np.array([state != CANNOT_TELL for row in each.states for state in row])
-            )
-            low, high = (
-                (each.values, each.values)
-                if each.interval is None
-                else (each.interval[..., 0], each.interval[..., 1])
-            )
-            # Points are shown wherever they are.
-            points = (each.values.ravel(), each.values.ravel(), everything)
-            ends += [(low.ravel(), high.ravel(), told), points]
-            if each.on_rows is not None:
-                ends.append((each.on_rows.ravel(), each.on_rows.ravel(), everything))
-        low, high, told = (np.concatenate(parts) for parts in zip(*ends, strict=True))
-        return shown_range(low, high, told, _BEYOND)
 
     def _legend(self, axes: Axes) -> tuple[list[Any], list[str]]:
         from matplotlib.lines import Line2D
@@ -373,7 +320,7 @@ class ErrorCurveDisplay(Picture):
             handles.append(line)
             labels.append(label_of(spoken(model.name)))
         for model in self._models():
-            if model.on_rows is not None:
+            if not np.isnan(model.estimates.on_rows).all():
                 handles.append(Line2D([], [], color=model.style.colour, **ON_ROWS))
                 labels.append(f"{label_of(spoken(model.name))}, on these rows")
         if self.marked is not None:
@@ -382,12 +329,11 @@ class ErrorCurveDisplay(Picture):
         return handles, labels
 
     def _note(self) -> str:
-        has_bands = self.plain_interval is not None or self.fair_interval is not None
+        every = together((self.plain, self.fair))
         each_of = ", each for one group and one d" if self.is_expected else ""
         intervals = f"Bands are {percent(self.level)} confidence intervals{each_of}."
-        bands = intervals if has_bands else ""
-        states = [state for each in self._models() for row in each.states or () for state in row]
-        if CANNOT_TELL in states:
+        bands = "" if np.isnan(every.low).all() else intervals
+        if every.unknown.any():
             bands += " Grey: too uncertain to tell."
         if self.why_on_rows:
             bands = f"Figures on the rows: no estimates for new ones ({self.why_on_rows})."
@@ -416,11 +362,12 @@ def draw_line(
     shown : (m,) array of bool
         Dimensions that the line runs through.
     """
-    style = model.style
+    style, estimates = model.style, model.estimates.at((..., g))
     colour = style.colour if own is None else own.colour
-    if model.on_rows is not None:
-        axes.plot(dimensions, model.on_rows[:, g], color=colour, zorder=1.8, **ON_ROWS)
-    dimensions, values = dimensions[shown], model.values[shown, g]
+    if not np.isnan(estimates.on_rows).all():
+        axes.plot(dimensions, estimates.on_rows, color=colour, zorder=1.8, **ON_ROWS)
+    dimensions, estimates = dimensions[shown], estimates.at(shown)
+    values, low, high, *_ = estimates
     (line,) = axes.plot(dimensions, values, color=colour, linestyle=style.line)
     line.set_gid(f"{model.key}-{g}")
     if style is BEST:
@@ -433,17 +380,17 @@ def draw_line(
     if own is not None and g == 0 and style is FAIR:
         # Where the other group's line covers it, as equal losses do, it is seen on both sides.
         line.set(linewidth=3.2, markersize=8)
-    unknown = np.zeros(len(values), dtype=np.bool_)
-    if model.states is not None:
-        unknown = np.array([row[g] == CANNOT_TELL for row in model.states])[shown]
+    unknown = estimates.unknown
+    if unknown.any():
         (grey,) = axes.plot(dimensions[unknown], values[unknown], color=FAINT, linestyle="")
         grey.set(marker=line.get_marker(), markersize=line.get_markersize(), zorder=3.5)
         grey.set(markerfacecolor=FAINT if style.is_filled else "white")
-    if model.interval is not None:
-        low, high = model.interval[shown, g].T
-        if (~np.isnan(low)).sum() == 1:  # a band of no width is not seen
-            told = not unknown[~np.isnan(low)].any()
-            axes.vlines(dimensions, low, high, color=colour if told else FAINT, linewidth=1.6)
+    known = ~np.isnan(low)
+    if known.sum() == 1:  # a band of no width is not seen
+        axes.vlines(
+            dimensions, low, high, color=FAINT if unknown[known].any() else colour, linewidth=1.6
+        )
+    if known.any():
         axes.fill_between(dimensions, low, high, color=colour, alpha=_BAND, linewidth=0)
 
 
@@ -453,10 +400,11 @@ def _on_rows(
     """The figures on the rows of the fit, of which there are the moments alone."""
     of_plain = [group_figures(each, moments) for each in plain]
     of_fair = [None if fit is None else group_figures(fit.subspace_, moments) for fit in fits]
+    values = [_values(each, quantity, moments.n_groups) for each in [*of_plain, *of_fair]]
+    of_both = np.split(np.array(values), 2)
     return {
         "groups": names_of(moments.labels),
-        "plain": np.array([_values(each, quantity, moments.n_groups) for each in of_plain]),
-        "fair": np.array([_values(each, quantity, moments.n_groups) for each in of_fair]),
+        **{key: Estimates.of(each) for key, each in zip(("plain", "fair"), of_both, strict=True)},
         "best": np.array([each.best_errors for each in of_plain]) if quantity == "error" else None,
         "quantity": quantity,
     }
@@ -474,22 +422,24 @@ def _expected(
     """What is expected on new rows; those on the rows where nothing can be."""
     audited = audited_beside_pca(estimator, fits, plain, rows)
     groups = names_of([group.group for group in audited[0][0].groups])
-    found = curves_of(audited[0], len(groups), quantity, "plain")
-    found |= curves_of(audited[1], len(groups), quantity, "fair")
-    if np.isnan(found["plain"]).all():
+    k = len(groups)
+    found = {
+        "plain": estimates_of(audited[0], k, quantity),
+        "fair": estimates_of(audited[1], k, quantity),
+    }
+    if np.isnan(found["plain"].values).all():
         return {
             "groups": groups,
-            "plain": found["plain_on_rows"],
-            "fair": found["fair_on_rows"],
+            **{key: Estimates.of(each.on_rows) for key, each in found.items()},
             "quantity": quantity,
             "why_on_rows": audited[0][0].why_no_estimates or "too few rows",
         }
-    best = column_of(audited[0], "expected_best_error", len(groups))
+    if not on_rows:
+        found = {key: Estimates.of(*each[:-1]) for key, each in found.items()}
     return {
         **found,
-        **({} if on_rows else {"plain_on_rows": None, "fair_on_rows": None}),
         "groups": groups,
-        "best": best if quantity == "error" else None,
+        "best": column_of(audited[0], "expected_best_error", k) if quantity == "error" else None,
         "quantity": f"expected {quantity}",
     }
 

@@ -12,7 +12,7 @@ from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.expected_losses import ROUNDING
 from fairspan.auditing.models import name_at, plain_pca, read_model
 from fairspan.auditing.results import ModelAudit, column_of, group_name
-from fairspan.drawing.pictures import NONE
+from fairspan.drawing.pictures import NONE, Estimates
 from fairspan.errors import (
     FairspanWarning,
     Incompatible,
@@ -154,20 +154,21 @@ Quantity = Literal["loss", "error"]
 _ON_ROWS = {"loss": "excess_loss", "error": "reconstruction_error"}
 
 
-def curves_of(
-    models: Sequence[ModelAudit | None], n_groups: int, quantity: Quantity, key: str
-) -> dict[str, Any]:
-    """What is expected of every group under several models, and what is on the rows, by field."""
-    low, high = (column_of(models, f"expected_{quantity}_{e}", n_groups) for e in ("low", "high"))
-    here = column_of(models, _ON_ROWS[quantity], n_groups)
+def estimates_of(
+    models: Sequence[ModelAudit | None], n_groups: int, quantity: Quantity, *, on_rows: bool = True
+) -> Estimates:
+    """What is expected of every group under several models, beside what is on the rows."""
+    values, low, high, here = (
+        column_of(models, name, n_groups)
+        for name in (
+            *(f"expected_{quantity}{end}" for end in ("", "_low", "_high")),
+            _ON_ROWS[quantity],
+        )
+    )
     rounding = [[0.0 if each is None else each.rounding] for each in models]
-    none = (None,) * n_groups
-    return {
-        key: column_of(models, f"expected_{quantity}", n_groups),
-        f"{key}_interval": np.stack([low, high], axis=-1),
-        f"{key}_states": tuple(none if each is None else each.states for each in models),
-        f"{key}_on_rows": np.where(np.abs(here) <= rounding, 0.0, here),
-    }
+    here = np.where(np.abs(here) <= rounding, 0.0, here) if on_rows else np.full(here.shape, np.nan)
+    states = [(None,) * n_groups if each is None else each.states for each in models]
+    return Estimates.of(values, low, high, states, here)
 
 
 def audited_beside_pca(

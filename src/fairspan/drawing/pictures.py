@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from fairspan.drawing.layout import (
     FAINT,
     INK,
+    ORANGE,
     PLAIN,
+    PURPLE,
     QUIET,
     STYLE,
     Axes,
@@ -38,7 +40,7 @@ from fairspan.drawing.layout import (
 from fairspan.errors import imported
 from fairspan.formatting.results import data_frame
 from fairspan.formatting.text import count, figure, label_of, percent, spoken
-from fairspan.typing import BoolArray, FloatArray
+from fairspan.typing import AnyArray, BoolArray, FloatArray
 
 # Widely installed ones of the East Asian scripts and of symbols, in the order they are asked.
 _FALLBACKS = (
@@ -239,6 +241,9 @@ def reproducible(salt: str) -> Iterator[None]:
 AuditQuantity = Literal["expected loss", "error", "loss", "variance kept"]
 
 CANNOT_TELL = "cannot tell"
+# One colour a state, which ordinary PCA and its repair do not have elsewhere; none where the
+# interval contains zero.
+_STATES = {"harmed": PURPLE, "minor": ORANGE, "not shown": INK, CANNOT_TELL: FAINT}
 _TITLES = {
     "expected loss": "Expected loss of each group on new rows",
     "error": "Reconstruction error of each group under each model",
@@ -259,42 +264,100 @@ _BEYOND = 3.0
 _MARGIN = 0.04
 
 
+class Estimates(NamedTuple):
+    """One figure of every group under a model, and what is known of it; of one shape.
+
+    Attributes
+    ----------
+    values : array
+        The last axis is that of the groups; NaN where there is none.
+    low, high : arrays
+        Ends of the intervals; NaN where there is none.
+    states : array of str or None
+        What may be said of each expected loss; None where nothing was estimated.
+    on_rows : array
+        Figures on the rows beside expected ones; NaN where they are not shown.
+    """
+
+    values: FloatArray
+    low: FloatArray
+    high: FloatArray
+    states: AnyArray
+    on_rows: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        values: FloatArray,
+        low: FloatArray | None = None,
+        high: FloatArray | None = None,
+        states: Any = None,
+        on_rows: FloatArray | None = None,
+    ) -> Self:
+        """Estimates of which nothing else is known than what is given."""
+        said, nowhere = np.empty(values.shape, dtype=object), np.full(values.shape, np.nan)
+        said[...] = states
+        known = (nowhere if each is None else each for each in (low, high, on_rows))
+        return cls(values, next(known), next(known), said, next(known))
+
+    def at(self, index: Any) -> Self:
+        """Those at an index of their arrays."""
+        return type(self)(*(each[index] for each in self))
+
+    @property
+    def unknown(self) -> BoolArray:
+        """Where the state is that nothing can be told."""
+        return np.asarray(self.states == CANNOT_TELL, dtype=np.bool_)
+
+
+def together(models: Iterable[Estimates]) -> Estimates:
+    """The estimates of several models along a first axis."""
+    return Estimates(*map(np.stack, zip(*models, strict=True)))
+
+
+def columns_of(estimates: Estimates, quantity: str) -> dict[str, Sequence[Any]]:
+    """Everything that is known of some estimates, one after the other, as columns of a table."""
+    columns = {
+        quantity: estimates.values,
+        "low": estimates.low,
+        "high": estimates.high,
+        "state": estimates.states,
+        f"{quantity.removeprefix('expected ')} on the rows": estimates.on_rows,
+    }
+    nothing = {
+        "state": all(each is None for each in estimates.states.ravel()),
+        list(columns)[-1]: np.isnan(estimates.on_rows).all(),
+    }
+    return {name: each.ravel().tolist() for name, each in columns.items() if not nothing.get(name)}
+
+
 @dataclass(eq=False)
 class AuditPicture(Picture):
     """A figure of every group under every model, with intervals where there are.
 
-    Groups with the state "cannot tell" are grey, and intervals of expected losses may leave the
-    axes.
+    Expected losses have the colours of their states, and their intervals may leave the axes.
 
     Attributes
     ----------
     groups : tuple of k str
-    models : tuple of m str
-    values : (m, k) array
-        NaN where there is none.
-    low, high : (m, k) arrays or None
-        Ends of the intervals; NaN where there is none.
-    plain : tuple of int
-        Positions of the models that are ordinary PCA.
+    models : mapping of name to Estimates of (k,) arrays
+    plain : tuple of str
+        The models that are ordinary PCA.
     quantity : {"expected loss", "error", "loss", "variance kept"}
     level : float
         Level of the intervals.
-    states : tuple of m tuples of k str or None
-        What may be said of each expected loss; None where nothing was estimated.
-    on_rows : (m, k) array or None
-        Losses on the rows beside expected ones, as lines across.
     """
 
     groups: tuple[str, ...]
-    models: tuple[str, ...]
-    values: FloatArray
-    low: FloatArray | None = None
-    high: FloatArray | None = None
-    plain: tuple[int, ...] = ()
+    models: Mapping[str, Estimates]
+    plain: tuple[str, ...] = ()
     quantity: AuditQuantity = "error"
     level: float = 0.95
-    states: tuple[tuple[str | None, ...], ...] = ()
-    on_rows: FloatArray | None = None
+
+    @property
+    def estimates(self) -> Estimates:
+        """Those of all models, (m, k)."""
+        return together(self.models.values())
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
@@ -302,42 +365,38 @@ class AuditPicture(Picture):
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each model and group."""
-        none = np.full(self.values.shape, np.nan)
-        models, groups = (each.ravel() for each in np.indices(self.values.shape))
-        columns: dict[str, Sequence[Any]] = {
-            "model": [self.models[i] for i in models],
-            "group": [self.groups[g] for g in groups],
-            self.quantity: self.values.ravel().tolist(),
-            "low": (none if self.low is None else self.low).ravel().tolist(),
-            "high": (none if self.high is None else self.high).ravel().tolist(),
+        return {
+            "model": [name for name in self.models for _ in self.groups],
+            "group": list(self.groups) * len(self.models),
+            **columns_of(self.estimates, self.quantity),
         }
-        if self.states:
-            columns["state"] = [state for row in self.states for state in row]
-        if self.on_rows is not None:
-            columns["loss on the rows"] = self.on_rows.ravel().tolist()
-        return columns
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        start, end = limits = self._limits()
-        handles = [self._draw_model(axes, i, limits) for i in range(len(self.models))]
-        names = list(self.models)
-        if self.on_rows is not None:
-            rows = np.array([self._rows_of(i) for i in range(len(self.models))])
+        from matplotlib.lines import Line2D
+
+        every, limits = self.estimates, self._limits()
+        handles = [self._draw_model(axes, name, limits) for name in self.models]
+        names = list(map(spoken, self.models))
+        if not np.isnan(every.on_rows).all():
+            rows = np.array([self._rows_of(name) for name in self.models])
             handles += axes.plot(
-                self.on_rows.ravel(), rows.ravel(), "|", color=INK, markersize=11, zorder=3.5
+                every.on_rows.ravel(), rows.ravel(), "|", color=INK, markersize=11, zorder=3.5
             )
             names.append("on these rows")
+        present = [state for state in _STATES if state in every.states]
+        handles += [Line2D([], [], color=_STATES[each], linewidth=3) for each in present]
+        names += present
         if self.quantity == "variance kept":
-            set_shares(axes, self.values)
+            set_shares(axes, every.values)
         else:
             if self.quantity == "expected loss":
                 axes.axvline(0, color=INK, linewidth=0.8, zorder=1)
-                axes.set_xlim(start, end)
+                axes.set_xlim(*limits)
             elif self.quantity == "error":  # their size is seen, not only their difference
                 axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
             plain_numbers((axes,), "x")
-        unknown = self._unknown().any(axis=0) & np.isnan(self.values).all(axis=0)
-        for row in np.flatnonzero(unknown).tolist():  # though there are estimates of others
+        missing = every.unknown.any(axis=0) & np.isnan(every.values).all(axis=0)
+        for row in np.flatnonzero(missing).tolist():  # though there are estimates of others
             axes.text(0, row, " too few rows", color=FAINT, fontsize=10, va="center")
         axes.set_xlabel(_LABELS[self.quantity])
         beside = set_rows(axes, self.groups)
@@ -345,99 +404,82 @@ class AuditPicture(Picture):
         head(axes, _TITLES[self.quantity], handles, labels, note=self._note(), beside=beside)
         return (axes,)
 
-    def _draw_model(self, axes: Axes, i: int, limits: tuple[float, float]) -> Any:
+    def _draw_model(self, axes: Axes, name: str, limits: tuple[float, float]) -> Any:
         """Marks with intervals; an arrow at the edge if an interval continues beyond it."""
-        rows, unknown, is_plain = self._rows_of(i), self._unknown()[i], i in self.plain
+        from matplotlib.lines import Line2D
+
+        place, is_plain = list(self.models).index(name), name in self.plain
+        others = [each for each in self.models if each not in self.plain]
         # Ordinary PCA has a look of its own, which no other model gets.
-        own = PLAIN if is_plain else other_look(i - sum(each < i for each in self.plain))
-        marks = []
-        # The legend shows the model as it is drawn where something is known.
-        for chosen, colour in ((~unknown, own.colour), (unknown, FAINT)):
-            marks += axes.plot(
-                self.values[i, chosen],
-                rows[chosen],
-                own.marker,
-                color=colour,
-                markerfacecolor="white" if is_plain else colour,
-                markersize=7.5 if is_plain else 6.5,
-                markeredgewidth=2 if is_plain else 1,
-                gid=f"model-{i}" if colour != FAINT else None,
-            )
-            if self.low is None or self.high is None or not chosen.any():
+        own = PLAIN if is_plain else other_look(others.index(name))
+        estimates, rows = self.models[name], self._rows_of(name)
+        style: dict[str, Any] = {
+            "marker": own.marker,
+            "linestyle": "",
+            "markersize": 7.5 if is_plain else 6.5,
+            "markeredgewidth": 2 if is_plain else 1,
+        }
+        colours = np.array([_STATES.get(each, own.colour) for each in estimates.states])
+        for colour in dict.fromkeys(colours.tolist()):
+            chosen = colours == colour
+            values, low, high, *_ = estimates.at(chosen)
+            fill = "white" if is_plain else colour
+            gid = None if colour == FAINT else f"model-{place}"
+            axes.plot(values, rows[chosen], color=colour, markerfacecolor=fill, gid=gid, **style)
+            if np.isnan(low).all():
                 continue
-            low, high = self.low[i, chosen], self.high[i, chosen]
             axes.hlines(rows[chosen], *np.clip([low, high], *limits), color=colour, linewidth=2)
             for edge, arrow, leaves in zip(
                 limits, "<>", (low < limits[0], high > limits[1]), strict=True
             ):
                 for row in rows[chosen][leaves]:
                     axes.plot(edge, row, arrow, color=colour, markersize=6, clip_on=False)
-        return marks[0]
+        shown = INK if any(estimates.states) else own.colour
+        return Line2D([], [], color=shown, markerfacecolor="white" if is_plain else shown, **style)
 
-    def _rows_of(self, model: int) -> FloatArray:
+    def _rows_of(self, name: str) -> FloatArray:
         """Where a model stands among those of each group."""
-        m = len(self.models)
-        return np.asarray(np.arange(len(self.groups)) + (model - (m - 1) / 2) * _SPREAD / m)
-
-    def _unknown(self) -> BoolArray:
-        """Where the state is that nothing can be told, (m, k)."""
-        return np.reshape(
-            [[state == CANNOT_TELL for state in row] for row in self.states]
-            or np.zeros(self.values.shape, dtype=np.bool_),
-            self.values.shape,
-        )
+        place = list(self.models).index(name) + 0.5
+        return np.asarray(np.arange(len(self.groups)) + (place / len(self.models) - 0.5) * _SPREAD)
 
     def _limits(self) -> tuple[float, float]:
-        """Ends of the axis: all marks and informative intervals, and little more of the others."""
-        if self.quantity != "expected loss" or self.low is None or self.high is None:
-            return -np.inf, np.inf
-        start, end = shown_range(self.low.ravel(), self.high.ravel(), ~self._unknown().ravel())
-        marks = self.values if self.on_rows is None else np.concatenate([self.values, self.on_rows])
-        if not np.isnan(marks).all():
-            margin = _MARGIN * (end - start)
-            start = min(start, float(np.nanmin(marks)) - margin)
-            end = max(end, float(np.nanmax(marks)) + margin)
-        return start, end
+        """Ends of the axis; intervals of other figures never leave it."""
+        is_expected = self.quantity == "expected loss"
+        return shown_range(self.estimates, _BEYOND) if is_expected else (-np.inf, np.inf)
 
     def _note(self) -> str:
-        if self.low is None or self.high is None:
+        every, (start, end) = self.estimates, self._limits()
+        if np.isnan(every.low).all():
             return ""
-        start, end = self._limits()
-        is_expected = self.quantity == "expected loss"
-        has_arrow = (self.low < start).any() or (self.high > end).any()
+        has_arrow = (every.low < start).any() or (every.high > end).any()
         return (
             f"Lines are {percent(self.level)} confidence intervals"
-            f"{', each for one group.' if is_expected else '.'}"
-            f"{' Grey: too uncertain to tell.' if self._unknown().any() else ''}"
+            f"{', each for one group.' if self.quantity == 'expected loss' else '.'}"
             f"{' Arrow: the interval continues outside the picture.' if has_arrow else ''}"
         )
 
 
-def shown_range(
-    low: FloatArray, high: FloatArray, told: BoolArray, most_beyond: float = _BEYOND
-) -> tuple[float, float]:
-    """Ends of an axis with zero: all informative intervals, and little more of the others.
+def shown_range(estimates: Estimates, most_beyond: float) -> tuple[float, float]:
+    """Ends of an axis with zero: all values and informative intervals, and little more of others.
 
     Parameters
     ----------
-    low, high : (n,) arrays
-        NaN where there is no interval.
-    told : (n,) array of bool
-        Which of them are informative.
+    estimates : Estimates
     most_beyond : float
         How much more of others is shown, as a share of what these take.
     """
-    known = ~(np.isnan(low) | np.isnan(high))
-    if not known.any():
-        return -0.05, 1.0
-    start, end = min(float(low[known].min()), 0.0), max(float(high[known].max()), 0.0)
-    told = told & known
+    values, low, high, _, on_rows = estimates
+    known = ~np.isnan(low)
+    told, marks = known & ~estimates.unknown, np.concatenate([values, on_rows], axis=None)
+    start, end = np.min(low[known], initial=0.0), np.max(high[known], initial=0.0)
     if told.any():
-        first, last = min(float(low[told].min()), 0.0), max(float(high[told].max()), 0.0)
+        first, last = np.min(low[told], initial=0.0), np.max(high[told], initial=0.0)
         beyond = most_beyond * (last - first)
         start, end = max(start, first - beyond), min(end, last + beyond)
+    marks = marks[~np.isnan(marks)]
+    start, end = np.min(marks, initial=start), np.max(marks, initial=end)
     margin = _MARGIN * (end - start) or 1.0
-    return start - margin, end + margin
+    return float(start - margin), float(end + margin)
 
 
 # Room around what is shown, as a share of its extent.

@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -16,6 +15,7 @@ from fairspan.drawing.pictures import (
     METADATA,
     AuditPicture,
     Display,
+    Estimates,
     FrontierPicture,
     Picture,
     empty_figure,
@@ -199,11 +199,8 @@ def of_plain(facts: Facts) -> Drawn:
     has_intervals = all(group["error_low"] is not None for group in groups)
     picture = AuditPicture(
         groups=_names(facts, drawn),
-        models=("PCA",),
-        values=_values(model, "error")[None, drawn],
-        low=_values(model, "error_low")[None, drawn] if has_intervals else None,
-        high=_values(model, "error_high")[None, drawn] if has_intervals else None,
-        plain=(0,),
+        models={"PCA": _estimates(model, "error", drawn)},
+        plain=("PCA",),
         level=facts["level"],
     )
     told = [
@@ -224,13 +221,9 @@ def of_expected(facts: Facts) -> Drawn:
     names, drawn = [spoken(model["name"]) for model in models], _losing_most(facts)
     picture = AuditPicture(
         groups=_names(facts, drawn),
-        models=tuple(names),
-        values=np.array([_values(model, "expected_loss")[drawn] for model in models]),
-        low=np.array([_values(model, "expected_loss_low")[drawn] for model in models]),
-        high=np.array([_values(model, "expected_loss_high")[drawn] for model in models]),
-        plain=tuple(i for i, model in enumerate(models) if model["is_plain_pca"]),
+        models={model["name"]: _estimates(model, "expected_loss", drawn) for model in models},
+        plain=tuple(model["name"] for model in models if model["is_plain_pca"]),
         quantity="expected loss",
-        states=tuple(tuple(model["groups"][g]["state"] for g in drawn) for model in models),
         level=facts["level"],
     )
     told = [
@@ -253,12 +246,13 @@ def of_losses(facts: Facts) -> Drawn:
     """What each group loses under PCA and under the main criterion."""
     plain, main, drawn = plain_of(facts), main_of(facts), _losing_most(facts)
     certificate, name = main["certificate"], spoken(main["name"])
+    losses = {each["name"]: _values(each, "excess_loss")[drawn] for each in (plain, main)}
     picture = GroupLossDisplay(
         groups=_names(facts, drawn),
-        plain=_values(plain, "excess_loss")[drawn],
-        fair=_values(main, "excess_loss")[drawn],
+        models={whose: Estimates.of(each) for whose, each in losses.items()},
+        plain=(plain["name"],),
+        quantity="loss",
         n_components=facts["settings"]["n_components"],
-        name=name,
         bound=certificate["lower_bound"] if certificate["bounds_largest_loss"] else None,
         status=certificate["status"],
     )
@@ -283,20 +277,20 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
     picture = ErrorCurveDisplay(
         dimensions=np.array(curve["dimensions"]),
         groups=tuple(names[g] for g in drawn),
-        plain=of_plain,
-        fair=of_fair,
+        plain=Estimates.of(of_plain),
+        fair=Estimates.of(of_fair),
         name=name,
         marked=facts["settings"]["n_components"],
         quantity="loss",
     )
     if curve["expected"] is not None:
+        expected = _expected_by_dimension(facts, drawn, (of_plain, of_fair))
         picture = replace(
             picture,
+            plain=expected[0],
+            fair=expected[1],
             quantity="expected loss",
-            plain_on_rows=of_plain,
-            fair_on_rows=of_fair,
             level=facts["level"],
-            **_expected_by_dimension(facts, drawn),
         )
     told = [
         f"{_largest(before)} and {_largest(after)} at d = {d}"
@@ -323,29 +317,22 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
     return draw(picture, "d", caption, alternative, points, steps["start"], is_narrow=fits)
 
 
-def _expected_by_dimension(facts: Facts, drawn: Sequence[int]) -> dict[str, Any]:
+def _expected_by_dimension(
+    facts: Facts, drawn: Sequence[int], on_rows: Sequence[FloatArray]
+) -> tuple[Estimates, Estimates]:
     """What PCA would cost on new rows, and the main answer at its dimension; NaN elsewhere."""
     curve, main = facts["by_dimension"], main_of(facts)
-    shown = curve["dimensions"]
-    of_main = {
-        f"losses{end}": [[group[f"expected_loss{end}"] for group in main["groups"]]]
-        for end in _ENDS
-    } | {"states": [[group["state"] for group in main["groups"]]]}
-    known = {
-        "plain": (curve["expected"]["dimensions"], curve["expected"]["plain"]),
-        "fair": ([] if main["is_plain_pca"] else [facts["settings"]["n_components"]], of_main),
-    }
-    figures: dict[str, Any] = {}
-    for key, (dimensions, found) in known.items():
-        # Values and both ends, by number of dimensions and group.
-        values = np.full((3, len(shown), len(drawn)), np.nan)
-        states: list[list[str | None]] = [[None] * len(drawn) for _ in shown]
-        for i, place in enumerate(map(shown.index, dimensions)):
-            values[:, place] = [_table(found[f"losses{end}"])[i, drawn] for end in _ENDS]
-            states[place] = [found["states"][i][g] for g in drawn]
-        ends = np.stack(list(values[1:]), axis=-1)
-        figures |= {key: values[0], f"{key}_interval": ends, f"{key}_states": states}
-    return figures
+    expected, shown = curve["expected"], curve["dimensions"]
+    plain, fair = (Estimates.of(np.full(each.shape, np.nan), on_rows=each) for each in on_rows)
+    for place, d in enumerate(expected["dimensions"]):
+        for whole, end in zip(plain, _ENDS, strict=False):
+            whole[shown.index(d)] = _table(expected["plain"][f"losses{end}"])[place, drawn]
+        plain.states[shown.index(d)] = [expected["plain"]["states"][place][g] for g in drawn]
+    if not main["is_plain_pca"]:
+        place = shown.index(facts["settings"]["n_components"])
+        for whole, each in zip(fair[:4], _estimates(main, "expected_loss", drawn), strict=False):
+            whole[place] = each
+    return plain, fair
 
 
 def of_frontier(facts: Facts) -> Drawn:
@@ -396,6 +383,13 @@ def _whose(facts: Facts, drawn: Sequence[int]) -> str:
 
 def _values(model: Facts, what: str) -> FloatArray:
     return np.array([group[what] for group in model["groups"]], dtype=np.float64)
+
+
+def _estimates(model: Facts, what: str, drawn: Sequence[int]) -> Estimates:
+    """A figure of some groups with its interval, and the states of expected losses."""
+    values, low, high = (_values(model, f"{what}{end}")[drawn] for end in _ENDS)
+    states = [model["groups"][g]["state"] for g in drawn] if what == "expected_loss" else None
+    return Estimates.of(values, low, high, states)
 
 
 def _table(rows: Sequence[Sequence[float | None]]) -> FloatArray:
