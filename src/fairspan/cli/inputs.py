@@ -44,7 +44,7 @@ _SEED = 0
 
 
 @dataclass(frozen=True)
-class Table:
+class Input:
     """The rows of a file, or moments instead of rows.
 
     Attributes
@@ -101,24 +101,24 @@ class Table:
             return replace(self.source, activity=what)
         return self.source
 
-    def selected(self, names: tuple[str, ...] | None) -> "Table":
+    def selected(self, names: tuple[str, ...] | None) -> "Input":
         """The same rows with these features, in this order; moments stay as they are."""
         if names is None or self.source is None:
             return self
         return replace(self, source=self.source.selected(names))
 
 
-def open_input(path: Path | Foreign, reading: Reading, clusters: str | None = None) -> Table:
+def open_input(path: Path | Foreign, reading: Reading, clusters: str | None = None) -> Input:
     """Open rows, and the column of their clusters if they have one; or saved moments."""
     if isinstance(path, Path) and path.is_file() and is_archive(path):
         moments = GroupMoments.load(path)
         reading.refuse_for_moments(path)
         if clusters is not None:
             raise click.UsageError(f"{path} holds moments, which have no rows: no --clusters.")
-        return Table(None, moments)
+        return Input(None, moments)
     if isinstance(path, Foreign) and clusters is not None:
         raise click.UsageError(f"{path} makes rows without clusters: no --clusters.")
-    return Table(
+    return Input(
         opened(reading, path, clusters),
         limit=reading.limit,
         has_clusters=clusters is not None,
@@ -134,7 +134,7 @@ def wanted_estimates(
 
 
 def plain_model(
-    table: Table, n_components: int | float | None, center: Any, standardize: bool
+    table: Input, n_components: int | float | None, center: Any, standardize: bool
 ) -> Audited:
     """Ordinary PCA of the table."""
     asked = table.check_dimension(n_components)  # before the rows are read for their moments
@@ -199,7 +199,7 @@ def loaded(paths: Sequence[Path], parts: Sequence[Foreign] = ()) -> dict[str, Fa
     return {name: FairSubspace.load(path, parts=made) for name, path in named.items()}
 
 
-def audited_table(table: Table, audited: Sequence[Audited], options: Expectations = USUAL) -> Audit:
+def audited_table(table: Input, audited: Sequence[Audited], options: Expectations = USUAL) -> Audit:
     """The audit of models on rows, or on moments instead of rows."""
     options = replace(options, has_labels=table.has_labels)
     if table.source is None:
@@ -217,7 +217,7 @@ def verified_model(
 
 
 def audit_by_dimension(
-    table: Table, center: str, options: Expectations, *, standardize: bool
+    table: Input, center: str, options: Expectations, *, standardize: bool
 ) -> Audit:
     """The audit of ordinary PCA with each of several numbers of dimensions, smallest first.
 
@@ -239,7 +239,7 @@ def audit_by_dimension(
 
 
 def fair_models(
-    table: Table, n_components: int | float | None, center: Any, standardize: bool, asked: Fitting
+    table: Input, n_components: int | float | None, center: Any, standardize: bool, asked: Fitting
 ) -> tuple[FairSubspace, list[Audited]]:
     """The fair fit, and what to audit: ordinary PCA beside it."""
     # Settings are looked at before the rows are read.

@@ -218,14 +218,12 @@ class Table:
             "sortable" if is_sorted else "",
         )
         long, label = "long" if len(rows) > _MOST_ROWS else "", f"Table: {self.caption}"
-        notes = [("", each) if isinstance(each, str) else each for each in self.notes]
-        return _element(
-            "div", table, "scroll", long, tabindex="0", role="group", aria_label=label
-        ) + (
-            "".join(
-                _element("p", (_element("strong", escape(a)) if a else "") + escape(b))
-                for a, b in notes
-            )
+        box = _element("div", table, "scroll", long, tabindex="0", role="group", aria_label=label)
+        return box + "".join(
+            _element("p", escape(each))
+            if isinstance(each, str)
+            else _element("p", _element("strong", escape(each[0])) + escape(each[1]))
+            for each in self.notes
         )
 
     def __str__(self) -> str:
@@ -254,9 +252,10 @@ class Table:
         for heading, cells, is_text in shown:
             texts = [heading, *(each.text if is_text else in_ascii(each.text) for each in cells)]
             widths = list(map(terminal_width, texts))
-            ends.append(ends[-1] + gap + max(widths))
+            widest = max(widths)
+            ends.append(ends[-1] + gap + widest)
             for i, (text, width) in enumerate(zip(texts, widths, strict=True)):
-                blank = " " * (max(widths) - width)
+                blank = " " * (widest - width)
                 text = paint(text, "worst") if i and cells[i - 1].is_worst else text
                 lines[i] += f"{between}{text}{blank}" if is_text else f"{between}{blank}{text}"
         return [line[gap:].rstrip() for line in lines], ends[1:]
@@ -264,7 +263,7 @@ class Table:
     def _in_words(self, row: Sequence[Cell]) -> str:
         """The figures of a row, each after its heading."""
         return ", ".join(
-            f"{column.heading} {in_ascii(cell.text)}"
+            f"{column.heading} {cell.text if column.is_text else in_ascii(cell.text)}"
             + f" ({in_ascii(cell.below)})" * bool(cell.below)
             for column, cell in zip(self.columns[1:], row[1:], strict=True)
         )
@@ -276,13 +275,10 @@ class Table:
                 {"data_value": "" if cell.value is None else str(cell.value)} if is_sorted else {}
             )
             text = name_in_html(cell.text) if column.is_text else escape(cell.text)
-            kinds = "text" * column.is_text, "aside" * column.is_aside, "worst" * cell.is_worst
             shown = text + _below_in_html(cell.below)
-            cells += (
-                _element("td", shown, *kinds, **told)
-                if i
-                else _element("th", shown, scope="row", **told)
-            )
+            kinds = "text" * column.is_text, "aside" * column.is_aside, "worst" * cell.is_worst
+            of_cell = _element("td", shown, *kinds, **told)
+            cells += of_cell if i else _element("th", shown, scope="row", **told)
         return _element("tr", cells, kind)
 
 

@@ -267,7 +267,7 @@ def terminal_width(text: str) -> int:
     >>> terminal_width("old"), terminal_width("\u6771\u4eac"), terminal_width("e\u0301")
     (3, 4, 1)
     """
-    return sum(map(_columns, text))
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
@@ -426,13 +426,7 @@ def called(name: str) -> str:
     >>> called("old"), called(" "), len(called("x" * 10_000))
     ('old', '(no name)', 100)
     """
-    if not name.strip():
-        return "(no name)"
-    return (
-        name
-        if len(name) <= _LONGEST_ON_PAGE
-        else f"{name[: _LONGEST_ON_PAGE - 31]}\u2026{name[-30:]}"
-    )
+    return shortened(name, _LONGEST_ON_PAGE, 30) if name.strip() else _NAMELESS
 
 
 def parts(name: str) -> list[str]:
