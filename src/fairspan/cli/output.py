@@ -49,31 +49,26 @@ def certificate_facts(certificate: "Certificate") -> dict[str, Any]:
         "parameters": used_parameters(certificate.criterion, certificate.groups),
         "restriction": certificate.restricted_by,
         "n_components": certificate.n_components,
-        "nested": _nested_facts(certificate),
+        # Of nested components, the first 1, 2, .. of them and each step.
+        "nested": [
+            {
+                "n_components": d,
+                "objective": together.objective,
+                "lower_bound": together.lower_bound,
+                "step": {
+                    "objective": step.objective,
+                    "lower_bound": step.lower_bound,
+                    "gap": step.gap,
+                    "status": str(step.status),
+                },
+            }
+            for d, (together, step) in enumerate(
+                zip((*certificate.prefixes, certificate), certificate.steps, strict=False), start=1
+            )
+        ]
+        or None,
         **facts_of(certificate),
     }
-
-
-def _nested_facts(certificate: "Certificate") -> list[dict[str, Any]] | None:
-    """Of nested components, the first 1, 2, .. of them and each step; None of others."""
-    if not certificate.steps:
-        return None
-    return [
-        {
-            "n_components": d,
-            "objective": together.objective,
-            "lower_bound": together.lower_bound,
-            "step": {
-                "objective": step.objective,
-                "lower_bound": step.lower_bound,
-                "gap": step.gap,
-                "status": str(step.status),
-            },
-        }
-        for d, (together, step) in enumerate(
-            zip((*certificate.prefixes, certificate), certificate.steps, strict=True), start=1
-        )
-    ]
 
 
 def audit_in_words(result: "Audit") -> str:

@@ -51,10 +51,10 @@ class AtDimension:
         The least error that any subspace has on each group alone.
     plain : (k,) array
         Errors of ordinary PCA.
-    fair : (k,) array or None
-        Errors at the main criterion's answer; None if it has none.
     solution : Certificate or None
-        That answer.
+        The main criterion's answer; None if it has none.
+    fair : (k,) array or None
+        Errors at this answer.
     """
 
     n_components: int

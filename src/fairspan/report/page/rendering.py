@@ -273,19 +273,24 @@ def _texts(points: Sequence[Facts]) -> list[list[str]]:
         for what in ("errors", "losses", "variances")
     }
     of_total = decimals_of(point["total_error"] for point in points)
-    texts = []
-    for point in points:
-        own = []
-        for error, loss, kept in zip(point["errors"], point["losses"], point["kept"], strict=True):
-            own += [
-                number(error, decimals["errors"]),
-                number(loss, decimals["losses"]),
-                share(kept),
-            ]
-        own.append(number(point["total_error"], of_total))
-        own += [number(variance, decimals["variances"]) for variance in point["variances"]]
-        texts.append(own)
-    return texts
+    return [
+        [
+            *(
+                text
+                for error, loss, kept in zip(
+                    point["errors"], point["losses"], point["kept"], strict=True
+                )
+                for text in (
+                    number(error, decimals["errors"]),
+                    number(loss, decimals["losses"]),
+                    share(kept),
+                )
+            ),
+            number(point["total_error"], of_total),
+            *(number(variance, decimals["variances"]) for variance in point["variances"]),
+        ]
+        for point in points
+    ]
 
 
 def _said(label: str, point: Facts, names: Sequence[str]) -> str:

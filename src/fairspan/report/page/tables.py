@@ -433,38 +433,28 @@ def of_changes(facts: Facts) -> Table:
     name = main_of(facts)["name"]
     found = {each["group"]: each for each in facts["changes"] if each["model"] == name}
     groups = facts["data"]["groups"]
-    known = [found.get(group["group"]) for group in groups]
-    cells = [_change_of(each, group) for each, group in zip(known, groups, strict=True)]
+    known = [_change_of(found.get(group["group"]), group) for group in groups]
     return Table(
         f"Who gains and who pays: from PCA to {spoken(name)}, on new rows",
         (
             names_column("group", each_of(groups, "group")),
             counts_column("rows", each_of(groups, "n")),
             shares_column("share of the rows", each_of(groups, "proportion")),
-            Column("change in error / variance", cells),
-            names_column("outcome", list(map(_in_words, known))),
+            Column("change in error / variance", [cell for cell, _ in known]),
+            names_column("outcome", [said for _, said in known]),
         ),
-        faint=tuple(i for i, each in enumerate(cells) if each.value is None),
+        faint=tuple(i for i, (cell, _) in enumerate(known) if cell.value is None),
     )
 
 
-def _change_of(found: Facts | None, group: Facts) -> Cell:
-    """A change in error as a share of the group's variance, with its interval."""
+def _change_of(found: Facts | None, group: Facts) -> tuple[Cell, str]:
+    """A change in error as a share of the group's variance with its interval, and what it says."""
     variance = group["total_variance"]
     if found is None or found["change_low"] is None or variance <= 0:
-        return Cell(number(None), None, "too few rows")
-    ends = (change(found[f"change_{end}"] / variance) for end in ("low", "high"))
-    value = found["change"] / variance
-    return Cell(change(value), value, " to ".join(ends))
-
-
-def _in_words(found: Facts | None) -> str:
-    """What the interval of a change says."""
-    if found is None or found["change_low"] is None:
-        return CANNOT_TELL
-    if found["change_high"] < 0:
-        return "gains"
-    return "pays" if found["change_low"] > 0 else "no clear change"
+        return Cell(number(None), None, "too few rows"), CANNOT_TELL
+    low, value, high = (found[each] / variance for each in ("change_low", "change", "change_high"))
+    said = "gains" if high < 0 else "pays" if low > 0 else "no clear change"
+    return Cell(change(value), value, f"{change(low)} to {change(high)}"), said
 
 
 def of_expected_criteria(facts: Facts) -> Table:
