@@ -42,7 +42,7 @@ font-variant-numeric:tabular-nums}
 .fairspan caption{caption-side:top;color:inherit;text-align:left;padding:0.2em 0.6em}
 .fairspan th,.fairspan td{padding:0.2em 0.6em;text-align:right;vertical-align:baseline;
 white-space:nowrap}
-.fairspan thead th{vertical-align:bottom;white-space:normal}
+.fairspan thead th,.fairspan [scope=rowgroup]{vertical-align:bottom;white-space:normal}
 .fairspan .text,.fairspan tbody th{text-align:left}
 .fairspan tbody th[scope=row]{overflow-wrap:break-word;white-space:normal;min-width:9em;
 max-width:24em;font-weight:normal}
