@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,34 @@ class GroupMoments(GroupMeans):
     feature_names: tuple[str, ...] | None = None
     intake: Intake = EVERY_ROW
     by_label: "GroupMoments | None" = None
+    # Moments of rows need no check, which takes up to a tenth of an eigenproblem.
+    is_made_here: InitVar[bool] = False
+
+    def __post_init__(self, is_made_here: bool) -> None:
+        if is_made_here:
+            return
+        k, p = len(self.groups), self.means.shape[-1]
+        shapes = {"counts": (k,), "weights": (k,), "means": (k, p), "scatters": (k, p, p)}
+        for name, shape in shapes.items():
+            numbers = np.asarray(getattr(self, name))
+            if numbers.shape != shape:
+                raise _not_moments(f"{name} has shape {numbers.shape}", shape)
+            if not np.isfinite(numbers).all():
+                raise _not_moments(f"{name} holds NaN or infinity", shape)
+        if len(set(self.labels)) < k or sorted(self.labels) != self.labels:
+            raise _not_moments(f"groups are {listed(self.labels)}", (k,))
+        for name, wrong in (("counts", self.counts < 0), ("weights", self.weights <= 0)):
+            if wrong.any():
+                raise _not_moments(f"{name} are {listed(getattr(self, name).tolist())}", (k,))
+        for label, scatter, mean, weight in zip(
+            self.labels, self.scatters, self.means, self.weights, strict=True
+        ):
+            if not is_symmetric(scatter):
+                raise _not_moments(f"The scatter of group {label!r} is not symmetric", (p, p))
+            if not may_be_scatter(scatter, mean, weight):
+                raise _not_moments(
+                    f"The scatter of group {label!r} has a negative eigenvalue", (p, p)
+                )
 
     @classmethod
     def from_rows(
@@ -220,8 +248,7 @@ class GroupMoments(GroupMeans):
         if len(coder.labels) != len(given_groups) or len(given_groups) != k:
             raise _not_covariances(f"groups are {listed(list(given_groups))}")
         for label, matrix, mean, weight in zip(coder.labels, matrices, means, weights, strict=True):
-            deviations = np.sqrt(np.abs(np.diag(matrix)))
-            if (np.abs(matrix - matrix.T) > _ASYMMETRY * np.outer(deviations, deviations)).any():
+            if not is_symmetric(matrix):
                 raise _not_covariances(f"The matrix of group {label!r} is not symmetric")
             if not may_be_scatter(weight * matrix, mean, weight):
                 raise _not_covariances(f"The matrix of group {label!r} has a negative eigenvalue")
@@ -229,7 +256,8 @@ class GroupMoments(GroupMeans):
         order = sorted(range(k), key=coder.labels.__getitem__)
         labels = label_array([coder.labels[i] for i in order])
         unknown = np.zeros(k, dtype=np.int64)
-        return cls(labels, unknown, weights[order], means[order], scatters[order]).in_range()
+        own = (weights[order], means[order], scatters[order])
+        return cls(labels, unknown, *own, is_made_here=True).in_range()
 
     @property
     def pairs(self) -> "GroupMoments":
@@ -286,6 +314,7 @@ class GroupMoments(GroupMeans):
             means=self.means / scale,
             scatters=self.scatters / np.outer(scale, scale),
             by_label=by_label,
+            is_made_here=True,
         )
 
     def selected(self, features: Sequence[int]) -> "GroupMoments":
@@ -298,6 +327,7 @@ class GroupMoments(GroupMeans):
             scatters=self.scatters[:, index[:, None], index],
             feature_names=None if names is None else tuple(names[i] for i in index),
             by_label=None if self.by_label is None else self.by_label.selected(features),
+            is_made_here=True,
         )
 
     @memory_error_hint()
@@ -319,7 +349,8 @@ class GroupMoments(GroupMeans):
 
     def over_classes(self) -> "GroupMoments":
         """Moments of groups, from these of pairs of a group and a class, which it keeps."""
-        return replace(merged([self], without_last_attribute), by_label=self)
+        whole = merged([self], without_last_attribute)
+        return replace(whole, by_label=self, is_made_here=True)
 
     def without_small_groups(self, minimum: int) -> "GroupMoments":
         """The moments of the groups of at least `minimum` rows, to be shared with others.
@@ -367,6 +398,7 @@ class GroupMoments(GroupMeans):
             weights=self.weights[chosen],
             means=self.means[chosen],
             scatters=self.scatters[chosen],
+            is_made_here=True,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -424,6 +456,22 @@ def _not_covariances(received: str) -> InvalidInput:
     )
 
 
+def is_symmetric(matrix: FloatArray) -> bool:
+    """Whether a matrix of variances is, up to a share of the deviations of its features."""
+    sizes = np.sqrt(np.abs(np.diag(matrix)))
+    return bool((np.abs(matrix - matrix.T) <= _ASYMMETRY * np.outer(sizes, sizes)).all())
+
+
+def _not_moments(received: str, shape: tuple[int, ...]) -> InvalidInput:
+    return InvalidInput(
+        received,
+        f"Allowed: what rows of k groups have, here an array of shape {shape}: different groups in "
+        "sorted order, counts of zero or more, positive weights, symmetric scatters without "
+        "negative eigenvalues, all finite",
+        "Make moments with GroupMoments.from_rows, from_covariances or load",
+    )
+
+
 def merged(
     parts: Sequence[GroupMoments], new_label: Callable[[Label], Label] = lambda label: label
 ) -> GroupMoments:
@@ -448,14 +496,16 @@ def merged(
     intake = sum((part.intake for part in parts), EVERY_ROW)
     if first.by_label is not None:
         pairs = [part.by_label for part in parts if part.by_label is not None]
-        return replace(merged(pairs, new_label).over_classes(), intake=intake)
+        found = merged(pairs, new_label).over_classes()
+        return replace(found, intake=intake, is_made_here=True)
     sums: dict[Label, Sums] = {}
     with np.errstate(over="ignore", invalid="ignore"):  # found by the check
         for part in parts:
             own = (part.means, part.counts.tolist(), part.weights, part.scatters)
             for label, mean, count, weight, scatter in zip(part.labels, *own, strict=True):
                 add_to(sums, new_label(label), Sums(mean, count, weight, 0.0, scatter.copy()))
-        whole = GroupMoments(*in_order(sums, first.n_features), first.feature_names, intake)
+        stacked = in_order(sums, first.n_features)
+        whole = GroupMoments(*stacked, first.feature_names, intake, is_made_here=True)
     return checked_part(whole)
 
 
@@ -558,6 +608,7 @@ def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
         scatters,
         None if names is None else tuple(names),
         Intake(stored["n_dropped"]),
+        is_made_here=True,
     )
     has_classes = stored.get("n_label_columns", 0) == 1
     try:
@@ -612,7 +663,8 @@ class MomentsTally:
             found = moments_of_row_groups(groups, rows.n_features, intake)
         else:
             stacked, n_dropped = sums_of(rows, self.limit, self.folds)
-            found = GroupMoments(*stacked, rows.feature_names, Intake(n_dropped))
+            intake = Intake(n_dropped)
+            found = GroupMoments(*stacked, rows.feature_names, intake, is_made_here=True)
         return checked_part(found)
 
     @memory_error_hint()
@@ -643,7 +695,7 @@ def moments_of_row_groups(
         each.label: Sums(each.mean, len(each.positions), each.weight, 0.0, each.scatter())
         for each in groups
     }
-    return GroupMoments(*in_order(sums, n_features), intake=intake)
+    return GroupMoments(*in_order(sums, n_features), intake=intake, is_made_here=True)
 
 
 @memory_error_hint()

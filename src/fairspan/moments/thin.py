@@ -121,7 +121,7 @@ class _KeptRows(GroupMeans):
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
         check_memory(self.n_groups, self.n_features)
         whole = moments_of_row_groups(self.parts, self.n_features, self.intake)
-        return replace(whole, feature_names=self.feature_names)
+        return replace(whole, feature_names=self.feature_names, is_made_here=True)
 
 
 class SparseMoments(_KeptRows):
@@ -353,7 +353,7 @@ class Coordinates:
         size = np.einsum("ij,ij->i", rows, rows).max()
         equal = np.einsum("gii->g", scatters) <= _ROUNDING**2 * size * thin.weights
         scatters = np.where(equal[:, None, None], 0.0, scatters) if equal.any() else scatters
-        return replace(found, means=means, scatters=scatters)
+        return replace(found, means=means, scatters=scatters, is_made_here=True)
 
     def lift(self, columns: FloatArray) -> FloatArray:
         """Columns of the features, (p, q), from (m, q) columns of coordinates."""
