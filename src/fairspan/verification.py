@@ -536,7 +536,7 @@ def _of_status(
     if not holds:
         rows_tell = nearly is Status.UNRESOLVED and claimed.eigen == "thin"
         yield (
-            f"The model is called {said}, but the computed status is {found.status}: "
+            f"The model is called {claimed.called}, but the computed status is {found.status}: "
             f"the gap is {found.gap:.1e}."
             f"{' Pass the rows, which tell more than their moments.' if rows_tell else ''}"
         )

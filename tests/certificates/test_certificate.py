@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bank import INTEGRALITY_GAP, TIE, TWO_LINES
-from by_hand import projector_distance
+from by_hand import made_rows, projector_distance
 from fairspan import (
     BoundarySearch,
     Disparity,
@@ -76,6 +76,18 @@ def test_open_gap_of_a_poorer_subspace_or_poorer_weights(basis, weights):
     assert found.gap == pytest.approx(found.objective - found.lower_bound, rel=1e-12)
     # The bound by hand: the least eigenvalue of diag(3 w_1, w_2).
     assert found.lower_bound == pytest.approx(min(3 * weights[0], weights[1]), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("tol", "called"), [(1e-9, "optimal"), (1e-6, "optimal"), (0.01, "optimal within 1 %")]
+)
+def test_a_loose_tolerance_is_stated_with_the_status(tol, called):
+    X, labels = made_rows()
+    found = FairPCA(2, tol=tol).fit(X, sensitive_features=labels).solution_
+    assert found.status == "optimal"
+    assert found.called == called
+    for shown in (repr(found), found._repr_html_(), str(found.table("a fit").notes)):
+        assert f"{called}:" in shown
 
 
 def test_the_tolerance_is_a_share_of_the_objective():

@@ -3,13 +3,15 @@
 from dataclasses import fields, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 
 import fairspan as fs
 from by_hand import assert_same_certificate, made_rows
-from fairspan import FairSubspace, verify
+from fairspan import FairSubspace, cli, verify
 from fairspan.certificates.certificate import Certificate, TracePoint
+from fairspan.errors import FairspanError
 
 # What verification does not judge.
 RECORDS = {"solver", "n_eigenproblems", "trace", "eigen", "version"}
@@ -112,17 +114,27 @@ def other_proofs(proof, certificate):
             yield replace(proof, **{each.name: other})
 
 
-def believed(subspace, data, certificate, rebuilt=lambda each: each):
+def believed(subspace, holds, certificate, rebuilt=lambda each: each):
     """The fields of which another value passes, in a certificate that is rebuilt around them."""
     return {
         each.name
         for each in fields(Certificate)
         for other in beside(certificate, each.name)
-        if verify(
-            replace(subspace, certificate=rebuilt(replace(certificate, **{each.name: other}))),
-            *data,
-        ).holds
+        if holds(replace(subspace, certificate=rebuilt(replace(certificate, **{each.name: other}))))
     }
+
+
+def in_a_file(path, holds):
+    """Whether what was written can be read and holds."""
+
+    def written(subspace):
+        try:
+            subspace.save(path)
+            return holds(FairSubspace.load(path))
+        except FairspanError:
+            return False
+
+    return written
 
 
 def test_the_cases_are_what_they_are_called():
@@ -135,18 +147,47 @@ def test_the_cases_are_what_they_are_called():
 
 @pytest.mark.unverified
 @pytest.mark.parametrize("case", CASES)
-def test_a_claim_that_was_tampered_with_is_refused(case):
+def test_a_claim_that_was_tampered_with_is_refused(case, tmp_path):
     data, subspace = CASES[case][0], fitted(case)
     own, found = subspace.certificate, verify(subspace, *data)
     assert found.holds, str(found)
+
+    def holds(model):
+        return verify(model, *data).holds
+
     assert "Not judged are records of the run" in found.messages[-1]
-    assert believed(subspace, data, own) == RECORDS
+    assert believed(subspace, holds, own) == RECORDS
+    # A file has the components once, and no place for others.
+    in_file = in_a_file(tmp_path / "model", holds)
+    assert believed(subspace, in_file, own) == RECORDS | {"components"}
     if own.steps:
         first, second, third = own.steps
-        swapped = believed(subspace, data, second, lambda x: replace(own, steps=(first, x, third)))
+        swapped = believed(subspace, holds, second, lambda x: replace(own, steps=(first, x, third)))
         assert swapped == RECORDS
         one, two = own.prefixes
-        assert believed(subspace, data, two, lambda x: replace(own, prefixes=(one, x))) == RECORDS
+        assert believed(subspace, holds, two, lambda x: replace(own, prefixes=(one, x))) == RECORDS
+
+
+@pytest.mark.unverified
+@pytest.mark.parametrize("case", ["two groups", "lines"])
+def test_the_command_line_believes_no_more(case, tmp_path):
+    (rows, labels), subspace = CASES[case][0], fitted(case)
+    table, path = tmp_path / "rows.csv", tmp_path / "model"
+    pd.DataFrame(rows).assign(group=labels).to_csv(table, index=False)
+
+    def holds(model):
+        model = replace(model, feature_names=tuple(map(str, range(model.n_features))))
+        model.save(path)
+        return cli.run(["verify", str(path), str(table), "--group", "group"]) == 0
+
+    def refused_or_holds(model):
+        try:
+            return holds(model)
+        except FairspanError:
+            return False
+
+    assert holds(subspace)
+    assert believed(subspace, refused_or_holds, subspace.certificate) == RECORDS | {"components"}
 
 
 @pytest.mark.parametrize("case", [*CASES, *KEPT])

@@ -246,7 +246,7 @@ class Certificate:
                 f"{len(self.steps)} proven optimal so); {len(self.steps)} components chosen "
                 "together may be better, by at most the gap"
             )
-        if self.status is Status.OPTIMAL and self.tol > USUAL_TOLERANCE:
+        if self.called != self.status:
             means += f", {self.tol:.2g} of the objective"
         if self.reason is None:
             return means
@@ -263,6 +263,12 @@ class Certificate:
         """What was minimised, under which restriction, and whether components are nested."""
         hidden = "" if self.restriction is None else f" with {self.restriction!r}"
         return f"{'nested ' if self.steps else ''}{self.criterion.name}{hidden}"
+
+    @property
+    def called(self) -> str:
+        """The status, with a tolerance that is larger than usual, as "optimal within 1 %"."""
+        is_loose = self.status is Status.OPTIMAL and self.tol > USUAL_TOLERANCE
+        return f"{self.status} within {self.tol * 100:.2g} %" if is_loose else str(self.status)
 
     def of_first(self, n_components: int) -> "Certificate":
         """That of the first of nested components alone."""
@@ -290,7 +296,7 @@ class Certificate:
 
     def __repr__(self) -> str:
         return (
-            f"<Certificate {self.status}: objective {self.objective:.6g}, gap {self.gap:.1e}, "
+            f"<Certificate {self.called}: objective {self.objective:.6g}, gap {self.gap:.1e}, "
             f"{self.n_eigenproblems} eigenproblems by {self.solver}>"
         )
 
@@ -309,7 +315,7 @@ class Certificate:
         ]
         if self.violation > self.tolerance:
             rows.append(("groups' errors differ by", f"{self.violation:.1e}"))
-        notes = (f"{self.status}: {self.message}.",)
+        notes = (f"{self.called}: {self.message}.",)
         return Table.of_texts("Certificate", ("", "value"), rows, notes=notes)._repr_html_()
 
     def table(self, caption: str) -> Table:
@@ -322,7 +328,7 @@ class Certificate:
         ]
         bound = f"{self.lower_bound:.6g}" if math.isfinite(self.lower_bound) else "none is known"
         said = (
-            f"{self.status}: {self.criterion.name} is {self.objective:.6g}, lower bound: "
+            f"{self.called}: {self.criterion.name} is {self.objective:.6g}, lower bound: "
             f"{bound} (by {self.solver}, fairspan {self.version})"
         )
         return Table.of_texts(caption, ("group", "rows", "error", "loss"), rows, notes=(said,))
