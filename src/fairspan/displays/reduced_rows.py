@@ -8,7 +8,7 @@ matrix of p x p numbers is made, and rows on other machines stay there.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from fairspan.moments.of_rows import moments_of
 from fairspan.registry import check_count
 from fairspan.rows.groups import Label, LabelCoder
 from fairspan.rows.protocol import RowBlock, RowSource, tallied
-from fairspan.typing import FloatArray, IndexArray, IntegerArray
+from fairspan.typing import FloatArray, IndexArray
 
 # Room around the rows, as a share of their extent.
 _MARGIN = 0.12
@@ -49,43 +49,32 @@ _TAIL, _FAR = 0.05, 2.0
 _TITLE = "The rows in two dimensions, with each group's own axes"
 
 
-@dataclass(frozen=True, eq=False)
-class InPlane:
+class InPlane(NamedTuple):
     """Rows of each group in the plane: sums over all, and the points of some.
 
     Attributes
     ----------
-    counts, weights : (k,) arrays
-    sums : (k, 2) array
-        Of the weighted coordinates.
-    products : (k, 2, 2) array
-        Of their weighted products.
+    n_rows : int
+    sums : (k, 3, 3) array
+        Of the weighted products of (1, x, y) with themselves: weights, coordinates, products.
     keys : (n,) array
         Random, one for each point that was kept; the smallest are drawn first.
     codes : (n,) array of int
     points : (n, 2) array
     """
 
-    counts: IntegerArray
-    weights: FloatArray
+    n_rows: int
     sums: FloatArray
-    products: FloatArray
     keys: FloatArray
     codes: IndexArray
     points: FloatArray
 
-    @property
-    def means(self) -> FloatArray:
-        """Of each group, (k, 2); NaN without rows."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray(self.sums / self.weights[:, None])
-
-    @property
-    def covariances(self) -> FloatArray:
-        """Of each group about its own mean, divided by its weight, (k, 2, 2)."""
-        squares = np.einsum("gi,gj->gij", self.means, self.means)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(self.products / self.weights[:, None, None] - squares)
+    def of_groups(self) -> tuple[IndexArray, FloatArray, FloatArray]:
+        """Groups that have rows; their means, and covariances about these by weight."""
+        present = np.flatnonzero(self.sums[:, 0, 0])
+        means = self.sums[present] / self.sums[present, :1, :1]
+        centre = means[:, 0, 1:]
+        return present, centre, means[:, 1:, 1:] - np.einsum("gi,gj->gij", centre, centre)
 
     def drawn(self, most: int) -> IndexArray:
         """Positions of the points to draw, in the order of the rows.
@@ -95,18 +84,10 @@ class InPlane:
         # The first of every group, then the second of every group, and so on.
         return np.sort(np.lexsort((self.codes, _ranks(self.keys, self.codes)))[:most])
 
-    def thinned(self, most: int) -> "InPlane":
+    def thinned(self, most: int) -> Self:
         """With at most so many points of each group."""
         kept = np.flatnonzero(_ranks(self.keys, self.codes) < most)
-        return InPlane(
-            self.counts,
-            self.weights,
-            self.sums,
-            self.products,
-            self.keys[kept],
-            self.codes[kept],
-            self.points[kept],
-        )
+        return self._replace(keys=self.keys[kept], codes=self.codes[kept], points=self.points[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,26 +132,20 @@ class PlaneRows:
 
     def merged(self, left: InPlane, right: InPlane) -> InPlane:
         """The result over both parts."""
-        return InPlane(
-            left.counts + right.counts,
-            left.weights + right.weights,
-            left.sums + right.sums,
-            left.products + right.products,
-            np.concatenate([left.keys, right.keys]),
-            np.concatenate([left.codes, right.codes]),
-            np.concatenate([left.points, right.points]),
-        ).thinned(self.most)
+        rows: Any = map(np.concatenate, zip(left[2:], right[2:], strict=True))
+        both = InPlane(left.n_rows + right.n_rows, left.sums + right.sums, *rows)
+        return both.thinned(self.most)
 
     def to_bytes(self, result: InPlane) -> bytes:
         """A result as bytes."""
         file = BytesIO()
-        np.savez(file, **vars(result))
+        np.savez(file, *result)
         return file.getvalue()
 
     def from_bytes(self, contents: bytes) -> InPlane:
         """The result again."""
         with np.load(BytesIO(contents), allow_pickle=False) as stored:
-            return InPlane(**{name: stored[name] for name in stored.files})
+            return InPlane(*stored.values())
 
     def _of_block(self, block: RowBlock, coder: LabelCoder, random: np.random.Generator) -> InPlane:
         if block.labels is None:
@@ -182,21 +157,13 @@ class PlaneRows:
         keys = random.random(len(block.values))
         weights = np.ones(len(keys)) if block.weights is None else block.weights
         present = np.flatnonzero(weights)
-        weights, keys, k = weights[present], keys[present], len(self.labels)
         codes = coder.encode(block.labels, block.first_row)[present]
         points = ((block.values[present] - self.mean) / self.scale) @ self.components.T
-        sums, products = np.zeros((k, 2)), np.zeros((k, 2, 2))
-        np.add.at(sums, codes, weights[:, None] * points)
-        np.add.at(products, codes, np.einsum("n,ni,nj->nij", weights, points, points))
-        return InPlane(
-            np.bincount(codes, minlength=k),
-            np.bincount(codes, weights, minlength=k).astype(np.float64),
-            sums,
-            products,
-            keys,
-            codes,
-            points,
-        ).thinned(self.most)
+        with_one = np.column_stack([np.ones(len(points)), points])
+        sums = np.zeros((len(self.labels), 3, 3))
+        products = np.einsum("n,ni,nj->nij", weights[present], with_one, with_one)
+        np.add.at(sums, codes, products)
+        return InPlane(len(present), sums, keys[present], codes, points).thinned(self.most)
 
 
 def _ranks(keys: FloatArray, codes: IndexArray) -> IndexArray:
@@ -299,16 +266,16 @@ class ReducedRowsDisplay(Picture):
         # Fitted without groups, it knows nothing of these.
         labels = moments_of(rows).labels if moments.n_groups == 1 else moments.labels
         seen = tallied(rows, PlaneRows.of(subspace, labels, int(max_rows), int(random_state)))
-        if seen is None or not seen.weights.any():
+        if seen is None or not seen.n_rows:
             raise InvalidInput("X has no rows", "Allowed: at least one", "Pass some rows")
-        present, drawn = np.flatnonzero(seen.weights), seen.drawn(int(max_rows))
+        (present, means, covariances), drawn = seen.of_groups(), seen.drawn(int(max_rows))
         return cls(
             points=seen.points[drawn],
             codes=np.searchsorted(present, seen.codes[drawn]),
             groups=names_of([labels[g] for g in present]),
-            means=seen.means[present],
-            covariances=seen.covariances[present],
-            n_rows=int(seen.counts.sum()),
+            means=means,
+            covariances=covariances,
+            n_rows=int(seen.n_rows),
         )
 
     def size(self) -> tuple[float, float]:

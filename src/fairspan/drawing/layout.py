@@ -39,9 +39,6 @@ _NAME_PAD = 4.0
 _PAD = 5.0
 _TITLE_SIZE, _NOTE_SIZE = 12.0, 10.0
 _LEAST_ROOM = 150.0
-_LEGEND_SIZE = 10.0
-# Of a legend, in heights of its letters: a mark, what follows it, and what separates columns.
-_HANDLE, _BESIDE_HANDLE, _BETWEEN_COLUMNS = 2.0, 0.6, 1.6
 _MARK_SIZE = 8.0
 # Text and lines that carry information; grids and hints.
 INK, FAINT = "#1b1e23", "#8b929c"
@@ -72,8 +69,16 @@ STYLE: Any = {
     "ytick.color": INK,
     "xtick.labelsize": 10,
     "ytick.labelsize": 10,
-    "legend.fontsize": _LEGEND_SIZE,
+    "legend.fontsize": 10,
+    "legend.title_fontsize": _NOTE_SIZE,
     "legend.frameon": False,
+    "legend.borderaxespad": 0.0,
+    "legend.borderpad": 0.0,
+    "legend.labelspacing": 0.4,
+    "legend.columnspacing": 1.6,
+    "legend.handlelength": 2.0,
+    "legend.handletextpad": 0.6,
+    "legend.handleheight": 1.0,
     "grid.color": FAINT,
     "grid.alpha": 0.3,
     "grid.linewidth": 0.6,
@@ -220,23 +225,25 @@ def head(
         Width of what stands to the left of the axes, in points: the title begins above that.
     """
     lay_out(axes)
-    room = max(width_of(axes) + beside, _LEAST_ROOM)
-    top = _PAD
-    if handles:
-        legend = _legend(axes, handles, labels, room, beside)
+    room, top = max(width_of(axes) + beside, _LEAST_ROOM), _PAD
+    if handles or note:
+        for n_columns in range(max(len(labels), 1), 0, -1):  # as many as fit
+            legend = axes.legend(
+                handles,
+                labels,
+                title=lines_within(axes, note, room, _NOTE_SIZE) or None,
+                alignment="left",
+                loc="lower left",
+                bbox_to_anchor=(0, 1),
+                bbox_transform=_shifted(axes, -beside, _PAD),
+                ncols=n_columns,
+            )
+            box = legend.get_window_extent()
+            if float(box.width) * points_of(axes) <= room:
+                break
+        legend.get_title().set_alpha(QUIET)
         # At other resolutions its rows may be a little higher.
-        top += 1.04 * float(legend.get_window_extent().height) * points_of(axes) + _PAD
-    if note:
-        text = axes.text(
-            0,
-            1,
-            lines_within(axes, note, room, _NOTE_SIZE),
-            transform=_shifted(axes, -beside, top),
-            fontsize=_NOTE_SIZE,
-            alpha=QUIET,
-            va="bottom",
-        )
-        top += float(text.get_window_extent().height) * points_of(axes) + _PAD
+        top += 1.04 * float(box.height) * points_of(axes) + _PAD
     axes.set_title(lines_within(axes, title, room, _TITLE_SIZE)).set(
         transform=_shifted(axes, -beside, top), verticalalignment="bottom"
     )
@@ -255,41 +262,6 @@ def _shifted(axes: Axes, right: float, up: float) -> Any:
     from matplotlib.transforms import ScaledTranslation
 
     return axes.transAxes + ScaledTranslation(right / 72, up / 72, figure_of(axes).dpi_scale_trans)
-
-
-def _legend(
-    axes: Axes, handles: Sequence[Any], labels: Sequence[str], room: float, beside: float
-) -> Any:
-    """A legend above the axes in as many columns as fit."""
-    return axes.legend(
-        handles,
-        labels,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        bbox_transform=_shifted(axes, -beside, _PAD),
-        ncols=_most_columns(axes, labels, room),
-        borderaxespad=0,
-        borderpad=0,
-        labelspacing=0.4,
-        columnspacing=_BETWEEN_COLUMNS,
-        handlelength=_HANDLE,
-        handletextpad=_BESIDE_HANDLE,
-        handleheight=1.0,
-    )
-
-
-def _most_columns(axes: Axes, labels: Sequence[str], room: float) -> int:
-    """How many columns of a legend fit."""
-    widths = [text_width(axes, label, _LEGEND_SIZE) for label in labels]
-    beside = _LEGEND_SIZE * (_HANDLE + _BESIDE_HANDLE + _BETWEEN_COLUMNS)
-    for n_columns in range(len(labels), 1, -1):
-        columns = np.array_split(widths, n_columns)
-        if (
-            sum(column.max() + beside for column in columns) - _LEGEND_SIZE * _BETWEEN_COLUMNS
-            <= room
-        ):
-            return n_columns
-    return 1
 
 
 @dataclass(frozen=True)
@@ -445,7 +417,7 @@ def fill_evenly(axes: Axes) -> None:
 
 def plain_numbers(drawn: Sequence[Axes], which: str = "both") -> None:
     """Write numbers out at their ticks, since a common factor would stand in the title's way."""
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     for panel in drawn:
         for name in ("x", "y") if which == "both" else (which,):
@@ -456,23 +428,11 @@ def plain_numbers(drawn: Sequence[Axes], which: str = "both") -> None:
                 middle = (low + high) / 2
                 getattr(panel, f"set_{name}lim")(middle - least / 2, middle + least / 2)
             axis.set_major_formatter(FuncFormatter(lambda value, _: axis_number(value)))
-            if name == "x":
-                _thin_ticks(panel)
-
-
-def _thin_ticks(axes: Axes) -> None:
-    """As few numbers below axes as fit beside each other."""
-    from matplotlib.ticker import MaxNLocator
-
-    widest = max(
-        (text_width(axes, axis_number(float(x)), _NAME_SIZE) for x in axes.get_xticks()),
-        default=0.0,
-    )
-    axes.xaxis.set_major_locator(
-        MaxNLocator(
-            nbins=min(max(int(width_of(axes) / (widest + _APART)), 1), 9), steps=[1, 2, 2.5, 5, 10]
-        )
-    )
+        if which != "y":  # as few numbers below the axes as fit beside each other
+            told = [axis_number(float(x)) for x in panel.get_xticks()]
+            widest = max((text_width(panel, each, _NAME_SIZE) for each in told), default=0.0)
+            n_bins = min(max(int(width_of(panel) / (widest + _APART)), 1), 9)
+            panel.xaxis.set_major_locator(MaxNLocator(nbins=n_bins, steps=[1, 2, 2.5, 5, 10]))
 
 
 def _insets(
