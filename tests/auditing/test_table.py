@@ -55,7 +55,7 @@ def text_of(models, n_features, width=80, paint=plain):
 def numbers_in(text):
     return [
         float(each)
-        for each in re.findall(r"(?<![\w.,])-?\d[\d.]*(?:e-?\+?\d+)?(?=%|\s|\)|$)", text)
+        for each in re.findall(r"(?<![\w.,])-?\d[\d.]*(?:e-?\+?\d+)?(?=%|\s|[,)]|$)", text)
     ]
 
 
@@ -71,11 +71,11 @@ def test_no_line_is_wider_than_the_terminal(names, scale, width):
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", text)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-12, 1e9])
+@pytest.mark.parametrize(("scale", "width"), [(1.0, 80), (1e-12, 60), (1e9, 80), (1.0, 36)])
 @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
-def test_every_figure_is_there_however_it_is_laid_out(names, scale):
+def test_every_figure_is_there_however_it_is_laid_out(names, scale, width):
     model = made_model(names, scale)
-    lines = text_of([model], 7).splitlines()
+    lines = text_of([model], 7, width).splitlines()
     text = "\n".join(line for line in lines if not line.startswith("-"))
     found = numbers_in(text)
     for group in model.groups:

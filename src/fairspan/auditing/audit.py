@@ -26,7 +26,7 @@ from fairspan.drawing.pictures import AuditPicture, AuditQuantity, Estimates
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.results import data_frame
 from fairspan.formatting.table import Table
-from fairspan.formatting.text import Paint, plain, wrapped
+from fairspan.formatting.text import WIDTH, Paint, plain, wrapped
 from fairspan.linalg.resources import memory_error_hint
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, Moments
@@ -42,7 +42,6 @@ _SHOWN: dict[AuditQuantity, tuple[str, str]] = {
     "loss": ("excess_loss", "error"),
     "variance kept": ("captured_variance_ratio", "error"),
 }
-_WIDTH = 80
 
 
 @dataclass(frozen=True)
@@ -228,7 +227,7 @@ class Audit:
         ]
         return replace(table, notes=(*verdicts, *findings))
 
-    def in_words(self, width: int = _WIDTH, paint: Paint = plain) -> str:
+    def in_words(self, width: int = WIDTH, paint: Paint = plain) -> str:
         """The verdict, the table and the findings, in lines of at most `width` columns.
 
         Parameters

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairspan.auditing.results import group_name
 from fairspan.cli.terminal import JSON_VERSION, paint_on
 from fairspan.formatting.results import plain
-from fairspan.formatting.table import Cell, Column, Table, figures_column, names_column
+from fairspan.formatting.table import Cell, Column, Table, estimates_column, names_column
 from fairspan.formatting.text import (
     Role,
     count,
@@ -132,7 +132,6 @@ def table_by_dimension(result: "Audit") -> Table:
     names = [group_name(group.group) for group in result.models[0].groups]
     names = cut_names(names, _LONGEST_NAME) or names
     records = result.records()
-    ends = [(each["expected_loss_low"], each["expected_loss_high"]) for each in records]
     # Of each number of dimensions the first line says which it is.
     dimensions = [
         Cell("" if i % len(names) else str(each["n_components"])) for i, each in enumerate(records)
@@ -142,11 +141,8 @@ def table_by_dimension(result: "Audit") -> Table:
         (
             Column("d", dimensions),
             names_column("group", names * len(result.models)),
-            figures_column(
-                "loss",
-                [each["expected_loss"] for each in records],
-                ends=ends,
-                below=f"{percent(result.level)} interval",
+            estimates_column(
+                "loss", records, "expected_loss", below=f"{percent(result.level)} interval"
             ),
             names_column("state", [each["state"] for each in records]),
         ),

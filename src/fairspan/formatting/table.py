@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from fairspan.formatting.text import (
+    WIDTH,
     Paint,
     called,
     cut_names,
@@ -32,7 +33,6 @@ _LAYOUTS = (
     *((False, longest, 1) for longest in (32, 18, 15)),
     *((True, 11, 1), (False, 11, 1)),
 )
-_WIDTH = 80
 # Rows that a page or a notebook shows at once; more of them scroll.
 _MOST_ROWS = 16
 _SHEET = """\
@@ -227,7 +227,7 @@ class Table:
         )
 
     def __str__(self) -> str:
-        return self.to_text(_WIDTH)
+        return self.to_text(WIDTH)
 
     def _repr_html_(self) -> str:
         return f'<style>{_SHEET}</style><div class="fairspan">{self.to_html()}</div>'
@@ -342,12 +342,17 @@ def figures_column(
 
 
 def estimates_column(
-    heading: str, records: Sequence[Mapping[str, Any]], what: str, *, total: float | None = None
+    heading: str,
+    records: Sequence[Mapping[str, Any]],
+    what: str,
+    *,
+    below: str = "",
+    total: float | None = None,
 ) -> Column:
     """Figures, each with the interval below that its record has beside it."""
     values = [each[what] for each in records]
     ends = [(each[f"{what}_low"], each[f"{what}_high"]) for each in records]
-    return figures_column(heading, values, ends=ends, total=total)
+    return figures_column(heading, values, ends=ends, below=below, total=total)
 
 
 def shares_column(heading: str, values: Sequence[float | None]) -> Column:

@@ -237,7 +237,7 @@ def _percent(text: str) -> str:
 
 
 # Text is wrapped here, and earlier on a narrower terminal.
-_WIDTH = 80
+WIDTH = 80
 # What a part of a text means, for those who colour it.
 Role = Literal["warning", "error", "worst", "proven", "unproven"]
 Paint = Callable[[str, Role], str]
@@ -339,12 +339,12 @@ def _columns(char: str) -> int:
 def width_of(stream: TextIO) -> int:
     """Columns for text: those of the terminal, but 80 at most, and 80 where none is."""
     if not stream.isatty():
-        return _WIDTH
+        return WIDTH
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):  # it has no size to tell, or is a terminal in name only
-        return _WIDTH
-    return min(columns, _WIDTH) if columns > 0 else _WIDTH
+        return WIDTH
+    return min(columns, WIDTH) if columns > 0 else WIDTH
 
 
 # Letters of a name in a figure, and on a page.
