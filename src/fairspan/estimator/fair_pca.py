@@ -371,8 +371,9 @@ class FairPCA(
         """Add rows to those seen so far, and fit on all of them.
 
         The result is that of one `fit` on all rows, up to rounding. A group that appears for the
-        first time is added. Parameters are those of `fit`. Moments are merged as k matrices of p x
-        p numbers, also those of sparse rows, and of rows that are fewer than their features.
+        first time is added. Parameters are those of `fit`; features that have names are matched by
+        these. Moments are merged as k matrices of p x p numbers, also those of sparse rows, and of
+        rows that are fewer than their features.
 
         Returns
         -------
