@@ -359,7 +359,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 # Without matrices, errors are taken to be uncertain by this share of the variance.
 _UNSURE = 1e-14
 # A search goes a little further than what will be asked, and no further than a few roundings.
-_STRICTER, _LEAST = 0.9, 4 * _EPSILON
+_STRICTER, _LEAST = 0.75, 4 * _EPSILON
 # An objective of no more than so many resolutions cannot be told from zero.
 _ZERO = 2.0
 # What counts as the same length, of the columns of a soft projection's basis.

@@ -222,8 +222,8 @@ class LinesProof(Proof):
             )
 
         # Where a restriction leaves no choice the polygon is a single point, which clipping in
-        # double precision would lose.
-        heights = heights - _CLIPPED * (np.abs(lines) @ far)
+        # double precision would lose. Without one, roots of errors near zero would feel the margin.
+        heights = heights - _CLIPPED * (np.abs(lines) @ np.where(second.outside > 0, far, 0.0))
         bound = below(heights - roundings)
         lowered = value * PRECISION + max(below(heights) - bound, 0.0)
         return value - bound, lowered

@@ -786,7 +786,7 @@ class NashWelfare(Criterion):
         return "a group keeps so little of its variance that the logarithm is uncertain"
 
     def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
-        """The logarithm is steep where little is kept."""
+        """The logarithm is steep where little is kept, and is rounded itself."""
         kept = np.maximum(problem.second_moments.traces - errors, _TINY)
-        share = 2 * problem.n_features * _EPSILON
-        return share + float((problem.variance_roundings / kept).mean())
+        share = 2 * (problem.n_features + np.abs(np.log(kept)).mean()) * _EPSILON
+        return float(share + (problem.variance_roundings / kept).mean())

@@ -135,7 +135,7 @@ def test_robust_error_gap_takes_few_steps_on_every_data_set(name):
             for alpha in part_of(ALPHAS[:2], 2, PENALTIES.index(penalty) // 2 + number):
                 problem = problem_from(moments, d, RobustErrorGap(penalty, alpha), "none")
                 n_eigenproblems = solve(problem, 1e-6).n_eigenproblems
-                assert n_eigenproblems <= 65
+                assert n_eigenproblems <= 90  # eight on average
 
 
 # Standardised, uncentred, d = 3, alpha = 0.15: at penalties 0.5 and 2.5.

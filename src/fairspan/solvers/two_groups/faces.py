@@ -46,8 +46,6 @@ _TIE_SHARE = 1 / 16
 _MAX_STEPS = 400
 # Of a sector's width: it is split no nearer to an end.
 _NEAR_AN_END = 0.1
-# Of the tolerance: the last steps converge so fast that it takes two more.
-_AIM = 1e-3
 
 
 def ends_of_face(
@@ -412,7 +410,7 @@ class BranchAndBound:
             errors, roundings = errors_with_roundings(self.problem, point.basis)
             # The root of a small error makes much of its rounding.
             rounding = self.problem.criterion.rounding(roundings, errors, self.problem)
-            self.goal = max(goal(self.problem, errors, _AIM * self.tolerance), rounding / 2)
+            self.goal = max(goal(self.problem, errors, self.tolerance), rounding / 2)
 
     def _split(self, sector: Sector) -> list[Sector]:
         first, last = sector.first, sector.last
