@@ -2,8 +2,9 @@
 With six groups the largest loss on the rows meets its bound, and new rows say less
 ===================================================================================
 
-Three levels of education, crossed with sex. What would new rows show? Lines are intervals; grey
-says that these rows cannot tell. The short lines across are the losses on the rows themselves.
+Three levels of education, crossed with sex. What would new rows show? Lines are intervals, whose
+colour is that of the state; grey says that these rows cannot tell. The short lines across
+are the losses on the rows themselves.
 """
 
 import matplotlib.pyplot as plt

@@ -391,3 +391,11 @@ def test_curves_show_all_points_and_of_wide_bands_little():
     frame = drawn.frame()
     assert frame["state"].tolist()[:6] == [state for row in states for state in row]
     assert frame["loss on the rows"].tolist() == [1.0] * 6 + [0.0] * 6
+
+
+def test_what_is_not_known_of_estimates_is_filled_in_apart():
+    estimates = Estimates.of(np.full(2, np.nan))
+    for value, each in enumerate((estimates.values, estimates.low, estimates.high)):
+        each[0] = value
+    assert [each[0] for each in estimates[:3]] == [0, 1, 2]
+    assert np.isnan(estimates.on_rows).all()

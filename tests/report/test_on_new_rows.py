@@ -200,6 +200,11 @@ def test_losses_of_the_fair_answer_are_drawn_where_there_is_one(made, monkeypatc
     picture = of_dimensions(facts, with_marks=False)
     assert np.isnan(picture.fair.on_rows[0]).all()
     np.testing.assert_array_equal(picture.fair.on_rows[1:], np.array(losses[1:]))
+    expected = made["by_dimension"]["expected"]
+    places = [made["by_dimension"]["dimensions"].index(d) for d in expected["dimensions"]]
+    for shown, end in ((picture.plain.low, "_low"), (picture.plain.high, "_high")):
+        wanted = np.array(expected["plain"][f"losses{end}"], dtype=float)
+        np.testing.assert_array_equal(shown[places], wanted)
 
 
 # Four groups, of which three are alike, take some seconds.

@@ -295,9 +295,12 @@ class Estimates(NamedTuple):
         on_rows: FloatArray | None = None,
     ) -> Self:
         """Estimates of which nothing else is known than what is given."""
-        said, nowhere = np.empty(values.shape, dtype=object), np.full(values.shape, np.nan)
+        said = np.empty(values.shape, dtype=object)
         said[...] = states
-        known = (nowhere if each is None else each for each in (low, high, on_rows))
+        # Each its own array, as whoever made the estimates may fill them in.
+        known = (
+            np.full(values.shape, np.nan) if each is None else each for each in (low, high, on_rows)
+        )
         return cls(values, next(known), next(known), said, next(known))
 
     def at(self, index: Any) -> Self:
