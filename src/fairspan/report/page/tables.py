@@ -395,8 +395,9 @@ def _by_group(
 
 def _worst(names: Sequence[str], what: str, rows: Sequence[Sequence[float]]) -> list[Column]:
     """The largest of each row, and which group has it."""
+    short = [called(name) for name in names]
     whose = [
-        sharers(names, sharing_largest(values)) if max(values) > 0 else number(None)
+        sharers(short, sharing_largest(values)) if max(values) > 0 else number(None)
         for values in rows
     ]
     return [
