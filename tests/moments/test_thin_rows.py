@@ -318,3 +318,18 @@ def test_dividing_twice_is_dividing_by_the_product():
     by_hand = GroupMoments.from_rows(X / (first * second), labels)
     np.testing.assert_allclose(twice.means, by_hand.means, rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(twice.matrices().scatters, by_hand.scatters, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.usefixtures("few_features_are_many")
+def test_axes_that_are_not_orthonormal_are_not_used(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, labels = rng.standard_normal((12, 40)), np.arange(12) % 2
+    X[11] = X[10] + 1e-9 * rng.standard_normal(40)
+    # Whatever is expected of products of rows, what they give is looked at.
+    monkeypatch.setattr("fairspan.moments.thin._LOST_BY_PRODUCTS", np.inf)
+    found = thin(X, labels)
+    assert not found.span.mixing.size
+    assert np.allclose(found.span.basis.T @ found.span.basis, np.eye(11), atol=1e-14)
+    monkeypatch.setattr("fairspan.moments.thin._FAULTY", 1e-17)
+    with pytest.raises(InvalidInput, match="Coordinates of the rows are off by"):
+        _ = thin(X, labels).span

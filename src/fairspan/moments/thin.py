@@ -14,6 +14,9 @@ products, WW' = TT' by Cholesky, and Q = W'T'^-1, which is applied through the r
 formed. Then ||Q'Q - I|| is up to epsilon ||T^-1||_F^2; where that is too much, or the rows depend
 on each other, Householder's QR of W' gives Q to full precision. A direction is left out there if no
 row reaches further into it than n epsilon of its own length.
+
+However Q was found, products with random columns bound ||Q'Q - I|| and what each row has beside Q:
+coordinates of which either is more than 1e-8 are not used, by a fit or by verification.
 """
 
 import numbers
@@ -25,6 +28,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.linalg import blas, lapack, qr
 
+from fairspan.errors import InvalidInput
 from fairspan.linalg.resources import check_memory, memory_error_hint
 from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
 from fairspan.moments.group_moments import GroupMoments, moments_of_row_groups, no_rows
@@ -52,6 +56,9 @@ _INSIDE = 1e-10
 # A basis that reaches no further than this into directions without variance does not need them:
 # they change what it captures by the square of it. Iterations leave as much behind.
 _UNUSED = 1e-9
+# Axes that are further from orthonormal, or from the rows, are not used; and random columns that
+# show it.
+_FAULTY, _PROBES = 1e-8, 10
 # Of the directions without variance that are drawn; any that no one else would choose.
 _PADDING_SEED = 0x5AFE_C0DE_2018
 # Means of all groups that differ by less than this share of their length are the same; so are rows
@@ -231,7 +238,9 @@ class ThinMoments(_KeptRows):
             if not failed and _EPSILON * float(np.vdot(inverse, inverse)) <= _LOST_BY_PRODUCTS:
                 rows, mixing = np.zeros((2, len(gram), len(lower)))
                 rows[1:], mixing[1:] = lower * unit, inverse.T / unit
-                return Coordinates(self, rows, mixing, np.empty((self.n_features, 0)))
+                found = Coordinates(self, rows, mixing, np.empty((self.n_features, 0)))
+                if found.fault(lengths) <= _FAULTY:
+                    return found
         # From the rows themselves: slower, and twice as many digits.
         unit = np.where(lengths > 0, lengths, 1.0)
         axes, upper = qr((self.rows / unit[:, None]).T, mode="economic", check_finite=False)
@@ -241,7 +250,14 @@ class ThinMoments(_KeptRows):
         rows = np.empty((len(lengths), rank))
         rows[order] = upper[:rank].T
         rows *= lengths[:, None]
-        return Coordinates(self, rows, rows[:, :0], axes @ turn[:, :rank])
+        found = Coordinates(self, rows, rows[:, :0], axes @ turn[:, :rank])
+        if not (off := found.fault(lengths)) <= _FAULTY:
+            raise InvalidInput(
+                f"Coordinates of the rows are off by {off:.0e}",
+                f"Allowed: orthonormal axes that hold every row, up to {_FAULTY:.0e}",
+                "Fit GroupMoments of the rows, and report this as a defect",
+            )
+        return found
 
     def in_coordinates(self, n_components: int | float, center: Center) -> "Coordinates":
         """Coordinates in which a problem is an ordinary one of few features.
@@ -354,6 +370,26 @@ class Coordinates:
         equal = np.einsum("gii->g", scatters) <= _ROUNDING**2 * size * thin.weights
         scatters = np.where(equal[:, None, None], 0.0, scatters) if equal.any() else scatters
         return replace(found, means=means, scatters=scatters, is_made_here=True)
+
+    def fault(self, lengths: FloatArray) -> float:
+        """A bound on ||Q'Q - I||, and on what lies beside Q of each row as a share of its length.
+
+        By ten random columns: it is too small with a probability of 1e-10 (Halko, Martinsson and
+        Tropp 2011, lemma 4.1).
+
+        Parameters
+        ----------
+        lengths : (n,) array
+            Of the rows.
+        """
+        rng = np.random.default_rng(_PADDING_SEED)
+        along = rng.standard_normal((self.n_known, _PROBES))
+        over = rng.standard_normal((len(self.basis), _PROBES))
+        off = self._products(self._lifted(along)) - along
+        left = self.thin.rows @ over - self.rows @ self._products(over)
+        left /= np.where(lengths > 0, lengths, 1.0)[:, None]
+        both = np.concatenate([off, left])
+        return float(10 * np.sqrt(2 / np.pi) * np.linalg.norm(both, axis=0).max(initial=0.0))
 
     def lift(self, columns: FloatArray) -> FloatArray:
         """Columns of the features, (p, q), from (m, q) columns of coordinates."""
