@@ -340,10 +340,12 @@ def of_frontier(facts: Facts) -> Drawn:
     curve, steps = facts["frontier"], facts["steps"]
     first, second = _names(facts)
     answers = {"PCA": curve["plain"], **curve["answers"]}
+    reached = _table([*answers.values()])
+    errors = _through(_table(curve["errors"]), reached)
     picture = FrontierPicture(
-        errors=_table(curve["errors"]),
+        errors=errors,
         groups=(first, second),
-        region=_table(curve["region"]),
+        region=_region(_table(curve["region"]), errors, reached),
         plain=np.array(curve["plain"], dtype=np.float64),
         answers={name: np.array(each, dtype=np.float64) for name, each in curve["answers"].items()},
         n_components=facts["settings"]["n_components"],
@@ -403,3 +405,40 @@ def _largest(values: Sequence[float | None] | None) -> str:
 
 def _pair(errors: Sequence[float]) -> str:
     return " and ".join(map(number, errors))
+
+
+def _through(frontier: FloatArray, answers: FloatArray) -> FloatArray:
+    """The frontier's polygon, drawn through the answers that lie below its sides.
+
+    It has a corner wherever one is needed to be exact to a tolerance, and answers are exact.
+    """
+    last, highest = frontier[-1, 0], frontier[0, 1]
+    return np.array(
+        _chain(np.vstack([frontier, answers[(answers[:, 0] <= last) & (answers[:, 1] <= highest)]]))
+    )
+
+
+def _region(corners: FloatArray, frontier: FloatArray, answers: FloatArray) -> FloatArray:
+    """All pairs of errors: a convex polygon that holds the frontier and every answer.
+
+    The corners alone are too few to follow the frontier as closely as its own points do.
+    """
+    points = np.vstack([corners, frontier, answers])
+    lower, upper = np.array(_chain(points)), -np.array(_chain(-points))
+    return np.vstack([lower[:-1], upper[:-1]])
+
+
+def _chain(points: FloatArray) -> list[FloatArray]:
+    """The lower side of the convex hull, from the left to the right."""
+    corners: list[FloatArray] = []
+    for point in points[np.lexsort((points[:, 1], points[:, 0]))]:
+        while len(corners) > 1 and _turn(corners[-2], corners[-1], point) <= 0:
+            corners.pop()
+        corners.append(point)
+    return corners
+
+
+def _turn(start: FloatArray, middle: FloatArray, end: FloatArray) -> float:
+    """Positive if the way turns left."""
+    first, second = middle - start, end - middle
+    return float(first[0] * second[1] - first[1] * second[0])
