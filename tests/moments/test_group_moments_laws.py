@@ -443,7 +443,7 @@ def test_how_many_rows_covariances_are_of_is_told_nowhere(tmp_path):
         assert group.error.low is None
         assert group.expected is None
     assert "0 rows" not in str(result)
-    assert str(result).splitlines()[3].split()[:2] == ["a", "-"]
+    assert ["a", "-"] in [line.split()[:2] for line in str(result).splitlines()]
     known = GroupMoments.from_rows(np.arange(12.0).reshape(4, 3) ** 2, ["b", "c", "b", "c"])
     merged = loaded + known
     assert merged.labels == ["a", "b", "c"]
