@@ -39,6 +39,8 @@ _NAME_PAD = 4.0
 _PAD = 5.0
 _TITLE_SIZE, _NOTE_SIZE = 12.0, 10.0
 _LEAST_ROOM = 150.0
+# Of the mark in a legend, and of the room beside it.
+_OF_MARK = 28.0
 _MARK_SIZE = 8.0
 # Text and lines that carry information; grids and hints.
 INK, FAINT = "#1b1e23", "#8b929c"
@@ -226,6 +228,7 @@ def head(
     """
     lay_out(axes)
     room, top = max(width_of(axes) + beside, _LEAST_ROOM), _PAD
+    labels = [lines_within(axes, each, room - _OF_MARK, _NOTE_SIZE) for each in labels]
     if handles or note:
         for n_columns in range(max(len(labels), 1), 0, -1):  # as many as fit
             legend = axes.legend(
