@@ -113,7 +113,7 @@ class RowGroup:
 
     def divided_by(self, scale: FloatArray) -> "RowGroup":
         """The rows divided by a (p,) array of positive numbers."""
-        divided = scipy.sparse.diags_array(1 / scale)
+        divided = _diagonal(1 / scale)
         parts = tuple((part @ divided, weights) for part, weights in self.parts)
         return replace(self, parts=parts, pilot=self.pilot / scale, drift=self.drift / scale)
 
@@ -158,7 +158,7 @@ class RowGroup:
         scatter: Any = 0.0
         for part, weights in self.parts:
             rows = part if self.is_sparse else part - self.drift
-            half = scipy.sparse.diags_array(np.sqrt(weights)) @ rows
+            half = _diagonal(np.sqrt(weights)) @ rows
             scatter = scatter + _filled(half.T @ half)
         if self.is_sparse:
             scatter -= self.weight * np.outer(self.drift, self.drift)
@@ -212,6 +212,11 @@ def sparse_groups(
             rows = _shifted(whole.matrix[own], pilot)
             groups.append(RowGroup.of(label, rows, weights[own], pilot, own))
     return groups, Intake(given.n_rows - whole.n_rows)
+
+
+def _diagonal(values: FloatArray) -> Any:
+    """The sparse matrix with these numbers on its diagonal."""
+    return scipy.sparse.dia_array((values[None], [0]), shape=(len(values), len(values)))
 
 
 def _filled(rows: Any) -> Any:
