@@ -87,31 +87,27 @@ def test_with_equal_pulls_the_table_is_that_of_a_grid_search():
     np.testing.assert_array_equal(
         fitted.best_estimator_.components_, grid.best_estimator_.components_
     )
-    assert fitted.score(X) == grid.score(X)
-    np.testing.assert_array_equal(fitted.transform(X), grid.transform(X))
-    np.testing.assert_array_equal(
-        fitted.inverse_transform(fitted.transform(X)), grid.inverse_transform(grid.transform(X))
-    )
-    np.testing.assert_array_equal(fitted.score_samples(X), grid.score_samples(X))
+    of = {"inverse_transform": fitted.transform(X)}
+    for name in ("score", "transform", "score_samples", "inverse_transform"):
+        found, known = (getattr(each, name)(of.get(name, X)) for each in (fitted, grid))
+        np.testing.assert_array_equal(found, known)
     assert fitted.n_features_in_ == 5
     assert fitted.refit_time_ > 0
 
 
 @pytest.mark.long
 def test_the_same_seed_gives_the_same_search():
-    first, second = (search().fit(X, sensitive_features=GROUPS) for _ in "ab")
+    shared = np.random.RandomState(5)
+    first, second, other, *drawn = (
+        search().set_params(random_state=seed).fit(X, sensitive_features=GROUPS)
+        for seed in (5, 5, 6, shared, shared)
+    )
     np.testing.assert_array_equal(first.arms_, second.arms_)
     np.testing.assert_array_equal(
         first.cv_results_["mean_test_score"], second.cv_results_["mean_test_score"]
     )
-    other = clone(first).set_params(random_state=6).fit(X, sensitive_features=GROUPS)
     assert other.best_score_ != first.best_score_
-    shared = np.random.RandomState(5)
-    drawn = [
-        clone(first).set_params(random_state=shared).fit(X, sensitive_features=GROUPS).best_score_
-        for _ in "ab"
-    ]
-    assert drawn[0] != drawn[1]
+    assert drawn[0].best_score_ != drawn[1].best_score_
 
 
 def test_classifiers():
@@ -129,9 +125,8 @@ def test_classifiers():
 @pytest.mark.long
 def test_delegation_before_fit_and_without_refit():
     unfitted = search()
-    assert hasattr(unfitted, "transform")
-    assert not hasattr(unfitted, "predict")
-    assert not hasattr(unfitted, "n_features_in_")
+    there = [hasattr(unfitted, name) for name in ("transform", "predict", "n_features_in_")]
+    assert there == [True, False, False]
     with pytest.raises(NotFittedError):
         unfitted.transform(X)
     plain = search(refit=False).fit(X, sensitive_features=GROUPS)
@@ -374,8 +369,7 @@ def test_a_setting_that_fails_is_reported_and_the_search_goes_on():
     assert "n_components" in fitted.errors_[1]
     assert table["n_pulls"][[1, 3]].tolist() == [1, 1]
     assert table["n_pulls"].sum() == 20
-    assert np.isnan(table["mean_test_score"][[1, 3]]).all()
-    assert np.isnan(table["std_test_score"][[1, 3]]).all()
+    assert np.isnan([table[f"{each}_test_score"][[1, 3]] for each in ("mean", "std")]).all()
     assert table["rank_test_score"].tolist() == [2, 3, 1, 3]
     assert fitted.best_params_["n_components"] == 3
 
@@ -429,6 +423,13 @@ def test_every_setting_fails():
 
 
 UNUSABLE = {
+    "one row": ({"X": X[:1], "sensitive_features": GROUPS[:1]}, InvalidInput, "n_samples=1"),
+    "fewer groups": ({"sensitive_features": GROUPS[1:]}, InvalidInput, "The lengths differ"),
+    "no such column": (
+        {"X": pd.DataFrame(X, columns=list("vwxyz")), "sensitive_features": "sex"},
+        InvalidInput,
+        "has no column 'sex'",
+    ),
     "too few pulls": ({"n_pulls": 5}, InvalidParameter, "at least 6 pulls, one for each"),
     "pulls": ({"n_pulls": 6.0}, InvalidType, "n_pulls is 6.0"),
     "no test rows": ({"test_size": 0.0}, InvalidParameter, "above 0 and below 1"),
@@ -444,19 +445,12 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("case", UNUSABLE)
-def test_settings_of_the_search_that_cannot_be(case):
-    settings, kind, words = UNUSABLE[case]
+def test_settings_and_rows_that_cannot_be(case):
+    given, kind, words = UNUSABLE[case]
+    rows = {"X": X, "sensitive_features": GROUPS}
+    settings = {name: value for name, value in given.items() if name not in rows}
     with pytest.raises(kind, match=words):
-        search().set_params(**settings).fit(X, sensitive_features=GROUPS)
-
-
-def test_rows_that_cannot_be():
-    with pytest.raises(InvalidInput, match="n_samples=1"):
-        search().fit(X[:1], sensitive_features=GROUPS[:1])
-    with pytest.raises(InvalidInput, match="The lengths differ"):
-        search().fit(X, sensitive_features=GROUPS[1:])
-    with pytest.raises(InvalidInput, match="has no column 'sex'"):
-        search().fit(pd.DataFrame(X, columns=list("vwxyz")), sensitive_features="sex")
+        search().set_params(**settings).fit(**{name: given.get(name, rows[name]) for name in rows})
 
 
 # scikit-learn's own checks
@@ -550,9 +544,8 @@ def test_selection_follows_the_public_bounds():
 
 def test_what_is_read_is_a_copy():
     policy = played([[1.0], [0.0]])
-    policy.counts[:] = 7
-    policy.means[:] = 7
-    policy.bounds()[:] = 7
+    for read in (policy.counts, policy.means, policy.bounds()):
+        read[:] = 7
     assert policy.counts.tolist() == [1, 1]
     assert policy.means.tolist() == [1.0, 0.0]
 
@@ -586,14 +579,6 @@ def test_regret_stays_below_the_bound(seed):
     assert policy.counts.argmax() == 9
 
 
-def test_a_simulation_is_repeatable():
-    first, second, other = (
-        simulated(np.array([0, 0.5]), np.array([0.5, 0.9]), 500, seed)[1].means.tolist()
-        for seed in (1, 1, 2)
-    )
-    assert first == second != other
-
-
 @pytest.mark.parametrize("reward", [-0.001, 1.001, math.nan, math.inf, -math.inf, np.float32(2)])
 def test_a_reward_outside_its_range_changes_nothing(reward):
     policy = played([[0.5], []])
@@ -605,39 +590,35 @@ def test_a_reward_outside_its_range_changes_nothing(reward):
     assert policy.select() == 1
 
 
-def test_rewards_of_other_kinds():
+def test_rewards_are_numbers_of_any_kind():
     policy = UCB1(1)
     for reward in (np.float32(0.5), np.int64(1), True, 0):
         policy.update(np.int64(0), reward)
     assert policy.means.tolist() == [0.625]
-    for reward in ("1", None, 1j, [0.5]):
-        with pytest.raises(InvalidType, match="reward is"):
-            policy.update(0, reward)
 
 
-@pytest.mark.parametrize(("arm", "kind"), [(2, InvalidParameter), (-1, InvalidParameter)])
-def test_there_is_no_such_arm(arm, kind):
-    with pytest.raises(kind, match="Allowed: 0 to 1"):
-        UCB1(2).update(arm, 0.5)
-    for other in (0.0, True, "0", None):
-        with pytest.raises(InvalidType, match="Pass what select"):
-            UCB1(2).update(other, 0.5)
+NO_ARGUMENTS = [
+    *(("update", (0, each), InvalidType, "reward is") for each in ("1", None, 1j, [0.5])),
+    *(("update", (each, 0.5), InvalidParameter, "Allowed: 0 to 1") for each in (2, -1)),
+    *(("update", (each, 0.5), InvalidType, "Pass what select") for each in (0.0, True, "0", None)),
+    *(
+        (name, arguments, InvalidParameter, words)
+        for means in ([0.5], [0.5, 1.5], [0.5, math.nan], "ab", [[0.1, 0.2]])
+        for name, arguments, words in (
+            ("cumulative_regret", (means,), "2 numbers from 0 to 1"),
+            ("regret_bound", (means, 10), "true_means"),
+        )
+    ),
+    ("regret_bound", ([0.5, 1.0],), InvalidParameter, "n_rounds is 0"),
+    *(("__init__", (each,), InvalidParameter, "n_arms") for each in (0, -1)),
+    *(("__init__", (each,), InvalidType, "n_arms") for each in (2.0, True, None)),
+]
 
 
-def test_numbers_that_cannot_be():
-    for n_arms in (0, -1):
-        with pytest.raises(InvalidParameter, match="n_arms"):
-            UCB1(n_arms)
-    for n_arms in (2.0, True, None):
-        with pytest.raises(InvalidType, match="n_arms"):
-            UCB1(n_arms)
-    for means in ([0.5], [0.5, 1.5], [0.5, math.nan], "ab", [[0.1, 0.2]]):
-        with pytest.raises(InvalidParameter, match="2 numbers from 0 to 1"):
-            UCB1(2).cumulative_regret(means)
-        with pytest.raises(InvalidParameter, match="true_means"):
-            UCB1(2).regret_bound(means, 10)
-    with pytest.raises(InvalidParameter, match="n_rounds is 0"):
-        UCB1(2).regret_bound([0.5, 1.0])
+@pytest.mark.parametrize(("name", "arguments", "kind", "words"), NO_ARGUMENTS)
+def test_what_a_policy_cannot_take(name, arguments, kind, words):
+    with pytest.raises(kind, match=words):
+        getattr(UCB1(2), name)(*arguments)
 
 
 REAL_GRID = [
