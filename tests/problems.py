@@ -183,6 +183,18 @@ def robust_problem(
     return problem_of(matrices, int(rng.integers(1, p)), chosen, list(shares)), rng
 
 
+def least_of_angles(value: Callable[[FloatArray], float]) -> tuple[float, FloatArray]:
+    """The least value of a direction of the plane, on a grid that is refined, and the direction."""
+    best, step = 0.0, np.pi / 2
+    for _ in range(5):
+        angles = best + np.linspace(-step, step, 201)
+        lines = np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None]
+        values = [value(line) for line in lines]
+        least = int(np.argmin(values))
+        best, step = angles[least], step / 50
+    return values[least], lines[least]
+
+
 def slope_by_differences(
     function: Callable[[FloatArray], float],
     basis: FloatArray,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from bank import INTEGRALITY_GAP, TIE, TWO_LINES
 from by_hand import made_rows, projector_distance
@@ -36,7 +37,15 @@ from fairspan.errors import Incompatible
 from fairspan.extending import certify
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin
-from problems import MINIMAX, RELATIVE, independent_value, problem_of, random_basis, random_moments
+from problems import (
+    MINIMAX,
+    RELATIVE,
+    independent_value,
+    least_of_angles,
+    problem_of,
+    random_basis,
+    random_moments,
+)
 from sweeps import part_of
 
 EVEN = np.array([0.5, 0.5])
@@ -187,8 +196,7 @@ def test_equal_errors_must_be_equal():
     assert found.violation <= 1e-14
     # Less in total, but unequal: what that is worth counts against the bound.
     unequal = judge(problem, line(np.pi / 6 - 1e-4), weights)
-    assert unequal.objective < 0.75
-    assert unequal.lower_bound < unequal.objective
+    assert unequal.lower_bound < unequal.objective < 0.75
     assert unequal.violation == pytest.approx(np.sqrt(3) * 2 * 1e-4, rel=1e-3)
     assert unequal.status == "open gap"
     assert judge(problem, line(np.pi / 6 - 1e-4), weights, 1e-3).status == "optimal"
@@ -256,8 +264,7 @@ def test_three_lines_beside_a_column_of_large_numbers():
     directions = np.c_[np.cos(angles), np.sin(angles)]
     X = np.array([[b * 3e4, *(s * v)] for v in directions for s in (1, -1) for b in (1, -1)])
     groups = np.repeat([0, 1, 2], 4)
-    fair = FairPCA(2).fit(X, sensitive_features=groups)
-    solution = fair.solution_
+    solution = FairPCA(2).fit(X, sensitive_features=groups).solution_
     assert solution.objective == pytest.approx(0.75, rel=1e-6)
     # A soft projection loses half of each line, and no bound by weights can be above that.
     assert solution.lower_bound == pytest.approx(0.5, rel=1e-6)
@@ -273,12 +280,18 @@ def test_equal_errors_out_of_reach_beside_large_numbers():
 
 def test_an_integrality_gap_stays_open():
     problem = problem_of(INTEGRALITY_GAP.matrices, 1, MinimaxError())
-    angles = np.linspace(0, np.pi, 2001)
-    best = min((line(a) for a in angles), key=lambda basis: independent_value(problem, basis))
+    _, best = least_of_angles(lambda basis: independent_value(problem, basis))
     for weights in np.random.default_rng(0).dirichlet(np.ones(3), 50):
         found = judge(problem, best, weights)
         assert found.status == "open gap"
         assert found.lower_bound <= 9 / 4 + 1e-12
+
+
+def in_unit(criterion, unit):
+    """A radius is in squared units of the rows."""
+    if not isinstance(criterion, RobustErrorGap):
+        return criterion
+    return RobustErrorGap(0.5, {"group 0": 0.2 * unit, "group 1": 0.3 * unit})
 
 
 @pytest.mark.parametrize("criterion", [*CRITERIA, RobustErrorGap(0.5, 5.0)], ids=str)
@@ -286,15 +299,10 @@ def test_an_integrality_gap_stays_open():
 def test_the_unit_of_the_rows_does_not_change_the_verdict(criterion, factor):
     matrices = random_moments(np.random.default_rng(6), 2, 5)
     basis = random_basis(np.random.default_rng(7), 5, 2)
-    if isinstance(criterion, RobustErrorGap):
-        radius = {"group 0": 0.2, "group 1": 0.3}
-        here = RobustErrorGap(0.5, radius)
-        there = RobustErrorGap(0.5, {label: factor * each for label, each in radius.items()})
-    else:
-        here = there = criterion
-    weights = np.array([0.4, 0.6])
-    one = judge(problem_of(matrices, 2, here), basis, weights)
-    other = judge(problem_of(factor * matrices, 2, there), basis, weights)
+    one, other = (
+        judge(problem_of(unit * matrices, 2, in_unit(criterion, unit)), basis, [0.4, 0.6])
+        for unit in (1.0, factor)
+    )
     unit = 1.0 if isinstance(criterion, NashWelfare) or criterion in RELATIVE else factor
     assert other.gap == pytest.approx(unit * one.gap, rel=1e-9)
     assert other.resolution == pytest.approx(unit * one.resolution, rel=1e-6)
@@ -343,9 +351,8 @@ def test_a_gap_that_is_a_share_of_the_objective_is_never_optimal(power, restrict
     spread, other = rng.standard_normal((2, 5, 5))
     noisy = np.linalg.cholesky(10.0**power * np.eye(5) + spread @ spread.T)
     rows = np.vstack([axes @ noisy.T, axes @ other + rng.standard_normal(5)])
-    labels = np.repeat(["a", "b"], 10)
-    fair = FairPCA(2, restriction=restriction).fit(rows, sensitive_features=labels)
-    solution = fair.solution_
+    fair = FairPCA(2, restriction=restriction)
+    solution = fair.fit(rows, sensitive_features=["a"] * 10 + ["b"] * 10).solution_
     assert solution.status in ("optimal", "unresolved")
     if solution.status == "optimal":
         told_from_zero = solution.objective > 2 * solution.resolution
@@ -354,11 +361,13 @@ def test_a_gap_that_is_a_share_of_the_objective_is_never_optimal(power, restrict
 
 def test_weights_that_nearly_cancel_make_much_of_rounding():
     problem = two_lines(EqualError())
-    plain = judge(problem, BEST, [0.5, 0.5]).resolution
-    cancelling = judge(problem, BEST, [1000.5, -999.5]).resolution
+    plain, cancelling, thrice = (
+        judge(problem, BEST, weights).resolution
+        for weights in ([0.5, 0.5], [1000.5, -999.5], [1.5, 1.5])
+    )
     assert 100 * plain < cancelling < 10_000 * plain
     # Weights count by their shares.
-    assert plain / 2 < judge(problem, BEST, [1.5, 1.5]).resolution < 2 * plain
+    assert plain / 2 < thrice < 2 * plain
 
 
 @pytest.mark.parametrize("power", [-150, 150])
@@ -463,22 +472,6 @@ def test_the_bound_does_not_depend_on_the_subspace_it_is_told_at(k, criterion, s
     np.testing.assert_allclose(bounds, bounds[0], atol=1e-12 * problem.total_variance)
 
 
-def best_angle(problem):
-    """The least value over the directions of the plane, on a grid that is refined."""
-
-    def scan(angles):
-        bases = [np.array([[np.cos(a)], [np.sin(a)]]) for a in angles]
-        values = [independent_value(problem, basis) for basis in bases]
-        least = int(np.argmin(values))
-        return angles[least], values[least]
-
-    best, step = 0.0, np.pi
-    for _ in range(4):
-        best, value = scan(best + np.linspace(-step, step, 401))
-        step /= 100
-    return value
-
-
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", part_of(range(6), 3))
 @pytest.mark.parametrize(
@@ -489,7 +482,8 @@ def best_angle(problem):
 def test_a_solvers_weights_prove_the_optimum_of_the_plane(criterion, seed):
     matrices = random_moments(np.random.default_rng(seed), 2, 2)
     problem = problem_of(matrices, 1, criterion, [0.3, 0.7])
-    optimum, size = best_angle(problem), problem.total_variance
+    optimum, _ = least_of_angles(lambda basis: independent_value(problem, basis))
+    size = problem.total_variance
     solution = BoundarySearch().solve(problem, 1e-9)
     bound, _ = bound_of(solution.proof, problem, solution.components.T)
     assert bound <= optimum + 1e-13 * size
@@ -504,25 +498,19 @@ def test_equal_errors_are_bounded_where_they_are_equal(seed):
     matrices = random_moments(rng, 2, 5)
     matrices[1] *= np.trace(matrices[0]) / np.trace(matrices[1])
     problem = problem_of(matrices, 2, EqualError(), [0.3, 0.7])
-    equal = []
-    for _ in range(100):
-        start, end = random_basis(rng, 5, 2), random_basis(rng, 5, 2)
-        low, high = 0.0, 1.0
 
-        def gap(share, start=start, end=end):
-            basis = np.linalg.qr((1 - share) * start + share * end)[0]
-            return basis, float(np.subtract(*problem.errors(basis)))
+    def between(share, ends):
+        return np.linalg.qr((1 - share) * ends[0] + share * ends[1])[0]
 
-        if gap(low)[1] * gap(high)[1] > 0:
-            continue
-        sign = np.sign(gap(low)[1])
-        for _ in range(60):
-            middle = (low + high) / 2
-            low, high = (middle, high) if gap(middle)[1] * sign > 0 else (low, middle)
-        basis, apart = gap(low)
-        if abs(apart) <= 1e-10 * problem.total_variance:
-            equal.append(basis)
+    def apart(share, ends):
+        return float(np.subtract(*problem.errors(between(share, ends))))
+
+    paths = [(random_basis(rng, 5, 2), random_basis(rng, 5, 2)) for _ in range(100)]
+    paths = [ends for ends in paths if apart(0, ends) * apart(1, ends) < 0]
+    equal = [between(brentq(apart, 0, 1, (ends,), xtol=1e-15), ends) for ends in paths]
     assert len(equal) >= 10
+    differences = [np.subtract(*problem.errors(basis)) for basis in equal]
+    assert np.abs(differences).max() <= 1e-10 * problem.total_variance
     for _ in range(20):
         nu = rng.uniform(-0.5, 0.5)
         proof = Proof(problem.proportions + nu * np.array([1.0, -1.0]))
@@ -530,8 +518,8 @@ def test_equal_errors_are_bounded_where_they_are_equal(seed):
             gap_there, _ = proof.gap(problem, basis, problem.errors(basis))
             assert gap_there >= -1e-9 * problem.total_variance
     # Weights that cancel prove nothing by their sum, and are replaced.
-    for weights in (np.array([1.0, -1.0]), np.array([-1.0, 0.5])):
-        assert Proof(weights).gap(problem, equal[0], problem.errors(equal[0]))[0] >= 0
+    for weights in ([1.0, -1.0], [-1.0, 0.5]):
+        assert Proof(np.array(weights)).gap(problem, equal[0], problem.errors(equal[0]))[0] >= 0
 
 
 @pytest.mark.sweep
@@ -574,11 +562,11 @@ def test_a_limit_on_means(seed):
     within = bases_within(problem, rng)
     least = min(problem.value(each) for each in within)
     assert solution.lower_bound <= min(least, solution.objective * (1 + 1e-12))
-    multiplier = solution.proof.multiplier
     proven, _ = bound_of(solution.proof, problem, within[0])
     assert proven == pytest.approx(solution.lower_bound, rel=1e-10)
-    for other in (0.0, multiplier / 2, 2 * multiplier, 1e3 * multiplier, -multiplier):
-        bound, _ = bound_of(MeansProof(problem.proportions, other), problem, within[0])
+    for factor in (0.0, 0.5, 2.0, 1e3, -1.0):
+        other = MeansProof(problem.proportions, factor * solution.proof.multiplier)
+        bound, _ = bound_of(other, problem, within[0])
         assert bound <= min(least, proven) + 1e-12 * problem.total_variance
 
 
@@ -622,10 +610,11 @@ def test_a_limit_on_covariances(seed):
         assert bounds[0] <= least
 
 
-def test_the_positive_part():
-    matrix = np.array([[1.0, 2.0], [2.0, 1.0]])
-    np.testing.assert_allclose(positive_part(matrix), np.full((2, 2), 1.5), atol=1e-14)
-    np.testing.assert_allclose(positive_part(-np.eye(2)), 0, atol=1e-14)
+@pytest.mark.parametrize(
+    ("matrix", "part"), [([[1.0, 2.0], [2.0, 1.0]], np.full((2, 2), 1.5)), (-np.eye(2), 0)]
+)
+def test_the_positive_part(matrix, part):
+    np.testing.assert_allclose(positive_part(np.array(matrix)), part, atol=1e-14)
 
 
 @pytest.mark.parametrize("criterion", [*MINIMAX, ErrorGap(0.7), NashWelfare()], ids=str)
@@ -643,19 +632,16 @@ def test_robust_gap_where_a_restriction_leaves_no_choice(seed):
     """The polygon of supporting lines is then a single point, the errors themselves."""
     rows = np.random.default_rng(seed).standard_normal((40, 3))
     rows[::2] += [2, 1, 0]
-    criterion = RobustErrorGap(2.0, 0.5)
-    model = FairPCA(2, criterion=criterion, restriction=MeanParity())
-    model.fit(rows, sensitive_features=np.arange(40) % 2)
-    found = model.solution_
+    model = FairPCA(2, criterion=RobustErrorGap(2.0, 0.5), restriction=MeanParity())
+    found = model.fit(rows, sensitive_features=np.arange(40) % 2).solution_
     assert found.status == "optimal"
     assert found.objective * (1 - 1e-9) <= found.lower_bound <= found.objective
 
 
 def test_lines_that_no_errors_meet_prove_nothing():
     """They leave no polygon, so they are wrong, and must not make any bound."""
-    lines, offsets = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([5.0, 0.1])
-    bound = least_beyond_lines(lambda errors: errors, lines, offsets, np.array([1.0, 1.0]), 1e-6)
-    assert bound == -np.inf
+    offsets = np.array([5.0, 0.1])
+    assert least_beyond_lines(lambda e: e, np.eye(2), offsets, np.ones(2), 1e-6) == -np.inf
 
 
 def test_what_a_subspace_at_its_limit_exceeds_is_room_for_rounding():
