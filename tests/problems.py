@@ -11,6 +11,7 @@ from fairspan import (
     Certificate,
     Disparity,
     ErrorGap,
+    GroupMoments,
     LeastVariance,
     MinimaxError,
     MinimaxLoss,
@@ -19,6 +20,7 @@ from fairspan import (
 )
 from fairspan.extending import Criterion, Problem
 from fairspan.moments.operators import DenseSecondMoments
+from fairspan.solvers.many_groups.relaxation import Relaxation
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -38,6 +40,21 @@ def problem_of(
     return Problem(
         DenseSecondMoments(np.array(matrices)), labels, 1000 * shares, n_components, criterion
     )
+
+
+def problem_from(
+    moments: GroupMoments, n_components: int, criterion: Criterion, center: str = "group"
+) -> Problem:
+    second = DenseSecondMoments(moments.second_moments(center))
+    return Problem(second, moments.labels, moments.weights, n_components, criterion)
+
+
+def relaxed(problem: Problem, share: float = 1e-9) -> Relaxation:
+    """The relaxed problem alone, to a share of the variance, without the descent beside it."""
+    relaxation = Relaxation(problem, problem.pieces)
+    relaxation.run(share * problem.total_variance)
+    assert relaxation.gap <= share * problem.total_variance
+    return relaxation
 
 
 def solve(problem: Problem, tol: float = 1e-9) -> Certificate:
@@ -186,7 +203,7 @@ def robust_problem(
 def least_of_angles(value: Callable[[FloatArray], float]) -> tuple[float, FloatArray]:
     """The least value of a direction of the plane, on a grid that is refined, and the direction."""
     best, step = 0.0, np.pi / 2
-    for _ in range(5):
+    for _ in range(6):
         angles = best + np.linspace(-step, step, 201)
         lines = np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, :, None]
         values = [value(line) for line in lines]
