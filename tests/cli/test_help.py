@@ -157,6 +157,17 @@ def test_nothing_heavy_is_loaded_for_help_and_usage_errors(installed):
     assert loaded_by(installed, program) == []
 
 
+def test_an_audit_of_a_file_loads_no_package_that_it_does_not_need(installed, data):
+    """Each of them takes as long as the audit of a few hundred rows."""
+    asked = ["audit", "data.csv", "--group", "age"]
+    needless = "'narwhals', 'scipy.special', 'scipy.sparse', 'pandas', 'sklearn'"
+    code = (
+        f"import sys; from fairspan.cli import run; assert run({asked!r}) == 0\n"
+        f"print([name for name in ({needless}) if name in sys.modules])"
+    )
+    assert installed(code=code).out.splitlines()[-1] == "[]"
+
+
 @pytest.mark.long
 def test_the_installed_command_ends_with_the_status_of_what_happened(
     installed, data, table, features, tmp_path

@@ -14,10 +14,10 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import stdtrit
 
 from fairspan.auditing.cross_fitting import QUANTITIES, CrossFitted
 from fairspan.auditing.row_statistics import RowFigures
+from fairspan.auditing.student import student_quantile
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.problem.problem import signed_disparity
 from fairspan.random_state import generator_of
@@ -65,8 +65,8 @@ class Estimate:
 
 def half_width(standard_error: float, freedom: float, tests: int, level: float) -> float:
     """Of a two-sided Student interval; with several tests of a simultaneous one (Bonferroni)."""
-    # Huge degrees of freedom are the normal limit, which stdtrit reaches by itself.
-    return -float(stdtrit(freedom, (1 - level) / (2 * tests))) * standard_error
+    # Huge degrees of freedom are the normal limit, which the quantile reaches by itself.
+    return student_quantile((1 - level) / (2 * tests), float(freedom)) * standard_error
 
 
 def error_estimates(

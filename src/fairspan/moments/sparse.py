@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg import (

@@ -1,15 +1,16 @@
 """Rows in memory with labels and sample weights, and those in what numpy reads as an array."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from array_api_compat import is_cupy_array, is_torch_array
 
-from fairspan.errors import InvalidInput, InvalidType
+from fairspan.errors import ImportedLater, InvalidInput, InvalidType
 from fairspan.rows.checks import (
     check_columns,
     check_dtype,
@@ -24,11 +25,11 @@ from fairspan.rows.groups import CodedLabels, listed
 from fairspan.rows.protocol import KnownRows, OnMissing, RowBlock, RowOpener, block_rows, row_block
 from fairspan.typing import AnyArray, FloatArray
 
-# Those that numpy has a type for.
-_INTEGERS = (
-    *(nw.Int8, nw.Int16, nw.Int32, nw.Int64),
-    *(nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64),
-)
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+else:
+    nw = ImportedLater("narwhals.stable.v2")
+
 # Whole numbers within such a range are coded by a table of the whole range.
 _SMALL_RANGE = 1 << 12
 
@@ -76,6 +77,12 @@ def labels_of_columns(frame: nw.DataFrame[Any], names: Sequence[str]) -> CodedLa
     return CodedLabels.crossed([labels_of_series(frame[name]) for name in names])
 
 
+def labels_of_table(table: Any, names: Sequence[str]) -> CodedLabels:
+    """The same of columns of a pyarrow Table."""
+    columns = [replace(_of_arrow(table[name]), names=(name,) * bool(name)) for name in names]
+    return CodedLabels.crossed(columns)
+
+
 def labels_of_series(series: nw.Series[Any]) -> CodedLabels:
     """One column of a data frame."""
     native = series.to_native()
@@ -86,11 +93,15 @@ def labels_of_series(series: nw.Series[Any]) -> CodedLabels:
         distinct = [*native.cat.categories.tolist(), None]
         codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
         labels = CodedLabels(distinct, codes)
-    elif series.dtype in _INTEGERS and series.null_count() == 0:
+    elif _is_numpys_integer(series.dtype) and series.null_count() == 0:
         labels = _of_array(series.to_numpy(), "")
     else:
         labels = CodedLabels.of(series.to_list())
     return replace(labels, names=names_of(series))
+
+
+def _is_numpys_integer(dtype: Any) -> bool:
+    return bool(dtype.is_integer()) and dtype not in (nw.Int128, nw.UInt128)
 
 
 def _of_array(array: AnyArray, name: str) -> CodedLabels:
@@ -539,6 +550,11 @@ def weights_of_column(column: nw.Series[Any]) -> FloatArray:
     return _checked_range(
         float64_of(column), f"The column of weights {column.name!r}", may_be_zero=True
     )
+
+
+def weights_of_table(table: Any, name: str) -> FloatArray:
+    """The same of a column of a pyarrow Table."""
+    return weights_of_column(nw.from_native(table, eager_only=True)[name])
 
 
 def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> FloatArray:

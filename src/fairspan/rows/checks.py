@@ -4,17 +4,23 @@ Missing cells become NaN. A column may hold a vector of fixed length in each row
 feature of its own.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidType, nearest, warn
+from fairspan.errors import ImportedLater, InvalidInput, InvalidType, nearest, warn
 from fairspan.formatting.text import position
 from fairspan.rows.groups import LEAVING_OUT, listed
 from fairspan.typing import AnyArray, FloatArray
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+else:
+    nw = ImportedLater("narwhals.stable.v2")
 
 _NO_NUMBERS = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 
@@ -267,14 +273,25 @@ def number_columns(frame: nw.DataFrame[Any]) -> list[AnyArray]:
     InvalidInput
         A column that holds no numbers.
     """
+    if frame.implementation.is_pyarrow():
+        return numbers_of_table(frame.to_native())
     check_numeric(frame.schema)
-    columns = (
-        [numbers_of(column) for column in frame.to_native().columns]  # without narwhals' Series
-        if frame.implementation.is_pyarrow()
-        else [_numbers_in(column) for column in frame.iter_columns()]
-    )
+    columns = [_numbers_in(column) for column in frame.iter_columns()]
     whole = [dtype.is_integer() for dtype in frame.schema.values()]
     warn_of_rounding(dict(compress(zip(frame.columns, columns, strict=True), whole)))
+    return columns
+
+
+def numbers_of_table(table: Any) -> list[AnyArray]:
+    """The same of the columns of a pyarrow Table; plain numbers are read without narwhals."""
+    from pyarrow import types
+
+    plain = types.is_integer, types.is_float32, types.is_float64, types.is_boolean
+    if not all(any(is_it(kind) for is_it in plain) for kind in table.schema.types):
+        check_numeric(nw.from_native(table, eager_only=True).schema)
+    columns = [numbers_of(column) for column in table.columns]
+    whole = map(types.is_integer, table.schema.types)
+    warn_of_rounding(dict(compress(zip(table.column_names, columns, strict=True), whole)))
     return columns
 
 

@@ -10,17 +10,16 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.registry import check_choice
-from fairspan.rows.arrays import Everyone, check_apart, labels_of_columns, weights_of_column
+from fairspan.rows.arrays import Everyone, check_apart, labels_of_table, weights_of_table
 from fairspan.rows.checks import (
     check_columns,
     collapsed,
     features_of,
-    number_columns,
+    numbers_of_table,
     side_by_side,
 )
 from fairspan.rows.groups import listed
@@ -246,18 +245,17 @@ class ChosenColumns:
         # Columns are decoded a few blocks at a time, which spreads their overhead.
         for place in range(0, batch.num_rows, BLOCKS_AT_A_TIME * size):
             table = pa.Table.from_batches([batch.slice(place, BLOCKS_AT_A_TIME * size)])
-            frame = nw.from_native(table, eager_only=True)
             columns = self.decoded(table)
             labels = (
-                Everyone(self.everyone).of_rows(len(frame))
+                Everyone(self.everyone).of_rows(len(table))
                 if self.everyone is not None
-                else labels_of_columns(frame, self.groups)
+                else labels_of_table(table, self.groups)
                 if self.groups
                 else None
             )
-            weights = None if self.weight is None else weights_of_column(frame[self.weight])
-            for start in range(0, len(frame), size):
-                stop = min(start + size, len(frame))
+            weights = None if self.weight is None else weights_of_table(table, self.weight)
+            for start in range(0, len(table), size):
+                stop = min(start + size, len(table))
                 yield row_block(
                     first_row + place + start,
                     side_by_side(columns, start, stop),
@@ -280,8 +278,7 @@ class ChosenColumns:
             if pa.types.is_null(table.schema.types[place]):
                 table = table.set_column(place, name, pa.nulls(len(table), pa.float64()))
         numeric = [name for name in self.features if name not in encoded]
-        numbers = nw.from_native(table.select(numeric), eager_only=True)
-        columns = dict(zip(numeric, number_columns(numbers), strict=True))
+        columns = dict(zip(numeric, numbers_of_table(table.select(numeric)), strict=True))
         columns |= {name: self._encoded(name, table[name]) for name in encoded}
         return [columns[name] for name in self.features]
 

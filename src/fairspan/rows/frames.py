@@ -1,16 +1,16 @@
 """Rows in named columns: a data frame that narwhals reads eagerly, or a stream of Arrow."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.exceptions import DuplicateError
 
-from fairspan.errors import InvalidInput, imported
+from fairspan.errors import ImportedLater, InvalidInput, imported
 from fairspan.rows.arrays import (
     ArrayRows,
     RowsInMemory,
@@ -44,6 +44,11 @@ from fairspan.rows.columns import (
 from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener
 from fairspan.typing import FloatArray
 
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+else:
+    nw = ImportedLater("narwhals.stable.v2")
+
 
 @dataclass(frozen=True, eq=False)
 class FrameRows(RowsInMemory):
@@ -74,7 +79,7 @@ class FrameRows(RowsInMemory):
         """(n, p)."""
         return len(self.frame), sum(map(len, self._features.values()))
 
-    def selected(self, names: tuple[str, ...]) -> "FrameRows":
+    def selected(self, names: tuple[str, ...]) -> FrameRows:
         """The same rows with these columns, in this order.
 
         Raises
@@ -165,7 +170,7 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
         return None
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
-    except DuplicateError as error:
+    except nw.exceptions.DuplicateError as error:
         raise InvalidInput(
             f"Several columns of X have the same name ({' '.join(str(error).split())})",
             "Allowed: columns of different names",

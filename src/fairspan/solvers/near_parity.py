@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-from scipy import sparse
 
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify
 from fairspan.certificates.proofs import (
@@ -360,19 +359,19 @@ def program(
     scaled = axes.T @ moment @ axes / size
     # The unknowns are the triangle of P; D and -D both become MM' by the least phi there is.
     identity = to_triangle(np.eye(p))
-    entries, nothing = sparse.identity(len(identity)), np.zeros(len(identity))
+    entries, nothing = scipy.sparse.identity(len(identity)), np.zeros(len(identity))
     rows = [identity[None, :], -entries, entries]
     right = [np.array([float(n_components)]), nothing, identity]
     for sign in (1, -1):
         phi = max(0.0, -float((sign * values).min()))
         roots = np.sqrt(np.maximum(sign * values + phi, 0.0))
         columns, lines = np.tril_indices(p)
-        rows.append(sparse.diags(roots[lines] * roots[columns]))
+        rows.append(scipy.sparse.diags(roots[lines] * roots[columns]))
         right.append((phi + limit) * identity)
     x, duals, _ = solve_conic(
         None,
         -to_triangle(scaled),
-        sparse.vstack(rows),
+        scipy.sparse.vstack(rows),
         np.concatenate(right),
         (1, 0, (p, p, p, p)),
         _ACCURACY,

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from fairspan.problem.problem import ONE_BLOCK, Blocks
 from fairspan.typing import FloatArray
@@ -71,7 +71,7 @@ def from_triangle(vector: FloatArray, n: int) -> FloatArray:
 def solve_conic(
     quadratic: FloatArray | None,
     linear: FloatArray,
-    constraints: FloatArray | sparse.spmatrix,
+    constraints: "FloatArray | scipy.sparse.spmatrix",
     right: FloatArray,
     sizes: tuple[int, int, tuple[int, ...]],
     tolerance: float,
@@ -107,8 +107,8 @@ def solve_conic(
     n_zero, n_positive, orders = sizes
     cones = [clarabel.ZeroConeT(n_zero), clarabel.NonnegativeConeT(n_positive)]
     cones += [clarabel.PSDTriangleConeT(order) for order in orders]
-    upper = sparse.csc_matrix((len(linear),) * 2 if quadratic is None else np.triu(quadratic))
-    data = upper, linear, sparse.csc_matrix(constraints), right, cones
+    upper = scipy.sparse.csc_matrix((len(linear),) * 2 if quadratic is None else np.triu(quadratic))
+    data = upper, linear, scipy.sparse.csc_matrix(constraints), right, cones
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.max_threads = False, 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
@@ -250,11 +250,11 @@ def saddle_point(
     # The unknowns are m, u, the triangle of Z, and y = F'm.
     bends = np.repeat([damping, 0.0, 1.0], [n, 1 + n_entries, factor.shape[1]])
     linear = np.concatenate([-slopes / size - damping * center, [rank], identity, -center @ factor])
-    entries, along = sparse.identity(n_entries), -sparse.identity(factor.shape[1])
-    on_simplex, positive = [sums, None, None, None], [-sparse.identity(n), None, None, None]
+    entries, along = scipy.sparse.identity(n_entries), -scipy.sparse.identity(factor.shape[1])
+    on_simplex, positive = [sums, None, None, None], [-scipy.sparse.identity(n), None, None, None]
     above = [to_triangle(matrices / size).T, -identity[:, None], -entries, None]
     semidefinite, equal = [None, None, -entries, None], [factor.T, None, None, along]
-    rows = sparse.bmat([on_simplex, equal, positive, above, semidefinite])
+    rows = scipy.sparse.bmat([on_simplex, equal, positive, above, semidefinite])
     n_zero = len(sums) + factor.shape[1]
     right = np.append(np.ones(len(sums)), np.zeros(rows.shape[0] - len(sums)))
     x, duals, _ = solve_conic(np.diag(bends), linear, rows, right, (n_zero, n, (r, r)), _CONIC)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.rows.checks import first_no_number, warn_of_rounding
+from fairspan.rows.checks import first_no_number, numbers_of, warn_of_rounding
 from fairspan.typing import FloatArray
 
 Constants = tuple[tuple[str, str | int | None], ...]
@@ -255,7 +255,7 @@ class CsvPart(FilePart):
     ) -> Iterator[tuple[str, FloatArray]]:
         """Columns of whole numbers that an integer may hold; later rows may have larger ones."""
         for name in self.whole.intersection(columns).difference(labels):
-            values = batch[name].to_numpy(zero_copy_only=False)
+            values = numbers_of(batch[name])
             if np.fmax.reduce(np.abs(values), initial=0) <= _LARGEST_INTEGER:
                 yield name, values
 

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 import scipy
-from scipy import sparse
 
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, goal
 from fairspan.errors import Incompatible
@@ -134,9 +133,9 @@ def _relaxed(
     # shift the pieces; without their common part the digits are those of P.
     identity, n = to_triangle(np.eye(p)), len(blocks)
     n_entries = len(identity)
-    entries = sparse.identity(n_entries)
+    entries = scipy.sparse.identity(n_entries)
     pieces = [-to_triangle(mixtures / scale), -blocks.membership(m).T]
-    rows = sparse.bmat([[identity[None, :], None], pieces, [-entries, None], [entries, None]])
+    rows = scipy.sparse.bmat([[identity[None, :], None], pieces, [-entries, None], [entries, None]])
     shifted = -_shifted(references, blocks) / scale
     right = np.concatenate([[n_components], shifted, np.zeros(n_entries), identity])
     aim = np.append(np.zeros(n_entries), np.ones(n))
