@@ -111,22 +111,6 @@ def imported(package: str, extra: str, purpose: str) -> typing.Any:
         raise MissingDependency.for_extra(package, extra, purpose) from error
 
 
-class ImportedLater:
-    """A module that is imported when something of it is first used: it takes its time.
-
-    Examples
-    --------
-    >>> ImportedLater("math").gcd(12, 18)
-    6
-    """
-
-    def __init__(self, name: str) -> None:
-        self.__name__ = name
-
-    def __getattr__(self, name: str) -> typing.Any:
-        return getattr(import_module(self.__name__), name)
-
-
 class FairspanWarning(UserWarning):
     """The answer holds, but the user should know something about it."""
 

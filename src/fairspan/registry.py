@@ -108,6 +108,22 @@ class Foreign:
         return self.path
 
 
+class ImportedLater:
+    """A module that is imported when something of it is first used: it takes its time.
+
+    Examples
+    --------
+    >>> ImportedLater("math").gcd(12, 18)
+    6
+    """
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self.__name__), name)
+
+
 def names_of(kind: str) -> tuple[str, ...]:
     """The names of the library's own parts of a kind.
 

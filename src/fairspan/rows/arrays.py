@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from array_api_compat import is_cupy_array, is_torch_array
 
-from fairspan.errors import ImportedLater, InvalidInput, InvalidType
+from fairspan.errors import InvalidInput, InvalidType
+from fairspan.registry import ImportedLater
 from fairspan.rows.checks import (
     check_columns,
     check_dtype,

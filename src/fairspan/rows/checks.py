@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairspan.errors import ImportedLater, InvalidInput, InvalidType, nearest, warn
+from fairspan.errors import InvalidInput, InvalidType, nearest, warn
 from fairspan.formatting.text import position
+from fairspan.registry import ImportedLater
 from fairspan.rows.groups import LEAVING_OUT, listed
 from fairspan.typing import AnyArray, FloatArray
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairspan.errors import ImportedLater, InvalidInput, imported
+from fairspan.errors import InvalidInput, imported
+from fairspan.registry import ImportedLater
 from fairspan.rows.arrays import (
     ArrayRows,
     RowsInMemory,
