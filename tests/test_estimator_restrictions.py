@@ -10,7 +10,6 @@ from fairspan import (
     Disparity,
     ErrorGap,
     FairPCA,
-    FairSubspace,
     GroupMoments,
     MeanParity,
     RobustErrorGap,
@@ -165,12 +164,26 @@ def test_what_does_not_go_together_is_refused():
     ):
         with pytest.raises(Incompatible, match=words):
             fit(rows, restriction=restriction, **settings)
-    with pytest.raises(Incompatible, match="each is a way of its own"):
-        CovarianceParity(n_directions=2, tolerance=0.1)
-    with pytest.raises(InvalidParameter, match="tolerance is -1"):
-        MeanParity(-1)
-    with pytest.raises(InvalidType, match="Pass a whole number"):
-        CovarianceParity(0.85)
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "kind", "words"),
+    [
+        (CovarianceParity, {"n_directions": 2, "tolerance": 0.1}, Incompatible, "way of its own"),
+        (CovarianceParity, {"n_directions": 0.85}, InvalidType, "Pass a whole number"),
+        (MeanParity, {"tolerance": -1}, InvalidParameter, "tolerance is -1"),
+        (MeanParity, {"attributes": "each"}, InvalidParameter, "attributes is 'each'"),
+        (
+            MeanParity,
+            {"tolerance": 0.1, "attributes": "marginal"},
+            Incompatible,
+            "other parameters at their defaults",
+        ),
+    ],
+)
+def test_restrictions_that_cannot_be(made, given, kind, words):
+    with pytest.raises(kind, match=words):
+        made(**given)
 
 
 def test_errors_that_cannot_be_equal_within_a_restriction_name_it():
@@ -209,12 +222,8 @@ def test_a_feature_of_another_size_does_not_hide_a_difference():
         FairPCA(5, restriction=MeanParity()).fit(X, sensitive_features=THREE.labels)
 
 
-def test_certificate_and_audit_say_what_was_hidden(tmp_path):
-    model = fit(ROWS, criterion="total_error")
-    assert model.subspace_.certificate.restricted_by == "MeanParity(tolerance=0.0)"
-    model.subspace_.save(tmp_path / "out")
-    assert FairSubspace.load(tmp_path / "out").certificate.objective == model.solution_.objective
-    result = audit(model, ROWS.X, ROWS.labels)
+def test_an_audit_says_what_was_hidden():
+    result = audit(fit(ROWS, criterion="total_error"), ROWS.X, ROWS.labels)
     names = [each.name for each in result.models]
     assert names == ["total_error with MeanParity(tolerance=0.0)", "PCA"]
     assert not result.models[0].is_plain_pca
@@ -250,9 +259,6 @@ def test_three_groups_with_every_way_of_answering(criterion, allow_extra):
     model = fit(THREE, criterion=criterion, allow_extra=allow_extra)
     Z = model.transform(THREE.X)
     assert np.ptp(means_of(Z, THREE.labels), axis=0).max() <= 1e-10
-    scores = model.score_samples(THREE.X)
-    errors = [-scores[THREE.labels == each].mean() for each in "abc"]
-    np.testing.assert_allclose(model.group_errors_, errors, rtol=1e-9)
     worst = {"minimax_loss": model.group_losses_, "minimax_error": model.group_errors_}
     assert model.solution_.objective == pytest.approx(worst[criterion].max(), rel=1e-9)
     rank_d = fit(THREE, criterion=criterion).solution_
@@ -273,16 +279,11 @@ def table(seed, n=200, p=9, categories=(2, 3)):
     return 3 + shifts + rng.standard_normal((n, p)) * np.linspace(1, 3, p), attributes
 
 
-def indicators(attributes):
-    return np.hstack([column[:, None] == np.unique(column) for column in attributes.T]).astype(
-        float
-    )
-
-
 def by_hand(X, attributes, d, weights=None):
     """The most pooled variance of d directions without covariance with any indicator."""
     weights = np.ones(len(X)) / len(X) if weights is None else weights / weights.sum()
-    X, Z = X - weights @ X, indicators(attributes)
+    Z = np.hstack([column[:, None] == np.unique(column) for column in attributes.T]).astype(float)
+    X = X - weights @ X
     left, sizes, _ = np.linalg.svd(X.T @ (weights[:, None] * (Z - weights @ Z)))
     free = left[:, int((sizes > 1e-10 * sizes[0]).sum()) :]
     S = X.T @ (weights[:, None] * X)
@@ -302,11 +303,7 @@ def test_the_optimum_of_all_directions_without_covariance(seed, categories, weig
     assert model.solution_.objective == pytest.approx(total - kept, rel=1e-10)
     Z = model.transform(X)
     for column in attributes.T:
-        means = [
-            np.average(Z[column == each], axis=0, weights=None if weights is None else weights[own])
-            for each in np.unique(column)
-            for own in [column == each]
-        ]
+        means = GroupMoments.from_rows(Z, column, weights).means
         assert np.ptp(means, axis=0).max() <= 1e-10
     assert verify(model, X, attributes, sample_weight=weights).holds
 
@@ -365,22 +362,7 @@ def test_rows_fewer_than_their_features():
     assert thin.solution_.objective == pytest.approx(total - kept, rel=1e-9)
 
 
-def test_moments_alone_are_enough_and_the_model_is_saved(tmp_path):
-    X, attributes = table(10)
-    parts = [GroupMoments.from_rows(X[i::2], attributes[i::2]) for i in (0, 1)]
-    model = FairPCA(2, restriction=MARGINAL).fit_moments(parts[0] + parts[1])
-    model.subspace_.save(tmp_path / "out")
-    loaded = FairSubspace.load(tmp_path / "out")
-    assert loaded.certificate.restricted_by == "MeanParity(tolerance=0.0, attributes='marginal')"
-    assert verify(loaded, X, attributes).holds
-    assert not verify(loaded, X, np.roll(attributes, 7, axis=0)).holds
-
-
-def test_what_is_refused():
-    with pytest.raises(InvalidParameter, match="attributes is 'each'"):
-        MeanParity(attributes="each")
-    with pytest.raises(Incompatible, match="other parameters at their defaults"):
-        MeanParity(0.1, attributes="marginal")
+def test_attributes_are_named():
     with pytest.raises(TypeError):
         MeanParity(0.0, "marginal")
 

@@ -182,12 +182,6 @@ def test_one_group_is_pca_with_a_warning():
     np.testing.assert_allclose(model.group_losses_, [0], atol=1e-9)
 
 
-@pytest.mark.parametrize("rows", [ROWS, THREE], ids=["two groups", "three groups"])
-def test_total_error_is_pca(rows):
-    model = fit(rows, criterion="total_error")
-    assert projector_distance(model.components_, PCA(2).fit(rows.X).components_) <= 1e-8
-
-
 @CRITERIA
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_groups_of_the_same_rows_get_pca(criterion, d):

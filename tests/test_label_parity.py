@@ -9,7 +9,7 @@ import scipy.sparse
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity, audit, verify
+from fairspan import FairPCA, GroupMoments, MeanParity, audit, verify
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, InvalidParameter
 from fairspan.moments.group_moments import packed
 from fairspan.storage import write_archive
@@ -136,34 +136,26 @@ def test_rows_of_every_kind_have_the_same_answer(tmp_path):
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     expected = fit(X, groups, y).components_
-    for rows in (frame, pl.from_pandas(frame), tmp_path / "rows.parquet", tmp_path / "rows.csv"):
-        model = FairPCA(2, criterion="total_error", restriction=EACH)
-        model.fit(rows, "hired", sensitive_features="sex")
+    named = (frame, pl.from_pandas(frame), tmp_path / "rows.parquet", tmp_path / "rows.csv")
+    for rows, of_groups, of_classes in (
+        *((each, "sex", "hired") for each in named),
+        *((each, groups, y) for each in (array_api_strict.asarray(X), scipy.sparse.csr_array(X))),
+        (frame.drop(columns="hired"), "sex", frame["hired"]),
+        (frame.drop(columns="sex"), groups, "hired"),
+    ):
+        model = fit(rows, of_groups, of_classes)
         np.testing.assert_allclose(model.components_, expected, atol=1e-10)
         assert model.n_features_in_ == 8
-        assert verify(model, rows, "sex", labels="hired").holds
-    strict = array_api_strict.asarray(X)
-    for rows in (strict, scipy.sparse.csr_array(X)):
-        model = FairPCA(2, criterion="total_error", restriction=EACH)
-        model.fit(rows, y, sensitive_features=groups)
-        np.testing.assert_allclose(model.components_, expected, atol=1e-10)
-        assert verify(model, rows, groups, labels=y).holds
-    model = FairPCA(2, criterion="total_error", restriction=EACH)
-    model.fit(frame.drop(columns="hired"), frame["hired"], sensitive_features="sex")
-    np.testing.assert_allclose(model.components_, expected, atol=1e-10)
-    model.fit(frame, "hired", sensitive_features="sex")
-    expected_rows = fit(X, groups, y).transform(X)
-    np.testing.assert_allclose(model.transform(frame), expected_rows, atol=1e-9)
-    model.fit(frame.drop(columns="sex"), "hired", sensitive_features=groups)
-    np.testing.assert_allclose(model.components_, expected, atol=1e-10)
+        assert verify(model, rows, of_groups, labels=of_classes).holds
+    reduced = fit(frame, "sex", "hired").transform(frame)
+    np.testing.assert_allclose(reduced, fit(X, groups, y).transform(X), atol=1e-9)
 
 
 def test_a_dask_frame():
     dd = pytest.importorskip("dask.dataframe")
     X, groups, y = table(6)
     rows = dd.from_pandas(frame_of(X, groups, y), npartitions=3)
-    model = FairPCA(2, criterion="total_error", restriction=EACH)
-    model.fit(rows, "hired", sensitive_features="sex")
+    model = fit(rows, "sex", "hired")
     np.testing.assert_allclose(model.components_, fit(X, groups, y).components_, atol=1e-10)
     with pytest.raises(InvalidInput, match="y holds values, but the rows are not in memory"):
         model.fit(rows[[f"x{i}" for i in range(8)] + ["sex"]], y, sensitive_features=["sex"])
@@ -213,14 +205,6 @@ def test_a_file_that_has_no_classes_is_refused(tmp_path):
         GroupMoments.load(tmp_path / "out")
 
 
-def test_batches():
-    X, groups, y = table(10)
-    model = FairPCA(2, criterion="total_error", restriction=EACH)
-    for i in range(3):
-        model.partial_fit(X[i::3], y[i::3], sensitive_features=groups[i::3])
-    np.testing.assert_allclose(model.components_, fit(X, groups, y).components_, atol=1e-9)
-
-
 def test_a_pipeline_passes_y_on():
     X, groups, y = table(11)
     steps = make_pipeline(StandardScaler(), FairPCA(2, criterion="total_error", restriction=EACH))
@@ -233,9 +217,6 @@ def test_an_audit_with_labels_fits_again_with_them(folds):
     X, groups, y = table(12)
     model = fit(X, groups, y)
     result = audit(model, X, groups, labels=y, folds=folds)
-    errors = [group.error.value for group in result.models[0].groups]
-    np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9)
-    assert [group.group for group in result.models[0].groups] == [0, 1]
     assert result.models[0].why_no_estimates is None
     same = np.array(frame_of(X, groups, y).to_numpy()[:, :8], order="C")
     assert audit(model, same, groups, labels=y, folds=folds).models == result.models
@@ -252,28 +233,29 @@ def test_an_audit_with_labels_fits_again_with_them(folds):
     found = audit(model, named, "sex", labels="hired", folds=folds).models[0]
     errors = [group.error.value for group in found.groups]
     np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9)
-    blocks = [GroupMoments.from_rows(X[i::6], groups[i::6], labels=y[i::6]) for i in range(6)]
-    assert audit(fit(X, groups, y), moments=blocks).models[0].why_no_estimates is None
 
 
 def test_what_is_refused():
     X, groups, y = table(13)
-    with pytest.raises(InvalidInput, match=r"y is missing.*Pass y"):
-        FairPCA(restriction=EACH).fit(X, sensitive_features=groups)
+    missing = np.where(np.arange(len(y)) == 3, np.nan, y)
+    for classes, settings, kind, words in (
+        (None, {}, InvalidInput, r"y is missing.*Pass y"),
+        (
+            y,
+            {"restriction": MeanParity(given_labels=[1, 7])},
+            InvalidInput,
+            r"names 7, which no row of y has.*0, 1",
+        ),
+        (y[1:], {}, InvalidInput, r"240 rows.*239"),
+        (missing, {}, InvalidInput, "missing"),
+        (X[:, 0], {}, InvalidInput, "identifier or a continuous number"),
+        (y, {"d": 7}, Incompatible, "at most 6"),
+        (y, {"max_groups": 1}, InvalidInput, "max_groups is 1"),
+    ):
+        with pytest.raises(kind, match=words):
+            fit(X, groups, classes, **settings)
     with pytest.raises(InvalidInput, match="--label COL"):
         FairPCA(restriction=EACH).fit_moments(GroupMoments.from_rows(X, groups))
-    with pytest.raises(InvalidInput, match=r"names 7, which no row of y has.*0, 1"):
-        fit(X, groups, y, restriction=MeanParity(given_labels=[1, 7]))
-    with pytest.raises(InvalidInput, match=r"240 rows.*239"):
-        fit(X, groups, y[1:])
-    missing = y.astype(float)
-    missing[3] = np.nan
-    with pytest.raises(InvalidInput, match="missing"):
-        fit(X, groups, missing)
-    with pytest.raises(InvalidInput, match="identifier or a continuous number"):
-        fit(X, groups, X[:, 0])
-    with pytest.raises(Incompatible, match="at most 6"):
-        fit(X, groups, y, d=7)
     for wrong in ("some", [], 1):
         with pytest.raises(InvalidParameter, match="given_labels is"):
             MeanParity(given_labels=wrong)
@@ -282,7 +264,6 @@ def test_what_is_refused():
     failed = verify(fit(X, groups, y), X, groups)
     assert not failed.holds
     assert "y is missing" in failed.messages[0]
-    assert not verify(fit(X, groups, y), X, groups, labels=1 - y[::-1]).holds
 
 
 def test_one_group_and_groups_that_are_ignored():
@@ -295,20 +276,7 @@ def test_one_group_and_groups_that_are_ignored():
 
 
 def test_the_limit_of_groups_is_one_of_groups():
-    X, groups, y = table(15, k=2, m=3)
-    assert fit(X, groups, y, max_groups=2).n_components_ == 2
-    with pytest.raises(InvalidInput, match="max_groups is 1"):
-        fit(X, groups, y, max_groups=1)
-
-
-def test_saved_models_know_their_classes(tmp_path):
-    X, groups, y = table(16)
-    model = fit(X, groups, y, restriction=MeanParity(given_labels=[1]))
-    model.subspace_.save(tmp_path / "out")
-    loaded = FairSubspace.load(tmp_path / "out")
-    assert loaded.certificate.restricted_by == "MeanParity(tolerance=0.0, given_labels=(1,))"
-    assert verify(loaded, X, groups, labels=y).holds
-    assert not verify(loaded, X, groups, labels=1 - y).holds
+    assert fit(*table(15, k=2, m=3), max_groups=2).n_components_ == 2
 
 
 def test_rows_fewer_than_their_features_are_fitted_with_matrices():

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV
 
-from by_hand import assert_same_certificate, random_rows
+from by_hand import random_rows
 from fairspan import (
     CovarianceParity,
     ErrorGap,
@@ -243,16 +243,6 @@ def test_the_first_components_of_other_fits_are_refused():
         )
 
 
-def test_steps_are_saved_and_loaded(tmp_path):
-    subspace = fit(THREE, 4, restriction=MeanParity()).subspace_
-    subspace.save(tmp_path / "model")
-    loaded = FairSubspace.load(tmp_path / "model")
-    assert_same_certificate(loaded.certificate, subspace.certificate)
-    np.testing.assert_array_equal(loaded.first(2).components, subspace.components[:2])
-    assert verify(loaded, THREE.X, THREE.labels)
-    assert verify(loaded.first(2), THREE.X, THREE.labels)
-
-
 def changed(subspace, part, index, **claims):
     """A model that claims something else of one step, or of the first components."""
     made = list(getattr(subspace.certificate, part))
@@ -286,14 +276,7 @@ def test_a_claim_that_does_not_hold_is_found_at_any_step():
     assert "solution_ =" in str(verify(model, THREE.X, THREE.labels))
 
 
-def test_rows_by_parts_moments_and_scaled_features_give_the_same():
-    model = fit(TWO, 3, scale=True, center="group")
-    parts = clone(model)
-    for half in (slice(0, 70), slice(70, None)):
-        parts.partial_fit(TWO.X[half], sensitive_features=TWO.labels[half])
-    moments = GroupMoments.from_rows(TWO.X, TWO.labels)
-    for other in (parts, clone(model).fit_moments(moments)):
-        np.testing.assert_allclose(other.components_, model.components_, atol=1e-9)
+def test_the_unit_of_the_features_changes_no_component():
     unit = fit(replace(TWO, X=TWO.X * 1e70), 3)
     small = fit(TWO, 3)
     np.testing.assert_allclose(unit.components_, small.components_, atol=1e-9)

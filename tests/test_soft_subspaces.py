@@ -60,13 +60,6 @@ def test_metrics_and_audit_judge_what_it_reconstructs():
     assert all(each.error.low < each.error.value < each.error.high for each in judged.groups)
 
 
-def test_it_is_saved_and_loaded(tmp_path):
-    SOFT.save(tmp_path / "out")
-    loaded = FairSubspace.load(tmp_path / "out")
-    assert loaded.components.tobytes() == COMPONENTS.tobytes()
-    assert FairSubspace.of(loaded) is loaded
-
-
 JUNK = {
     "shares that are not whole": COMPONENTS * [[1], [1], [0.5]],
     "longer than one": COMPONENTS * 1.1,
@@ -113,7 +106,7 @@ def soft_fit(monkeypatch, basis, **settings):
     return model.fit(ROWS.X, sensitive_features=ROWS.labels)
 
 
-def test_the_estimator_carries_it(monkeypatch, tmp_path):
+def test_the_estimator_carries_it(monkeypatch):
     model = soft_fit(monkeypatch, BASIS, criterion="minimax_error")
     expected = errors_by_definition(ROWS)
     assert model.components_.shape == (3, 5)
@@ -121,9 +114,6 @@ def test_the_estimator_carries_it(monkeypatch, tmp_path):
     assert model.transform(ROWS.X).shape == (60, 3)
     assert len(model.get_feature_names_out()) == 3
     np.testing.assert_allclose(model.group_errors_, expected)
-    scores = model.score_samples(ROWS.X)
-    by_group = [-scores[ROWS.labels == each].mean() for each in "ab"]
-    np.testing.assert_allclose(model.group_errors_, by_group)
     X = ROWS.X - ROWS.X.mean(axis=0)
     traces = [(X[ROWS.labels == each] ** 2).sum() / 30 for each in "ab"]
     kept = model.group_explained_variance_ratio_.sum(axis=1)
@@ -134,9 +124,6 @@ def test_the_estimator_carries_it(monkeypatch, tmp_path):
     assert model.solution_.objective == pytest.approx(model.group_errors_.max())
     back = model.inverse_transform(model.transform(ROWS.X)) - ROWS.X.mean(axis=0)
     np.testing.assert_allclose(back, X @ P_STAR, atol=1e-10)
-    model.subspace_.save(tmp_path / "out")
-    again = FairSubspace.load(tmp_path / "out")
-    np.testing.assert_array_equal(again.transform(ROWS.X), model.transform(ROWS.X))
 
 
 def test_beside_it_an_audit_puts_pca_of_the_same_dimension(monkeypatch):

@@ -230,14 +230,6 @@ def test_units_near_the_ends_of_the_range(criterion, unit):
     np.testing.assert_allclose(weights, here.solution_.weights, rtol=1e-6)
 
 
-def test_a_saved_model_keeps_what_it_is_relative_to(tmp_path):
-    X, groups = made_rows(3)
-    fair = fs.FairPCA(2, criterion=LOSS).fit(X, sensitive_features=groups)
-    fair.subspace_.save(tmp_path / "model")
-    loaded = fs.FairSubspace.load(tmp_path / "model")
-    assert fs.verify(loaded, X, groups).holds
-
-
 def test_a_relative_criterion_says_so():
     assert repr(LOSS) == "MinimaxLoss(relative=True)"
     assert repr(fs.MinimaxError()) == "MinimaxError()"

@@ -9,7 +9,6 @@ from scipy.optimize import minimize
 from bank import INTEGRALITY_GAP
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import Incompatible
-from fairspan.model.subspace import FairSubspace
 from fairspan.problem.criteria import (
     ErrorGap,
     LeastVariance,
@@ -197,7 +196,7 @@ def rows_with(matrices, rng):
     return np.vstack(X), groups
 
 
-def test_a_soft_projection_through_the_estimator(tmp_path):
+def test_a_soft_projection_through_the_estimator():
     X, groups = rows_with(INTEGRALITY_GAP.matrices, np.random.default_rng(0))
     hard = FairPCA(1, criterion="minimax_error").fit(X, sensitive_features=groups)
     soft = FairPCA(1, criterion="minimax_error", allow_extra=True)
@@ -210,9 +209,6 @@ def test_a_soft_projection_through_the_estimator(tmp_path):
         errors = ((rows - soft.inverse_transform(soft.transform(rows))) ** 2).sum(axis=1)
         assert errors.mean() == pytest.approx(9 / 4, abs=1e-8)
         assert -soft.score(rows) == pytest.approx(9 / 4, abs=1e-8)
-    soft.subspace_.save(tmp_path / "soft")
-    loaded = FairSubspace.load(tmp_path / "soft")
-    np.testing.assert_array_equal(loaded.transform(X), soft.transform(X))
 
 
 def test_nash_welfare_relaxed_has_its_rank_and_value():

@@ -1,0 +1,150 @@
+"""What holds of a fit, however it was restricted, nested, softened, scaled or whitened."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+from by_hand import assert_same_certificate, random_rows
+from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity
+
+THREE = random_rows(33, n=150, p=6, groups=("a", "b", "c"), offset=1.0)
+SEVERAL = np.column_stack([THREE.labels, np.arange(150) // 7 % 2])
+CLASSES = np.arange(150) * 7 % 11 % 2
+# Three lines in a plane, which no one line serves as well as a soft projection does.
+LINES = np.array([[1.0, 0], [0.5, 0.75**0.5], [-0.6, 0.9]])
+
+
+@dataclass(frozen=True)
+class Kind:
+    settings: dict
+    d: int = 2
+    X: np.ndarray = field(default_factory=lambda: THREE.X)
+    groups: np.ndarray = field(default_factory=lambda: THREE.labels)
+    y: np.ndarray | None = None
+    restricted_by: str | None = None
+
+    def estimator(self):
+        return FairPCA(self.d, **{"criterion": "total_error"} | self.settings)
+
+    def fitted(self):
+        return self.estimator().fit(self.X, self.y, sensitive_features=self.groups)
+
+
+KINDS = {
+    "scaled": Kind({"scale": True, "criterion": "minimax_loss"}),
+    "about each group": Kind({"center": "group", "criterion": "minimax_loss"}),
+    "about the origin": Kind({"center": "none", "criterion": "minimax_loss"}),
+    "relative": Kind({"criterion": fs.MinimaxLoss(relative=True)}),
+    "whitened": Kind({"whiten": True, "scale": True, "criterion": "minimax_error"}),
+    "nested": Kind({"nested": True, "criterion": "minimax_loss"}, d=4),
+    "nested parity": Kind(
+        {"nested": True, "criterion": "minimax_loss", "restriction": MeanParity()},
+        d=4,
+        restricted_by="MeanParity(tolerance=0.0)",
+    ),
+    "soft": Kind(
+        {"allow_extra": True, "criterion": "minimax_error"},
+        1,
+        np.repeat(np.vstack([LINES, -LINES]), 6, axis=0),
+        np.repeat([*"abcabc"], 6),
+    ),
+    "mean parity": Kind({"restriction": MeanParity()}, restricted_by="MeanParity(tolerance=0.0)"),
+    "marginal parity": Kind(
+        {"restriction": MeanParity(attributes="marginal")},
+        groups=SEVERAL,
+        restricted_by="MeanParity(tolerance=0.0, attributes='marginal')",
+    ),
+    "parity given labels": Kind(
+        {"restriction": MeanParity(given_labels=[1])},
+        y=CLASSES,
+        restricted_by="MeanParity(tolerance=0.0, given_labels=(1,))",
+    ),
+    "oblique": Kind(
+        {"restriction": MeanParity(oblique=True), "scale": True},
+        restricted_by="MeanParity(tolerance=0.0, oblique=True)",
+    ),
+    "covariance parity": Kind(
+        {"restriction": fs.CovarianceParity(n_directions=3)},
+        groups=SEVERAL[:, 1],
+        restricted_by="CovarianceParity(n_directions=3, tolerance=None)",
+    ),
+}
+each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+
+
+@each_kind
+def test_errors_are_those_of_the_reconstructed_rows(kind):
+    model = kind.fitted()
+    codes = fs.GroupMoments.from_rows(np.arange(len(kind.X))[:, None] * 1.0, kind.groups)
+    assert model.groups_.tolist() == codes.groups.tolist()
+    if model.center == "group":
+        return
+    scores = model.score_samples(kind.X)
+    lost = kind.X - model.inverse_transform(model.transform(kind.X))
+    lost = lost if model.scale_ is None else lost / model.scale_
+    np.testing.assert_allclose(scores, -(lost**2).sum(axis=1), rtol=1e-8, atol=1e-12)
+    rows = np.column_stack([np.ones(len(scores)), -scores])
+    found = GroupMoments.from_rows(rows, kind.groups).means[:, 1]
+    np.testing.assert_allclose(model.group_errors_, found, rtol=1e-9)
+
+
+@each_kind
+def test_what_is_saved_is_what_was_fitted(kind, tmp_path):
+    model = kind.fitted()
+    model.subspace_.save(tmp_path / "model")
+    loaded = FairSubspace.load(tmp_path / "model")
+    assert_same_certificate(loaded.certificate, model.subspace_.certificate)
+    assert loaded.certificate.restricted_by == kind.restricted_by
+    for name in ("is_soft", "is_oblique", "is_nested", "n_components", "dimension", "center"):
+        assert getattr(loaded, name) == getattr(model.subspace_, name)
+    Z = model.transform(kind.X)
+    np.testing.assert_array_equal(loaded.transform(kind.X), Z)
+    np.testing.assert_array_equal(loaded.inverse_transform(Z), model.inverse_transform(Z))
+    if model.nested:
+        first = loaded.first(2)
+        np.testing.assert_array_equal(first.components, loaded.components[:2])
+        assert fs.verify(first, kind.X, kind.groups)
+    assert fs.verify(loaded, kind.X, kind.groups, labels=kind.y).holds
+    assert not fs.verify(loaded, kind.X, np.roll(kind.groups, 7, axis=0), labels=kind.y).holds
+    if kind.y is not None:
+        assert not fs.verify(loaded, kind.X, kind.groups, labels=1 - kind.y).holds
+
+
+@each_kind
+def test_parts_of_the_rows_give_the_fit_of_all(kind):
+    model, parts = kind.fitted(), kind.estimator()
+    moments = []
+    for rows in (slice(i, None, 3) for i in range(3)):
+        X, groups, y = kind.X[rows], kind.groups[rows], None if kind.y is None else kind.y[rows]
+        parts.partial_fit(X, y, sensitive_features=groups)
+        moments.append(GroupMoments.from_rows(X, groups, labels=y))
+    for other in (parts, kind.estimator().fit_moments(sum(moments))):
+        np.testing.assert_allclose(other.components_, model.components_, atol=1e-7)
+        np.testing.assert_allclose(other.group_errors_, model.group_errors_, rtol=1e-8)
+
+
+@each_kind
+def test_an_audit_has_its_errors_of_rows_and_of_blocks(kind):
+    model = kind.fitted()
+    blocks = [
+        GroupMoments.from_rows(
+            kind.X[i::6], kind.groups[i::6], labels=None if kind.y is None else kind.y[i::6]
+        )
+        for i in range(6)
+    ]
+    of_rows = fs.audit(model, kind.X, kind.groups, labels=kind.y, folds=5)
+    for result in (of_rows, fs.audit(model, moments=blocks)):
+        mine, plain = result.models
+        errors = [group.error.value for group in mine.groups]
+        np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9, atol=1e-12)
+        assert [group.group for group in mine.groups] == [*map(tuple_of, model.groups_)]
+        assert (plain.name, plain.n_components) == ("PCA", mine.n_components)
+        assert mine.n_components == model.subspace_.dimension
+        assert mine.is_nested == model.nested
+        assert mine.why_no_estimates is None
+
+
+def tuple_of(label):
+    return tuple(label) if isinstance(label, list | np.ndarray) else label
