@@ -1,5 +1,7 @@
 """Group moments, errors and subspaces from the raw rows with numpy alone, to compare with."""
 
+import tracemalloc
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -37,9 +39,9 @@ def made_rows(k=2, p=6, n=30, seed=0):
     return np.vstack(blocks) + rng.normal(size=p), labels
 
 
-def moments_by_hand(X, labels, weights=None):
+def moments_by_hand(X, labels, weights=None, dtype=np.float64):
     """Each label's rows, weight, mean and scatter, straight from the definitions."""
-    X, labels = np.asarray(X, dtype=np.float64), list(labels)
+    X, labels = np.asarray(X, dtype=dtype), list(labels)
     weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=np.float64)
     result = {}
     for label in sorted(set(labels)):
@@ -104,3 +106,13 @@ def assert_same_certificate(one, other):
     assert type(one.proof) is type(other.proof)
     for mine, theirs in zip(vars(one).values(), vars(other).values(), strict=True):
         assert type(mine) is type(theirs)
+
+
+@contextmanager
+def traced():
+    """Gives a function that tells the most memory in use so far."""
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

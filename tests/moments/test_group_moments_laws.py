@@ -1,6 +1,6 @@
 """Laws of merging, against one pass and against numpy, and moments that are saved."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
-from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
+from by_hand import assert_moments, made_rows, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter
 
@@ -65,7 +65,10 @@ def test_parts_merged_in_any_order_and_association_equal_one_pass(table, data):
 @laws
 @given(tables())
 def test_one_pass_equals_numpy(table):
-    assert_moments(table.moments(), table.by_hand())
+    moments = table.moments()
+    assert_moments(moments, table.by_hand(), rtol=1e-12)
+    shape = len(set(table.labels)), table.X.shape[1], np.int64
+    assert (moments.n_groups, moments.n_features, moments.counts.dtype) == shape
 
 
 @laws
@@ -74,7 +77,7 @@ def test_classes_of_y_are_merged_over_and_merge_themselves(table, data):
     n, weights = len(table.X), table.weights
     y = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n), "classes"))
     cut = data.draw(st.integers(0, n), "first rows")
-    parts = [
+    both = sum(
         GroupMoments.from_rows(
             table.X[own],
             table.labels[own],
@@ -83,8 +86,7 @@ def test_classes_of_y_are_merged_over_and_merge_themselves(table, data):
         )
         for own in (slice(0, cut), slice(cut, n))
         if len(table.X[own])
-    ]
-    both = sum(parts)
+    )
     assert_moments(both, table.by_hand())
     pairs = list(zip(table.labels.tolist(), y.tolist(), strict=True))
     assert_moments(both.by_label, moments_by_hand(table.X, pairs, weights))
@@ -161,12 +163,6 @@ def test_a_common_factor_of_the_weights_changes_no_second_moment(table, factor, 
         assert relative_error(sum(halves).second_moments(center), expected) <= 1e-9
 
 
-def test_sum_merges_a_list():
-    X, labels = np.arange(12.0).reshape(6, 2) ** 2, list("ababca")
-    parts = [GroupMoments.from_rows(X[i : i + 2], labels[i : i + 2]) for i in (0, 2, 4)]
-    assert_moments(sum(parts), moments_by_hand(X, labels))
-
-
 def test_merging_leaves_both_parts_alone():
     X = np.arange(12.0).reshape(6, 2) ** 2
     one = GroupMoments.from_rows(X[:3], list("aab"))
@@ -178,22 +174,22 @@ def test_merging_leaves_both_parts_alone():
 
 
 def test_other_features_or_kinds_of_labels_do_not_merge():
-    pandas = pytest.importorskip("pandas")
     X, labels = np.arange(6.0).reshape(3, 2), list("aab")
-    moments = GroupMoments.from_rows(X, labels)
-    named = GroupMoments.from_rows(pandas.DataFrame(X, columns=["x", "y"]), labels)
-    wider = GroupMoments.from_rows(np.ones((3, 3)), labels)
-    with pytest.raises(InvalidInput, match="2 without names against 3 without names"):
-        moments + wider
-    with pytest.raises(InvalidInput, match="without names against 2 named 'x', 'y'"):
-        moments + named
+    frame = pd.DataFrame(X, columns=["x", "y"])
+    moments, named = (GroupMoments.from_rows(rows, labels) for rows in (X, frame))
     # The same features in another order are put in order.
-    swapped = GroupMoments.from_rows(pandas.DataFrame(X[:, ::-1], columns=["y", "x"]), labels)
+    swapped = GroupMoments.from_rows(frame[["y", "x"]], labels)
     assert_moments(named + swapped, moments_by_hand(np.vstack([X, X]), labels + labels))
-    for others in ([1, 1, 2], [True, True, False], [("a", 1)] * 3):
-        with pytest.raises(InvalidInput, match="of different types: 'a', 'b' against"):
-            moments + GroupMoments.from_rows(X, others)
     assert (named + named).feature_names == ("x", "y")
+    types = "of different types: 'a', 'b' against"
+    for rows, others, said in (
+        (np.ones((3, 3)), labels, "2 without names against 3 without names"),
+        (frame, labels, "without names against 2 named 'x', 'y'"),
+        *((X, other, types) for other in ([1, 1, 2], [True, True, False], [("a", 1)] * 3)),
+    ):
+        other = GroupMoments.from_rows(rows, others)
+        with pytest.raises(InvalidInput, match=said):
+            moments + other
 
 
 @pytest.mark.parametrize("other", [None, 1, 0, "a", np.ones(2)])
@@ -212,39 +208,27 @@ def rows():
 
 
 def moments_of(rows, weighted):
-    weights = rows.weights if weighted else None
+    weights = rows.weights if weighted else np.ones(len(rows.X))
     return GroupMoments.from_rows(rows.X, rows.labels, weights), weights
 
 
-def about(X, point, weights):
-    centred = X - point
-    return (centred * weights[:, None]).T @ centred / weights.sum()
-
-
 @WEIGHTED
-def test_moments_are_those_of_numpy(rows, weighted):
+def test_what_is_made_of_all_rows_together(rows, weighted):
     moments, weights = moments_of(rows, weighted)
-    assert moments.labels == ["a", "b", "c"]
-    assert moments.n_groups == 3
-    assert moments.n_features == 4
-    assert moments.counts.dtype == np.int64
-    assert_moments(moments, moments_by_hand(rows.X, rows.labels, weights), rtol=1e-12)
-
-
-@WEIGHTED
-def test_pooled_mean_and_proportions(rows, weighted):
-    moments, weights = moments_of(rows, weighted)
-    weights = np.ones(len(rows.X)) if weights is None else weights
-    np.testing.assert_allclose(moments.mean, np.average(rows.X, axis=0, weights=weights))
+    scaler = StandardScaler().fit(rows.X, sample_weight=weights)
+    np.testing.assert_allclose(moments.mean, scaler.mean_)
+    np.testing.assert_allclose(moments.standard_deviations, scaler.scale_)
     shares = [weights[rows.labels == label].sum() / weights.sum() for label in "abc"]
     np.testing.assert_allclose(moments.proportions, shares)
+    pooled = np.tensordot(moments.proportions, moments.second_moments("global"), axes=1)
+    expected = np.cov(rows.X.T, aweights=weights, ddof=0)
+    assert relative_error(pooled, expected) <= 1e-12
 
 
 @WEIGHTED
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 def test_second_moments_about_each_centre(rows, weighted, center):
     moments, weights = moments_of(rows, weighted)
-    weights = np.ones(len(rows.X)) if weights is None else weights
     for label, second in zip(moments.labels, moments.second_moments(center), strict=True):
         own = rows.labels == label
         points = {
@@ -252,17 +236,10 @@ def test_second_moments_about_each_centre(rows, weighted, center):
             "group": np.average(rows.X[own], axis=0, weights=weights[own]),
             "none": np.zeros(4),
         }
-        expected = about(rows.X[own], points[center], weights[own])
+        centred = rows.X[own] - points[center]
+        expected = np.average(centred[:, :, None] * centred[:, None], 0, weights[own])
         np.testing.assert_allclose(second, expected, rtol=1e-10, atol=1e-10)
         np.testing.assert_array_equal(second, second.T)
-
-
-@WEIGHTED
-def test_pooled_second_moments_are_the_covariance_of_all_rows(rows, weighted):
-    moments, weights = moments_of(rows, weighted)
-    pooled = np.tensordot(moments.proportions, moments.second_moments("global"), axes=1)
-    expected = np.cov(rows.X.T, aweights=weights, ddof=0)
-    assert relative_error(pooled, expected) <= 1e-12
 
 
 @pytest.mark.parametrize("center", ["median", None, "GLOBAL", 0, ["global"]])
@@ -276,13 +253,6 @@ def test_second_moments_are_fresh_each_time(rows):
     moments, _ = moments_of(rows, weighted=False)
     moments.second_moments("group")[:] = 0
     assert_moments(moments, moments_by_hand(rows.X, rows.labels))
-
-
-@WEIGHTED
-def test_standard_deviations_are_those_of_scikit_learn(rows, weighted):
-    moments, weights = moments_of(rows, weighted)
-    scaler = StandardScaler().fit(rows.X, sample_weight=weights)
-    np.testing.assert_allclose(moments.standard_deviations, scaler.scale_)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -7.3, 1e6 + 0.1, 1e70])
@@ -314,19 +284,11 @@ def test_dividing_moments_is_dividing_rows(rows, weighted):
 
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 def test_selected_features_have_the_moments_of_selected_columns(rows, center):
-    X, labels = rows.X, rows.labels
-    order = np.arange(X.shape[1])[::-1]
-    selected = GroupMoments.from_rows(X, labels).selected(order)
-    expected = GroupMoments.from_rows(X[:, order], labels)
+    whole, turned = (GroupMoments.from_rows(X, rows.labels) for X in (rows.X, rows.X[:, ::-1]))
+    selected = whole.selected(np.arange(4)[::-1])
     np.testing.assert_allclose(
-        selected.second_moments(center), expected.second_moments(center), rtol=1e-12
+        selected.second_moments(center), turned.second_moments(center), rtol=1e-12
     )
-
-
-def test_a_group_of_one_row_has_no_scatter():
-    moments = GroupMoments.from_rows([[1.0, 2.0], [3.0, 5.0], [4.0, 4.0]], ["a", "b", "b"])
-    np.testing.assert_array_equal(moments.scatters[0], np.zeros((2, 2)))
-    np.testing.assert_array_equal(moments.means[0], [1.0, 2.0])
 
 
 def test_repr_names_the_groups():
@@ -368,8 +330,7 @@ def test_every_number_is_the_same_bit_for_bit(saved):
     loaded = GroupMoments.load(path)
     for name in ("groups", "counts", "weights", "means", "scatters"):
         one, other = getattr(loaded, name), getattr(moments, name)
-        assert one.dtype == other.dtype
-        assert one.tobytes() == other.tobytes()
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
     assert loaded.feature_names is None
 
 
@@ -397,6 +358,29 @@ def test_loading_never_unpickles(saved, monkeypatch):
     GroupMoments.load(path)
 
 
+OWN = GroupMoments.from_rows(*made_rows())
+TURNED = np.diag([5.0, *[0.0] * (OWN.n_features - 1)])
+
+
+@pytest.mark.parametrize(
+    ("changed", "because"),
+    [
+        ({"scatters": -OWN.scatters}, "scatter of group 'a' has a negative eigenvalue"),
+        ({"scatters": OWN.scatters - 1e3 * (1 - np.eye(OWN.n_features))}, "negative eigenvalue"),
+        ({"scatters": OWN.scatters + np.roll(TURNED, 1, 1)}, "'a' is not symmetric"),
+        ({"scatters": OWN.scatters[:1]}, "scatters has shape"),
+        ({"means": np.nan * OWN.means}, "means holds NaN"),
+        ({"counts": -OWN.counts}, "counts are -"),
+        ({"weights": 0 * OWN.weights}, "weights are 0.0"),
+        ({"groups": np.array(["a", "a"])}, "groups are 'a', 'a'"),
+        ({"groups": OWN.groups[::-1]}, "groups are 'b', 'a'"),
+    ],
+)
+def test_moments_that_no_rows_have(changed, because):
+    with pytest.raises(InvalidInput, match=because):
+        replace(OWN, **changed)
+
+
 COVARIANCES = np.array([np.diag([2.0, 1.0, 0.0]), np.diag([1.0, 3.0, 2.0])])
 COVARIANCES[0, :2, :2] += 0.5 - np.eye(2) / 2
 
@@ -411,11 +395,8 @@ def test_covariances_give_the_moments_and_the_fit_of_rows_that_have_them(rows, w
         moments.weights[order],
         ["c", "a", "b"],
     )
-    assert found.labels == moments.labels
     assert found.counts.tolist() == [0, 0, 0]
-    np.testing.assert_array_equal(found.weights, moments.weights)
-    np.testing.assert_array_equal(found.means, moments.means)
-    assert relative_error(found.scatters, moments.scatters) <= 1e-14
+    assert_moments(replace(found, counts=moments.counts), moments, rtol=1e-14)
     one, other = (fs.FairPCA(2).fit_moments(each) for each in (found, moments))
     np.testing.assert_allclose(one.group_errors_, other.group_errors_, rtol=1e-9)
     assert fs.verify(one, found).holds
@@ -423,8 +404,7 @@ def test_covariances_give_the_moments_and_the_fit_of_rows_that_have_them(rows, w
 
 def test_covariances_alone_have_one_weight_each_and_no_mean():
     moments = GroupMoments.from_covariances(COVARIANCES)
-    assert moments.labels == [0, 1]
-    assert moments.weights.tolist() == [1, 1]
+    assert (moments.labels, moments.weights.tolist()) == ([0, 1], [1, 1])
     assert not moments.means.any()
     np.testing.assert_array_equal(moments.second_moments(), COVARIANCES)
 
@@ -439,16 +419,14 @@ def test_how_many_rows_covariances_are_of_is_told_nowhere(tmp_path):
     model = fs.FairPCA(1).fit_moments(loaded)
     result = fs.audit(model, moments=loaded)
     for group in result.models[0].groups:
-        assert group.n == 0
-        assert group.error.low is None
-        assert group.expected is None
+        assert (group.n, group.error.low, group.expected) == (0, None, None)
     assert "0 rows" not in str(result)
     assert ["a", "-"] in [line.split()[:2] for line in str(result).splitlines()]
     known = GroupMoments.from_rows(np.arange(12.0).reshape(4, 3) ** 2, ["b", "c", "b", "c"])
     merged = loaded + known
     assert merged.labels == ["a", "b", "c"]
-    assert merged.counts.tolist() == [0, 0, 2]  # of b, not all rows are known
-    assert merged.weights.tolist() == [1, 3, 2]
+    # Of b, not all rows are known.
+    assert [merged.counts.tolist(), merged.weights.tolist()] == [[0, 0, 2], [1, 3, 2]]
     with pytest.raises(InvalidInput, match="No group has 1 rows"):
         loaded.without_small_groups(1)
 
