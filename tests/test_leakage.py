@@ -60,6 +60,10 @@ def test_more_groups_are_the_worst_of_one_against_the_rest():
     assert found > min(each)
 
 
+def of_halves(Z, groups, n, **settings):
+    return leakage(Z[:n], groups[:n], Z[n:], groups[n:], **settings)
+
+
 def test_hiding_the_groups_mean_lowers_it():
     train, g_train, test, g_test = split(real_data.load("wine_quality:group__colour"))
     figures = []
@@ -76,38 +80,29 @@ def test_hiding_the_groups_mean_lowers_it():
 def test_same_distribution_gives_the_size_of_chance():
     Z, groups = RNG.normal(size=(4000, 3)), RNG.integers(0, 2, 4000)
     # The statistic's 99.9 % point for two groups of 1000 is 1.95 * sqrt(2 / 1000).
-    assert leakage(Z[:2000], groups[:2000], Z[2000:], groups[2000:]) < 0.088
+    assert of_halves(Z, groups, 2000) < 0.088
 
 
 def test_it_is_judged_on_held_out_rows():
     # More columns than rows: the training rows are always separated.
     Z, groups = RNG.normal(size=(400, 150)), RNG.integers(0, 2, 400)
     assert leakage(Z[:100], groups[:100], Z[:100], groups[:100]) == 1
-    assert leakage(Z[:100], groups[:100], Z[100:], groups[100:]) < 0.35
+    assert of_halves(Z, groups, 100) < 0.35
 
 
 def test_units_offsets_and_constant_columns_do_not_matter():
     Z, groups = RNG.normal(size=(600, 3)), RNG.integers(0, 2, 600)
     Z[groups == 1] += 0.5
-    expected = leakage(Z[:300], groups[:300], Z[300:], groups[300:])
     moved = np.column_stack([Z * [1e-3, 1, 1e5] + [1e3, -7, 1e8], np.full(600, 0.1)])
-    found = leakage(moved[:300], groups[:300], moved[300:], groups[300:])
-    assert found == pytest.approx(expected, abs=1e-12)
+    assert of_halves(moved, groups, 300) == pytest.approx(of_halves(Z, groups, 300), abs=1e-12)
 
 
 def test_any_classifier_is_shown_both_parts_in_the_units_of_the_training_rows():
     Z, groups = np.random.default_rng(4).normal(size=(200, 2)), np.arange(200) % 2
     Z[groups == 1, 0] += 1
-    units, offsets = [1e-3, 1e3], [50.0, -7e4]
-    train, test = Z[:100], Z[100:]
-    neighbours = KNeighborsClassifier(15)
-    found = leakage(
-        train * units + offsets,
-        groups[:100],
-        test * units + offsets,
-        groups[100:],
-        classifier=neighbours,
-    )
+    train, test, neighbours = Z[:100], Z[100:], KNeighborsClassifier(15)
+    moved = Z * [1e-3, 1e3] + [50.0, -7e4]
+    found = of_halves(moved, groups, 100, classifier=neighbours)
     standard = StandardScaler().fit(train)
     fitted = neighbours.fit(standard.transform(train), groups[:100])
     scores = fitted.predict_proba(standard.transform(test))[:, 1]
@@ -125,15 +120,15 @@ def test_a_constant_representation_leaks_nothing():
 def test_columns_that_do_not_vary_change_nothing_and_are_named():
     groups = np.arange(80) % 2
     Z = pd.DataFrame({"u": RNG.normal(size=80) + groups, "flat": 7.1})
-    expected = leakage(Z[["u"]][:40], groups[:40], Z[["u"]][40:], groups[40:])
+    expected = of_halves(Z[["u"]], groups, 40)
     with pytest.warns(FairspanWarning, match="leaves out column.s. 'flat' of Z_train"):
-        assert leakage(Z[:40], groups[:40], Z[40:], groups[40:]) == expected
+        assert of_halves(Z, groups, 40) == expected
 
 
 def test_frames_are_matched_by_name_and_lists_are_taken():
     Z, groups = RNG.normal(size=(200, 2)), RNG.integers(0, 2, 200)
     Z[groups == 1, 0] += 2
-    expected = leakage(Z[:100], groups[:100], Z[100:], groups[100:])
+    expected = of_halves(Z, groups, 100)
     train = pd.DataFrame(Z[:100], columns=["u", "v"])
     test = pd.DataFrame(Z[100:], columns=["u", "v"], index=np.arange(100, 200))
     found = leakage(train, pd.Series(groups[:100]), test[["v", "u"]], list(groups[100:]))
@@ -206,11 +201,10 @@ def test_another_classifier_may_be_asked():
     Z = rng.standard_normal((400, 2))
     # A ring around a core: no line tells them apart, a forest does.
     groups = np.where((Z**2).sum(axis=1) > 1.4, "ring", "core")
-    parts = Z[:200], groups[:200], Z[200:], groups[200:]
     forest = RandomForestClassifier(50, random_state=0)
-    assert leakage(*parts) < 0.4 < 0.8 < leakage(*parts, classifier=forest)
+    assert of_halves(Z, groups, 200) < 0.4
+    for classifier in (forest, SVC()):
+        assert of_halves(Z, groups, 200, classifier=classifier) > 0.8
     assert not hasattr(forest, "estimators_")
-    svm = SVC()
-    assert leakage(*parts, classifier=svm) > 0.8
     with pytest.raises(InvalidType, match="decision_function or predict_proba"):
-        leakage(*parts, classifier="svm")
+        of_halves(Z, groups, 200, classifier="svm")

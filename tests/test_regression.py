@@ -11,15 +11,6 @@ import real_data
 from fairspan import FairPCA, FairSubspace, GroupMoments, regression
 from fairspan.errors import InvalidInput, InvalidType
 
-RNG = np.random.default_rng(11)
-_AT_FIRST = RNG.bit_generator.state
-
-
-@pytest.fixture(autouse=True)
-def the_same_numbers_whatever_ran_before():
-    RNG.bit_generator.state = _AT_FIRST
-
-
 # Data, and the column that is explained.
 REAL = {
     "default_credit": ("default_credit:group__education", "LIMIT_BAL"),
@@ -90,15 +81,25 @@ def test_real_data_give_statsmodels_and_scikit_learns_figures(name):
 
 
 def small(n=400, p=4):
-    X = RNG.normal(size=(n, p)) @ RNG.normal(size=(p, p)) + RNG.normal(size=p)
-    y = X @ RNG.normal(size=p) + RNG.normal(size=n) + 3
-    return X, y, RNG.choice(["a", "b", "c"], n)
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(n, p)) @ rng.normal(size=(p, p)) + rng.normal(size=p)
+    y = X @ rng.normal(size=p) + rng.normal(size=n) + 3
+    return X, y, rng.choice(["a", "b", "c"], n)
+
+
+def fitted(X, y, groups, weights=None):
+    return regression.least_squares(moments_of(X, y, groups, weights), 2)
+
+
+def assert_same(found, expected, names=("coefficients", "covariance", "group_errors"), rtol=1e-9):
+    for name in names:
+        close(getattr(found, name), getattr(expected, name), rtol)
 
 
 def test_weights_are_those_of_weighted_least_squares():
     X, y, groups = small()
-    weights = RNG.uniform(0.1, 5, len(y))
-    fit = regression.least_squares(moments_of(X, y, groups, weights), 2)
+    weights = np.random.default_rng(1).uniform(0.1, 5, len(y))
+    fit = fitted(X, y, groups, weights)
     reference = sm.WLS(y, sm.add_constant(X), weights=weights).fit()
     close([fit.intercept, *fit.coefficients], reference.params)
     close([fit.intercept_standard_error, *fit.standard_errors], reference.bse)
@@ -107,54 +108,41 @@ def test_weights_are_those_of_weighted_least_squares():
     squares = reference.resid**2
     expected = [np.average(squares[groups == g], weights=weights[groups == g]) for g in "abc"]
     close(fit.group_errors, expected)
-    doubled = regression.least_squares(moments_of(X, y, groups, 2 * weights), 2)
-    close(doubled.covariance, fit.covariance)
+    close(fitted(X, y, groups, 2 * weights).covariance, fit.covariance)
 
 
 def test_whole_weights_repeat_rows_but_add_no_degrees_of_freedom():
     X, y, groups = small()
-    weights = RNG.integers(0, 4, len(y))
-    weighted = regression.least_squares(moments_of(X, y, groups, weights), 2)
-    repeated = regression.least_squares(
-        moments_of(*(each.repeat(weights, axis=0) for each in (X, y, groups))), 2
-    )
-    close(weighted.coefficients, repeated.coefficients)
-    close(weighted.group_errors, repeated.group_errors)
-    assert weighted.n == (weights > 0).sum()
-    assert repeated.n == weights.sum()
+    weights = np.random.default_rng(1).integers(0, 4, len(y))
+    weighted = fitted(X, y, groups, weights)
+    repeated = fitted(*(each.repeat(weights, axis=0) for each in (X, y, groups)))
+    assert_same(weighted, repeated, ("coefficients", "group_errors"))
+    assert (weighted.n, repeated.n) == ((weights > 0).sum(), weights.sum())
     ratio = repeated.degrees_of_freedom / weighted.degrees_of_freedom
     close(weighted.covariance, repeated.covariance * ratio)
 
 
 def test_merged_parts_give_the_same():
     X, y, groups = small()
-    whole = regression.least_squares(moments_of(X, y, groups), 2)
     cuts = np.split(np.arange(len(y)), [50, 51, 220])
     parts = sum(moments_of(X[cut], y[cut], groups[cut]) for cut in cuts)
-    merged = regression.least_squares(parts, 2)
-    close(merged.coefficients, whole.coefficients)
-    close(merged.covariance, whole.covariance)
-    close(merged.group_errors, whole.group_errors)
+    assert_same(regression.least_squares(parts, 2), fitted(X, y, groups))
 
 
 def test_large_offsets_cost_only_what_rounding_the_rows_does():
     X, y, groups = small()
     # On a grid on which float64 holds the rows with their offsets exactly.
     X, y = np.round(X * 2**20) / 2**20, np.round(y * 2**20) / 2**20
-    plain = regression.least_squares(moments_of(X, y, groups), 2)
-    far = regression.least_squares(moments_of(X + 1e6, y - 1e6, groups), 2)
+    plain, far = fitted(X, y, groups), fitted(X + 1e6, y - 1e6, groups)
     # The groups' means, near 1e6, are rounded to 1e-10.
-    close(far.coefficients, plain.coefficients, rtol=1e-8)
-    close(far.standard_errors, plain.standard_errors, rtol=1e-8)
-    close(far.group_errors, plain.group_errors, rtol=1e-8)
+    assert_same(far, plain, ("coefficients", "standard_errors", "group_errors"), rtol=1e-8)
     np.testing.assert_allclose(far.predict(X + 1e6) + 1e6, plain.predict(X), rtol=1e-6, atol=1e-6)
 
 
 def test_units_of_any_size_make_no_difference():
     X, y, groups = small()
     scale = np.array([1e-9, 1e9, 1.0, 1e5])
-    plain = regression.least_squares(moments_of(X, y, groups), 2)
-    scaled = regression.least_squares(moments_of(X * scale, y, groups), 2)
+    plain, scaled = fitted(X, y, groups), fitted(X * scale, y, groups)
     close(scaled.coefficients * scale, plain.coefficients)
     close(scaled.standard_errors * scale, plain.standard_errors)
 
@@ -175,7 +163,7 @@ def test_frames_name_their_columns():
 
 def test_a_perfect_fit_has_no_errors():
     X, _, groups = small()
-    fit = regression.least_squares(moments_of(X, X @ [1.0, 2, 3, 4] + 5, groups), 2)
+    fit = fitted(X, X @ [1.0, 2, 3, 4] + 5, groups)
     close(fit.coefficients, [1, 2, 3, 4])
     assert fit.r2 == pytest.approx(1, abs=1e-12)
     assert (fit.standard_errors < 1e-6).all()
@@ -206,15 +194,10 @@ def test_principal_component_regression_is_least_squares_on_the_scores(d):
 
 def test_all_components_are_ordinary_least_squares():
     X, y, groups = small()
-    moments = moments_of(X, y, groups)
-    whole = regression.least_squares(moments, 2)
-    for model in (PCA(4).fit(X), TruncatedSVD(4).fit(X), np.eye(4), FairPCA(4)):
-        if isinstance(model, FairPCA):
-            model.fit(X, sensitive_features=groups)
-        fit = regression.principal_component_regression(moments, 2, model)
-        close(fit.coefficients, whole.coefficients)
-        close(fit.covariance, whole.covariance)
-        close(fit.intercept, whole.intercept)
+    fair = FairPCA(4).fit(X, sensitive_features=groups)
+    for model in (PCA(4).fit(X), TruncatedSVD(4).fit(X), np.eye(4), fair):
+        fit = regression.principal_component_regression(moments_of(X, y, groups), 2, model)
+        assert_same(fit, fitted(X, y, groups), ("coefficients", "covariance", "intercept"))
 
 
 def test_models_are_matched_by_name():
@@ -224,14 +207,13 @@ def test_models_are_matched_by_name():
     turned = PCA(2).fit(frame[list("xwvu")])
     fit = regression.principal_component_regression(moments, "y", turned)
     straight = regression.principal_component_regression(moments, "y", PCA(2).fit(X))
-    close(fit.coefficients, straight.coefficients)
-    close(fit.component_intercept, straight.component_intercept)
+    assert_same(fit, straight, ("coefficients", "component_intercept"))
     close(fit.predict(frame), straight.predict(X))
 
 
 def test_soft_projections_regress_on_their_coordinates():
     X, y, groups = small()
-    u = np.linalg.qr(RNG.normal(size=(4, 4)))[0]
+    u = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0]
     weights = 1 - np.sqrt(1 - np.array([1, 0.6, 0.4]))
     soft = FairSubspace(np.sqrt(weights)[:, None] * u[:3], X.mean(axis=0))
     fit = regression.principal_component_regression(moments_of(X, y, groups), 2, soft)
@@ -250,13 +232,13 @@ def test_energys_roof_is_its_surface_without_its_walls():
 def test_dependent_columns_are_named_with_what_they_depend_on():
     X, y, groups = small()
     frame = pd.DataFrame(X, columns=list("uvwx")).assign(y=y)
-    frame["sum"] = 3 * frame["u"] - 2 * frame["w"] + 7
-    with pytest.raises(InvalidInput, match=r"'sum' depends on 'u', 'w'\."):
-        regression.least_squares(GroupMoments.from_rows(frame, groups), "y")
-    frame["sum"] = 4.5
-    with pytest.raises(InvalidInput, match="These do not vary: 'sum'"):
-        regression.least_squares(GroupMoments.from_rows(frame, groups), "y")
-    frame["sum"] = frame["u"] + 1e-4 * RNG.normal(size=len(y))
+    for column, said in (
+        (3 * frame["u"] - 2 * frame["w"] + 7, r"'sum' depends on 'u', 'w'\."),
+        (4.5, "These do not vary: 'sum'"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            regression.least_squares(GroupMoments.from_rows(frame.assign(sum=column), groups), "y")
+    frame["sum"] = frame["u"] + 1e-4 * np.random.default_rng(1).normal(size=len(y))
     reference = sm.OLS(y, sm.add_constant(frame.drop(columns="y"))).fit()
     near = regression.least_squares(GroupMoments.from_rows(frame, groups), "y")
     close(near.standard_errors, reference.bse.iloc[1:], rtol=1e-6)
@@ -273,29 +255,27 @@ def test_dependent_columns_are_found_far_from_the_origin(offset):
 
 def test_fewer_rows_than_columns():
     X, y, groups = small(n=5)
-    with pytest.raises(InvalidInput, match="5 rows for 5 coefficients"):
-        regression.least_squares(moments_of(X, y, groups), 2)
-    with pytest.raises(InvalidInput, match="linearly dependent"):
-        regression.least_squares(moments_of(X[:4], y[:4], groups[:4]), 2)
+    for n, said in ((5, "5 rows for 5 coefficients"), (4, "linearly dependent")):
+        with pytest.raises(InvalidInput, match=said):
+            fitted(X[:n], y[:n], groups[:n])
     first = regression.principal_component_regression(moments_of(X, y, groups), 2, np.eye(4)[:1])
     close(first.coefficients[0], LinearRegression().fit(X[:, :1], y).coef_[0])
     assert (first.coefficients[1:] == 0).all()
 
 
-def named_moments():
-    frame = pd.DataFrame(RNG.normal(size=(20, 3)), columns=["u", "v", "y"]).assign(still=1.0)
-    return GroupMoments.from_rows(frame, ["a", "b"] * 10)
-
-
-UNNAMED = GroupMoments.from_rows(RNG.normal(size=(20, 3)), ["a", "b"] * 10)
+NUMBERS = np.random.default_rng(3).normal(size=(20, 3))
+FRAME = pd.DataFrame(NUMBERS, columns=["u", "v", "y"])
+NAMED, UNNAMED = (
+    GroupMoments.from_rows(rows, ["a", "b"] * 10) for rows in (FRAME.assign(still=1.0), NUMBERS)
+)
 REFUSED = {
-    "no such name": (named_moments(), "z", InvalidInput, r"no column 'z'.*'u', 'v', 'y'"),
+    "no such name": (NAMED, "z", InvalidInput, r"no column 'z'.*'u', 'v', 'y'"),
     "no names": (UNNAMED, "y", InvalidInput, "3 columns without names"),
     "too far": (UNNAMED, 3, InvalidInput, "no column 3"),
     "no number": (UNNAMED, 1.0, InvalidType, "target is 1.0"),
     "no target": (UNNAMED, None, InvalidType, "target is None"),
     "truth value": (UNNAMED, True, InvalidType, "target is True"),
-    "constant": (named_moments(), "still", InvalidInput, "target 'still' has the same value"),
+    "constant": (NAMED, "still", InvalidInput, "target 'still' has the same value"),
     "alone": (GroupMoments.from_rows(np.ones((4, 1)), ["a"] * 4), 0, InvalidInput, "only column"),
     "rows": (np.ones((4, 2)), 0, InvalidType, "moments is a ndarray"),
 }
@@ -308,23 +288,27 @@ def test_bad_targets(case):
         regression.least_squares(moments, target)
 
 
-def test_bad_subspaces():
-    with pytest.raises(InvalidInput, match="subspace is of 3 features"):
-        regression.principal_component_regression(UNNAMED, 0, np.eye(3)[:1])
-    frame = pd.DataFrame(RNG.normal(size=(20, 3)), columns=["u", "v", "y"])
-    moments = GroupMoments.from_rows(frame, ["a", "b"] * 10)
-    with pytest.raises(InvalidInput, match=r"\('u', 'y'\).*\('u', 'v'\)"):
-        regression.principal_component_regression(moments, "y", PCA(1).fit(frame[["u", "y"]]))
-    with pytest.raises(InvalidType, match="has not been fitted"):
-        regression.principal_component_regression(moments, "y", PCA(1))
-    still = GroupMoments.from_rows(np.column_stack([frame, np.ones(20)]), ["a", "b"] * 10)
-    with pytest.raises(InvalidInput, match="do not vary: component 1"):
-        regression.principal_component_regression(still, 0, np.eye(3)[[0, 2]])
-
-
-def test_prediction_wants_the_features():
-    fit = regression.least_squares(UNNAMED, 0)
-    with pytest.raises(InvalidInput, match=r"X has 3 columns.*2 features"):
-        fit.predict(np.ones((2, 3)))
-    with pytest.raises(InvalidInput, match="NaN"):
-        fit.predict(np.full((2, 2), np.nan))
+@pytest.mark.parametrize(
+    ("moments", "target", "subspace", "kind", "said"),
+    [
+        (UNNAMED, 0, np.eye(3)[:1], InvalidInput, "subspace is of 3 features"),
+        (
+            NAMED,
+            "y",
+            PCA(1).fit(FRAME[["u", "y"]]),
+            InvalidInput,
+            r"\('u', 'y'\).*\('u', 'v', 'still'\)",
+        ),
+        (NAMED, "y", PCA(1), InvalidType, "has not been fitted"),
+        (
+            GroupMoments.from_rows(FRAME.assign(still=1.0).to_numpy(), ["a", "b"] * 10),
+            0,
+            np.eye(3)[[0, 2]],
+            InvalidInput,
+            "do not vary: component 1",
+        ),
+    ],
+)
+def test_bad_subspaces(moments, target, subspace, kind, said):
+    with pytest.raises(kind, match=said):
+        regression.principal_component_regression(moments, target, subspace)
