@@ -326,10 +326,11 @@ def test_parts_added(attack):
             moved += (
                 2
                 * lost
-                / max(apart, lost)
+                / max(apart, lost, EPSILON**2)
                 * float(np.sqrt(traces.max() * model.solution_.errors.max()))
             )
-        moved /= traces.min() if getattr(rows.settings["criterion"], "relative", False) else 1
+        if getattr(rows.settings["criterion"], "relative", False):
+            moved /= max(traces.min(), EPSILON)
         for other in (merged, added):
             judge(rows, other, moved=moved)
             verify(other, rows.values, rows.groups)

@@ -429,7 +429,8 @@ def evaluate(
     if known and resolution <= room * tol * _size(problem, errors, resolution):
         tolerance = max(tolerance, resolution)
     status = Status.OPEN_GAP
-    if worst <= room * tolerance:
+    # A bound that is met exactly, such as that of errors of zero, does not make the value exact.
+    if max(worst, own) <= room * tolerance:
         status = Status.OPTIMAL
     elif worst <= room * resolution:
         status = Status.UNRESOLVED
@@ -537,8 +538,9 @@ def errors_with_roundings(problem: Problem, basis: FloatArray) -> tuple[FloatArr
     from_inside = rounding_of_errors(second.spreads, inner, lengths)
     of_offsets = 2 * np.sqrt(inner) * moved + moved**2
     outside = problem.fixed_rounding + _EPSILON * (second.outside - problem.fixed)
+    errors = inner + second.outside
     of_all = from_inside + of_offsets + outside + _best_roundings(problem)
-    return inner + second.outside, of_all
+    return errors, of_all + problem.off_by_coordinates(errors)
 
 
 def _best_roundings(problem: Problem) -> FloatArray:

@@ -169,7 +169,8 @@ class Proof:
         weights = criterion.dual_weights(self.weights, problem)
         least = second.smallest_sum(weights, problem.n_components)
         exact = least.value + float(weights @ second.outside)
-        bound = criterion.bound(exact - least.rounding, weights, problem)
+        rounding = least.rounding + problem.bound_off_by_coordinates(weights, errors)
+        bound = criterion.bound(exact - rounding, weights, problem)
         gap = criterion.value(errors, problem) - bound
         if criterion.wants_equal_errors:
             # Where they are not quite equal, the value may be below the bound of those that are:
@@ -208,6 +209,7 @@ class LinesProof(Proof):
         least = [second.smallest_sum(each, problem.n_components) for each in lines]
         heights = np.array([each.value for each in least]) + lines @ second.outside
         roundings = np.array([each.rounding for each in least])
+        roundings += [problem.bound_off_by_coordinates(each, errors) for each in lines]
 
         # Beyond these errors the criterion, at least q.e, is more than the value anyway.
         far = np.minimum(2 * second.traces, 2 * value / problem.proportions)
@@ -255,6 +257,7 @@ class _LimitProof(Proof):
         least = smallest_sum(stacked, weights, problem.n_components)
         inner = DenseSecondMoments(stacked).inner_errors(basis)
         excess, rounding = float(weights @ inner) - least.value, least.rounding
+        rounding += problem.bound_off_by_coordinates(weights[:-1], errors)
         # Multipliers make much of the rounding by which a subspace exceeds a limit: it makes the
         # total error smaller than that of any subspace strictly within the limit.
         beyond = max(-left, 0.0) if is_within(limit, basis) else 0.0

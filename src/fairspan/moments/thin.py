@@ -15,8 +15,11 @@ formed. Then ||Q'Q - I|| is up to epsilon ||T^-1||_F^2; where that is too much, 
 on each other, Householder's QR of W' gives Q to full precision. A direction is left out there if no
 row reaches further into it than n epsilon of its own length.
 
-However Q was found, products with random columns bound ||Q'Q - I|| and what each row has beside Q:
-coordinates of which either is more than 1e-8 are not used, by a fit or by verification.
+However Q was found, products with random columns bound s = ||Q'Q - I|| and how far rows lie beside
+Q. A subspace of coordinates with the columns U stands for the span of QU, which leaves of a row Ql
+between 1 - s and 1 + s times what U leaves of l. So s is a share of every error and of the bound,
+and both belong to what a fit cannot resolve; coordinates of which either is more than 1e-8 are not
+used, by a fit or by verification.
 """
 
 import numbers
@@ -47,8 +50,8 @@ from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit
 from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
-# How far a basis from products of rows may be from orthonormal; what is lifted is corrected.
-_LOST_BY_PRODUCTS = 3e-10
+# How far axes from products of rows may be from orthonormal, by theory and by the bound.
+_LOST_BY_PRODUCTS, MOST_STRETCHED = 3e-10, 3e-11
 # Lengths and angles of lifted columns that are off by less need no correction.
 _ORTHONORMAL = 1e-14
 # A direction of which less than this share lies beside others is in their span.
@@ -239,7 +242,8 @@ class ThinMoments(_KeptRows):
                 rows, mixing = np.zeros((2, len(gram), len(lower)))
                 rows[1:], mixing[1:] = lower * unit, inverse.T / unit
                 found = Coordinates(self, rows, mixing, np.empty((self.n_features, 0)))
-                if found.fault(lengths) <= _FAULTY:
+                found = found.judged(lengths)
+                if found.stretched <= MOST_STRETCHED and found.beside <= _FAULTY:
                     return found
         # From the rows themselves: slower, and twice as many digits.
         unit = np.where(lengths > 0, lengths, 1.0)
@@ -250,8 +254,8 @@ class ThinMoments(_KeptRows):
         rows = np.empty((len(lengths), rank))
         rows[order] = upper[:rank].T
         rows *= lengths[:, None]
-        found = Coordinates(self, rows, rows[:, :0], axes @ turn[:, :rank])
-        if not (off := found.fault(lengths)) <= _FAULTY:
+        found = Coordinates(self, rows, rows[:, :0], axes @ turn[:, :rank]).judged(lengths)
+        if not (off := max(found.stretched, found.beside)) <= _FAULTY:
             raise InvalidInput(
                 f"Coordinates of the rows are off by {off:.0e}",
                 f"Allowed: orthonormal axes that hold every row, up to {_FAULTY:.0e}",
@@ -334,6 +338,10 @@ class Coordinates:
     n_padding : int
     point : (m,) array or None
         About which errors are measured; None where each group has its own mean.
+    stretched : float
+        A bound on ||Q'Q - I||.
+    beside : float
+        A bound on what lies beside the axes of rows, as a share of their length.
     """
 
     thin: ThinMoments
@@ -342,6 +350,8 @@ class Coordinates:
     basis: FloatArray
     n_padding: int = 0
     point: FloatArray | None = None
+    stretched: float = 0.0
+    beside: float = 0.0
 
     @property
     def n_known(self) -> int:
@@ -371,11 +381,11 @@ class Coordinates:
         scatters = np.where(equal[:, None, None], 0.0, scatters) if equal.any() else scatters
         return replace(found, means=means, scatters=scatters, is_made_here=True)
 
-    def fault(self, lengths: FloatArray) -> float:
-        """A bound on ||Q'Q - I||, and on what lies beside Q of each row as a share of its length.
+    def judged(self, lengths: FloatArray) -> "Coordinates":
+        """With bounds on ||Q'Q - I||, and on what lies beside Q of rows as a share of their length.
 
-        By ten random columns: it is too small with a probability of 1e-10 (Halko, Martinsson and
-        Tropp 2011, lemma 4.1).
+        By ten random columns: each is too small with a probability of 1e-10 (Halko, Martinsson and
+        Tropp 2011, lemma 4.1). Of Q'Q - I the bound is the root of that on its square.
 
         Parameters
         ----------
@@ -385,22 +395,32 @@ class Coordinates:
         rng = np.random.default_rng(_PADDING_SEED)
         along = rng.standard_normal((self.n_known, _PROBES))
         over = rng.standard_normal((len(self.basis), _PROBES))
-        off = self._products(self._lifted(along)) - along
+        once = self._products(self._lifted(along)) - along
+        twice = self._products(self._lifted(once)) - once
         left = self.thin.rows @ over - self.rows @ self._products(over)
         left /= np.where(lengths > 0, lengths, 1.0)[:, None]
-        both = np.concatenate([off, left])
-        return float(10 * np.sqrt(2 / np.pi) * np.linalg.norm(both, axis=0).max(initial=0.0))
+        beside, stretched = (
+            10 * np.sqrt(2 / np.pi) * float(np.linalg.norm(each, axis=0).max(initial=0.0))
+            for each in (left, twice)
+        )
+        return replace(self, stretched=float(np.sqrt(stretched)), beside=beside)
+
+    def rows_beside(self) -> FloatArray:
+        """How far the rows of each group may lie beside the axes, root mean square, shape (k,)."""
+        lengths = self.thin.variances.sum(axis=1)
+        lengths += ((self.thin.means - self.thin.pilot) ** 2).sum(axis=1)
+        return np.asarray(self.beside * np.sqrt(lengths))
 
     def lift(self, columns: FloatArray) -> FloatArray:
         """Columns of the features, (p, q), from (m, q) columns of coordinates."""
         found, padding = self._lifted(columns), columns[self.n_known :]
         if np.linalg.norm(padding) > _UNUSED:
             found = found + self._padding @ padding
-        lost = found.T @ found - columns.T @ columns
+        lengths = columns.T @ columns
+        lost = found.T @ found - lengths
         if self.mixing.size and np.abs(lost).max(initial=0.0) > _ORTHONORMAL:
-            # Of Q(I + F)^-1/2 with F = Q'Q - I, the first two terms.
-            inside = columns[: self.n_known]
-            found -= self._lifted(self._products(self._lifted(inside)) - inside) / 2
+            # Within their span, so that errors are off by no more than a share of themselves.
+            found -= found @ np.linalg.lstsq(lengths, lost, rcond=_INSIDE)[0] / 2
         return found
 
     def reduce(self, columns: FloatArray) -> FloatArray:

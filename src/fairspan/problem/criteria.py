@@ -730,7 +730,7 @@ class NashWelfare(Criterion):
 
     def check_posed(self, problem: Problem) -> None:
         """Raise Incompatible for a group without variance: there is no logarithm."""
-        if (problem.second_moments.traces <= problem.inner_rounding).any():
+        if (problem.second_moments.traces <= problem.variance_roundings).any():
             where = "" if problem.unrestricted is None else " in the directions that are left"
             raise Incompatible(
                 f"The criterion 'nash_welfare' received a group without variance{where}",

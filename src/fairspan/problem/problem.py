@@ -408,6 +408,10 @@ class Problem:
         By how much rounding may have moved the errors in these directions.
     inner_rounding : (k,) array, or 0
         The same for each group's variance in the allowed directions.
+    stretched : float
+        By which share squared lengths in coordinates of few rows may be off.
+    beside : (k,) array, or 0
+        How far the rows of each group may lie beside such coordinates, root mean square.
     least_column_variance : float
         That of the feature which varies least of all that vary, about its mean: what is rounding
         beside it is zero. Infinite if none varies, or none is to be looked at.
@@ -426,6 +430,8 @@ class Problem:
     left_out: float = 0.0
     fixed_rounding: FloatArray | float = 0.0
     inner_rounding: FloatArray | float = 0.0
+    stretched: float = 0.0
+    beside: FloatArray | float = 0.0
     least_column_variance: float = np.inf
 
     def __post_init__(self) -> None:
@@ -480,7 +486,44 @@ class Problem:
     @property
     def variance_roundings(self) -> FloatArray:
         """By how much rounding may have moved each group's variance, shape (k,)."""
-        return 2 * self.n_features * _EPSILON * self.second_moments.traces + self.inner_rounding
+        traces = self.second_moments.traces
+        rounded = 2 * self.n_features * _EPSILON * traces + self.inner_rounding
+        if self.has_matrices:
+            offsets = float(np.linalg.norm(self.dense.offset_rounding))
+            rounded += 2 * offsets * self.dense.deviations + offsets**2
+        return rounded + self.off_by_coordinates(traces)
+
+    def off_by_coordinates(self, errors: FloatArray) -> FloatArray:
+        """By how much (k,) errors may be off as coordinates of few rows are, shape (k,)."""
+        moved, errors = self._moved_in_coordinates, np.maximum(errors, 0.0)
+        return np.asarray(self.stretched * errors + 2 * np.sqrt(errors) * moved + moved**2)
+
+    def bound_off_by_coordinates(self, weights: FloatArray, errors: FloatArray) -> float:
+        """By how much the least w.e may be off for the same reason.
+
+        Parameters
+        ----------
+        weights : (k,) array
+            w.
+        errors : (k,) array
+            Of any subspace.
+        """
+        # A matrix S becomes FSF' with ||FF' - I|| <= s, and each eigenvalue at most s larger or
+        # smaller (Ostrowski 1959).
+        sizes, moved = np.abs(weights), self._moved_in_coordinates
+        pooled, both = float(sizes @ errors), float(sizes @ (moved**2 + np.zeros(len(sizes))))
+        negative = float(np.maximum(-weights, 0.0) @ self.second_moments.traces)
+        off = self.stretched * (pooled + negative) + 2 * float(np.sqrt(pooled * both)) + both
+        return 2 * off  # as the least errors of the groups may be off as well
+
+    @property
+    def _moved_in_coordinates(self) -> FloatArray:
+        """By how far, at most, rows have moved across a subspace, root mean square, shape (k,)."""
+        # What a restriction forbids has turned as well.
+        turned = 0.0 if self.unrestricted is None else self.stretched
+        return np.asarray(
+            self.beside + turned * np.sqrt(np.maximum(self.second_moments.traces, 0.0))
+        )
 
     @cached_property
     def pieces(self) -> Pieces | None:

@@ -317,6 +317,8 @@ def build_problem(
         int(n_components) if isinstance(n_components, numbers.Integral) else 1,
         criterion,
         allow_extra,
+        stretched=0.0 if thin is None else thin.stretched,
+        beside=0.0 if thin is None else thin.rows_beside(),
         least_column_variance=float(deviations[deviations > 0].min(initial=np.inf)) ** 2,
     )
     if restriction is not None:

@@ -28,6 +28,8 @@ _ROUNDING = 1e-13
 _FEW = 4
 # Of the conic program, gap and feasibility.
 _CONIC = 1e-12
+# Of numbers that many times as large as the constraints, no digit of these is left.
+_FAR_LARGER = 1e15
 # Less is nothing.
 _LEAST = float(np.finfo(np.float64).tiny)
 
@@ -113,6 +115,9 @@ def solve_conic(
     settings.verbose, settings.max_threads = False, 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
     x, duals, status = np.full(len(linear), np.nan), np.full(len(right), np.nan), "no solution"
+    largest = max(float(np.abs(upper).max()), float(np.abs(linear).max(initial=0.0)))
+    if not largest <= _FAR_LARGER * max(float(abs(constraints).max()), float(np.abs(right).max())):
+        return x, duals, status
     # Regularised equations leave an error of 1e-10 to 1e-8, so they are the second choice. Shorter
     # steps end with some digits more.
     settings.max_step_fraction = 0.9
