@@ -6,6 +6,7 @@ answer of another way to the same problem.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -250,103 +251,7 @@ def small(rng: np.random.Generator) -> Rows:
     return Rows(values, np.repeat(np.arange(k), each), int(rng.integers(1, p + 1)), settings)
 
 
-@pytest.fixture
-def attack(how_many, record_property):
-    """Try a check on many cases, and hand in the counts."""
-
-    def run(name: str, make: Maker, check: Callable[[Rows], str], few: int, many: int) -> None:
-        tally = Tally()
-        for number in range(how_many(few, many)):
-            drawn: list[Any] = []
-            with tally.example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
-                drawn.append(make(generator(name, number)))
-                try:
-                    outcome = check(drawn[0])
-                except FairspanError:
-                    outcome = "refused"
-                tally.outcomes[outcome] += 1
-        tally.settled(record_property, name)
-
-    return run
-
-
-@pytest.mark.parametrize("part", range(4))
-def test_thin_rows(attack, part, monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
-
-    def check(rows: Rows) -> str:
-        model = rows.fitted()
-        judge(rows, model)
-        verify(model, rows.values, rows.groups)
-        moments = rows.moments()
-        by_moments = fs.verify(model, moments)
-        # Matrices of many features cannot always tell zero from rounding, and say so.
-        if not (by_moments.holds or "Pass the rows" in by_moments.messages[0]):
-            raise Wrong(f"verification by moments does not hold: {by_moments.messages[0]}")
-        refute(model, rows.model().fit_moments(moments), names="thin and dense")
-        return str(model.solution_.status)
-
-    attack(f"thin rows, part {part + 1}", thin, check, 25, 500)
-
-
-def test_all_directions_that_are_left(attack):
-    def check(rows: Rows) -> str:
-        model = rows.fitted()
-        judge(rows, model)
-        verify(model, rows.values, rows.groups)
-        if model.solution_.status not in ("optimal", "unresolved"):
-            raise Wrong(f"open, with one subspace alone: {model.solution_!r}")
-        return str(model.solution_.status)
-
-    attack("all directions that a restriction leaves", all_directions_left, check, 60, 800)
-
-
-@pytest.mark.filterwarnings("ignore:All rows are of one group")  # of a first part
-def test_parts_added(attack):
-    def check(rows: Rows) -> str:
-        n = len(rows.values)
-        order = np.random.default_rng(n).permutation(n)
-        parts = np.array_split(order, 3)
-        model = rows.fitted()
-        judge(rows, model)
-        by_parts = [fs.GroupMoments.from_rows(rows.values[i], rows.groups[i]) for i in parts]
-        merged = rows.model().fit_moments(by_parts[0] + by_parts[1] + by_parts[2])
-        added = rows.model()
-        # One component fits any first part.
-        for at in parts:
-            added.partial_fit(rows.values[at], sensitive_features=rows.groups[at])
-        # The mean of a part far from zero is known to a rounding of its own size.
-        traces = np.array([float((each**2).sum() / len(each)) for each in centred(rows)])
-        lost = 16 * EPSILON * float(np.abs(rows.values).max())
-        moved = lost * float(np.sqrt(traces.max()))
-        if "restriction" in rows.settings:  # and turns the directions in which means are equal
-            labels = np.unique(rows.groups)
-            means = np.array([rows.values[rows.groups == each].mean(axis=0) for each in labels])
-            apart = np.linalg.svd(means[1:] - means[0], compute_uv=False).min()
-            moved += (
-                2
-                * lost
-                / max(apart, lost, EPSILON**2)
-                * float(np.sqrt(traces.max() * model.solution_.errors.max()))
-            )
-        if getattr(rows.settings["criterion"], "relative", False):
-            moved /= max(traces.min(), EPSILON)
-        for other in (merged, added):
-            judge(rows, other, moved=moved)
-            verify(other, rows.values, rows.groups)
-            verify(other, rows.moments())
-            verify(model, other.moments_)
-            refute(model, other, names="whole and parts", moved=moved)
-        return str(model.solution_.status)
-
-    def make(rng: np.random.Generator) -> Rows:
-        return small(rng)
-
-    attack("parts of rows, merged and added", make, check, 40, 600)
-
-
-@pytest.mark.parametrize("p", [300, 500, 800])
-def test_one_large_column(attack, p):
+def one_large_column(p: int) -> Maker:
     """Beside a column that is uncorrelated with the others, d components are d - 1 without it."""
 
     def make(rng: np.random.Generator) -> Rows:
@@ -365,29 +270,19 @@ def test_one_large_column(attack, p):
         values = np.vstack([np.hstack([large, others]), np.hstack([-large, others])])
         return Rows(values, groups, int(rng.integers(2, 4)), settings)
 
-    def check(rows: Rows) -> str:
-        model = rows.fitted()
-        without = Rows(rows.values[:, 1:], rows.groups, rows.n_components - 1, rows.settings)
-        fewer = without.fitted()
-        refute(model, fewer, names="with and without the column")
-        judge(rows, model)
-        verify(model, rows.values, rows.groups)
-        return str(model.solution_.status)
-
-    attack(f"one large column of {p}", make, check, 3, 60)
+    return make
 
 
-@pytest.mark.parametrize("way", ["large", "sparse"])
-def test_ways_agree(attack, way, monkeypatch):
-    """A subspace that grows, and sparse rows, against all features at once."""
+def many_features(*, is_sparse: bool) -> Maker:
+    """Rows whose columns fall off in another order for each group; sparse ones are fewer."""
 
     def make(rng: np.random.Generator) -> Rows:
         k = 2 if rng.random() < 0.6 else 3
-        p = int(rng.integers(500, 640)) if way == "large" else int(rng.integers(30, 120))
-        each = p + 20 if way == "large" else int(rng.integers(20, 90))
+        p = int(rng.integers(30, 120)) if is_sparse else int(rng.integers(500, 640))
+        each = int(rng.integers(20, 90)) if is_sparse else p + 20
         falling = np.arange(1, p + 1) ** -rng.uniform(0.3, 1)
         values = rng.standard_normal((k * each, p)) * falling
-        if way == "sparse":
+        if is_sparse:
             values *= rng.random(values.shape) < 0.2
         for g in range(k):
             at = slice(g * each, (g + 1) * each)
@@ -395,25 +290,155 @@ def test_ways_agree(attack, way, monkeypatch):
         if rng.random() < 0.3:
             values[:, 0] *= 10.0 ** rng.uniform(1, 5)
         settings = {"criterion": chosen_criterion(rng, k), "center": str(rng.choice(CENTERS))}
-        if way == "sparse" and rng.random() < 0.3:
+        if is_sparse and rng.random() < 0.3:
             settings["restriction"] = fs.MeanParity()
         return Rows(values, np.repeat(np.arange(k), each), int(rng.integers(1, 6)), settings)
 
-    def check(rows: Rows) -> str:
-        if way == "sparse":
-            with monkeypatch.context() as few:
-                few.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 10)
-                model = rows.fitted(scipy.sparse.csr_array(rows.values))
-            assert model.moments_.matrix_free
-        else:
-            model = rows.fitted()
+    return make
+
+
+def as_thin(rows: Rows) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
+        model = rows.fitted()
         judge(rows, model)
         verify(model, rows.values, rows.groups)
-        with monkeypatch.context() as whole:
-            whole.setattr("fairspan.solvers.solve._FROM_FEATURES", 10**9)
-            dense = rows.model().fit_moments(rows.moments())
-        judge(rows, dense)
-        refute(model, dense, names=f"{way} and dense")
+        moments = rows.moments()
+        by_moments = fs.verify(model, moments)
+        # Matrices of many features cannot always tell zero from rounding, and say so.
+        if not (by_moments.holds or "Pass the rows" in by_moments.messages[0]):
+            raise Wrong(f"verification by moments does not hold: {by_moments.messages[0]}")
+        refute(model, rows.model().fit_moments(moments), names="thin and dense")
         return str(model.solution_.status)
 
-    attack(f"{way} against dense", make, check, 8, 300)
+
+def as_it_is(rows: Rows) -> str:
+    model = rows.fitted()
+    judge(rows, model)
+    verify(model, rows.values, rows.groups)
+    if model.solution_.status not in ("optimal", "unresolved"):
+        raise Wrong(f"open, with one subspace alone: {model.solution_!r}")
+    return str(model.solution_.status)
+
+
+def moved_by_parts(rows: Rows, largest: float) -> float:
+    """By how much the criterion may be off: a part's mean is rounded at its own size."""
+    traces = np.array([float((each**2).sum() / len(each)) for each in centred(rows)])
+    lost = 16 * EPSILON * float(np.abs(rows.values).max())
+    moved = lost * float(np.sqrt(traces.max()))
+    if "restriction" in rows.settings:  # and turns the directions in which means are equal
+        labels = np.unique(rows.groups)
+        means = np.array([rows.values[rows.groups == each].mean(axis=0) for each in labels])
+        apart = np.linalg.svd(means[1:] - means[0], compute_uv=False).min()
+        turned = 2 * lost / max(apart, lost, EPSILON**2)
+        moved += turned * float(np.sqrt(traces.max() * largest))
+    if getattr(rows.settings["criterion"], "relative", False):
+        moved /= max(traces.min(), EPSILON)
+    return float(moved)
+
+
+def in_parts(rows: Rows) -> str:
+    n = len(rows.values)
+    order = np.random.default_rng(n).permutation(n)
+    parts = np.array_split(order, 3)
+    model = rows.fitted()
+    judge(rows, model)
+    by_parts = [fs.GroupMoments.from_rows(rows.values[i], rows.groups[i]) for i in parts]
+    merged = rows.model().fit_moments(by_parts[0] + by_parts[1] + by_parts[2])
+    added = rows.model()
+    # One component fits any first part.
+    for at in parts:
+        added.partial_fit(rows.values[at], sensitive_features=rows.groups[at])
+    moved = moved_by_parts(rows, float(model.solution_.errors.max()))
+    for other in (merged, added):
+        judge(rows, other, moved=moved)
+        verify(other, rows.values, rows.groups)
+        verify(other, rows.moments())
+        verify(model, other.moments_)
+        refute(model, other, names="whole and parts", moved=moved)
+    return str(model.solution_.status)
+
+
+def without_the_column(rows: Rows) -> str:
+    model = rows.fitted()
+    without = Rows(rows.values[:, 1:], rows.groups, rows.n_components - 1, rows.settings)
+    fewer = without.fitted()
+    refute(model, fewer, names="with and without the column")
+    judge(rows, model)
+    verify(model, rows.values, rows.groups)
+    return str(model.solution_.status)
+
+
+def beside_dense(rows: Rows, *, is_sparse: bool) -> str:
+    """A subspace that grows, or sparse rows, against all features at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        given: Any = rows.values
+        if is_sparse:
+            patch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 10)
+            given = scipy.sparse.csr_array(rows.values)
+        model = rows.fitted(given)
+    assert model.moments_.matrix_free == is_sparse
+    judge(rows, model)
+    verify(model, rows.values, rows.groups)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fairspan.solvers.solve._FROM_FEATURES", 10**9)
+        dense = rows.model().fit_moments(rows.moments())
+    judge(rows, dense)
+    refute(model, dense, names="a way and dense")
+    return str(model.solution_.status)
+
+
+Check = Callable[[Rows], str]
+THIN, PARTS, SPARSE = (
+    "thin rows, part {}",
+    "parts of rows, merged and added",
+    "sparse against dense",
+)
+# What is tried: of which rows, how, and how many examples, usually and when asked for all.
+ROOMS: dict[str, tuple[Maker, Check, int, int]] = {
+    **{THIN.format(part + 1): (thin, as_thin, 25, 500) for part in range(4)},
+    "all directions that a restriction leaves": (all_directions_left, as_it_is, 60, 800),
+    PARTS: (small, in_parts, 40, 600),
+    **{
+        f"one large column of {p}": (one_large_column(p), without_the_column, 3, 60)
+        for p in (300, 500, 800)
+    },
+    "large against dense": (
+        many_features(is_sparse=False),
+        partial(beside_dense, is_sparse=False),
+        8,
+        300,
+    ),
+    SPARSE: (many_features(is_sparse=True), partial(beside_dense, is_sparse=True), 8, 300),
+}
+
+
+@pytest.mark.filterwarnings("ignore:All rows are of one group")  # of a first part
+@pytest.mark.parametrize("name", ROOMS)
+def test_room(name, how_many, record_property):
+    make, check, few, many = ROOMS[name]
+    tally = Tally()
+    for number in range(how_many(few, many)):
+        drawn: list[Any] = []
+        with tally.example(number, lambda: drawn[0] if drawn else None):  # noqa: B023
+            drawn.append(make(generator(name, number)))
+            try:
+                outcome = check(drawn[0])
+            except FairspanError:
+                outcome = "refused"
+            tally.outcomes[outcome] += 1
+    tally.settled(record_property, name)
+
+
+# Each fell once: the value's own rounding left open (parts 265), means that are rounded (182, 365),
+# axes that are not quite orthonormal (thin 126, 300), what matrices resolve and rows do not (457,
+# 449, 141), and a bound of iterations (sparse).
+FELL = [(PARTS, 265), (PARTS, 182), (PARTS, 365), (SPARSE, 205)]
+FELL += [(THIN.format(part), n) for part, n in ((1, 126), (1, 300), (1, 457), (2, 141), (2, 449))]
+
+
+@pytest.mark.filterwarnings("ignore:All rows are of one group")
+@pytest.mark.parametrize(("name", "number"), FELL)
+def test_examples_that_fell(name, number):
+    make, check, _, _ = ROOMS[name]
+    assert check(make(generator(name, number)))

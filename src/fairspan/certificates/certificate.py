@@ -540,7 +540,7 @@ def errors_with_roundings(problem: Problem, basis: FloatArray) -> tuple[FloatArr
     outside = problem.fixed_rounding + _EPSILON * (second.outside - problem.fixed)
     errors = inner + second.outside
     of_all = from_inside + of_offsets + outside + _best_roundings(problem)
-    return errors, of_all + problem.off_by_coordinates(errors)
+    return errors, of_all + problem.off_by_coordinates(errors + problem.left_out)
 
 
 def _best_roundings(problem: Problem) -> FloatArray:
