@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
@@ -115,17 +116,20 @@ def test_transform_and_its_inverse_are_the_formulas(scale):
     assert model.score(ROWS.X) == pytest.approx(-model.group_errors_.mean())  # equal groups
 
 
-def test_single_precision_is_kept():
-    model, X32 = fit(), ROWS.X.astype(np.float32)
-    assert model.transform(X32).dtype == np.float32
-    assert model.transform(ROWS.X).dtype == np.float64
-    assert model.transform(ROWS.X.astype(int)).dtype == np.float64
-    np.testing.assert_allclose(model.transform(X32), model.transform(ROWS.X), rtol=1e-4, atol=1e-4)
-    assert fit(type(ROWS)(X32, ROWS.labels, ROWS.weights)).components_.dtype == np.float64
+WIDE = random_rows(34, n=30, p=520)
+SPARSE = scipy.sparse.random(60, 1600, 0.3, format="csr", random_state=np.random.default_rng(1))
 
 
-def test_the_same_input_gives_the_same_bytes():
-    one, other = fit(scale=True), fit(scale=True)
+@pytest.mark.parametrize(
+    ("X", "labels", "d"),
+    [
+        (ROWS.X, ROWS.labels, 2),
+        *((WIDE.X, WIDE.labels, d) for d in (3, 20)),
+        (SPARSE, np.arange(60) % 2, 3),
+    ],
+)
+def test_the_same_input_gives_the_same_bytes(X, labels, d):
+    one, other = (FairPCA(d, scale=True).fit(X, sensitive_features=labels) for _ in "ab")
     for name in ("components_", "mean_", "scale_", "group_errors_", "explained_variance_"):
         assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
 
@@ -228,24 +232,14 @@ def test_moments_are_enough():
 
 
 def test_moments_without_names_replace_those_with_names():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(ROWS.X, columns=list("uvwxyz"))
-    named = GroupMoments.from_rows(frame, ROWS.labels)
-    model = FairPCA(2).fit_moments(named)
+    frame = pd.DataFrame(ROWS.X, columns=list("uvwxyz"))
+    model = FairPCA(2).fit_moments(GroupMoments.from_rows(frame, ROWS.labels))
     assert model.feature_names_in_.tolist() == list("uvwxyz")
     expected = fit().transform(ROWS.X)
     np.testing.assert_allclose(model.transform(frame), expected, rtol=1e-9, atol=1e-9)
     model.fit_moments(GroupMoments.from_rows(ROWS.X, ROWS.labels))
     assert not hasattr(model, "feature_names_in_")
     np.testing.assert_allclose(model.transform(ROWS.X), expected, rtol=1e-9, atol=1e-9)
-
-
-@CRITERIA
-def test_whole_weights_are_repeated_rows(criterion):
-    repeats = np.random.default_rng(1).integers(0, 4, 120)
-    weighted = fit(criterion=criterion, weights=repeats)
-    repeated = [np.repeat(each, repeats, axis=0) for each in (ROWS.X, ROWS.labels, ROWS.weights)]
-    same_fit(weighted, fit(type(ROWS)(*repeated), criterion=criterion), tolerance=1e-7)
 
 
 def test_several_attributes_make_intersections():
@@ -260,21 +254,16 @@ def test_several_attributes_make_intersections():
 
 
 def test_single_precision_is_centred_in_double():
-    rng = np.random.default_rng(0)
-    X = (rng.standard_normal((200, 3)) * 0.5 + 1e6).astype(np.float32)
-    groups = np.repeat(["a", "b"], 100)
-    fair = FairPCA(2).fit(X, sensitive_features=groups)
+    X = (ROWS.X + 1e6).astype(np.float32)
+    fair = FairPCA(2).fit(X, sensitive_features=ROWS.labels)
     exact = (X.astype(np.float64) - fair.mean_) @ fair.components_.T
     reduced = fair.transform(X)
     assert reduced.dtype == np.float32
-    np.testing.assert_allclose(reduced, exact, atol=1e-6)
+    np.testing.assert_allclose(reduced, exact, atol=1e-5)
 
 
 def test_a_column_named_all_does_not_confuse_rows_without_groups():
-    import pandas as pd
-
-    X = np.random.default_rng(1).standard_normal((1, 2))
-    frame = pd.DataFrame(X, columns=["all", "x"])
+    frame = pd.DataFrame([[1.0, 2.0]], columns=["all", "x"])
     assert FairPCA(1, missing_groups="ignore").fit(frame).groups_.tolist() == ["all"]
 
 
@@ -368,7 +357,7 @@ def test_fitting_again_without_the_column_forgets_it():
     assert model.transform(frame).shape == (40, 2)
 
 
-def test_pandas_in_gives_pandas_out():
+def test_frames_come_out_as_was_asked_for():
     frame = pd.DataFrame(FEATURES, index=range(100, 140))
     model = FairPCA(2).set_output(transform="pandas").fit(frame, sensitive_features=SEX)
     coordinates = model.transform(frame)
@@ -376,38 +365,36 @@ def test_pandas_in_gives_pandas_out():
     assert coordinates.columns.tolist() == ["fairpca0", "fairpca1"]
     assert coordinates.index.tolist() == list(range(100, 140))
     assert model.get_feature_names_out().tolist() == ["fairpca0", "fairpca1"]
-    plain_coordinates = clone(model).set_output(transform="default")
-    expected = plain_coordinates.fit(frame, sensitive_features=SEX).transform(frame)
+    expected = (
+        clone(model).set_output(transform="default").fit_transform(frame, sensitive_features=SEX)
+    )
     np.testing.assert_array_equal(coordinates.to_numpy(), expected)
     np.testing.assert_allclose(
         model.inverse_transform(coordinates), model.inverse_transform(expected)
     )
-
-
-def test_polars_in_gives_polars_out():
-    model = FairPCA(2).set_output(transform="polars")
-    coordinates = model.fit_transform(pl.DataFrame(FEATURES), sensitive_features=SEX)
+    in_polars = FairPCA(2).set_output(transform="polars")
+    coordinates = in_polars.fit_transform(pl.DataFrame(FEATURES), sensitive_features=SEX)
     assert isinstance(coordinates, pl.DataFrame)
     assert coordinates.columns == ["fairpca0", "fairpca1"]
 
 
 def test_columns_in_another_order_are_refused_as_scikit_learn_does():
-    model = FairPCA(2).fit(pd.DataFrame(FEATURES), sensitive_features=SEX)
-    with pytest.raises(ValueError, match="must be in the same order"):
-        model.transform(pd.DataFrame(FEATURES)[["z", "y", "x"]])
-    with pytest.raises(ValueError, match="unseen at fit time"):
-        model.transform(pd.DataFrame(FEATURES).assign(sex=SEX))
+    frame = pd.DataFrame(FEATURES)
+    turned, model = frame[["z", "y", "x"]], FairPCA(2).fit(frame, sensitive_features=SEX)
     # The subspace alone matches by name.
-    reordered = model.subspace_.transform(pd.DataFrame(FEATURES)[["z", "y", "x"]])
-    np.testing.assert_array_equal(reordered, model.transform(pd.DataFrame(FEATURES)))
-
-
-def test_other_widths_are_refused_as_scikit_learn_does(plain):
-    for method in (plain.transform, plain.score_samples, plain.score):
-        with pytest.raises(ValueError, match="2 features, but FairPCA is expecting 3 features"):
-            method(TABLE.X[:, :2])
+    np.testing.assert_array_equal(model.subspace_.transform(turned), model.transform(frame))
+    for method in (model.transform, model.score_samples, model.score):
+        for rows, said in (
+            (turned, "must be in the same order"),
+            (frame.assign(sex=SEX), "unseen at fit time"),
+            (frame[["x", "y"]], r"should match.*missing"),
+        ):
+            with pytest.raises(ValueError, match=f"(?s){said}"):
+                method(rows)
+    with pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\), column 'y'"):
+        model.transform(frame.mask(lambda frame: frame == frame["y"][1]))
     with pytest.raises(InvalidInput, match="3 coordinates"):
-        plain.inverse_transform(TABLE.X)
+        model.inverse_transform(TABLE.X)
 
 
 @pytest.mark.parametrize(
@@ -415,21 +402,16 @@ def test_other_widths_are_refused_as_scikit_learn_does(plain):
     [
         ([[1.0, np.nan, 2.0]], r"NaN, first in row 1 \(index 0\), column 2 \(index 1\)"),
         (np.array([[1.0, np.inf, 2.0]], dtype=np.float32), "infinity, first in row 1 "),
+        (TABLE.X[:, :2], "2 features, but FairPCA is expecting 3 features"),
         (np.ma.masked_equal([[1.0, 2.0, 3.0]], 2.0), "masked"),
         (TABLE.X[0], "1 dimension"),
         ([["a", "b", "c"]], "text"),
     ],
 )
 def test_unusable_rows_are_refused_at_transform_too(plain, rows, words):
-    for method in (plain.transform, plain.score_samples):
-        with pytest.raises(InvalidInput, match=words):
+    for method in (plain.transform, plain.score_samples, plain.score):
+        with pytest.raises((InvalidInput, ValueError), match=words):
             method(rows)
-
-
-def test_missing_cells_of_a_frame_are_refused_at_transform_too():
-    model = FairPCA(2).fit(pd.DataFrame(FEATURES), sensitive_features=SEX)
-    with pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\), column 'y'"):
-        model.transform(pd.DataFrame(FEATURES).mask(lambda frame: frame == frame["y"][1]))
 
 
 def test_a_named_column_of_classes_is_ignored_later_too():

@@ -30,14 +30,7 @@ SHAPES = [(seed, d) for seed in SEEDS for d in (1, 3)]
 def moments_of(matrices, proportions=(0.5, 0.5)):
     """Moments about the origin whose second moments are these matrices."""
     weights = 1000 * np.array(proportions)
-    p = len(matrices[0])
-    return GroupMoments(
-        np.array(["a", "b"]),
-        weights.astype(np.int64),
-        weights,
-        np.zeros((2, p)),
-        np.array(matrices) * weights[:, None, None],
-    )
+    return GroupMoments.from_covariances(matrices, weights=weights, groups=["a", "b"])
 
 
 def curve_of(matrices, d, proportions=(0.5, 0.5), **settings):
