@@ -91,6 +91,12 @@ class Server:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
 
+    def spoil(self, text=None, checksum=None, **answers):
+        """Another table of adult, or other answers."""
+        self.files[1590] = text or ADULT
+        self.md5[1590] = checksum or hashlib.md5(self.files[1590].encode()).hexdigest()
+        vars(self).update(answers)
+
     def facts(self, path, number):
         """What OpenML says of a set, of its columns and of its size."""
         text = self.files[number]
@@ -216,47 +222,44 @@ def test_the_environment_names_the_cache(server, tmp_path, monkeypatch):
     assert gzip.decompress(table_in(tmp_path / "mine").read_bytes()).decode() == ADULT
 
 
-def test_a_wrong_checksum_is_refused_and_nothing_kept(server, places):
-    server.md5[42477] = "0" * 32
-    with pytest.raises(CorruptFile, match="md5 checksum"):
-        datasets.fetch_default_credit(**places)
-    assert kept(places) == []
+SPOILT = {
+    # A wrong checksum; a file that ends early; a set that is gone; the port that discards.
+    "checksum": ({"checksum": "0" * 32}, CorruptFile, "md5 checksum"),
+    "short": ({"n_short": 10}, CorruptFile, "md5 checksum"),
+    "gone": ({"missing": 1590}, InvalidInput, "1590 answers 404"),
+    "no network": (
+        {"address": "http://127.0.0.1:9"},
+        InvalidInput,
+        r"cannot be reached .*refused.* FAIRSPAN_CACHE",
+    ),
+    **{
+        page.decode(): ({"page": page}, CorruptFile, "What came as OpenML 1590 cannot be used")
+        for page in (b"<html>", b"[]", b'{"data_set_description": {"url": "file:///etc/hostname"}}')
+    },
+    **{
+        text: ({"text": text}, CorruptFile, "OpenML 1590 cannot be used")
+        for text in (
+            "@attribute a real\n1",
+            "@data\n1",
+            "@relation r\n@attribute a real\n@data\n",
+            "@relation r\n@attribute a real\n@data\n1,2",
+            "@relation r\n@attribute a real\n@data\n1\nx",
+        )
+    },
+}
 
 
-def test_a_file_that_ends_early_is_refused_and_nothing_kept(server, places):
-    server.n_short = 10
-    with pytest.raises(CorruptFile, match="md5 checksum"):
-        datasets.fetch_default_credit(**places)
-    assert kept(places) == []
-
-
-def test_a_set_that_is_gone_is_named(server, places):
-    server.missing = 42192
-    with pytest.raises(InvalidInput, match="42192 answers 404"):
-        datasets.fetch_compas(**places)
-    assert kept(places) == []
-
-
-def test_without_a_network_the_message_says_what_else_can_be_done(server, places):
-    server.address = "http://127.0.0.1:9"  # the port that discards
-    with pytest.raises(InvalidInput, match=r"cannot be reached .*refused.* FAIRSPAN_CACHE"):
-        datasets.fetch_adult(**places)
-    assert kept(places) == []
-
-
-@pytest.mark.parametrize(
-    "page", [b"<html>", b"[]", b'{"data_set_description": {"url": "file:///etc/hostname"}}']
-)
-def test_a_page_that_is_no_description_is_named(server, places, page):
-    server.page = page
-    with pytest.raises(CorruptFile, match="What came as OpenML 1590 cannot be used"):
+@pytest.mark.parametrize("case", SPOILT)
+def test_what_cannot_be_used_is_named_and_nothing_kept(server, places, case):
+    changed, kind, said = SPOILT[case]
+    server.spoil(**changed)
+    with pytest.raises(kind, match=said):
         datasets.fetch_adult(**places)
     assert kept(places) == []
 
 
 def test_other_columns_than_expected_are_listed(server, places):
-    server.files[1590] = ADULT.replace("sex", "gender")
-    server.md5[1590] = hashlib.md5(server.files[1590].encode()).hexdigest()
+    server.spoil(text=ADULT.replace("sex", "gender"))
     with pytest.raises(InvalidInput, match=r"'gender'.*Expected is a column 'sex'"):
         datasets.fetch_adult(**places)
 
@@ -264,21 +267,3 @@ def test_other_columns_than_expected_are_listed(server, places):
 def test_another_group_is_refused(places):
     with pytest.raises(InvalidParameter, match="'education', 'sex'"):
         datasets.fetch_default_credit("age", **places)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "@attribute a real\n1",
-        "@data\n1",
-        "@relation r\n@attribute a real\n@data\n",
-        "@relation r\n@attribute a real\n@data\n1,2",
-        "@relation r\n@attribute a real\n@data\n1\nx",
-    ],
-)
-def test_what_is_no_table_is_refused_and_nothing_kept(server, places, text):
-    server.files[1590] = text
-    server.md5[1590] = hashlib.md5(text.encode()).hexdigest()
-    with pytest.raises(CorruptFile, match="OpenML 1590 cannot be used"):
-        datasets.fetch_adult(**places)
-    assert kept(places) == []
