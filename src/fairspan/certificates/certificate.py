@@ -430,7 +430,8 @@ def evaluate(
         tolerance = max(tolerance, resolution)
     status = Status.OPEN_GAP
     # A bound that is met exactly, such as that of errors of zero, does not make the value exact.
-    if max(worst, own) <= room * tolerance:
+    known_to = own if lower_bound is None else 0.0
+    if max(worst, known_to) <= room * tolerance:
         status = Status.OPTIMAL
     elif worst <= room * resolution:
         status = Status.UNRESOLVED
