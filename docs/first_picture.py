@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from fairspan import Audit, FairPCA, audit
 from fairspan.auditing.expected_losses import Estimate
-from fairspan.auditing.results import ModelAudit
+from fairspan.auditing.results import ModelResult
 from fairspan.datasets import tumours_by_diagnosis
 
 PICTURE = Path(__file__).with_name("first-picture.svg")
@@ -45,8 +45,8 @@ def _losses(axes: Axes, found: Audit) -> None:
     for model in found.models:
         colour, marker, beside = _LOOKS[model.name]
         for place, group in enumerate(model.groups):
-            share = 100 / group.total_variance
-            loss = group.expected.loss
+            share = 100 / group.total_variance_here
+            loss = group.expected_loss
             _interval(axes, loss, share, place + beside, (colour, marker))
             axes.annotate(
                 f"{model.name}: {group.state}",
@@ -60,10 +60,10 @@ def _losses(axes: Axes, found: Audit) -> None:
     axes.set_title("Loss on new patients", loc="left", fontsize="medium")
 
 
-def _changes(axes: Axes, fair: ModelAudit) -> None:
+def _changes(axes: Axes, fair: ModelResult) -> None:
     """Draw how much each group's error changes from PCA to fair PCA."""
     for place, group in enumerate(fair.groups):
-        change, share = group.expected.change, 100 / group.total_variance
+        change, share = group.expected_change, 100 / group.total_variance_here
         _interval(axes, change, share, place, (_CHANGE, "s"))
         axes.annotate(
             "loses less" if change.high < 0 else "loses more" if change.low > 0 else "cannot tell",

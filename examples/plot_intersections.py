@@ -29,13 +29,13 @@ for name, labels in asked.items():
     found = fs.audit({name: fair.components_}, new, groups).models[0]
     losses[name] = {group.group: group for group in found.groups}
     for group in found.groups:
-        print(f"{name:12} {group.group}: {group.expected.loss.value:5.2f} {group.state}")
+        print(f"{name:12} {group.group}: {group.expected_loss.value:5.2f} {group.state}")
 
 figure, axes = plt.subplots(layout="constrained")
 hatches = ("", "///", "...")
 for place, (name, each) in enumerate(losses.items()):
     at = [group + 0.27 * (place - 1) for group in range(len(each))]
-    heights = [group.expected.loss.value for group in each.values()]
+    heights = [group.expected_loss.value for group in each.values()]
     axes.bar(at, heights, 0.25, label=name, hatch=hatches[place], edgecolor="white")
 axes.set_xticks(range(4), [f"{sex},\n{age}" for sex, age in losses["fair by both"]])
 axes.set_ylabel("expected loss on new rows")
@@ -47,7 +47,7 @@ plt.show()
 
 for name in ("fair by sex", "fair by age"):
     each = losses[name]
-    assert max(each, key=lambda group: each[group].expected.loss.value) == older_women
+    assert max(each, key=lambda group: each[group].expected_loss.value) == older_women
     assert each[older_women].state == "harmed"
-after = losses["fair by both"][older_women].expected.loss.high
-assert after < losses["fair by sex"][older_women].expected.loss.low
+after = losses["fair by both"][older_women].expected_loss.high
+assert after < losses["fair by sex"][older_women].expected_loss.low

@@ -25,7 +25,7 @@ figure, axes = plt.subplots(layout="constrained")
 looks = ("yes", "vowels", "#d55e00", -0.05), ("no", "consonants", "#0072b2", 0.05)
 for name, label, colour, shift in looks:
     for d in dimensions:
-        loss, variance = shown[name, d].expected.loss, shown[name, d].total_variance / 100
+        loss, variance = shown[name, d].expected_loss, shown[name, d].total_variance_here / 100
         axes.plot([d + shift] * 2, [loss.low / variance, loss.high / variance], color=colour)
         shown_once = label if d == 1 else None
         axes.plot(d + shift, loss.value / variance, "o", color=colour, label=shown_once)

@@ -20,8 +20,8 @@ for seed in range(20):
     shuffled = np.random.default_rng(seed).permutation(labels)
     plain.fit(patients.X, sensitive_features=shuffled)
     drawn = fs.audit({"PCA": plain}, patients.X, shuffled).models[0].groups[0]
-    on_rows.append(drawn.excess_loss / drawn.total_variance)
-    expected.append(drawn.expected.loss.value / drawn.total_variance)
+    on_rows.append(drawn.loss_here / drawn.total_variance_here)
+    expected.append(drawn.expected_loss.value / drawn.total_variance_here)
     states.append(drawn.state)
 
 figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")

@@ -20,7 +20,7 @@ repaired, plain = found.models
 figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")
 for model, colour, shift in ((plain, "#d55e00", -0.12), (repaired, "#0072b2", 0.12)):
     for place, group in enumerate(model.groups):
-        loss, y = group.expected.loss, place + shift
+        loss, y = group.expected_loss, place + shift
         axes.plot([loss.low, loss.high], [y, y], color=colour)
         axes.plot(loss.value, y, "o", color=colour, label=None if place else model.name)
 axes.set_yticks([0, 1], [group.group for group in plain.groups])
@@ -32,11 +32,11 @@ plt.show()
 # Who gains, who pays, and how the total error changes.
 
 (red, white), (red_fair, white_fair) = plain.groups, repaired.groups
-total_error = repaired.total_error / plain.total_error - 1
+total_error = repaired.total_error_here / plain.total_error_here - 1
 print(found.verdict.kind)
 print(f"error over all wines: {total_error:+.1%}")
 assert found.verdict.kind == "harm, and repair helps"
-assert red_fair.expected.loss.value < red.expected.loss.value / 2
-assert red_fair.expected.loss.high < red.expected.loss.low
-assert white_fair.expected.change.low > 0
+assert red_fair.expected_loss.value < red.expected_loss.value / 2
+assert red_fair.expected_loss.high < red.expected_loss.low
+assert white_fair.expected_change.low > 0
 assert total_error < 0.045

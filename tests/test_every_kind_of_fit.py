@@ -137,7 +137,7 @@ def test_an_audit_has_its_errors_of_rows_and_of_blocks(kind):
     of_rows = fs.audit(model, kind.X, kind.groups, labels=kind.y, folds=5)
     for result in (of_rows, fs.audit(model, moments=blocks)):
         mine, plain = result.models
-        errors = [group.error.value for group in mine.groups]
+        errors = [group.error_here.value for group in mine.groups]
         np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9, atol=1e-12)
         assert [group.group for group in mine.groups] == [*map(tuple_of, model.groups_)]
         assert (plain.name, plain.n_components) == ("PCA", mine.n_components)

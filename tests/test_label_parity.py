@@ -222,7 +222,7 @@ def test_an_audit_with_labels_fits_again_with_them(folds):
     assert audit(model, same, groups, labels=y, folds=folds).models == result.models
     without = audit(model, X, groups, folds=folds)
     if folds is not None:
-        assert result.models[0].groups[0].expected is not None
+        assert result.models[0].groups[0].is_estimated
         assert "y is missing" in without.models[0].why_no_estimates
         clusters = np.arange(len(X)) // 2
         together = audit(model, X, groups, labels=y, clusters=clusters, folds=5)
@@ -231,7 +231,7 @@ def test_an_audit_with_labels_fits_again_with_them(folds):
     model = FairPCA(2, criterion="total_error", restriction=EACH)
     model.fit(named, "hired", sensitive_features="sex")
     found = audit(model, named, "sex", labels="hired", folds=folds).models[0]
-    errors = [group.error.value for group in found.groups]
+    errors = [group.error_here.value for group in found.groups]
     np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9)
 
 

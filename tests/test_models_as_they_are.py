@@ -89,7 +89,7 @@ def unit_of(name, model):
 
 def errors_of(result, name):
     model = next(model for model in result.models if model.name == name)
-    return [group.error.value for group in model.groups]
+    return [group.error_here.value for group in model.groups]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -115,9 +115,9 @@ def test_a_scaler_before_pca_is_pca_of_scaled_features():
     result = fs.audit({"pipeline": pipeline, "own": plain}, X, GROUPS)
     ours, own = result.models
     for mine, theirs in zip(ours.groups, own.groups, strict=True):
-        assert mine.error.value == pytest.approx(theirs.error.value, rel=1e-9)
-        assert mine.expected.loss.value == pytest.approx(theirs.expected.loss.value, rel=1e-9)
-        assert mine.expected.loss.low == pytest.approx(theirs.expected.loss.low, rel=1e-9)
+        assert mine.error_here.value == pytest.approx(theirs.error_here.value, rel=1e-9)
+        assert mine.expected_loss.value == pytest.approx(theirs.expected_loss.value, rel=1e-9)
+        assert mine.expected_loss.low == pytest.approx(theirs.expected_loss.low, rel=1e-9)
         assert mine.state == theirs.state
     assert ours.fitted_here
 
@@ -133,12 +133,12 @@ def test_a_fair_step_before_a_classifier_is_judged_as_the_model_that_it_is(tail)
     assert [each.name for each in of_pipeline.models] == ["it", "PCA"]
     pairs = zip(of_pipeline.records(), of_model.records(), strict=True)
     for mine, theirs in pairs:
-        for what in ("reconstruction_error", "expected_loss", "expected_loss_low"):
+        for what in ("error_here", "expected_loss", "expected_loss_low"):
             assert mine[what] == pytest.approx(theirs[what], rel=1e-5, abs=1e-6)
     assert of_pipeline.verdict.kind == of_model.verdict.kind
     np.testing.assert_allclose(
         fs.metrics.reconstruction_error(model, frame, GROUPS)["a"],
-        of_pipeline.models[0].groups[0].error.value,
+        of_pipeline.models[0].groups[0].error_here.value,
     )
 
 
@@ -185,7 +185,7 @@ def test_models_by_rows_stand_beside_projections_in_their_order():
     alone = fs.audit({"fair": fair}, X, GROUPS)
     assert result.models[1] == alone.models[0]
     assert "kernel" in str(result)
-    spread = result.models[0].groups[0].error
+    spread = result.models[0].groups[0].error_here
     assert spread.low < spread.value < spread.high
 
 

@@ -344,7 +344,7 @@ def test_an_audit_names_it_and_says_what_its_gap_is():
     # Models are fitted anew as they were: another fit would be expected to lose less.
     joint = FairPCA(3).fit(TWO.X, sensitive_features=TWO.labels)
     both = audit({"nested": model, "joint": joint}, TWO.X, TWO.labels)
-    nested, other = (each.groups[0].expected.error.value for each in both.models[:2])
+    nested, other = (each.groups[0].expected_error.value for each in both.models[:2])
     assert nested != pytest.approx(other, rel=1e-6)
 
 

@@ -202,7 +202,7 @@ def test_rows_fewer_than_their_features(d, scale):
     np.testing.assert_allclose(list(figures.values()), thin.group_errors_, rtol=1e-8)
     assert verify(thin, X, labels).holds
     table = audit(thin, X, labels).models[0]
-    errors = [group.error.value for group in table.groups]
+    errors = [group.error_here.value for group in table.groups]
     np.testing.assert_allclose(errors, thin.group_errors_, rtol=1e-8)
 
 
@@ -261,7 +261,7 @@ def test_an_audit_expects_about_the_errors_of_the_oblique_model():
     model = fit(ROWS.X, LABELS[3], scale=True)
     mine = audit(model, ROWS.X, LABELS[3], folds=5).models[0]
     for group, error in zip(mine.groups, model.group_errors_, strict=True):
-        assert 0.5 * error < group.expected.error.value < 2 * error
+        assert 0.5 * error < group.expected_error.value < 2 * error
 
 
 def test_errors_without_each_block_are_those_of_the_other_rows():

@@ -56,8 +56,10 @@ def test_metrics_and_audit_judge_what_it_reconstructs():
     np.testing.assert_allclose(list(losses.values()), np.maximum(expected - best, 0))
     judged = audit({"soft": SOFT}, ROWS.X, ROWS.labels).models[0]
     assert judged.n_components == 2
-    np.testing.assert_allclose([each.error.value for each in judged.groups], expected)
-    assert all(each.error.low < each.error.value < each.error.high for each in judged.groups)
+    np.testing.assert_allclose([each.error_here.value for each in judged.groups], expected)
+    assert all(
+        each.error_here.low < each.error_here.value < each.error_here.high for each in judged.groups
+    )
 
 
 JUNK = {
@@ -133,7 +135,7 @@ def test_beside_it_an_audit_puts_pca_of_the_same_dimension(monkeypatch):
     assert (soft.n_components, pca.n_components) == (2, 2)
     assert soft.fitted_here
     np.testing.assert_allclose(
-        [each.excess_loss for each in soft.groups], model.group_losses_, atol=1e-9
+        [each.loss_here for each in soft.groups], model.group_losses_, atol=1e-9
     )
 
 

@@ -340,15 +340,15 @@ def test_an_audit_has_the_figures_and_intervals_of_the_dense_rows():
     theirs = audit({"fair": fair.subspace_}, X, labels, sample_weight=weights).models[0]
     assert [model.name for model in mine.models] == ["minimax_loss", "PCA"]
     figures = attrgetter(
-        *("total_variance", "best_error", "variance_kept"),
+        *("total_variance_here", "best_error_here", "kept_here"),
         *("error.value", "error.low", "error.high"),
     )
     for one, other in zip(mine.models[0].groups, theirs.groups, strict=True):
         assert figures(one) == pytest.approx(figures(other), rel=1e-9)
-        assert one.excess_loss == pytest.approx(other.excess_loss, abs=1e-8 * one.total_variance)
+        assert one.loss_here == pytest.approx(other.loss_here, abs=1e-8 * one.total_variance_here)
     by_hand = errors_by_hand(X, labels, fair.components_, fair.mean_, weights)
     assert relative_error(fair.group_errors_, by_hand) <= 1e-9
-    assert [each.error.value for each in mine.models[0].groups] == pytest.approx(by_hand)
+    assert [each.error_here.value for each in mine.models[0].groups] == pytest.approx(by_hand)
     assert any("not proven optimal (estimated)" in str(each) for each in mine.findings)
 
 

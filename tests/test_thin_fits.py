@@ -396,7 +396,7 @@ def test_an_audit_has_the_figures_of_the_matrices(scale, center):
         assert [each.name for each in mine.models] == ["minimax_loss", "PCA"]
         found, known = (
             [
-                (each.error.value, each.best_error, each.total_variance)
+                (each.error_here.value, each.best_error_here, each.total_variance_here)
                 for model in result.models
                 for each in model.groups
             ]

@@ -8,8 +8,8 @@ import pytest
 from sklearn.decomposition import PCA
 
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.expected_losses import Estimate, ExpectedFigures
-from fairspan.auditing.results import GroupAudit, ModelAudit, changes_of, verdicts_of
+from fairspan.auditing.expected_losses import Estimate
+from fairspan.auditing.results import GroupResult, ModelResult, changes_of, verdicts_of
 from fairspan.formatting.text import change, in_ascii
 from sweeps import part_of
 
@@ -75,7 +75,9 @@ def test_a_group_with_too_few_rows_for_d_fits_itself():
     fair = FairPCA(2, center="group").fit(rows, sensitive_features=labels)
     found = finding("FS101", fair, rows, labels)
     assert found.groups == ("few",)
-    assert audit(fair, rows, labels).models[0].groups[0].best_error == pytest.approx(0, abs=1e-12)
+    assert audit(fair, rows, labels).models[0].groups[0].best_error_here == pytest.approx(
+        0, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -119,9 +121,9 @@ def test_a_group_of_one_row_is_a_finding_without_interval():
     result = audit(FairPCA(2).fit(rows, sensitive_features=labels), rows, labels)
     assert "FS102" in [found.code for found in result.findings]
     alone = result.models[0].groups[0]
-    assert (alone.group, alone.error.low, alone.error.high) == ("one", None, None)
-    assert result.models[0].groups[1].error.has_interval
-    assert not result.models[0].disparity.has_interval
+    assert (alone.group, alone.error_here.low, alone.error_here.high) == ("one", None, None)
+    assert result.models[0].groups[1].error_here.has_interval
+    assert not result.models[0].disparity_here.has_interval
 
 
 @pytest.mark.long
@@ -137,7 +139,9 @@ def test_a_group_without_variance():
     labels = np.repeat(["some", "flat"], 100)
     fair = FairPCA(1, center="none").fit(rows, sensitive_features=labels)
     assert finding("FS104", fair, rows, labels).groups == ("flat",)
-    assert audit(fair, rows, labels).models[0].groups[0].variance_kept is None
+    result = audit(fair, rows, labels)
+    assert np.isnan(result.models[0].groups[0].kept_here)
+    assert result.records()[0]["kept_here"] is None
 
 
 def test_one_group_has_nothing_to_compare():
@@ -161,7 +165,7 @@ def test_who_pays_for_plain_pca(unit):
     fair = FairPCA(1).fit(rows, sensitive_features=GROUPS)
     found = finding("FS205", fair, rows, GROUPS)
     table = audit(fair, rows, GROUPS).frame()
-    losses = dict(zip(fair.groups_, table["excess_loss"][2:], strict=True))
+    losses = dict(zip(fair.groups_, table["loss_here"][2:], strict=True))
     assert found.groups[0] == max(losses, key=losses.get)
     assert " %)" in found.message or " times)" in found.message
 
@@ -175,7 +179,7 @@ def test_no_percentage_of_a_best_error_that_is_only_rounding():
         rows, labels = np.vstack([WIDE, line]), np.repeat(["wide", "line"], [200, 100])
         fair = FairPCA(1, center="group").fit(rows, sensitive_features=labels)
         result = audit(fair, rows, labels)
-        best = {group.group: group.best_error for group in result.models[1].groups}
+        best = {group.group: group.best_error_here for group in result.models[1].groups}
         assert best["line"] < 1e-13
         found = next(each for each in result.findings if each.code == "FS205")
         assert found.groups[0] == "line"
@@ -199,7 +203,7 @@ def test_who_pays_for_repair_by_rows_and_share():
     fallen = [
         after.group
         for before, after in zip(plain.groups, mine.groups, strict=True)
-        if before.variance_kept - after.variance_kept > 0.01
+        if before.kept_here - after.kept_here > 0.01
     ]
     found = finding("FS303", fair, X, GROUPS)
     assert found.groups == tuple(fallen) == ("wide",)
@@ -214,10 +218,10 @@ def test_what_repair_costs():
     fair = fitted()
     mine, plain = audit(fair, X, GROUPS).models
     message = finding("FS302", fair, X, GROUPS).message
-    cost = mine.total_error / plain.total_error - 1
+    cost = mine.total_error_here / plain.total_error_here - 1
     assert f"({in_ascii(change(cost))})" in message
     assert cost > 0
-    assert mine.largest_loss < plain.largest_loss
+    assert mine.largest_loss_here < plain.largest_loss_here
 
 
 @pytest.mark.sweep
@@ -248,9 +252,9 @@ def test_errors_beside_a_column_of_huge_numbers():
     audited = audit(fair, rows, labels).models[0]
     for group in audited.groups:
         direct = -fair.score_samples(rows[labels == group.group]).mean()
-        assert group.error.value == pytest.approx(direct, rel=1e-6)
-        assert group.error.low < direct < group.error.high
-    np.testing.assert_allclose(fair.group_errors_, [g.error.value for g in audited.groups])
+        assert group.error_here.value == pytest.approx(direct, rel=1e-6)
+        assert group.error_here.low < direct < group.error_here.high
+    np.testing.assert_allclose(fair.group_errors_, [g.error_here.value for g in audited.groups])
 
 
 def test_each_model_is_compared_with_the_plain_pca_of_its_own_rows():
@@ -271,17 +275,31 @@ def test_names_from_the_data_cannot_command_the_terminal():
 
 
 def group(name, state, loss=1.0, change=None, n=100):
-    around = Estimate(loss, loss - 0.2, loss + 0.2)
-    moved = None if change is None else Estimate(change, change - 0.1, change + 0.1)
-    expected = ExpectedFigures(Estimate(5.0, 4.5, 5.5), around, loss - 0.1, 4.0, state, 0.0, moved)
-    if state == "cannot tell":
-        expected = None if change is None else expected
-    return GroupAudit(name, n, 0.5, 10.0, Estimate(5.0), 4.0, 1.0, 0.5, expected)
+    expected = (
+        {} if change is None else {"expected_change": Estimate(change, change - 0.1, change + 0.1)}
+    )
+    if state != "cannot tell" or change is not None:
+        expected |= {
+            "expected_error": Estimate(5.0, 4.5, 5.5),
+            "expected_loss": Estimate(loss, loss - 0.2, loss + 0.2),
+            "state": state,
+        }
+    return GroupResult(
+        group=name,
+        n=n,
+        proportion=0.5,
+        total_variance_here=10.0,
+        error_here=Estimate(5.0),
+        best_error_here=4.0,
+        loss_here=1.0,
+        kept_here=0.5,
+        **expected,
+    )
 
 
 def model(name, *groups, baseline=None):
     labels = tuple(each.group for each in groups)
-    return ModelAudit(
+    return ModelResult(
         name, 3, "global", False, None, None, baseline is None, True, baseline, labels, groups,
         Estimate(0.0), labels[:2],
     )  # fmt: skip

@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.expected_losses import Estimate
-from fairspan.auditing.results import GroupAudit, ModelAudit
+from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.auditing.table import table_of
 from fairspan.drawing.layout import PLAIN
 from fairspan.formatting.text import cut_names, figure, plain, terminal_width, wrapped
@@ -36,13 +36,21 @@ def made_model(names, scale, name="fair", n=60):
     def one(group):
         error, best = scale * rng.uniform(1.5, 2), scale * rng.uniform(1, 1.5)
         interval = Estimate(error, 0.9 * error, 1.1 * error)
-        variance = 3 * error
-        return GroupAudit(group, n, 0.1, variance, interval, best, error - best, 2 / 3)
+        return GroupResult(
+            group=group,
+            n=n,
+            proportion=0.1,
+            total_variance_here=3 * error,
+            error_here=interval,
+            best_error_here=best,
+            loss_here=error - best,
+            kept_here=2 / 3,
+        )
 
     groups = tuple(map(one, names))
     disparity = Estimate(-1.2345 * scale, -2.3456 * scale, -0.12345 * scale)
     center = "group"
-    return ModelAudit(
+    return ModelResult(
         name, 5, center, True, "optimal", 0.0, False, True, None, (), groups, disparity,
         (names[0], names[1]),
     )  # fmt: skip
@@ -80,11 +88,16 @@ def test_every_figure_is_there_however_it_is_laid_out(names, scale, width):
     found = numbers_in(text)
     for group in model.groups:
         for value in (
-            *(group.total_variance, group.error.value, group.error.low, group.error.high),
-            *(group.best_error, group.excess_loss),
+            *(
+                group.total_variance_here,
+                group.error_here.value,
+                group.error_here.low,
+                group.error_here.high,
+            ),
+            *(group.best_error_here, group.loss_here),
         ):
             assert _nearest(found, value) == pytest.approx(value, rel=0.005)
-    for value in (model.disparity.value, model.disparity.low, model.disparity.high):
+    for value in (model.disparity_here.value, model.disparity_here.low, model.disparity_here.high):
         assert _nearest(found, value) == pytest.approx(value, rel=0.05)
 
 
@@ -113,7 +126,7 @@ def test_names_that_were_cut_still_differ_or_are_shown_in_full():
 def test_a_table_that_fits_stays_as_it_is():
     model = made_model(["old", "young"], 1.0)
     text = text_of([model], 7)
-    assert "95 % interval" in text.splitlines()[0]
+    assert "95 % interval" in text.splitlines()[1]
     rows = [line for line in text.splitlines() if line.startswith(("group", "  old", "  young"))]
     assert len(rows) == 3
     assert set(rows) <= set(text_of([model], 7, 200).splitlines())
@@ -121,7 +134,7 @@ def test_a_table_that_fits_stays_as_it_is():
 
 def test_the_interval_moves_below_the_error_where_it_must():
     rows = text_of([made_model(["old", "young"], 1.0)], 7, 60).splitlines()
-    assert "95 %" not in rows[0]
+    assert "95 %" not in rows[1]
     end = rows[0].index("error") + len("error")
     assert [len(row) for row in rows if "95 %:" in row] == [end] * 2
 
@@ -135,13 +148,13 @@ def test_only_the_largest_loss_is_painted_and_takes_no_room():
         return f"<{text}>"
 
     text = text_of([model], 7, 80, paint)
-    assert painted == [(figure(model.largest_loss, 4), "worst")]
+    assert painted == [(figure(model.largest_loss_here, 4), "worst")]
     assert text.replace("<", "").replace(">", "") == text_of([model], 7)
 
 
 def test_where_all_lose_the_same_none_is_painted():
     model = made_model(["a", "a"], 1.0)
-    same = ModelAudit(**{**vars(model), "groups": (model.groups[0],) * 2})
+    same = ModelResult(**{**vars(model), "groups": (model.groups[0],) * 2})
     assert "!" not in text_of([same], 7, 80, lambda text, role: "!")
 
 
@@ -203,9 +216,9 @@ RESULT = audit(FAIR, ROWS.X, ROWS.labels)
 @pytest.mark.parametrize(
     ("quantity", "column"),
     [
-        ("error", "reconstruction_error"),
-        ("loss", "excess_loss"),
-        ("variance kept", "captured_variance_ratio"),
+        ("error", "error_here"),
+        ("loss", "loss_here"),
+        ("variance kept", "kept_here"),
     ],
 )
 def test_figures_are_those_of_the_table(quantity, column):
@@ -216,8 +229,8 @@ def test_figures_are_those_of_the_table(quantity, column):
     assert list(picture.models) == ["minimax_loss", "PCA"]
     assert picture.plain == ("PCA",)
     if quantity == "error":
-        np.testing.assert_array_equal(frame["low"], table["error_low"])
-        np.testing.assert_array_equal(frame["high"], table["error_high"])
+        np.testing.assert_array_equal(frame["low"], table["error_here_low"])
+        np.testing.assert_array_equal(frame["high"], table["error_here_high"])
     else:
         assert frame["low"].isna().all()
     lines = {line.get_gid(): line for line in picture.ax_.lines}

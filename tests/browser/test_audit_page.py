@@ -37,10 +37,12 @@ def known_at(facts, index):
     point = points[index]
     errors, losses = (
         decimals_of(each for point in points for each in point[what])
-        for what in ("errors", "losses")
+        for what in ("errors_here", "losses_here")
     )
     figures = []
-    for error, loss, kept in zip(point["errors"], point["losses"], point["kept"], strict=True):
+    for error, loss, kept in zip(
+        point["errors_here"], point["losses_here"], point["kept_here"], strict=True
+    ):
         figures += [number(error, errors), number(loss, losses), share(kept)]
     n_components = max(len(each["components"]) for each in facts["steps"]["points"])
     loadings = [
@@ -48,8 +50,8 @@ def known_at(facts, index):
         for i in range(len(facts["steps"]["features"]))
         for j in range(n_components)
     ]
-    total = decimals_of(point["total_error"] for point in points)
-    return figures, number(point["total_error"], total), loadings
+    total = decimals_of(point["total_error_here"] for point in points)
+    return figures, number(point["total_error_here"], total), loadings
 
 
 @PAGES
@@ -77,7 +79,7 @@ def test_slider_moves_figures_marks_and_loadings(made, show):
         point = facts["steps"]["points"][index]
         told = page.locator("#walk-slider").get_attribute("aria-valuetext")
         assert told.replace("_", " ") == point["label"].replace("_", " ")
-        assert number(point["total_error"]) in page.locator("#walk-said").text_content()
+        assert number(point["total_error_here"]) in page.locator("#walk-said").text_content()
     assert places[0] != places[1] != places[2]
     strengths = page.locator("[data-loading]").evaluate_all(
         "all => all.map(cell => Number(cell.style.getPropertyValue('--strength')))"
@@ -146,7 +148,7 @@ def test_sorting_sorts_by_value_and_says_so(made, show):
     assert headings.nth(1).get_attribute("aria-sort") == "descending"
     headings.nth(3).locator("button").click()
     assert headings.nth(1).get_attribute("aria-sort") == "none"
-    by_variance = sorted(groups, key=lambda group: group["total_variance"])
+    by_variance = sorted(groups, key=lambda group: group["total_variance_here"])
     assert _first_cells(table) == [group["group"].strip() or "(no name)" for group in by_variance]
 
 
@@ -320,7 +322,7 @@ def test_tables_and_facts_are_downloaded_without_a_request(made, show):
     rows = list(csv.reader(waiting.value.path().read_text(encoding="utf-8").splitlines()))
     assert rows[0] == ["group", "rows", "share", "total variance"]
     groups = facts["data"]["groups"]
-    assert [float(row[3]) for row in rows[1:]] == [group["total_variance"] for group in groups]
+    assert [float(row[3]) for row in rows[1:]] == [group["total_variance_here"] for group in groups]
     assert [int(row[1]) for row in rows[1:]] == [group["n"] for group in groups]
     with page.expect_download() as waiting:
         page.locator("#download-facts").click()
@@ -328,7 +330,7 @@ def test_tables_and_facts_are_downloaded_without_a_request(made, show):
     assert told["verdict"] == facts["verdict"]
     theirs, ours = (each["models"][1]["groups"] for each in (told, facts))
     assert [group["group"] for group in theirs] == [group["group"] for group in ours]
-    for name in ("error", "excess_loss", "expected_loss"):
+    for name in ("error_here", "loss_here", "expected_loss"):
         values = ([group[name] for group in groups] for groups in (theirs, ours))
         for one, other in zip(*values, strict=True):
             assert one == (other if other is None else pytest.approx(other, rel=1e-8))

@@ -65,13 +65,13 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Figures]) -> None:
         found = (
             group["n"],
             group["proportion"],
-            group["total_variance"],
-            group["error"]["value"],
-            group["error"]["low"],
-            group["error"]["high"],
-            group["best_error"],
-            group["excess_loss"],
-            group["variance_kept"],
+            group["total_variance_here"],
+            group["error_here"],
+            group["error_here_low"],
+            group["error_here_high"],
+            group["best_error_here"],
+            group["loss_here"],
+            group["kept_here"],
         )
         by_hand = (
             figures.n,
@@ -87,8 +87,7 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Figures]) -> None:
         np.testing.assert_allclose(found, by_hand, rtol=1e-9, atol=1e-9 * figures.total_variance)
     first, second = (expected[label].row_errors for label in model["pair"])
     welch = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
-    estimate = model["disparity"]
     if len(expected) == 2:
-        found = (estimate["value"], estimate["low"], estimate["high"])
+        found = [model[f"disparity_here{end}"] for end in ("", "_low", "_high")]
         difference = second.mean() - first.mean()
         np.testing.assert_allclose(found, (difference, welch.low, welch.high), rtol=1e-9)

@@ -26,7 +26,7 @@ def test_every_figure_is_that_of_the_rows(run, data, table, features, center, st
     )
     assert_agrees(plain, expected)
     by_hand = sum(each.error * each.n for each in expected.values()) / len(table)
-    assert plain["total_error"] == pytest.approx(by_hand, rel=1e-9)
+    assert plain["total_error_here"] == pytest.approx(by_hand, rel=1e-9)
     assert result.err == ""
 
 
@@ -35,14 +35,13 @@ def test_the_table_shows_the_figures_of_the_json(run, data):
     facts, lines = run(*arguments, "--json").facts, run(*arguments).out.splitlines()
     for group in facts["models"][0]["groups"]:
         (line,) = (line for line in lines if line.split()[:1] == [group["group"]])
-        expected = group["expected"]
-        loss = expected["loss"]
-        numbers = (expected["error"]["value"], loss["value"], loss["low"], loss["high"])
+        loss = [group[f"expected_loss{end}"] for end in ("", "_low", "_high")]
+        numbers = (group["expected_error"], *loss)
         n, error, value, low, to, high, here, kept, percent, *state = line.split()[1:]
-        assert (n, to, " ".join(state)) == (str(group["n"]), "to", expected["state"])
-        assert (kept, percent) == (f"{100 * group['variance_kept']:.1f}", "%")
+        assert (n, to, " ".join(state)) == (str(group["n"]), "to", group["state"])
+        assert (kept, percent) == (f"{100 * group['kept_here']:.1f}", "%")
         shown = [float(text) for text in (error, value, low, high, here)]
-        assert shown == pytest.approx([*numbers, group["excess_loss"]], rel=0.005, abs=5e-4)
+        assert shown == pytest.approx([*numbers, group["loss_here"]], rel=0.005, abs=5e-4)
         assert len({len(text.partition(".")[2]) for text in (value, low, high, here)}) == 1
     assert " ".join(" ".join(lines).split()).startswith(
         f"Verdict: {facts['verdict']['kind'][:1].upper()}"
@@ -78,9 +77,9 @@ def test_repeated_groups_make_their_intersections(run, table, features, tmp_path
     assert list(found) == list(by_hand) == ["f/old", "f/young", "m/old", "m/young"]
     for label, group in found.items():
         assert group["n"] == by_hand[label].n
-        assert group["error"]["value"] == pytest.approx(by_hand[label].error, rel=1e-9)
+        assert group["error_here"] == pytest.approx(by_hand[label].error, rel=1e-9)
     errors = [each.error for each in by_hand.values()]
-    disparity = facts["models"][0]["disparity"]["value"]
+    disparity = facts["models"][0]["disparity_here"]
     assert disparity == pytest.approx(max(errors) - min(errors), rel=1e-9)
 
 
@@ -135,7 +134,7 @@ def test_the_group_column_may_be_a_feature_of_the_model(run, table, features, tm
     (found,) = run("audit", path, "--group", "old", "--model", model, "--json").facts["models"]
     is_old = (table["age"] == "old").to_numpy()
     left_out = (table[features[2:]].to_numpy() ** 2).sum(axis=1) + is_old
-    assert [(group["group"], group["error"]["value"]) for group in found["groups"]] == [
+    assert [(group["group"], group["error_here"]) for group in found["groups"]] == [
         (0, pytest.approx(left_out[~is_old].mean())),
         (1, pytest.approx(left_out[is_old].mean())),
     ]
@@ -194,12 +193,9 @@ def test_credit_data_match_the_published_table(run):
     n = facts["rows"]["n"]
     assert (n, facts["rows"]["n_features"]) == (30000, 22)
     # The table standardises with ddof 1, the command with ddof 0.
-    errors = {g["group"]: g["error"]["value"] * (n - 1) / n for g in facts["models"][0]["groups"]}
+    errors = {g["group"]: g["error_here"] * (n - 1) / n for g in facts["models"][0]["groups"]}
     assert errors["lower"] == pytest.approx(published["lower"], abs=6e-5)
     assert errors["higher"] == pytest.approx(published["higher"], abs=6e-5)
-
-
-FIGURES = ("state", "cross_fitted_loss", "best_error")
 
 
 @pytest.fixture
@@ -214,12 +210,6 @@ def visits(table, tmp_path):
     path = tmp_path / "visits.csv"
     several.to_csv(path, index=False)
     return several, path
-
-
-def expected_of(groups):
-    return [
-        {name: group["expected"][name] for name in ("loss", "error", *FIGURES)} for group in groups
-    ]
 
 
 def in_python(rows, clusters=None, **settings):
@@ -242,12 +232,11 @@ def test_options_are_those_of_python(run, data, options, settings):
     theirs = in_python(pd.read_csv(data), **settings)
     assert found["level"] == settings.get("level", 0.95)
     assert found["material"] == settings.get("material", 0.01)
-    ours = expected_of(found["models"][0]["groups"])
-    for here, there in zip(ours, theirs.models[0].groups, strict=True):
+    for here, there in zip(found["models"][0]["groups"], theirs.models[0].groups, strict=True):
         assert here["state"] == there.state
-        assert here["cross_fitted_loss"] == pytest.approx(there.expected.cross_fitted_loss)
-        for end in ("value", "low", "high"):
-            assert here["loss"][end] == pytest.approx(getattr(there.expected.loss, end))
+        assert here["cross_fitted_loss"] == pytest.approx(there.cross_fitted_loss)
+        for name, value in there.expected_loss.columns("expected_loss").items():
+            assert here[name] == pytest.approx(value)
 
 
 def test_rows_of_one_person_count_as_one(run, visits):
@@ -259,12 +248,11 @@ def test_rows_of_one_person_count_as_one(run, visits):
     theirs = in_python(rows, "person")
     for here, there in zip(found["models"][0]["groups"], theirs.models[0].groups, strict=True):
         assert here["n"] == there.n
-        for end in ("value", "low", "high"):
-            ours = here["expected"]["loss"][end]
-            assert ours == pytest.approx(getattr(there.expected.loss, end), rel=1e-6)
+        for name, value in there.expected_loss.columns("expected_loss").items():
+            assert here[name] == pytest.approx(value, rel=1e-6)
     apart = run(*alone, "--exclude", "person").facts
     widths = [
-        [g["error"]["high"] - g["error"]["low"] for g in each["models"][0]["groups"]]
+        [g["error_here_high"] - g["error_here_low"] for g in each["models"][0]["groups"]]
         for each in (found, apart)
     ]
     assert (np.array(widths[0]) > 1.7 * np.array(widths[1])).all()
@@ -274,7 +262,7 @@ def test_rows_of_one_person_count_as_one(run, visits):
 def test_without_folds_there_are_figures_on_the_rows_alone(run, data, none):
     found = run("audit", data, "--group", "age", "-d", "2", "--folds", none, "--json").facts
     assert found["verdict"] is None
-    assert all(group["expected"] is None for group in found["models"][0]["groups"])
+    assert all(group["expected_loss"] is None for group in found["models"][0]["groups"])
 
 
 def test_of_few_rows_as_many_dimensions_are_known_as_they_tell(run, table, tmp_path):

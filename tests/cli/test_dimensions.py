@@ -45,7 +45,7 @@ def test_a_share_is_that_of_every_group(
     facts = result.facts
     assert facts["certificate"]["n_components"] == fair.n_components_
     assert facts["certificate"]["objective"] == pytest.approx(fair.solution_.objective, rel=1e-9)
-    kept = [group["variance_kept"] for group in facts["models"][1]["groups"]]
+    kept = [group["kept_here"] for group in facts["models"][1]["groups"]]
     assert min(kept) >= share - 1e-12
     said = f"-d {share:g}: {fair.n_components_} dimension"
     assert said in result.err
@@ -89,10 +89,9 @@ def test_each_dimension_is_that_of_an_audit(run, data):
         ours = [each for each in found["by_dimension"] if each["n_components"] == d]
         for here, there in zip(ours, alone["groups"], strict=True):
             assert here["group"] == there["group"]
-            assert here["state"] == there["expected"]["state"]
-            for name, end in (("", "value"), ("_low", "low"), ("_high", "high")):
-                told = here[f"expected_loss{name}"]
-                assert told == pytest.approx(there["expected"]["loss"][end], rel=1e-6, abs=1e-9)
+            assert here["state"] == there["state"]
+            for name in ("expected_loss", "expected_loss_low", "expected_loss_high"):
+                assert here[name] == pytest.approx(there[name], rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.long
@@ -105,14 +104,14 @@ def test_a_dimension_that_moves_with_the_folds_moves_no_other(run, data, table):
         for d in (1, 2, 3, 4)
     }
     moving = [
-        d for d, each in alone.items() if max(g["expected"]["instability"] for g in each) > 0.1
+        d for d, each in alone.items() if max(g["cross_fitted_instability"] for g in each) > 0.1
     ]
     assert 0 < len(moving) < 4
     found = run("audit", data, "--group", "age", "--by-dimension", "--json").facts
     for d, groups in alone.items():
         ours = [each for each in found["by_dimension"] if each["n_components"] == d]
         for here, there in zip(ours, groups, strict=True):
-            known = there["expected"]["loss"]["value"]
+            known = there["expected_loss"]
             assert here["expected_loss"] == pytest.approx(known, rel=1e-6, abs=1e-9)
 
 

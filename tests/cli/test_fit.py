@@ -76,7 +76,7 @@ def test_total_error_is_plain_pca_also_for_three_groups(run, table, features, tm
     plain, fair = facts["models"]
     expected = by_group(plain_pca_by_hand(table[features], np.arange(240) % 3, 3), "error")
     for model in (plain, fair):
-        errors = [group["error"]["value"] for group in model["groups"]]
+        errors = [group["error_here"] for group in model["groups"]]
         assert errors == pytest.approx(expected, rel=1e-9)
 
 
@@ -95,7 +95,7 @@ def test_saved_moments_give_the_same_model_without_intervals(run, data, table, f
     np.testing.assert_allclose(first.components, second.components, atol=1e-9)
     assert second.feature_names == tuple(features)
     assert alone["rows"] == {**rows["rows"], "has_intervals": False}
-    assert {each["error"]["low"] for each in alone["models"][1]["groups"]} == {None}
+    assert {each["error_here_low"] for each in alone["models"][1]["groups"]} == {None}
     assert "FS106" in [finding["code"] for finding in alone["findings"]]
 
 
@@ -119,9 +119,9 @@ def test_credit_data_lose_equally_in_both_groups(run, tmp_path):
         *("--center", "group", "--standardize", "-d", 3, "-o", model, "--json"),
     ).facts
     plain, fair = facts["models"]
-    losses = [group["excess_loss"] for group in fair["groups"]]
+    losses = [group["loss_here"] for group in fair["groups"]]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-    assert losses[0] < max(group["excess_loss"] for group in plain["groups"])
+    assert losses[0] < max(group["loss_here"] for group in plain["groups"])
     rows = real_data.load("default_credit:group__education")
     saved = fs.FairSubspace.load(model)
     Z = rows.z_scored(ddof=0)
@@ -245,11 +245,10 @@ def test_a_fit_is_judged_as_asked(run, data, table, features, tmp_path):
         fair, table[features], table["age"], clusters=clusters, folds=5, level=0.9, material=0.05
     )
     assert (found["level"], found["material"]) == (0.9, 0.05)
-    losses = [group["expected"]["loss"] for group in found["models"][1]["groups"]]
-    in_python = [group.expected.loss for group in expected.models[0].groups]
-    for one, other in zip(losses, in_python, strict=True):
-        assert one["value"] == pytest.approx(other.value, rel=1e-6)
-        assert one["low"] == pytest.approx(other.low, rel=1e-6)
+    records = (found["models"][1]["groups"], expected.models[0].records)
+    for one, other in zip(*records, strict=True):
+        for name in ("expected_loss", "expected_loss_low"):
+            assert one[name] == pytest.approx(other[name], rel=1e-6)
     assert run(*command, "--folds", "none", "--exclude", "clinic").facts["verdict"] is None
 
 

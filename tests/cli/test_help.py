@@ -174,7 +174,7 @@ def test_the_installed_command_ends_with_the_status_of_what_happened(
 ):
     done = installed("fit", "data.csv", "--group", "age", "-d", 2, "-o", "m", "--json")
     in_python = fs.FairPCA(2).fit(table[features], sensitive_features=table["age"])
-    errors = [group["error"]["value"] for group in done.facts["models"][1]["groups"]]
+    errors = [group["error_here"] for group in done.facts["models"][1]["groups"]]
     np.testing.assert_allclose(errors, in_python.group_errors_, rtol=1e-9)
     assert done.err == ""
 

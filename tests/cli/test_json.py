@@ -168,7 +168,7 @@ FORMATS = {
 def figures_of(facts):
     return np.array(
         [
-            [group["n"], group["error"]["value"], group["error"]["high"], group["best_error"]]
+            [group["n"], group["error_here"], group["error_here_high"], group["best_error_here"]]
             for group in facts["models"][0]["groups"]
         ]
     )

@@ -176,8 +176,8 @@ def test_a_damaged_page_in_the_middle_of_a_file(run, command, folder, tmp_path):
 def assert_same_figures(ours, expected):
     for model, other in zip(ours["models"], expected["models"], strict=True):
         for group, same in zip(model["groups"], other["groups"], strict=True):
-            for name in ("value", "low", "high"):
-                np.testing.assert_allclose(group["error"][name], same["error"][name], rtol=1e-9)
+            for name in ("error_here", "error_here_low", "error_here_high"):
+                np.testing.assert_allclose(group[name], same[name], rtol=1e-9)
             assert (group["group"], group["n"]) == (same["group"], same["n"])
     assert ours["rows"] == expected["rows"]
 

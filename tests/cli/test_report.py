@@ -122,7 +122,7 @@ def test_moments_stand_in_for_rows(run, table, features, tmp_path):
     facts = run("report", path, "-d", 2, "--json").facts
     assert "FS106" in [finding["code"] for finding in facts["findings"]]
     assert facts["made"]["input_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert {group["error_low"] for group in facts["models"][0]["groups"]} == {None}
+    assert {group["error_here_low"] for group in facts["models"][0]["groups"]} == {None}
     page = tmp_path / "page.html"
     assert run("report", path, "-d", 2, "-o", page).status == 0
 
@@ -164,8 +164,8 @@ def test_saved_models_are_judged_by_held_out_rows(run, data, model, table, tmp_p
     assert (given["held_out"], given["n_rows"]) == (True, len(table) - half)
     assert facts["settings"]["n_components"] == 2
     audited = run("audit", tmp_path / "rest.csv", *asked, "--json").facts
-    errors = [group["error"] for group in given["models"][0]["groups"]]
-    expected = [group["error"]["value"] for group in audited["models"][0]["groups"]]
+    errors = [group["error_here"] for group in given["models"][0]["groups"]]
+    expected = [group["error_here"] for group in audited["models"][0]["groups"]]
     assert errors == pytest.approx(expected)
     refused = run("report", data, "--group", "age", "--test", data, "--json")
     assert refused.status == 2

@@ -79,8 +79,8 @@ def test_curves_of_held_out_rows_are_those_of_audits():
         for name, key in (("PCA", "plain"), ("minimax_loss", "fair")):
             mine = models[name]
             for shown, estimates in (
-                (display, [group.expected.loss for group in mine]),
-                (errors, [group.expected.error for group in mine]),
+                (display, [group.expected_loss for group in mine]),
+                (errors, [group.expected_error for group in mine]),
             ):
                 values = [each.value for each in estimates]
                 ends = [(each.low, each.high) for each in estimates]
@@ -88,9 +88,9 @@ def test_curves_of_held_out_rows_are_those_of_audits():
                 np.testing.assert_allclose(found.values, values, rtol=1e-9)
                 np.testing.assert_allclose([found.low, found.high], np.transpose(ends), rtol=1e-7)
                 assert list(found.states) == [group.state for group in mine]
-            on_rows = [group.excess_loss for group in mine]
+            on_rows = [group.loss_here for group in mine]
             np.testing.assert_allclose(getattr(display, key).on_rows[i], on_rows, rtol=1e-9)
-    best = [group.expected.best_error for group in models["PCA"]]
+    best = [group.expected_best_error for group in models["PCA"]]
     np.testing.assert_allclose(errors.best[1], best, rtol=1e-9)
     assert np.isnan([errors.plain.on_rows, errors.fair.on_rows]).all()
 
@@ -144,12 +144,12 @@ def test_losses_by_group_are_those_of_an_audit():
     models = {model.name: model.groups for model in audit(FAIR, X, GROUPS).models}
     assert list(display.models) == ["PCA", "minimax_loss"]
     for name, shown in display.models.items():
-        estimates = [group.expected.loss for group in models[name]]
+        estimates = [group.expected_loss for group in models[name]]
         np.testing.assert_allclose(shown.values, [each.value for each in estimates], rtol=1e-9)
         np.testing.assert_allclose(shown.low, [each.low for each in estimates], rtol=1e-7)
         np.testing.assert_allclose(shown.high, [each.high for each in estimates], rtol=1e-7)
         assert list(shown.states) == [group.state for group in models[name]]
-        on_rows = [group.excess_loss for group in models[name]]
+        on_rows = [group.loss_here for group in models[name]]
         np.testing.assert_allclose(shown.on_rows, on_rows, atol=1e-9)
     assert list(display.plot().frame().columns) == [
         *("model", "group", "expected loss", "low", "high", "state", "loss on the rows", "bound")
@@ -190,9 +190,9 @@ def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
         ("PCA", kept.plain, losses.models["PCA"].values),
         ("minimax_loss", kept.fair, losses.models["minimax_loss"].values),
     ):
-        np.testing.assert_allclose(shares, [g.variance_kept for g in models[name]], rtol=1e-9)
-        np.testing.assert_allclose(lost, [g.excess_loss for g in models[name]], atol=1e-9)
-    best = [1 - g.best_error / g.total_variance for g in models["PCA"]]
+        np.testing.assert_allclose(shares, [g.kept_here for g in models[name]], rtol=1e-9)
+        np.testing.assert_allclose(lost, [g.loss_here for g in models[name]], atol=1e-9)
+    best = [1 - g.best_error_here / g.total_variance_here for g in models["PCA"]]
     np.testing.assert_allclose(kept.best, best, rtol=1e-9)
     assert losses.bound == fair.solution_.lower_bound
     assert losses.bound <= losses.estimates.values[1].max() + 1e-12
@@ -203,7 +203,7 @@ def test_shares_of_other_rows_are_those_of_an_audit():
     rows, groups = HELD_OUT.X, HELD_OUT.labels
     display = VarianceKeptDisplay.from_estimator(FAIR, rows, groups)
     audited = {
-        m.name: [g.variance_kept for g in m.groups]
+        m.name: [g.kept_here for g in m.groups]
         for m in audit(FAIR, rows, groups, folds=None).models
     }
     np.testing.assert_allclose(display.fair, audited["minimax_loss"], rtol=1e-9)

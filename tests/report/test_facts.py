@@ -38,20 +38,20 @@ def test_plain_pca_is_that_of_singular_vectors(center, scale):
     facts = facts_by(X, labels, 2, center=center, scale=scale, criteria=[])
     by_hand = plain_pca_by_hand(X, labels, 2, center=center, standardize=scale)
     pca = facts["models"][0]
-    assert (pca["name"], pca["is_plain_pca"], pca["total_change"]) == ("PCA", True, 0.0)
+    assert (pca["name"], pca["is_plain_pca"], pca["total_change_here"]) == ("PCA", True, 0.0)
     for key, of in (
-        ("error", lambda each: each.error),
-        ("error_low", lambda each: each.low),
-        ("error_high", lambda each: each.high),
-        ("best_error", lambda each: each.best_error),
-        ("excess_loss", lambda each: each.error - each.best_error),
-        ("variance_kept", lambda each: 1 - each.error / each.total_variance),
+        ("error_here", lambda each: each.error),
+        ("error_here_low", lambda each: each.low),
+        ("error_here_high", lambda each: each.high),
+        ("best_error_here", lambda each: each.best_error),
+        ("loss_here", lambda each: each.error - each.best_error),
+        ("kept_here", lambda each: 1 - each.error / each.total_variance),
     ):
         expected = [of(each) for each in by_hand.values()]
         np.testing.assert_allclose(column(pca, key), expected, rtol=1e-8, atol=1e-8)
     for group, each in zip(facts["data"]["groups"], by_hand.values(), strict=True):
         assert group["n"] == each.n
-        assert group["total_variance"] == pytest.approx(each.total_variance, rel=1e-9)
+        assert group["total_variance_here"] == pytest.approx(each.total_variance, rel=1e-9)
 
 
 @pytest.mark.long
@@ -68,13 +68,13 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
     audited = {each.name: each for each in audit(fits, X, labels).models}
     for name in names:
         model, expected = model_of(facts, name), audited[name]
-        values = [group.error.value for group in expected.groups]
-        np.testing.assert_allclose(column(model, "error"), values, rtol=1e-9)
-        assert model["total_error"] == pytest.approx(expected.total_error, rel=1e-9)
-        assert model["disparity"]["low"] == pytest.approx(expected.disparity.low, rel=1e-7)
-        change = expected.total_error / audited["PCA"].total_error - 1
-        assert model["total_change"] == pytest.approx(change, abs=1e-9)
-        assert model["largest_loss"] == pytest.approx(max(column(model, "excess_loss")))
+        values = [group.error_here.value for group in expected.groups]
+        np.testing.assert_allclose(column(model, "error_here"), values, rtol=1e-9)
+        assert model["total_error_here"] == pytest.approx(expected.total_error_here, rel=1e-9)
+        assert model["disparity_here_low"] == pytest.approx(expected.disparity_here.low, rel=1e-7)
+        change = expected.total_error_here / audited["PCA"].total_error_here - 1
+        assert model["total_change_here"] == pytest.approx(change, abs=1e-9)
+        assert model["largest_loss_here"] == pytest.approx(max(column(model, "loss_here")))
         assert "." in model["asks"]
     for name, fit in fits.items():
         certificate = model_of(facts, name)["certificate"]
@@ -105,17 +105,19 @@ def test_without_rows_there_are_no_intervals_and_a_finding_says_so():
     assert "FS106" in [each["code"] for each in facts["findings"]]
     assert not facts["data"]["has_intervals"]
     for here, there in zip(facts["models"], with_rows["models"], strict=True):
-        np.testing.assert_allclose(column(here, "error"), column(there, "error"), rtol=1e-9)
-        assert {group["error_low"] for group in here["groups"]} == {None}
-        assert here["disparity"]["low"] is None
+        np.testing.assert_allclose(
+            column(here, "error_here"), column(there, "error_here"), rtol=1e-9
+        )
+        assert {group["error_here_low"] for group in here["groups"]} == {None}
+        assert here["disparity_here_low"] is None
 
 
 def test_by_dimension_every_fit_is_between_the_best_possible_and_nothing():
     X, labels = made_rows(3, 7)
     curve = facts_by(X, labels, 3, criteria=[])["by_dimension"]
     assert curve["dimensions"] == list(range(1, 8))
-    best, plain = np.array(curve["best"]), np.array(curve["plain"]["errors"])
-    fair, losses = np.array(curve["fair"]["errors"]), np.array(curve["fair"]["losses"])
+    best, plain = np.array(curve["best_errors_here"]), np.array(curve["plain"]["errors_here"])
+    fair, losses = np.array(curve["fair"]["errors_here"]), np.array(curve["fair"]["losses_here"])
     slack = 1e-9 * best.max()
     for d, errors in zip(curve["dimensions"], plain, strict=True):
         pca = PCA(d).fit(X)
@@ -128,7 +130,7 @@ def test_by_dimension_every_fit_is_between_the_best_possible_and_nothing():
     assert (best <= fair + slack).all()
     assert (best <= plain + slack).all()
     np.testing.assert_allclose(losses, fair - best, atol=slack)
-    worst = np.array(curve["plain"]["losses"]).max(axis=1)
+    worst = np.array(curve["plain"]["losses_here"]).max(axis=1)
     assert (losses.max(axis=1) <= worst + slack).all()
     assert curve["fair"]["status"] == ["optimal"] * 7
 
@@ -138,10 +140,10 @@ def test_the_frontier_holds_every_answer_and_bounds_what_can_be_reached():
     X, labels = made_rows(2, 6)
     facts = facts_by(X, labels, 2)
     curve = facts["frontier"]
-    errors, slack = np.array(curve["errors"]), curve["largest_height"] + 1e-9
+    errors, slack = np.array(curve["errors_here"]), curve["largest_height"] + 1e-9
     assert (np.diff(errors[:, 0]) > 0).all()
     assert (np.diff(errors[:, 1]) < 0).all()
-    np.testing.assert_allclose(curve["plain"], column(facts["models"][0], "error"), rtol=1e-9)
+    np.testing.assert_allclose(curve["plain"], column(facts["models"][0], "error_here"), rtol=1e-9)
     assert set(curve["answers"]) == {model["name"] for model in facts["models"][1:]}
     low, high = np.min(curve["region"], axis=0), np.max(curve["region"], axis=0)
     rng = np.random.default_rng(1)
@@ -167,7 +169,7 @@ def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_gro
         + ((X[labels == g].mean(axis=0) - X.mean(axis=0)) ** 2).sum()
         for g in fewer.groups_
     ]
-    assert kept.min() < 0.9 <= min(column(model_of(facts, "minimax_loss"), "variance_kept"))
+    assert kept.min() < 0.9 <= min(column(model_of(facts, "minimax_loss"), "kept_here"))
     assert facts["settings"]["chosen_by"] == "the fewest that keep 90 % of every group's variance"
     assert facts_by(X, labels, 0.9, criteria=[])["settings"] == facts["settings"]
     assert facts_by(X, labels, 4, criteria=[])["settings"]["chosen_by"] == "asked"
@@ -183,7 +185,9 @@ def test_weights_count_as_copies_of_rows_do():
     assert not copies["data"]["weighted"]
     for one, other in zip(facts["models"], copies["models"], strict=True):
         if one["name"] != "robust_error_gap":  # whose radius depends on the number of rows
-            np.testing.assert_allclose(column(one, "error"), column(other, "error"), rtol=1e-6)
+            np.testing.assert_allclose(
+                column(one, "error_here"), column(other, "error_here"), rtol=1e-6
+            )
 
 
 def test_a_criterion_without_an_answer_is_told_of_and_not_shown():
@@ -199,7 +203,7 @@ def test_settings_of_the_criterion_are_told_as_they_were_used():
     names = [model["name"] for model in facts["models"]]
     assert names == ["PCA", "error_gap (penalty=2.0)", "error_gap (penalty=0.5)", "disparity"]
     assert facts["settings"]["parameters"] == {"penalty": 2.0}
-    worse = np.argmax(column(facts["models"][0], "error"))
+    worse = np.argmax(column(facts["models"][0], "error_here"))
     protected = facts["models"][3]["parameters"]["protected"]
     assert protected == facts["data"]["groups"][worse]["group"]
 
@@ -276,8 +280,10 @@ def test_it_is_never_larger_than_a_page_can_show(k, p, d):
     for point in steps["points"]:
         loadings = np.array(point["components"])
         assert loadings.shape == (min(point["n_components"], 5), min(p, 20))
-        assert len(point["variances"]) == len(loadings)
-        assert len(point["errors"]) == len(point["losses"]) == len(point["kept"]) == k
+        assert len(point["variances_here"]) == len(loadings)
+        assert (
+            len(point["errors_here"]) == len(point["losses_here"]) == len(point["kept_here"]) == k
+        )
 
 
 def test_each_step_of_the_frontier_has_the_errors_of_its_components():
@@ -289,14 +295,16 @@ def test_each_step_of_the_frontier_has_the_errors_of_its_components():
         components = np.array(point["components"])
         by_hand = figures_by_hand(X, labels, components, X.mean(axis=0), 1.0, center="global")
         errors = [each.error for each in by_hand.values()]
-        np.testing.assert_allclose(point["errors"], errors, rtol=2e-3)
+        np.testing.assert_allclose(point["errors_here"], errors, rtol=2e-3)
         kept = [1 - each.error / each.total_variance for each in by_hand.values()]
-        np.testing.assert_allclose(point["kept"], kept, atol=2e-3)
+        np.testing.assert_allclose(point["kept_here"], kept, atol=2e-3)
         best = [each.best_error for each in by_hand.values()]
-        np.testing.assert_allclose(point["losses"], np.array(point["errors"]) - best, atol=1e-8)
+        np.testing.assert_allclose(
+            point["losses_here"], np.array(point["errors_here"]) - best, atol=1e-8
+        )
         variances = ((X - X.mean(axis=0)) @ components.T).var(axis=0)
-        np.testing.assert_allclose(point["variances"], variances, rtol=2e-3)
-    first = np.array([point["errors"] for point in steps["points"]])
+        np.testing.assert_allclose(point["variances_here"], variances, rtol=2e-3)
+    first = np.array([point["errors_here"] for point in steps["points"]])
     assert (np.diff(first[:, 0] - first[:, 1]) > 0).all()
 
 
@@ -305,9 +313,9 @@ def test_pca_and_the_main_answer_are_steps_of_their_own(criterion):
     facts = facts_by(*made_rows(2, 5), 2, criterion=criterion, criteria=[])
     steps, points = facts["steps"], facts["steps"]["points"]
     main = next(model for model in facts["models"] if model["is_main"])
-    assert points[steps["start"]]["errors"] == column(main, "error").tolist()
+    assert points[steps["start"]]["errors_here"] == column(main, "error_here").tolist()
     np.testing.assert_allclose(
-        points[steps["plain"]]["errors"], column(facts["models"][0], "error"), rtol=1e-9
+        points[steps["plain"]]["errors_here"], column(facts["models"][0], "error_here"), rtol=1e-9
     )
     assert points[steps["start"]]["label"] == main["name"]
     assert points[steps["plain"]]["label"].startswith("PCA")
@@ -325,7 +333,7 @@ def test_over_the_dimension_it_starts_at_the_one_that_was_asked_for():
     steps, curve = facts["steps"], facts["by_dimension"]
     assert [point["n_components"] for point in steps["points"]] == curve["dimensions"]
     assert steps["points"][steps["start"]]["n_components"] == 4
-    assert [point["errors"] for point in steps["points"]] == curve["fair"]["errors"]
+    assert [point["errors_here"] for point in steps["points"]] == curve["fair"]["errors_here"]
     assert steps["plain"] is None
 
 

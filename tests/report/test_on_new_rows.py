@@ -91,12 +91,12 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
         ends = [float(text.replace(",", "")) for text in row[1].below.split()[::2]]
         interval = [told["expected_loss_low"], told["expected_loss_high"]]
         assert ends == pytest.approx(interval, abs=0.01 * max(map(abs, interval)))
-        assert row[4].value == min(each["variance_kept"] for each in model["groups"])
+        assert row[4].value == min(each["kept_here"] for each in model["groups"])
     X, groups = rows_with_few()
     of_two = facts_by(X[:400], groups[:400], 2, criteria=[])
     table = tables.of_expected_criteria(of_two)
     for row, model in zip(table.rows, of_two["models"], strict=True):
-        kept = [each["variance_kept"] for each in model["groups"]]
+        kept = [each["kept_here"] for each in model["groups"]]
         assert [row[4].value, row[5].value] == kept
 
 
@@ -119,18 +119,21 @@ def test_each_number_of_dimensions_is_judged_by_parts_of_the_rows(made):
         pca = fs.FairPCA(d, criterion="total_error").fit(X, sensitive_features=groups)
         audit = fs.audit(pca, moments=blocks, folds=10)
         for g, group in enumerate(audit.models[0].groups):
-            known = group.expected
+            record = group.record
             for name, value in (
-                ("losses", known and known.loss.value),
-                ("losses_low", known and known.loss.low),
-                ("losses_high", known and known.loss.high),
-                ("errors", known and known.error.value),
+                ("expected_losses", record["expected_loss"]),
+                ("expected_losses_low", record["expected_loss_low"]),
+                ("expected_losses_high", record["expected_loss_high"]),
+                ("expected_errors", record["expected_error"]),
             ):
                 told = expected["plain"][name][d - 1][g]
                 assert told == (value if value is None else pytest.approx(value, rel=1e-6))
             assert expected["plain"]["states"][d - 1][g] == group.state
     own = model_of(made, "PCA")["groups"]
-    for name, key in (("losses", "expected_loss"), ("losses_high", "expected_loss_high")):
+    for name, key in (
+        ("expected_losses", "expected_loss"),
+        ("expected_losses_high", "expected_loss_high"),
+    ):
         assert expected["plain"][name][1] == [group[key] for group in own]
 
 
@@ -140,7 +143,7 @@ def test_the_page_tells_where_pca_harms_and_shows_who_is_too_few(made):
         (max(loss for loss, state in zip(losses, states, strict=True) if state == "harmed"), d)
         for d, losses, states in zip(
             made["by_dimension"]["expected"]["dimensions"],
-            made["by_dimension"]["expected"]["plain"]["losses"],
+            made["by_dimension"]["expected"]["plain"]["expected_losses"],
             made["by_dimension"]["expected"]["plain"]["states"],
             strict=True,
         )
@@ -194,8 +197,8 @@ def test_columns_of_words_are_told_from_columns_of_figures(made):
 
 
 def test_losses_of_the_fair_answer_are_drawn_where_there_is_one(made, monkeypatch):
-    facts, losses = copy.deepcopy(made), made["by_dimension"]["fair"]["losses"]
-    facts["by_dimension"]["fair"]["losses"] = [None, *losses[1:]]
+    facts, losses = copy.deepcopy(made), made["by_dimension"]["fair"]["losses_here"]
+    facts["by_dimension"]["fair"]["losses_here"] = [None, *losses[1:]]
     monkeypatch.setattr(figures, "draw", lambda picture, *_, **__: picture)
     picture = of_dimensions(facts, with_marks=False)
     assert np.isnan(picture.fair.on_rows[0]).all()
@@ -217,7 +220,7 @@ CASES = [
 
 @pytest.mark.parametrize("truth", CASES)
 def test_the_page_says_what_is_true(truth):
-    facts = facts_by(*truth.rows(), truth.d, criteria=["total_error"])
+    facts = facts_by(*truth.rows(), truth.d, criteria=["total_error_here"])
     verdict = facts["verdict"]
     assert verdict["kind"] == truth.kind
     assert set(verdict["groups"]) == set(truth.groups)

@@ -180,7 +180,7 @@ def test_page_stays_small_with_many_groups_steps_and_features():
     k, n_steps, dimensions = 12, 40, list(range(1, 80, 2))
     facts["data"]["feature_names"] = [f"a feature with a name {i}" for i in range(81)]
     values = [[(7 * i + g) / 13 for g in range(k)] for i in range(n_steps)]
-    curve = {"errors": values, "losses": values}
+    curve = {"errors_here": values, "losses_here": values}
     facts["by_dimension"] = {
         "dimensions": dimensions,
         "best": values,
@@ -190,7 +190,15 @@ def test_page_stays_small_with_many_groups_steps_and_features():
             "dimensions": dimensions[:16],
             "plain": {
                 **curve,
-                **dict.fromkeys(("losses", "losses_low", "losses_high", "errors"), values[:16]),
+                **dict.fromkeys(
+                    (
+                        "expected_losses",
+                        "expected_losses_low",
+                        "expected_losses_high",
+                        "expected_errors",
+                    ),
+                    values[:16],
+                ),
                 "states": [["harmed"] * k] * 16,
             },
         },
@@ -200,10 +208,10 @@ def test_page_stays_small_with_many_groups_steps_and_features():
     point = {
         **facts["steps"]["points"][0],
         "components": [[-0.123] * 20] * 5,
-        "variances": [1.2345] * 5,
+        "variances_here": [1.2345] * 5,
     }
     points = [
-        {**point, "n_components": d, "errors": each, "losses": each}
+        {**point, "n_components": d, "errors_here": each, "losses_here": each}
         for d, each in zip(dimensions, values, strict=True)
     ]
     facts["steps"] |= {"features": features, "points": points, "start": 20}
@@ -242,23 +250,26 @@ def test_table_of_pca_shows_the_facts_with_the_decimals_of_each_column(made):
     errors, best, losses = (
         decimals_of([group[what] for group in plain["groups"]] + [total])
         for what, total in (
-            ("error", plain["total_error"]),
-            ("best_error", None),
-            ("excess_loss", None),
+            ("error_here", plain["total_error_here"]),
+            ("best_error_here", None),
+            ("loss_here", None),
         )
     )
     for row, group in zip(cells_of(table), plain["groups"], strict=True):
-        low, high = (number(group[end], errors) for end in ("error_low", "error_high"))
-        assert row[1] == f"{number(group['error'], errors)}{low} to\u00a0{high}"
-        assert row[2:4] == [number(group["best_error"], best), number(group["excess_loss"], losses)]
-        assert row[4] == relative(group["excess_loss"] / group["best_error"])
-        assert row[5].split() == [f"{100 * group['variance_kept']:.1f}", "%"]
-        for text, what in zip(row[2:4], ("best_error", "excess_loss"), strict=True):
+        low, high = (number(group[end], errors) for end in ("error_here_low", "error_here_high"))
+        assert row[1] == f"{number(group['error_here'], errors)}{low} to\u00a0{high}"
+        assert row[2:4] == [
+            number(group["best_error_here"], best),
+            number(group["loss_here"], losses),
+        ]
+        assert row[4] == relative(group["loss_here"] / group["best_error_here"])
+        assert row[5].split() == [f"{100 * group['kept_here']:.1f}", "%"]
+        for text, what in zip(row[2:4], ("best_error_here", "loss_here"), strict=True):
             assert float(text) == pytest.approx(group[what], rel=0.005)
     (total,) = next(table.all("tfoot")).all("tr")
     assert [cell.text for cell in total.all("th", "td")][:2] == [
         "all rows",
-        number(plain["total_error"], errors),
+        number(plain["total_error_here"], errors),
     ]
 
 
@@ -272,11 +283,11 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
         assert all(head.count(name) == 2 for name in names), "error and loss of each"
     else:
         assert "largest loss" in head
-    decimals = decimals_of(model["total_error"] for model in facts["models"])
+    decimals = decimals_of(model["total_error_here"] for model in facts["models"])
     for row, model in zip(cells_of(table), facts["models"], strict=True):
         assert row[0].replace(" ", "_").lower().startswith(model["name"].split(" (")[0].lower())
         assert model["asks"] in row[0]
-        told = change(model["total_change"]) + number(model["total_error"], decimals)
+        told = change(model["total_change_here"]) + number(model["total_error_here"], decimals)
         assert row[-2] == told
         assert (row[-1] == "proven") == (model["certificate"]["status"] == "optimal")
     for each in facts["unavailable"]:
@@ -303,8 +314,8 @@ def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
     for i, group in enumerate(main["groups"]):
         # As a fit leaves them: the last of those that share it is ahead by rounding.
         loss = 7.0 + 1e-9 * i if i < n_alike else 1.0
-        group["excess_loss"] = point["losses"][i] = loss
-    main["largest_loss"] = max(group["excess_loss"] for group in main["groups"])
+        group["loss_here"] = point["losses_here"][i] = loss
+    main["largest_loss_here"] = max(group["loss_here"] for group in main["groups"])
     page, first = page_of(facts), called(main["groups"][0]["group"])
     whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
     rows = cells_of(tables_of(page)[OF_CRITERIA])
@@ -325,7 +336,7 @@ def test_sorting_values_are_those_of_the_facts(made):
     values = [[cell.attributes["data-value"] for cell in row] for row in rows]
     for told, group in zip(values, facts["data"]["groups"], strict=True):
         assert told[0] == group["group"]
-        known = [group["n"], group["proportion"], group["total_variance"]]
+        known = [group["n"], group["proportion"], group["total_variance_here"]]
         assert list(map(float, told[1:])) == known
 
 
@@ -354,8 +365,8 @@ def test_summary_says_whose_loss_rises():
     facts, _ = two_groups()
     plain, main = (facts["models"][i]["groups"] for i in (0, 1))
     assert facts["models"][1]["is_main"]
-    (payer,) = (g for g in (0, 1) if main[g]["excess_loss"] > plain[g]["excess_loss"])
-    before, after = (number(groups[payer]["excess_loss"]) for groups in (plain, main))
+    (payer,) = (g for g in (0, 1) if main[g]["loss_here"] > plain[g]["loss_here"])
+    before, after = (number(groups[payer]["loss_here"]) for groups in (plain, main))
     told = f"The loss of {named(main[payer]['group'])} rises from {before} to {after}."
     assert told in said("summary", facts)
 
@@ -376,7 +387,7 @@ def test_marks_of_the_walk_lie_on_the_drawn_frontier():
     tree = tree_of(page)
     steps = json.loads(next(tree.all("script")).text)["steps"]
     marks = np.array([step["marks"][0] for step in steps])
-    errors = np.array([point["errors"] for point in facts["steps"]["points"]])
+    errors = np.array([point["errors_here"] for point in facts["steps"]["points"]])
     # Where a mark is depends linearly on the errors, downwards for the second group.
     for axis, sign in ((0, 1), (1, -1)):
         slope, offset = np.polyfit(errors[:, axis], marks[:, axis], 1)
@@ -396,9 +407,9 @@ def test_marks_of_the_walk_lie_on_the_drawn_frontier():
 @pytest.mark.long
 def test_no_answer_is_drawn_below_the_frontier():
     facts = copy_of(two_groups)
-    errors = facts["frontier"]["errors"]
+    errors = facts["frontier"]["errors_here"]
     # As coarse as can be: its ends alone.
-    facts["frontier"]["errors"] = [errors[0], errors[-1]]
+    facts["frontier"]["errors_here"] = [errors[0], errors[-1]]
     tree = tree_of(page_of(facts))
     steps = json.loads(next(tree.all("script")).text)["steps"]
     svg = next(tree.with_id("walk").all("svg"))
@@ -443,7 +454,7 @@ def test_every_group_has_a_mark_in_its_own_panel():
     steps = json.loads(next(tree_of(page).all("script")).text)["steps"]
     marks = np.array([step["marks"] for step in steps])
     assert marks.shape == (len(facts["steps"]["points"]), 12, 2)
-    losses = np.array([point["losses"] for point in facts["steps"]["points"]])
+    losses = np.array([point["losses_here"] for point in facts["steps"]["points"]])
     for g in range(12):
         slope, offset = np.polyfit(losses[:, g], marks[:, g, 1], 1)
         assert slope < 0
@@ -456,9 +467,9 @@ def test_without_intervals_none_is_shown():
     facts = copy_of(two_groups)
     facts["data"]["has_intervals"] = False
     for model in facts["models"]:
-        model["disparity"] |= {"low": None, "high": None}
+        model |= {"disparity_here_low": None, "disparity_here_high": None}
         for group in model["groups"]:
-            group |= {"error_low": None, "error_high": None, "expected_loss": None}
+            group |= {"error_here_low": None, "error_here_high": None, "expected_loss": None}
     facts["verdict"] = None
     facts["models"][0]["why_no_estimates"] = "there are moments alone"
     page = page_of(facts)
@@ -470,7 +481,7 @@ def test_without_intervals_none_is_shown():
 def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
     facts = copy_of(two_groups)
     fair = facts["by_dimension"]["fair"]
-    for name in ("errors", "losses", "status"):
+    for name in ("errors_here", "losses_here", "status"):
         fair[name][0] = None
     label = next(
         svg.attributes["aria-label"]

@@ -34,7 +34,7 @@ def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone(of_equal_err
     facts = of_equal_error
     # Ordinary PCA has a lower error over all rows, so a claim about all projections is false.
     certificate = model_of(facts, "equal_error")["certificate"]
-    assert model_of(facts, "PCA")["total_error"] < certificate["lower_bound"]
+    assert model_of(facts, "PCA")["total_error_here"] < certificate["lower_bound"]
     assert "no projection to 2 dimensions with equal errors lowers" in _text(
         sentence("proof", facts)
     )
@@ -49,7 +49,7 @@ def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
     assert "looked at" not in sentence("walk", few)
     many = copy.deepcopy(few)
     many["data"]["n_features"] = 81  # of which four numbers of dimensions
-    largest = np.max(many["by_dimension"]["plain"]["losses"], axis=1)
+    largest = np.max(many["by_dimension"]["plain"]["losses_here"], axis=1)
     d = many["by_dimension"]["dimensions"][int(largest.argmax())]
     said = _text(sentence("walk", many))
     assert re.match(
@@ -72,7 +72,7 @@ def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
     of_minimax_loss, low, high, said
 ):
     facts = copy.deepcopy(of_minimax_loss)
-    model_of(facts, "PCA")["disparity"] |= {"low": low, "high": high}
+    model_of(facts, "PCA").update(disparity_here_low=low, disparity_here_high=high)
     text = _text(sentence("pca", facts))
     assert said in text
     assert ("chance" in text) is (said == "larger than chance explains")
@@ -96,9 +96,9 @@ def test_shares_of_weight_are_not_told_as_shares_of_rows():
 def test_the_disparity_is_the_difference_that_is_told(of_minimax_loss):
     facts = copy.deepcopy(of_minimax_loss)
     plain = model_of(facts, "PCA")
-    error = {each["group"]: each["error"] for each in plain["groups"]}
+    error = {each["group"]: each["error_here"] for each in plain["groups"]}
     of, minus = re.findall(r"<bdi>(.*?)</bdi>", sentence("disparity", facts))
-    assert plain["disparity"]["value"] == pytest.approx(error[of] - error[minus], rel=1e-9)
+    assert plain["disparity_here"] == pytest.approx(error[of] - error[minus], rel=1e-9)
 
 
 @pytest.mark.parametrize(("gap", "claimed"), [(0.0, "0.25"), (0.125, "0.25"), (0.5, "0.5")])
@@ -126,7 +126,7 @@ def test_the_worst_of_many_groups_is_the_one_that_is_named():
     by_name = dict(zip([each["name"] for each in facts["models"]], facts["models"], strict=True))
     rows = zip(by_name, tables.of_criteria(facts).rows, strict=True)
     for name, (_, largest, whose, *_) in rows:
-        losses = [group["excess_loss"] for group in by_name[name]["groups"]]
+        losses = [group["loss_here"] for group in by_name[name]["groups"]]
         assert largest.value == max(losses)
         assert whose.text == _whose(losses, [each["group"] for each in by_name[name]["groups"]])
     names = [each["group"] for each in facts["data"]["groups"]]
@@ -134,7 +134,7 @@ def test_the_worst_of_many_groups_is_the_one_that_is_named():
     steps = tables.of_steps(facts, [each["label"] for each in points])
     told = set()
     for point, row in zip(points[:-1], steps.rows[:-1], strict=True):  # of all, nothing is lost
-        for what, at in (("errors", 1), ("losses", 3)):
+        for what, at in (("errors_here", 1), ("losses_here", 3)):
             g = int(np.argmax(point[what]))
             assert row[at].value == point[what][g]
             assert row[at + 1].text == _whose(point[what], names)
@@ -147,8 +147,8 @@ def test_the_error_over_all_rows_counts_every_row_once_at_every_step(k):
     facts = facts_by(*made_rows(k, 4), 2, criteria=[])
     sizes = np.array([each["n"] for each in facts["data"]["groups"]], dtype=float)
     for point in facts["steps"]["points"]:
-        known = np.average(point["errors"], weights=sizes)
-        assert point["total_error"] == pytest.approx(known, rel=1e-9, abs=1e-9)
+        known = np.average(point["errors_here"], weights=sizes)
+        assert point["total_error_here"] == pytest.approx(known, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "nash_welfare"])
@@ -163,7 +163,7 @@ def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_lo
     points = facts["steps"]["points"]
     steps = slider_of(facts, [[] for _ in points])["data"]["steps"]
     for point, step in zip(points, steps, strict=True):
-        first, second = map(number, point["errors"])
+        first, second = map(number, point["errors_here"])
         assert f"group 00 {first}" in step["said"]
         assert f"group 01 {second}" in step["said"]
         np.testing.assert_allclose(step["loadings"], point["components"], atol=0.00501)
@@ -174,7 +174,7 @@ def test_pca_by_dimension_knows_no_groups_and_is_judged_about_their_own_centre(c
     X, labels = made_rows(3, 4)
     X = X + 2.0 * (labels == "group 01")[:, None]
     curve = facts_by(X, labels, 2, criteria=[], center=center)["by_dimension"]
-    for d, errors in zip(curve["dimensions"], curve["plain"]["errors"], strict=True):
+    for d, errors in zip(curve["dimensions"], curve["plain"]["errors_here"], strict=True):
         axes = PCA(d).fit(X).components_
         for g, error in zip(sorted(set(labels)), errors, strict=True):
             mean = X[labels == g].mean(axis=0) if center == "group" else X.mean(axis=0)

@@ -69,8 +69,8 @@ def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, 
     for each in facts.values():
         for model, expected in zip(figures(each), figures(facts["array"]), strict=True):
             for group, other in zip(model, expected, strict=True):
-                assert group["error"] == pytest.approx(other["error"], rel=1e-9)
-                assert group["error_low"] == pytest.approx(other["error_low"], rel=1e-9)
+                assert group["error_here"] == pytest.approx(other["error_here"], rel=1e-9)
+                assert group["error_here_low"] == pytest.approx(other["error_here_low"], rel=1e-9)
     assert facts["frame"]["data"]["feature_names"] == NAMES
     assert facts["array"]["data"]["feature_names"][0] == "feature 0"
     assert facts["csv"]["data"]["name"] == "rows.csv"

@@ -187,7 +187,7 @@ def test_an_audit_on_a_cluster_is_the_audit_on_the_rows_with_its_intervals(clien
         here = fs.audit(model, frame(), "sex", sample_weight=weight)
         there = fs.audit(model, more, "sex", sample_weight=weight)
         first = here.records()[0]
-        assert first["error_low"] < first["reconstruction_error"] < first["error_high"]
+        assert first["error_here_low"] < first["error_here"] < first["error_here_high"]
         # How many rows are in the partitions before nobody knows: other rows are left out together.
         assert_same_figures(there, here, but=OF_FOLDS)
 

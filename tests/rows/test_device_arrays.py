@@ -313,8 +313,8 @@ def test_audits_and_metrics_are_those_of_numpy(there, weighted):
     for one, other in zip(received.models, expected.models, strict=True):
         for group, same in zip(one.groups, other.groups, strict=True):
             np.testing.assert_allclose(
-                [group.error.value, group.error.low, group.error.high],
-                [same.error.value, same.error.low, same.error.high],
+                [group.error_here.value, group.error_here.low, group.error_here.high],
+                [same.error_here.value, same.error_here.low, same.error_here.high],
                 rtol=1e-9,
             )
     there_error = metrics.reconstruction_error(model, there(ROWS.X), there(CODES))

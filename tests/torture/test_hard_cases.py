@@ -156,10 +156,10 @@ def test_bias_and_coverage(kind, turned, variant, n, how_many):
         if variant == "weights":
             settings["sample_weight"] = rng.uniform(0.5, 1.5, len(X))
         found = figures(subspace, X, labels, "few", **settings)
-        on_rows.append(found.excess_loss - truth)
-        corrected.append(found.expected.loss.value - truth)
-        crossed.append(found.expected.cross_fitted_loss - truth)
-        covered.append(found.expected.loss.low <= truth <= found.expected.loss.high)
+        on_rows.append(found.loss_here - truth)
+        corrected.append(found.expected_loss.value - truth)
+        crossed.append(found.cross_fitted_loss - truth)
+        covered.append(found.expected_loss.low <= truth <= found.expected_loss.high)
     noise = 3 * np.std(corrected) / np.sqrt(len(corrected))
     if has_gap:
         assert abs(np.mean(corrected)) <= 0.2 * abs(np.mean(on_rows)) + noise

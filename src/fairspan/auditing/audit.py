@@ -13,7 +13,7 @@ from fairspan.auditing.models import Audited, models_of
 from fairspan.auditing.results import (
     AuditedRows,
     Finding,
-    ModelAudit,
+    ModelResult,
     Verdict,
     changes_of,
     column_of,
@@ -38,9 +38,9 @@ _INDENT = " " * len("FS101 ")
 # What is shown of a quantity, and whose interval: names in the records.
 _SHOWN: dict[AuditQuantity, tuple[str, str]] = {
     "expected loss": ("expected_loss", "expected_loss"),
-    "error": ("reconstruction_error", "error"),
-    "loss": ("excess_loss", "error"),
-    "variance kept": ("captured_variance_ratio", "error"),
+    "error": ("error_here", "error_here"),
+    "loss": ("loss_here", "error_here"),
+    "variance kept": ("kept_here", "error_here"),
 }
 
 
@@ -50,7 +50,7 @@ class Audit:
 
     Attributes
     ----------
-    models : tuple of ModelAudit
+    models : tuple of ModelResult
         All figures, in the order of the models.
     findings : tuple of Finding
         Notes and warnings in words, with stable codes.
@@ -63,7 +63,7 @@ class Audit:
         The least loss that matters, as a share of a group's variance.
     """
 
-    models: tuple[ModelAudit, ...]
+    models: tuple[ModelResult, ...]
     findings: tuple[Finding, ...]
     rows: AuditedRows
     verdicts: tuple[Verdict, ...] = ()
@@ -113,11 +113,12 @@ class Audit:
         Returns
         -------
         pandas.DataFrame
-            Columns: model, group, n, proportion, total_variance, reconstruction_error with
-            error_low and error_high, best_error, excess_loss, captured_variance_ratio,
-            expected_error and expected_loss on new rows with _low and _high, cross_fitted_loss,
-            expected_best_error, state ("harmed", "minor", "not shown", "cannot tell"), disparity
-            of the model with disparity_low and disparity_high, n_components, center.
+            Columns: model, group, n, proportion. On these rows: total_variance_here, error_here
+            with error_here_low and error_here_high, best_error_here, loss_here, kept_here,
+            kurtosis_here. For new rows: expected_error and expected_loss with _low and _high,
+            cross_fitted_loss, expected_best_error, state ("harmed", "minor", "not shown", "cannot
+            tell"), cross_fitted_instability, expected_change with _low and _high. Of the model:
+            disparity_here with _low and _high, n_components, center.
 
         Raises
         ------
@@ -135,9 +136,7 @@ class Audit:
             "level": self.level,
             "material": self.material,
             "rows": asdict(self.rows),
-            "models": [
-                {**asdict(model), "total_error": model.total_error} for model in self.models
-            ],
+            "models": [model.to_dict() for model in self.models],
             "findings": [asdict(finding) for finding in self.findings],
         }
 
@@ -461,7 +460,7 @@ def audit_moments(
 
 def _finished(
     audited: Sequence[Audited],
-    results: Sequence[ModelAudit],
+    results: Sequence[ModelResult],
     moments: Moments,
     options: Expectations,
     ordered: tuple[int, ...] = (),

@@ -7,6 +7,7 @@ The loss that is measured against the test error alone is never too large, whate
 distribution: a claim of harm rests on it.
 """
 
+import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,11 +30,15 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure with the ends of its interval, None where there is none."""
+    """A figure, NaN if it is not known, with the ends of its interval, None where there is none."""
 
     value: float
     low: float | None = None
     high: float | None = None
+
+    def columns(self, name: str) -> dict[str, float | None]:
+        """The figure and the ends of its interval as columns of a table; None where unknown."""
+        return {name: known(self.value), f"{name}_low": self.low, f"{name}_high": self.high}
 
     @property
     def has_interval(self) -> bool:
@@ -61,6 +66,11 @@ class Estimate:
         """A two-sided Student interval; with several tests a simultaneous one (Bonferroni)."""
         half = half_width(standard_error, freedom, tests, level)
         return cls(value, value - half, value + half)
+
+
+def known(value: float) -> float | None:
+    """A figure as plain values have it: None where there is none."""
+    return None if math.isnan(value) else value
 
 
 def half_width(standard_error: float, freedom: float, tests: int, level: float) -> float:
@@ -153,37 +163,48 @@ _NEW_ERROR, _CROSS, _CORRECTED, _CHANGE = (
 )
 
 
-@dataclass(frozen=True)
+UNKNOWN = Estimate(math.nan)
+"""A figure of which nothing is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExpectedFigures:
     """What a model would do to new rows of a group, in squared (scaled) units of the features.
 
+    By default nothing is known: figures are NaN.
+
     Attributes
     ----------
-    error : Estimate
+    expected_error : Estimate
         Mean error; of a model fitted on these rows, that of the same fit on other rows.
-    loss : Estimate
+    expected_loss : Estimate
         By how much it exceeds the best error that the group could have. The interval runs from the
         low end of the cross-fitted loss to the high end of the corrected loss.
     cross_fitted_loss : float
         Never above the true loss but for chance.
-    best_error : float
+    expected_best_error : float
         The least error that any subspace of the same dimension has on new rows, corrected.
     state : {"harmed", "minor", "not shown", "cannot tell"}
         By intervals that hold for all groups at once.
-    instability : float
+    cross_fitted_instability : float
         By how much the group's best subspace does worse on rows that were left out, as a share of
         the best error.
-    change : Estimate or None
+    expected_change : Estimate
         In error, against the ordinary PCA beside it, by intervals that hold for all groups at once.
     """
 
-    error: Estimate
-    loss: Estimate
-    cross_fitted_loss: float
-    best_error: float
-    state: State
-    instability: float
-    change: Estimate | None = None
+    expected_error: Estimate = UNKNOWN
+    expected_loss: Estimate = UNKNOWN
+    cross_fitted_loss: float = math.nan
+    expected_best_error: float = math.nan
+    state: State = "cannot tell"
+    cross_fitted_instability: float = math.nan
+    expected_change: Estimate = UNKNOWN
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether anything is known of new rows."""
+        return not math.isnan(self.expected_loss.value)
 
 
 @dataclass(frozen=True)
@@ -278,8 +299,8 @@ def expected_figures(
     best_errors: Sequence[FloatArray],
     variances: Sequence[FloatArray],
     options: Expectations,
-) -> list[list[ExpectedFigures | None]]:
-    """Estimates for each model and each group; None if there are too few rows.
+) -> list[list[ExpectedFigures]]:
+    """Estimates for each model and each group; without figures if there are too few rows.
 
     Parameters
     ----------
@@ -301,7 +322,7 @@ def expected_figures(
     means[:, _CROSS] = means[:, _NEW_ERROR] - left_out
     bests = np.mean([best_errors_on_new_rows(*each) for each in repeats], axis=0)
     bests = np.where(average, bests, best_errors_on_new_rows(cross, figures))
-    known = np.logical_and.reduce([each.known for each, _ in repeats]) & (figures.sizes > 1)
+    is_known = np.logical_and.reduce([each.known for each, _ in repeats]) & (figures.sizes > 1)
     k, sizes = len(figures.sizes), figures.sizes.tolist()
 
     def half(i: int, g: int, quantity: int, tests: int, beside: float = 0.0) -> float:
@@ -329,19 +350,19 @@ def expected_figures(
             float(errors[i, _CROSS, g]),
         )
         return ExpectedFigures(
-            Estimate(error, max(error - spread, 0.0), error + spread),
-            Estimate(value, *alone),
-            crossed,
-            best,
-            state,
-            learnt / best if best > 0 else 0.0,
-            None
+            expected_error=Estimate(error, max(error - spread, 0.0), error + spread),
+            expected_loss=Estimate(value, *alone),
+            cross_fitted_loss=crossed,
+            expected_best_error=best,
+            state=state,
+            cross_fitted_instability=learnt / best if best > 0 else 0.0,
+            expected_change=UNKNOWN
             if each.baseline is None
             else Estimate(change, change - of_change, change + of_change),
         )
 
     return [
-        [of_group(i, g) if known[i, g] else None for g in range(k)]
+        [of_group(i, g) if is_known[i, g] else ExpectedFigures() for g in range(k)]
         for i in range(len(cross.projections))
     ]
 

@@ -16,8 +16,8 @@ from fairspan.auditing.models import Audited
 from fairspan.auditing.results import (
     AuditedRows,
     Finding,
-    GroupAudit,
-    ModelAudit,
+    GroupResult,
+    ModelResult,
     labels,
     names,
     quoted,
@@ -43,7 +43,7 @@ _ROWS_NEEDED = 20
 _MATERIAL = 0.01
 
 
-def find(models: Sequence[ModelAudit], rows: AuditedRows) -> tuple[Finding, ...]:
+def find(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
     """Apply every rule: about the rows first, then about each model, then across models."""
     return (
         *chain.from_iterable(rule(models, rows) for rule in _ABOUT_ROWS),
@@ -52,7 +52,7 @@ def find(models: Sequence[ModelAudit], rows: AuditedRows) -> tuple[Finding, ...]
     )
 
 
-def _about_groups(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+def _about_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS101 to FS105: groups of which little can be said."""
     groups = models[0].groups
     # With all dimensions nothing is lost, however few the rows.
@@ -62,7 +62,7 @@ def _about_groups(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[F
     alone = [group for group in groups if group.n == 1]
     small = [group for group in groups if group.proportion < _SMALL_SHARE]
     shares = first_of([in_ascii(share(group.proportion)) for group in small])
-    flat = [group for group in groups if group.n > 1 and group.total_variance == 0]
+    flat = [group for group in groups if group.n > 1 and group.total_variance_here == 0]
     for code, seen, message in (
         (
             "FS105",
@@ -99,7 +99,7 @@ def _about_groups(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[F
             yield Finding(code, "warning", message, groups=labels(seen))
 
 
-def _no_intervals(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+def _no_intervals(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS106: moments alone."""
     if not rows.has_intervals:
         yield Finding(
@@ -110,7 +110,7 @@ def _no_intervals(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[F
         )
 
 
-def _missing_groups(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
+def _missing_groups(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS107: groups of the fit that are not among these rows."""
     here = {group.group for group in model.groups}
     absent = [label for label in model.known_groups if label not in here]
@@ -126,14 +126,14 @@ def _missing_groups(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         )
 
 
-def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
+def _disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS201, FS202: whether the groups' errors differ by more than chance."""
-    if not model.disparity.has_interval or model.loses_nothing:
+    if not model.disparity_here.has_interval or model.loses_nothing:
         return
     first, second = model.pair
-    ends = in_ascii(interval(model.disparity.low, model.disparity.high))
+    ends = in_ascii(interval(model.disparity_here.low, model.disparity_here.high))
     between = f"{quoted(second)} and {quoted(first)}"
-    if model.disparity.contains_zero:
+    if model.disparity_here.contains_zero:
         yield Finding(
             "FS201",
             "info",
@@ -143,28 +143,25 @@ def _disparity(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
             model.pair,
         )
         return
-    worse, better = (second, first) if model.disparity.value > 0 else (first, second)
-    errors = {group.group: group.error.value for group in model.groups}
+    worse, better = (second, first) if model.disparity_here.value > 0 else (first, second)
+    errors = {group.group: group.error_here.value for group in model.groups}
     ratio = errors[worse] / errors[better] if errors[better] > model.rounding else None
     more = "" if ratio is None else f"{in_ascii(relative(ratio - 1))} more error; "
     yield Finding(
         "FS202",
         "warning",
         f"{model.name}: reconstructs {quoted(worse)} worse than {quoted(better)}, by "
-        f"{figure(abs(model.disparity.value))} ({more}interval of the difference {ends}).",
+        f"{figure(abs(model.disparity_here.value))} ({more}interval of the difference {ends}).",
         model.name,
         (worse, better),
     )
 
 
-def _unstable(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+def _unstable(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS108: groups whose own best subspace is poorly known."""
-    found = _groups(
-        models, lambda each: each.expected is not None and each.expected.instability > UNSTABLE
-    )
+    found = _groups(models, lambda each: each.cross_fitted_instability > UNSTABLE)
     if found:
-        shares = [each.expected.instability for each in found if each.expected is not None]
-        beyond = first_of([in_ascii(share(each)) for each in shares])
+        beyond = first_of([in_ascii(share(each.cross_fitted_instability)) for each in found])
         yield Finding(
             "FS108",
             "warning",
@@ -175,9 +172,9 @@ def _unstable(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Findi
         )
 
 
-def _heavy_tails(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+def _heavy_tails(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS109: errors that a few rows decide."""
-    found = _groups(models, lambda each: are_heavy(each.kurtosis, each.n))
+    found = _groups(models, lambda each: are_heavy(each.kurtosis_here, each.n))
     if found:
         yield Finding(
             "FS109",
@@ -189,7 +186,7 @@ def _heavy_tails(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fi
         )
 
 
-def _missing(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+def _missing(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS110: models without estimates for new rows."""
     for model in models:
         if model.why_no_estimates is not None:
@@ -203,10 +200,10 @@ def _missing(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Findin
 
 
 def _groups(
-    models: Sequence[ModelAudit], applies: Callable[[GroupAudit], bool]
-) -> list[GroupAudit]:
+    models: Sequence[ModelResult], applies: Callable[[GroupResult], bool]
+) -> list[GroupResult]:
     """Groups to which something applies under any model, each once."""
-    found: dict[object, GroupAudit] = {}
+    found: dict[object, GroupResult] = {}
     for model in models:
         for group in model.groups:
             if applies(group):
@@ -214,7 +211,7 @@ def _groups(
     return list(found.values())
 
 
-def _fitted_here(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Finding]:
+def _fitted_here(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS203: how to read the figures of models that were fitted on these rows."""
     fitted = [model for model in models if model.fitted_here]
     if not fitted or not rows.has_intervals:
@@ -232,28 +229,28 @@ def _fitted_here(models: Sequence[ModelAudit], rows: AuditedRows) -> Iterator[Fi
     yield Finding("FS203", "info", message, fitted[0].name if len(fitted) == 1 else None)
 
 
-def _who_pays(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
+def _who_pays(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS205: the group that ordinary PCA costs most, against its own best subspace."""
-    if not model.is_plain_pca or len(model.groups) < 2 or model.largest_loss <= model.rounding:
+    if not model.is_plain_pca or len(model.groups) < 2 or model.largest_loss_here <= model.rounding:
         return
-    by_loss = sorted(model.groups, key=lambda group: group.excess_loss, reverse=True)
+    by_loss = sorted(model.groups, key=lambda group: group.loss_here, reverse=True)
     most, least = by_loss[0], by_loss[-1]
     # A share of what is only rounding would be a number without any meaning.
-    known = most.best_error > max(model.rounding, ROUNDING * most.total_variance)
-    above = f" ({in_ascii(relative(most.excess_loss / most.best_error))})" if known else ""
+    known = most.best_error_here > max(model.rounding, ROUNDING * most.total_variance_here)
+    above = f" ({in_ascii(relative(most.loss_here / most.best_error_here))})" if known else ""
     yield Finding(
         "FS205",
         "info",
         f"{model.name}: {quoted(most.group)} has the largest loss. Its error is "
-        f"{figure(most.excess_loss)}{above} above the smallest error with {_dimensions(model)} "
+        f"{figure(most.loss_here)}{above} above the smallest error with {_dimensions(model)} "
         f"for this group alone; for {quoted(least.group)} the loss is "
-        f"{figure(least.excess_loss)}.",
+        f"{figure(least.loss_here)}.",
         model.name,
         (most.group, least.group),
     )
 
 
-def _loses_nothing(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
+def _loses_nothing(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS206: all that these rows vary in is kept."""
     if model.loses_nothing:
         yield Finding(
@@ -265,7 +262,7 @@ def _loses_nothing(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
         )
 
 
-def _open_gap(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
+def _open_gap(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS204: not proven optimal."""
     if model.status in (None, "optimal"):
         return
@@ -283,7 +280,7 @@ def _open_gap(model: ModelAudit, rows: AuditedRows) -> Iterator[Finding]:
     yield Finding("FS204", "warning", f"{model.name}: {said}", model.name)
 
 
-def _different_centers(models: Sequence[ModelAudit]) -> Iterator[Finding]:
+def _different_centers(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS301: figures in different units or about different points."""
     if len({(model.center, model.scaled) for model in models}) > 1:
         kinds = "; ".join(
@@ -297,37 +294,36 @@ def _different_centers(models: Sequence[ModelAudit]) -> Iterator[Finding]:
         )
 
 
-def _beside_plain(models: Sequence[ModelAudit]) -> list[tuple[ModelAudit, ModelAudit]]:
+def _beside_plain(models: Sequence[ModelResult]) -> list[tuple[ModelResult, ModelResult]]:
     """Fair models of several groups, each with its plain PCA."""
     by_name = {model.name: model for model in models}
     pairs = [(model, by_name.get(model.baseline or "")) for model in models]
     return [(model, pca) for model, pca in pairs if pca is not None and len(pca.groups) > 1]
 
 
-def _repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
+def _repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS302: what a fair projection changes compared with its plain PCA."""
     for model, plain in _beside_plain(models):
-        if plain.largest_loss <= plain.rounding:
+        if plain.largest_loss_here <= plain.rounding:
             continue
-        cost = model.total_error / plain.total_error - 1
+        cost = model.total_error_here / plain.total_error_here - 1
         yield Finding(
             "FS302",
             "info",
             f"{model.name} against {plain.name}: the largest excess loss of a group goes from "
-            f"{figure(plain.largest_loss)} to {figure(model.largest_loss)}, the error over all "
-            f"rows from {figure(plain.total_error)} to {figure(model.total_error)} "
-            f"({in_ascii(change(cost))}).",
+            f"{figure(plain.largest_loss_here)} to {figure(model.largest_loss_here)}, the error "
+            f"over all rows from {figure(plain.total_error_here)} to "
+            f"{figure(model.total_error_here)} ({in_ascii(change(cost))}).",
             model.name,
         )
 
 
-def _who_pays_for_repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
+def _who_pays_for_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS303: groups that keep clearly less of their variance than with plain PCA."""
     for model, plain in _beside_plain(models):
         both = [
-            (before.variance_kept - after.variance_kept, before, after)
+            (before.kept_here - after.kept_here, before, after)
             for before, after in zip(plain.groups, model.groups, strict=True)
-            if before.variance_kept is not None and after.variance_kept is not None
         ]
         kept_less = [each for each in both if each[0] > _MATERIAL]
         if not kept_less:
@@ -335,8 +331,8 @@ def _who_pays_for_repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
         kept_less.sort(key=lambda each: each[0], reverse=True)
         said = [
             f"{quoted(after.group)} ({_rows(after.n)}{in_ascii(share(after.proportion))} of all: "
-            f"{in_ascii(share(after.variance_kept))} instead of "
-            f"{in_ascii(share(before.variance_kept))})"
+            f"{in_ascii(share(after.kept_here))} instead of "
+            f"{in_ascii(share(before.kept_here))})"
             for _, before, after in kept_less
         ]
         together = sum(after.proportion for _, _, after in kept_less)
@@ -352,7 +348,7 @@ def _who_pays_for_repair(models: Sequence[ModelAudit]) -> Iterator[Finding]:
         )
 
 
-def _dimensions(model: ModelAudit) -> str:
+def _dimensions(model: ModelResult) -> str:
     return in_ascii(count(model.n_components, "dimension"))
 
 

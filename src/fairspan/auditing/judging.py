@@ -24,7 +24,7 @@ from fairspan.auditing.expected_losses import (
     widest_pair,
 )
 from fairspan.auditing.models import Audited
-from fairspan.auditing.results import GroupAudit, ModelAudit
+from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.auditing.row_statistics import RowFigures
 from fairspan.errors import Incompatible
 from fairspan.metrics import GroupFigures, group_figures
@@ -38,7 +38,7 @@ NO_PROJECTION = (
     "it is no projection, so its errors are those of the rows: how it was fitted is not known, and "
     "the best subspaces do not bound it"
 )
-_Expected = list[list[ExpectedFigures | None]]
+_Expected = list[list[ExpectedFigures]]
 
 
 def judged_on_rows(
@@ -47,7 +47,7 @@ def judged_on_rows(
     moments: Moments | None,
     limit: GroupLimit,
     options: Expectations,
-) -> tuple[list[ModelAudit], Moments, tuple[int, ...], FoldMoments | None]:
+) -> tuple[list[ModelResult], Moments, tuple[int, ...], FoldMoments | None]:
     """Judge models on rows, read twice: for moments, and for spreads.
 
     Models that are no projections are judged by the errors of the rows themselves.
@@ -71,7 +71,7 @@ def judged_on_rows(
     if not linear:
         options = replace(options, folds=None)
     moments, folded, why = read_rows(linear, rows, moments, limit, options)
-    results: list[ModelAudit] = []
+    results: list[ModelResult] = []
     ordered: tuple[int, ...] = ()
     if folded is not None:
         judged = [_judge(each, moments) for each in linear]
@@ -86,7 +86,7 @@ def judged_on_rows(
         judged = [_judge(each, moments) for each in rest]
         seen = figures_of_errors(rest, judged, rows, moments, has_labels=options.has_labels)
         whys = {each.name: why if each.by_rows is None else NO_PROJECTION for each in rest}
-        expected = [[None] * moments.n_groups for _ in rest]
+        expected = [[ExpectedFigures()] * moments.n_groups for _ in rest]
         results += _on_rows(rest, judged, moments, seen, expected, whys, options)
         if folded is None and linear:
             ordered = seen.ordered
@@ -103,7 +103,7 @@ def _on_rows(
     expected: _Expected,
     whys: Mapping[str, str | None],
     options: Expectations,
-) -> list[ModelAudit]:
+) -> list[ModelResult]:
     """Figures of moments, with the intervals that one more pass over the rows gave."""
     results = []
     for i, (each, figures) in enumerate(zip(audited, judged, strict=True)):
@@ -130,7 +130,7 @@ def judged_on_moments(
     pooled: GroupMoments,
     blocks: Sequence[GroupMoments],
     options: Expectations,
-) -> list[ModelAudit]:
+) -> list[ModelResult]:
     """Judge models on moments alone; two or more blocks give jackknife intervals.
 
     Raises
@@ -146,7 +146,7 @@ def judged_on_moments(
                 "Pass rows: X and sensitive_features",
             )
     judged = [_judge(each, pooled) for each in audited]
-    expected: _Expected = [[None] * pooled.n_groups for _ in audited]
+    expected: _Expected = [[ExpectedFigures()] * pooled.n_groups for _ in audited]
     failures: dict[str, str] = {}
     if len(blocks) > 1 and options.folds is not None:
         expected, failures = _from_blocks(audited, judged, blocks, options)
@@ -165,7 +165,7 @@ def judged_on_moments(
 
 def expected_in_folds(
     audited: Sequence[Audited], folds: SummedFolds, options: Expectations
-) -> list[list[ExpectedFigures | None]]:
+) -> list[list[ExpectedFigures]]:
     """Estimates for each model and group from moments by fold alone, with no pass over rows.
 
     Intervals are computed from the differences between folds: they are wider than those of an
@@ -257,14 +257,13 @@ def _model_audit(
     moments: Moments,
     errors: Sequence[Estimate],
     difference: Estimate,
-    expected: Sequence[ExpectedFigures | None],
+    expected: Sequence[ExpectedFigures],
     kurtosis: FloatArray,
     why: str | None,
-) -> ModelAudit:
-    captured = figures.captured_ratios
+) -> ModelResult:
     low, high = widest_pair(figures.errors) if moments.n_groups > 1 else (0, 0)
     certificate = each.subspace.certificate
-    return ModelAudit(
+    return ModelResult(
         name=each.name,
         n_components=each.subspace.dimension,
         center=each.subspace.center,
@@ -277,21 +276,21 @@ def _model_audit(
         baseline=each.baseline,
         known_groups=each.known_groups,
         groups=tuple(
-            GroupAudit(
+            GroupResult(
                 group=label,
                 n=int(moments.counts[i]),
                 proportion=float(moments.proportions[i]),
-                total_variance=float(figures.total_variances[i]),
-                error=errors[i],
-                best_error=float(figures.best_errors[i]),
-                excess_loss=float(figures.excess_losses[i]),
-                variance_kept=None if np.isnan(captured[i]) else float(captured[i]),
-                expected=expected[i] if why is None else None,
-                kurtosis=float(kurtosis[i]),
+                total_variance_here=float(figures.total_variances[i]),
+                error_here=errors[i],
+                best_error_here=float(figures.best_errors[i]),
+                loss_here=float(figures.excess_losses[i]),
+                kept_here=float(figures.captured_ratios[i]),
+                kurtosis_here=float(kurtosis[i]),
+                **vars(expected[i] if why is None else ExpectedFigures()),
             )
             for i, label in enumerate(figures.labels)
         ),
-        disparity=difference,
+        disparity_here=difference,
         pair=(figures.labels[low], figures.labels[high]),
         why_no_estimates=why,
         is_nested=each.subspace.is_nested,

@@ -5,13 +5,14 @@ estimates for new rows, with intervals that hold for all groups at once; if too 
 says so.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 
-from fairspan.auditing.expected_losses import ROUNDING, Estimate, ExpectedFigures, State
+from fairspan.auditing.expected_losses import ROUNDING, Estimate, ExpectedFigures, State, known
 from fairspan.formatting.text import count, first_of, in_ascii, percent, share
 from fairspan.moments.group_means import Intake
 from fairspan.rows.groups import Label, printable, spelled
@@ -62,9 +63,12 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True)
-class GroupAudit:
+@dataclass(frozen=True, kw_only=True)
+class GroupResult(ExpectedFigures):
     """What one model does to one group, in squared (scaled) units of the features.
+
+    A name that ends with `_here` is of these rows; the others, of :class:`ExpectedFigures`, are
+    estimates for new rows.
 
     Attributes
     ----------
@@ -73,57 +77,55 @@ class GroupAudit:
         Rows.
     proportion : float
         Share of the total weight.
-    total_variance : float
+    total_variance_here : float
         tr S_g about the model's centre.
-    error : Estimate
+    error_here : Estimate
         e_g with its interval.
-    best_error : float
+    best_error_here : float
         e*_g, the least error any subspace of the same dimension has on this group.
-    excess_loss : float
+    loss_here : float
         e_g - e*_g.
-    variance_kept : float or None
-        1 - e_g / tr S_g; None for a group without variance.
-    expected : ExpectedFigures or None
-        What new rows would show; None where too little is known.
-    kurtosis : float
+    kept_here : float
+        1 - e_g / tr S_g, the share of variance kept; NaN for a group without variance.
+    kurtosis_here : float
         Fourth moment of the rows' errors over their squared variance; 0 if it is not known.
     """
 
     group: Label
     n: int
     proportion: float
-    total_variance: float
-    error: Estimate
-    best_error: float
-    excess_loss: float
-    variance_kept: float | None
-    expected: ExpectedFigures | None = None
-    kurtosis: float = 0.0
+    total_variance_here: float
+    error_here: Estimate
+    best_error_here: float
+    loss_here: float
+    kept_here: float
+    kurtosis_here: float = 0.0
 
     @property
-    def state(self) -> State:
-        """What may be said of the group's loss on new rows."""
-        return "cannot tell" if self.expected is None else self.expected.state
-
-    @property
-    def expected_columns(self) -> dict[str, Any]:
-        """What new rows would show, by the names of the columns of a table; None where unknown."""
-        found = self.expected
+    def record(self) -> dict[str, Any]:
+        """The figures as one flat dictionary; None where there is none."""
         return {
-            "expected_error": None if found is None else found.error.value,
-            "expected_error_low": None if found is None else found.error.low,
-            "expected_error_high": None if found is None else found.error.high,
-            "expected_loss": None if found is None else found.loss.value,
-            "expected_loss_low": None if found is None else found.loss.low,
-            "expected_loss_high": None if found is None else found.loss.high,
-            "cross_fitted_loss": None if found is None else found.cross_fitted_loss,
-            "expected_best_error": None if found is None else found.best_error,
+            "group": self.group,
+            "n": self.n,
+            "proportion": self.proportion,
+            "total_variance_here": self.total_variance_here,
+            **self.error_here.columns("error_here"),
+            "best_error_here": self.best_error_here,
+            "loss_here": self.loss_here,
+            "kept_here": known(self.kept_here),
+            "kurtosis_here": self.kurtosis_here,
+            **self.expected_error.columns("expected_error"),
+            **self.expected_loss.columns("expected_loss"),
+            "cross_fitted_loss": known(self.cross_fitted_loss),
+            "expected_best_error": known(self.expected_best_error),
             "state": self.state,
+            "cross_fitted_instability": known(self.cross_fitted_instability),
+            **self.expected_change.columns("expected_change"),
         }
 
 
 @dataclass(frozen=True)
-class ModelAudit:
+class ModelResult:
     """What one model does to every group.
 
     Attributes
@@ -144,8 +146,8 @@ class ModelAudit:
         Name of the ordinary PCA of the same rows, dimension, centre and scale beside it.
     known_groups : tuple of labels
         Groups it was fitted on; empty if it knows of none.
-    groups : tuple of GroupAudit
-    disparity : Estimate
+    groups : tuple of GroupResult
+    disparity_here : Estimate
         Two groups: error of the second minus error of the first; more: the largest pairwise gap.
     pair : tuple of two labels
         The disparity is the error of the second of these minus that of the first.
@@ -167,8 +169,8 @@ class ModelAudit:
     fitted_here: bool
     baseline: str | None
     known_groups: tuple[Label, ...]
-    groups: tuple[GroupAudit, ...]
-    disparity: Estimate
+    groups: tuple[GroupResult, ...]
+    disparity_here: Estimate
     pair: tuple[Label, Label]
     reason: str | None = None
     why_no_estimates: str | None = None
@@ -177,28 +179,23 @@ class ModelAudit:
     @property
     def records(self) -> list[dict[str, Any]]:
         """One flat dictionary for each group; None where there is no figure."""
-        return [
-            {
-                "model": self.name,
-                "group": group.group,
-                "n": group.n,
-                "proportion": group.proportion,
-                "total_variance": group.total_variance,
-                "reconstruction_error": group.error.value,
-                "error_low": group.error.low,
-                "error_high": group.error.high,
-                "best_error": group.best_error,
-                "excess_loss": group.excess_loss,
-                "captured_variance_ratio": group.variance_kept,
-                **group.expected_columns,
-                "disparity": self.disparity.value,
-                "disparity_low": self.disparity.low,
-                "disparity_high": self.disparity.high,
-                "n_components": self.n_components,
-                "center": self.center,
-            }
-            for group in self.groups
-        ]
+        of_model = {
+            **self.disparity_here.columns("disparity_here"),
+            "n_components": self.n_components,
+            "center": self.center,
+        }
+        return [{"model": self.name, **group.record, **of_model} for group in self.groups]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, ready for JSON; groups as in :attr:`records`."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        del own["disparity_here"]
+        return {
+            **own,
+            **self.disparity_here.columns("disparity_here"),
+            "total_error_here": self.total_error_here,
+            "groups": [group.record for group in self.groups],
+        }
 
     @property
     def states(self) -> tuple[State | None, ...]:
@@ -208,27 +205,27 @@ class ModelAudit:
     @property
     def has_estimates(self) -> bool:
         """Whether anything is said of new rows."""
-        return any(group.expected is not None for group in self.groups)
+        return any(group.is_estimated for group in self.groups)
 
     @property
-    def total_error(self) -> float:
+    def total_error_here(self) -> float:
         """Average error over all rows."""
-        return sum(group.proportion * group.error.value for group in self.groups)
+        return sum(group.proportion * group.error_here.value for group in self.groups)
 
     @property
     def rounding(self) -> float:
         """Figures up to this size are rounding: a share of the variance over all rows."""
-        return ROUNDING * sum(group.proportion * group.total_variance for group in self.groups)
+        return ROUNDING * sum(group.proportion * group.total_variance_here for group in self.groups)
 
     @property
     def loses_nothing(self) -> bool:
         """Whether every group is reconstructed up to rounding."""
-        return max(group.error.value for group in self.groups) <= self.rounding
+        return max(group.error_here.value for group in self.groups) <= self.rounding
 
     @property
-    def largest_loss(self) -> float:
+    def largest_loss_here(self) -> float:
         """Largest excess loss of a group."""
-        return max(group.excess_loss for group in self.groups)
+        return max(group.loss_here for group in self.groups)
 
 
 @dataclass(frozen=True)
@@ -257,7 +254,7 @@ class AuditedRows:
         return f"{self.n:,} rows: {intake}" if intake else ""
 
 
-def column_of(models: Sequence[ModelAudit | None], name: str, n_groups: int) -> FloatArray:
+def column_of(models: Sequence[ModelResult | None], name: str, n_groups: int) -> FloatArray:
     """One figure of every group under every model, by its name in the records, (m, k).
 
     NaN where there is none, as of a model that is missing.
@@ -267,12 +264,12 @@ def column_of(models: Sequence[ModelAudit | None], name: str, n_groups: int) -> 
     return np.array(rows, dtype=np.float64)
 
 
-def labels(groups: Sequence[GroupAudit]) -> tuple[Label, ...]:
+def labels(groups: Sequence[GroupResult]) -> tuple[Label, ...]:
     """Of each group its label."""
     return tuple(group.group for group in groups)
 
 
-def names(groups: Sequence[GroupAudit]) -> str:
+def names(groups: Sequence[GroupResult]) -> str:
     """The groups' names in a row."""
     return first_of([quoted(group.group) for group in groups])
 
@@ -360,7 +357,7 @@ class Verdict:
         return f"{self.kind[0].upper()}{self.kind[1:]}. {self.sentence} {self.action}"
 
 
-def verdicts_of(models: Sequence[ModelAudit], level: float) -> tuple[Verdict, ...]:
+def verdicts_of(models: Sequence[ModelResult], level: float) -> tuple[Verdict, ...]:
     """One verdict for each model that is compared with ordinary PCA; of PCA alone if none is."""
     by_name = {model.name: model for model in models}
     compared = [model for model in models if model.baseline in by_name]
@@ -369,7 +366,7 @@ def verdicts_of(models: Sequence[ModelAudit], level: float) -> tuple[Verdict, ..
     return tuple(_alone(model, level) for model in models)
 
 
-def changes_of(models: Sequence[ModelAudit]) -> list[dict[str, Any]]:
+def changes_of(models: Sequence[ModelResult]) -> list[dict[str, Any]]:
     """By how much each group's expected error changes from ordinary PCA to each fair model."""
     return [
         {
@@ -377,24 +374,22 @@ def changes_of(models: Sequence[ModelAudit]) -> list[dict[str, Any]]:
             "group": group.group,
             "rows": group.n,
             "share": group.proportion,
-            "change": group.expected.change.value,
-            "change_low": group.expected.change.low,
-            "change_high": group.expected.change.high,
+            **group.expected_change.columns("change"),
         }
         for model in models
         for group in model.groups
-        if group.expected is not None and group.expected.change is not None
+        if not math.isnan(group.expected_change.value)
     ]
 
 
-def harmed(model: ModelAudit) -> list[GroupAudit]:
+def harmed(model: ModelResult) -> list[GroupResult]:
     """Groups that a model harms beyond chance, the one that loses most first."""
     return sorted(
         [group for group in model.groups if group.state == "harmed"], key=_share_lost, reverse=True
     )
 
 
-def _alone(model: ModelAudit, level: float) -> Verdict:
+def _alone(model: ModelResult, level: float) -> Verdict:
     found = harmed(model)
     if not found:
         return _no_harm(model, model.name, level)
@@ -407,7 +402,7 @@ def _alone(model: ModelAudit, level: float) -> Verdict:
     )
 
 
-def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
+def _compared(fair: ModelResult, plain: ModelResult, level: float) -> Verdict:
     before, after = harmed(plain), harmed(fair)
     newly = [group for group in after if group.group not in {each.group for each in before}]
     verb = "is" if len(newly) == 1 else "are"
@@ -426,7 +421,7 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
     worst = before[0]
     found = next(group for group in fair.groups if group.group == worst.group)
     groups = tuple(group.group for group in before)
-    change = None if found.expected is None else found.expected.change
+    change = found.expected_change
     said = _harm(plain, before)
     if newly:
         return Verdict(
@@ -437,7 +432,7 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
             fair.name,
             tuple(group.group for group in newly),
         )
-    if change is not None and change.high is not None and change.high < 0:
+    if change.high is not None and change.high < 0:
         back = _of_variance(-change.high, -(change.low or 0.0), worst)
         return Verdict(
             "harm, and repair helps",
@@ -459,7 +454,7 @@ def _compared(fair: ModelAudit, plain: ModelAudit, level: float) -> Verdict:
     )
 
 
-def _no_harm(plain: ModelAudit, name: str, level: float) -> Verdict:
+def _no_harm(plain: ModelResult, name: str, level: float) -> Verdict:
     unknown = [group for group in plain.groups if group.state == "cannot tell"]
     if unknown:
         why = "" if plain.why_no_estimates is None else f" ({plain.why_no_estimates})"
@@ -484,11 +479,10 @@ def _no_harm(plain: ModelAudit, name: str, level: float) -> Verdict:
     )
 
 
-def _harm(model: ModelAudit, found: Sequence[GroupAudit]) -> str:
+def _harm(model: ModelResult, found: Sequence[GroupResult]) -> str:
     """Who is harmed, and by how much at least."""
     worst = found[0]
-    assert worst.expected is not None
-    loss = worst.expected.loss
+    loss = worst.expected_loss
     also = "" if len(found) == 1 else f" So are {_with_rows(found[1:])}."
     also = also if len(found) != 2 else f" So is {_with_rows(found[1:])}."
     share_lost = _of_variance(max(loss.low or 0.0, 0.0), loss.high or 0.0, worst)
@@ -499,15 +493,9 @@ def _harm(model: ModelAudit, found: Sequence[GroupAudit]) -> str:
     )
 
 
-def _payers(fair: ModelAudit) -> str:
+def _payers(fair: ModelResult) -> str:
     """Whose error rises on new rows beyond chance, in words."""
-    paying = [
-        group
-        for group in fair.groups
-        if group.expected is not None
-        and group.expected.change is not None
-        and (group.expected.change.low or 0.0) > fair.rounding
-    ]
+    paying = [group for group in fair.groups if (group.expected_change.low or 0.0) > fair.rounding]
     if not paying:
         return ""
     most = max(paying, key=_share_paid)
@@ -518,26 +506,22 @@ def _payers(fair: ModelAudit) -> str:
     )
 
 
-def _share_paid(group: GroupAudit) -> float:
-    assert group.expected is not None
-    assert group.expected.change is not None
-    return group.expected.change.value / group.total_variance
+def _share_paid(group: GroupResult) -> float:
+    return group.expected_change.value / group.total_variance_here
 
 
-def _of_variance(low: float, high: float, group: GroupAudit) -> str:
+def _of_variance(low: float, high: float, group: GroupResult) -> str:
     """Both ends of an interval as shares of the group's variance."""
     # No group loses more than it has.
-    whole = group.total_variance
+    whole = group.total_variance_here
     return " to ".join([in_ascii(share(min(each, whole) / whole)) for each in (low, high)])
 
 
-def _share_lost(group: GroupAudit) -> float:
-    if group.expected is None or group.total_variance <= 0:
-        return 0.0
-    return group.expected.loss.value / group.total_variance
+def _share_lost(group: GroupResult) -> float:
+    return group.expected_loss.value / (group.total_variance_here or 1.0)
 
 
-def _with_rows(groups: Sequence[GroupAudit]) -> str:
+def _with_rows(groups: Sequence[GroupResult]) -> str:
     if len(groups) == 1:
         return f"{names(groups)} ({in_ascii(count(groups[0].n, 'row'))})"
     total = in_ascii(count(sum(group.n for group in groups), "row"))

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from fairspan.auditing.expected_losses import LEVEL, Estimate
-from fairspan.auditing.results import ModelAudit, group_name
+from fairspan.auditing.expected_losses import LEVEL, Estimate, known
+from fairspan.auditing.results import ModelResult, group_name
 from fairspan.formatting.table import (
     Cell,
     Column,
@@ -21,15 +21,15 @@ _ABOUT = {
     "none": "errors about the origin",
 }
 _ON_NEW_ROWS = (
-    "Error and loss are those expected on new rows, with the interval of the loss; 'here' "
-    "is the loss on these rows. States hold for all groups at once."
+    "Expected error and loss are those on new rows, with the interval of the loss; 'here' is on "
+    "these rows. States hold for all groups at once."
 )
 # Losses that differ by less than this share are the same.
 _ALIKE = 1e-6
 
 
 def table_of(
-    models: Sequence[ModelAudit], n_features: int, level: float = LEVEL, left_out: str = ""
+    models: Sequence[ModelResult], n_features: int, level: float = LEVEL, left_out: str = ""
 ) -> Table:
     """Under each model, one row for each group.
 
@@ -45,37 +45,32 @@ def table_of(
     worst = [each for model in models for each in _is_worst(model, on_new_rows=has_estimates)]
     starts = [sum(len(model.groups) for model in models[:i]) for i in range(len(models))]
 
-    def figures(
-        heading: str, estimates: Sequence[Estimate | None], *, marks: bool = False
-    ) -> Column:
+    def figures(heading: str, estimates: Sequence[Estimate], *, marks: bool = False) -> Column:
         values = [
-            None if each is None else 0.0 if abs(each.value) <= zero else each.value
+            0.0 if abs(each.value) <= zero else known(each.value)
             for each, zero in zip(estimates, rounding, strict=True)
         ]
-        ends = [(None, None) if each is None else (each.low, each.high) for each in estimates]
+        ends = [(each.low, each.high) for each in estimates]
         marked = [i for i, is_so in enumerate(worst) if is_so and marks]
         below = f"{percent(level)} interval"
         return figures_column(heading, values, ends=ends, below=below, worst=marked)
 
-    expected = [group.expected for group in groups]
-    losses = [Estimate(group.excess_loss) for group in groups]
-    kept = shares_column("kept", [group.variance_kept for group in groups])
+    losses = [Estimate(group.loss_here) for group in groups]
+    kept = shares_column("kept here", [known(group.kept_here) for group in groups])
     columns = (
         (
-            figures(
-                "error", [None if each is None else Estimate(each.error.value) for each in expected]
-            ),
-            figures("loss", [None if each is None else each.loss for each in expected], marks=True),
-            figures("here", losses),
+            figures("expected error", [Estimate(group.expected_error.value) for group in groups]),
+            figures("expected loss", [group.expected_loss for group in groups], marks=True),
+            figures("loss here", losses),
             kept,
             names_column("state", [group.state for group in groups]),
         )
         if has_estimates
         else (
-            figures("variance", [Estimate(group.total_variance) for group in groups]),
-            figures("error", [group.error for group in groups]),
-            figures("best", [Estimate(group.best_error) for group in groups]),
-            figures("loss", losses, marks=True),
+            figures("variance here", [Estimate(group.total_variance_here) for group in groups]),
+            figures("error here", [group.error_here for group in groups]),
+            figures("best here", [Estimate(group.best_error_here) for group in groups]),
+            figures("loss here", losses, marks=True),
             kept,
         )
     )
@@ -89,9 +84,10 @@ def table_of(
     )
 
 
-def _heading_of(model: ModelAudit, n_features: int) -> str:
+def _heading_of(model: ModelResult, n_features: int) -> str:
     """What the figures of a model are about, and how far the errors of its groups are apart."""
-    gap, ends = model.disparity.value, interval(model.disparity.low, model.disparity.high)
+    found = model.disparity_here
+    gap, ends = found.value, interval(found.low, found.high)
     shown = number(0.0 if abs(gap) <= model.rounding else gap)
     told = f"; disparity on these rows {shown}{f' ({ends})' if ends else ''}"
     return (
@@ -101,10 +97,10 @@ def _heading_of(model: ModelAudit, n_features: int) -> str:
     )
 
 
-def _is_worst(model: ModelAudit, *, on_new_rows: bool) -> list[bool]:
+def _is_worst(model: ModelResult, *, on_new_rows: bool) -> list[bool]:
     """Of each group whether it is harmed; without estimates, whether it loses most."""
     if on_new_rows:
         return [group.state == "harmed" for group in model.groups]
-    losses = [max(group.excess_loss, model.rounding) for group in model.groups]
+    losses = [max(group.loss_here, model.rounding) for group in model.groups]
     most = max(losses) * (1 - _ALIKE)
     return [loss >= most > min(losses) for loss in losses]

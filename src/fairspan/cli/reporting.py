@@ -242,7 +242,7 @@ def demo_screen(certificate: Certificate, result: Audit, data: Dataset) -> str:
     """What the reader sees, as wide as the terminal."""
     plain, fair = result.models
     sizes = ", ".join(f"{spelled(group.group)}: {group.n}" for group in plain.groups)
-    cost = fair.total_error / plain.total_error - 1
+    cost = fair.total_error_here / plain.total_error_here - 1
     d, width = plain.n_components, width_of(sys.stdout)
     about = (
         f"Data: {data.name}, {result.rows.n} patients ({sizes}), {result.rows.n_features} "
@@ -251,7 +251,7 @@ def demo_screen(certificate: Certificate, result: Audit, data: Dataset) -> str:
     conclusion = (
         "A group is called 'harmed' only where its loss is above zero beyond chance. On these rows "
         "fair PCA minimises the larger loss: "
-        f"{figure(plain.largest_loss)} becomes {figure(fair.largest_loss)}, for "
+        f"{figure(plain.largest_loss_here)} becomes {figure(fair.largest_loss_here)}, for "
         f"{in_ascii(relative(cost))} more error over all rows."
     )
     parts = [

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.expected_losses import ROUNDING
 from fairspan.auditing.models import name_at, plain_pca, read_model
-from fairspan.auditing.results import ModelAudit, column_of, group_name
+from fairspan.auditing.results import ModelResult, column_of, group_name
 from fairspan.drawing.pictures import NONE, Estimates
 from fairspan.errors import (
     FairspanWarning,
@@ -151,11 +151,11 @@ def moments_for(estimator: Any, rows: Rows) -> Moments:
 
 Quantity = Literal["loss", "error"]
 # The figures on the rows, by their names in the records of an audit.
-_ON_ROWS = {"loss": "excess_loss", "error": "reconstruction_error"}
+_ON_ROWS = {"loss": "loss_here", "error": "error_here"}
 
 
 def estimates_of(
-    models: Sequence[ModelAudit | None], n_groups: int, quantity: Quantity, *, on_rows: bool = True
+    models: Sequence[ModelResult | None], n_groups: int, quantity: Quantity, *, on_rows: bool = True
 ) -> Estimates:
     """What is expected of every group under several models, beside what is on the rows."""
     values, low, high, here = (
@@ -173,7 +173,7 @@ def estimates_of(
 
 def audited_beside_pca(
     estimator: Any, fits: Sequence[Any], plain: Sequence[FairSubspace], rows: Rows
-) -> tuple[list[ModelAudit], list[ModelAudit | None]]:
+) -> tuple[list[ModelResult], list[ModelResult | None]]:
     """Audit fits and ordinary PCA of the same dimensions on rows, all of them in the same passes.
 
     Parameters

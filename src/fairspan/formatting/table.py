@@ -248,17 +248,23 @@ class Table:
             shown.append((column.heading, column.cells, column.is_text))
             if is_beside and any(cell.below for cell in column.cells):
                 shown.append((column.below, [Cell(cell.below) for cell in column.cells], False))
-        lines, ends, between = [""] * (len(names) + 1), [-gap], " " * gap
+        lines, ends, between = [""] * (len(names) + 2), [-gap], " " * gap
         for heading, cells, is_text in shown:
-            texts = [heading, *(each.text if is_text else in_ascii(each.text) for each in cells)]
+            figures = [each.text if is_text else in_ascii(each.text) for each in cells]
+            # A heading that is wider than what stands below it has its last word there.
+            above, _, last = heading.rpartition(" ")
+            if terminal_width(heading) <= max(map(terminal_width, figures), default=0):
+                above, last = "", heading
+            texts = [above, last, *figures]
             widths = list(map(terminal_width, texts))
             widest = max(widths)
             ends.append(ends[-1] + gap + widest)
             for i, (text, width) in enumerate(zip(texts, widths, strict=True)):
                 blank = " " * (widest - width)
-                text = paint(text, "worst") if i and cells[i - 1].is_worst else text
+                text = paint(text, "worst") if i > 1 and cells[i - 2].is_worst else text
                 lines[i] += f"{between}{text}{blank}" if is_text else f"{between}{blank}{text}"
-        return [line[gap:].rstrip() for line in lines], ends[1:]
+        above, heads, *rows = (line[gap:].rstrip() for line in lines)
+        return [f"{above}\n{heads}" if above else heads, *rows], ends[1:]
 
     def _in_words(self, row: Sequence[Cell]) -> str:
         """The figures of a row, each after its heading."""

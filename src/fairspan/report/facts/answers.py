@@ -1,7 +1,7 @@
 """What a report is requested, the models that answer it, and the facts of each."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fairspan import registry
@@ -9,8 +9,8 @@ from fairspan.auditing.audit import Audit, audit_in_folds, audit_moments, audit_
 from fairspan.auditing.expected_losses import USUAL, Expectations
 from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
 from fairspan.auditing.results import (
-    GroupAudit,
-    ModelAudit,
+    GroupResult,
+    ModelResult,
     Verdict,
     changes_of,
     group_name,
@@ -35,6 +35,7 @@ from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 
 PCA, PLAIN = "PCA", "total_error"
+_ENDS = ("", "_low", "_high")
 
 # Of more groups than these, some criteria may take minutes: they are for whoever asks for them.
 MANY_GROUPS = 16
@@ -404,8 +405,8 @@ def certificate_facts(solution: Certificate) -> dict[str, Any]:
     }
 
 
-def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[str, Any]:
-    is_known = plain.total_error > plain.rounding
+def _model_facts(answer: Answer, model: ModelResult, plain: ModelResult) -> dict[str, Any]:
+    is_known = plain.total_error_here > plain.rounding
     low, high = model.pair
     return {
         "name": answer.name,
@@ -416,11 +417,14 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
         "is_plain_pca": model.is_plain_pca,
         "n_components": model.n_components,
         "groups": [group_facts(group, model) for group in model.groups],
-        "total_error": _without_rounding(model.total_error, model),
-        "total_change": model.total_error / plain.total_error - 1 if is_known else None,
-        "largest_loss": _without_rounding(model.largest_loss, model),
-        "disparity": {
-            name: _without_rounding(value, model) for name, value in asdict(model.disparity).items()
+        "total_error_here": _without_rounding(model.total_error_here, model),
+        "total_change_here": model.total_error_here / plain.total_error_here - 1
+        if is_known
+        else None,
+        "largest_loss_here": _without_rounding(model.largest_loss_here, model),
+        **{
+            name: _without_rounding(value, model)
+            for name, value in model.disparity_here.columns("disparity_here").items()
         },
         "pair": [group_name(low), group_name(high)],
         "why_no_estimates": model.why_no_estimates,
@@ -428,22 +432,21 @@ def _model_facts(answer: Answer, model: ModelAudit, plain: ModelAudit) -> dict[s
     }
 
 
-def group_facts(group: GroupAudit, model: ModelAudit) -> dict[str, Any]:
+def group_facts(group: GroupResult, model: ModelResult) -> dict[str, Any]:
     """What a model does to one group; figures that are only rounding are zero."""
+    of_these_rows = {
+        name: _without_rounding(group.record[name], model)
+        for name in (*(f"error_here{end}" for end in _ENDS), "best_error_here", "loss_here")
+    }
     return {
+        **group.record,
+        **of_these_rows,
         "group": group_name(group.group),
-        "error": _without_rounding(group.error.value, model),
-        "error_low": _without_rounding(group.error.low, model),
-        "error_high": _without_rounding(group.error.high, model),
-        "best_error": _without_rounding(group.best_error, model),
-        "excess_loss": _without_rounding(group.excess_loss, model),
-        "variance_kept": group.variance_kept,
-        **group.expected_columns,
         "state": group.state if model.why_no_estimates is None else None,
     }
 
 
-def _without_rounding(value: float | None, model: ModelAudit) -> float | None:
+def _without_rounding(value: float | None, model: ModelResult) -> float | None:
     """Zero for a value that is only rounding."""
     return 0.0 if value is not None and abs(value) <= model.rounding else value
 
@@ -509,7 +512,7 @@ def given_facts(
     }
 
 
-def _given_model(each: Audited, model: ModelAudit) -> dict[str, Any]:
+def _given_model(each: Audited, model: ModelResult) -> dict[str, Any]:
     made = each.subspace.certificate
     return {
         "name": printable(model.name),
@@ -524,11 +527,8 @@ def _given_model(each: Audited, model: ModelAudit) -> dict[str, Any]:
         "status": model.status,
         "gap": model.gap,
         "why_no_estimates": model.why_no_estimates,
-        "total_error": model.total_error,
-        "groups": [
-            {**group_facts(group, model), "n": group.n, "total_variance": group.total_variance}
-            for group in model.groups
-        ],
+        "total_error_here": model.total_error_here,
+        "groups": [group_facts(group, model) for group in model.groups],
     }
 
 

@@ -170,7 +170,7 @@ def _data_facts(moments: GroupMoments, audit: Audit, name: str) -> dict[str, Any
                 "group": group_name(each.group),
                 "n": each.n,
                 "proportion": each.proportion,
-                "total_variance": each.total_variance,
+                "total_variance_here": each.total_variance_here,
             }
             for each in groups
         ],
@@ -192,14 +192,15 @@ def _curves(
     """Curves by dimension, the frontier of two groups, and a walk along one of them."""
     rounding, n_components = audit.models[0].rounding, audit.models[0].n_components
     found = along_dimensions(answers)
-    plain_errors = np.array([each.error.value for each in audit.models[0].groups])
+    plain_errors = np.array([each.error_here.value for each in audit.models[0].groups])
     groups = [group_name(label) for label in moments.labels]
     frontier: dict[str, Any] | None = None
     if moments.n_groups == 2:
         curve = frontier_to_look_at(moments, n_components, asked.center, scale=asked.scale)
         walk, region = along_frontier(curve, answers, plain_errors, groups), curve.region()
         frontier = {
-            "errors": curve.errors.tolist(),  # all of them: the height is that of their polygon
+            # All of them: the height is that of their polygon.
+            "errors_here": curve.errors.tolist(),
             "region": region[spread_along(region, _MOST_CORNERS)].tolist(),
             "plain": plain_errors.tolist(),
             "answers": {each.name: each.certificate.errors.tolist() for each in answers.others},

@@ -89,17 +89,17 @@ def dimensions_facts(
     fair = [(each.fair, each.best) for each in found]
     return {
         "dimensions": [each.n_components for each in found],
-        "best": [without_rounding(each.best, rounding) for each in found],
+        "best_errors_here": [without_rounding(each.best, rounding) for each in found],
         "plain": {
-            "errors": [without_rounding(each.plain, rounding) for each in found],
-            "losses": [without_rounding(each.plain - each.best, rounding) for each in found],
+            "errors_here": [without_rounding(each.plain, rounding) for each in found],
+            "losses_here": [without_rounding(each.plain - each.best, rounding) for each in found],
         },
         "fair": {
             "criterion": criterion,
-            "errors": [
+            "errors_here": [
                 None if errors is None else without_rounding(errors, rounding) for errors, _ in fair
             ],
-            "losses": [
+            "losses_here": [
                 None if errors is None else without_rounding(errors - best, rounding)
                 for errors, best in fair
             ],
@@ -126,29 +126,27 @@ def expected_by_dimension(
     models = pca_by_dimension(folds.whole, dimensions, pca.center, scale=pca.scaled)
     options = replace(USUAL, level=audit.level, material=audit.material)
     estimates = dict(zip(dimensions, expected_in_folds(models, folds, options), strict=True))
-    estimates[asked] = [group.expected for group in pca.groups]
+    estimates[asked] = list(pca.groups)
     return {
         "dimensions": dimensions,
         "plain": {
-            "losses": _each(estimates, lambda figures: figures.loss.value),
-            "losses_low": _each(estimates, lambda figures: figures.loss.low),
-            "losses_high": _each(estimates, lambda figures: figures.loss.high),
-            "errors": _each(estimates, lambda figures: figures.error.value),
-            "states": [
-                ["cannot tell" if each is None else each.state for each in groups]
-                for groups in estimates.values()
-            ],
+            "expected_losses": _each(estimates, lambda figures: figures.expected_loss.value),
+            "expected_losses_low": _each(estimates, lambda figures: figures.expected_loss.low),
+            "expected_losses_high": _each(estimates, lambda figures: figures.expected_loss.high),
+            "expected_errors": _each(estimates, lambda figures: figures.expected_error.value),
+            "states": [[each.state for each in groups] for groups in estimates.values()],
         },
     }
 
 
 def _each(
-    estimates: Mapping[int, Sequence[ExpectedFigures | None]],
+    estimates: Mapping[int, Sequence[ExpectedFigures]],
     figure: Callable[[ExpectedFigures], float | None],
 ) -> list[list[float | None]]:
     """One figure of every group, by dimension."""
     return [
-        [None if each is None else figure(each) for each in groups] for groups in estimates.values()
+        [figure(each) if each.is_estimated else None for each in groups]
+        for groups in estimates.values()
     ]
 
 
@@ -355,11 +353,11 @@ def _point(
         "label": step.label,
         "weights": None if step.weights is None else step.weights.tolist(),
         "n_components": len(step.components),
-        "errors": without_rounding(step.errors, rounding),
-        "losses": without_rounding(step.errors - step.best, rounding),
-        "kept": kept.tolist(),
-        "total_error": total if total > rounding else 0.0,
+        "errors_here": without_rounding(step.errors, rounding),
+        "losses_here": without_rounding(step.errors - step.best, rounding),
+        "kept_here": kept.tolist(),
+        "total_error_here": total if total > rounding else 0.0,
         # Adding zero leaves no minus zero.
         "components": (shown[:, chosen].round(_DECIMALS) + 0.0).tolist(),
-        "variances": np.einsum("ij,jk,ik->i", shown, pooled, shown).tolist(),
+        "variances_here": np.einsum("ij,jk,ik->i", shown, pooled, shown).tolist(),
     }

@@ -196,16 +196,20 @@ def of_plain(facts: Facts) -> Drawn:
     """The error of each group under PCA, with its interval."""
     model, drawn = plain_of(facts), _losing_most(facts)
     groups = [model["groups"][g] for g in drawn]
-    has_intervals = all(group["error_low"] is not None for group in groups)
+    has_intervals = all(group["error_here_low"] is not None for group in groups)
     picture = AuditPicture(
         groups=_names(facts, drawn),
-        models={"PCA": _estimates(model, "error", drawn)},
+        models={"PCA": _estimates(model, "error_here", drawn)},
         plain=("PCA",),
         level=facts["level"],
     )
     told = [
-        f"{called(group['group'])} {number(group['error'])}"
-        + (f" ({interval(group['error_low'], group['error_high'])})" if has_intervals else "")
+        f"{called(group['group'])} {number(group['error_here'])}"
+        + (
+            f" ({interval(group['error_here_low'], group['error_here_high'])})"
+            if has_intervals
+            else ""
+        )
         for group in groups
     ]
     with_interval = f", with its {percent(facts['level'])} interval." if has_intervals else "."
@@ -246,7 +250,7 @@ def of_losses(facts: Facts) -> Drawn:
     """What each group loses under PCA and under the main criterion."""
     plain, main, drawn = plain_of(facts), main_of(facts), _losing_most(facts)
     certificate, name = main["certificate"], spoken(main["name"])
-    losses = {each["name"]: _values(each, "excess_loss")[drawn] for each in (plain, main)}
+    losses = {each["name"]: _values(each, "loss_here")[drawn] for each in (plain, main)}
     picture = GroupLossDisplay(
         groups=_names(facts, drawn),
         models={whose: Estimates.of(each) for whose, each in losses.items()},
@@ -257,8 +261,8 @@ def of_losses(facts: Facts) -> Drawn:
         status=certificate["status"],
     )
     told = [
-        f"{called(plain['groups'][g]['group'])} {number(plain['groups'][g]['excess_loss'])} and "
-        f"{number(main['groups'][g]['excess_loss'])}"
+        f"{called(plain['groups'][g]['group'])} {number(plain['groups'][g]['loss_here'])} and "
+        f"{number(main['groups'][g]['loss_here'])}"
         for g in drawn
     ]
     caption = f"Excess loss of {_whose(facts, drawn)} on these rows, under PCA and under {name}."
@@ -270,7 +274,7 @@ def of_losses(facts: Facts) -> Drawn:
 def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
     """Losses of every group against the number of dimensions, expected ones where there are."""
     curve, steps = facts["by_dimension"], facts["steps"]
-    plain, fair = curve["plain"]["losses"], curve["fair"]["losses"]
+    plain, fair = curve["plain"]["losses_here"], curve["fair"]["losses_here"]
     name, names, drawn = spoken(curve["fair"]["criterion"]), _names(facts), _losing_most(facts)
     of_plain = _table(plain)[:, drawn]
     of_fair = _table([each or [None] * len(names) for each in fair])[:, drawn]
@@ -308,7 +312,7 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
     # One mark for each group: in its own panel, where they have panels.
     points: list[list[Point]] = [
         [
-            (0 if len(drawn) <= 2 else i, point["n_components"], point["losses"][g])
+            (0 if len(drawn) <= 2 else i, point["n_components"], point["losses_here"][g])
             for i, g in enumerate(drawn)
         ]
         for point in (steps["points"] if with_marks else ())
@@ -326,7 +330,7 @@ def _expected_by_dimension(
     plain, fair = (Estimates.of(np.full(each.shape, np.nan), on_rows=each) for each in on_rows)
     for place, d in enumerate(expected["dimensions"]):
         for whole, end in zip(plain, _ENDS, strict=False):
-            whole[shown.index(d)] = _table(expected["plain"][f"losses{end}"])[place, drawn]
+            whole[shown.index(d)] = _table(expected["plain"][f"expected_losses{end}"])[place, drawn]
         plain.states[shown.index(d)] = [expected["plain"]["states"][place][g] for g in drawn]
     if not main["is_plain_pca"]:
         place = shown.index(facts["settings"]["n_components"])
@@ -341,7 +345,7 @@ def of_frontier(facts: Facts) -> Drawn:
     first, second = _names(facts)
     answers = {"PCA": curve["plain"], **curve["answers"]}
     reached = _table([*answers.values()])
-    errors = _through(_table(curve["errors"]), reached)
+    errors = _through(_table(curve["errors_here"]), reached)
     picture = FrontierPicture(
         errors=errors,
         groups=(first, second),
@@ -352,21 +356,21 @@ def of_frontier(facts: Facts) -> Drawn:
     )
     told = "; ".join(f"{spoken(name)} {_pair(each)}" for name, each in answers.items())
     alternative = (
-        f"Errors of {first} and {second}. The frontier runs from {_pair(curve['errors'][0])} to "
-        f"{_pair(curve['errors'][-1])}; {told}."
+        f"Errors of {first} and {second}. The frontier runs from {_pair(curve['errors_here'][0])} "
+        f"to {_pair(curve['errors_here'][-1])}; {told}."
     )
     arrow = " An arrow points to an answer outside the picture, whose errors are in the legend."
     caption = (
         "Every point of the curve is the least error of one group, given that of the other. The "
         f"filled mark is where the slider stands.{arrow if picture.outside() else ''}"
     )
-    points: list[list[Point]] = [[(0, *point["errors"])] for point in steps["points"]]
+    points: list[list[Point]] = [[(0, *point["errors_here"])] for point in steps["points"]]
     return draw(picture, "f", caption, alternative, points, steps["start"], is_narrow=True)
 
 
 def _losing_most(facts: Facts) -> list[int]:
     """Positions of the groups with the largest loss under PCA: as many as there is room for."""
-    losses = _values(plain_of(facts), "expected_loss" if has_estimates(facts) else "excess_loss")
+    losses = _values(plain_of(facts), "expected_loss" if has_estimates(facts) else "loss_here")
     # Groups of too few rows come last.
     return sorted(np.argsort(-losses, kind="stable")[:_MOST_GROUPS].tolist())
 

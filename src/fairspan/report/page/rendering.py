@@ -121,7 +121,7 @@ def said(name: str, facts: Facts) -> Markup:
     """A sentence of the page, by its name in sentences.html."""
     plain, main = plain_of(facts), main_of(facts)
     both = zip(plain["groups"], main["groups"], strict=True)
-    largest = [max(losses) for losses in facts["by_dimension"]["plain"]["losses"]]
+    largest = [max(losses) for losses in facts["by_dimension"]["plain"]["losses_here"]]
     sentences = (
         _environment()
         .get_template(
@@ -139,9 +139,9 @@ def said(name: str, facts: Facts) -> Markup:
                 "rises": [
                     (before, after)
                     for before, after in both
-                    if after["excess_loss"] > before["excess_loss"] * (1 + ALIKE)
+                    if after["loss_here"] > before["loss_here"] * (1 + ALIKE)
                 ],
-                "sharing": sharing_largest([group["excess_loss"] for group in main["groups"]]),
+                "sharing": sharing_largest([group["loss_here"] for group in main["groups"]]),
                 "largest": largest,
                 "hardest": largest.index(max(largest)),
                 "harmed_at": harmed_by_dimension(facts),
@@ -270,24 +270,24 @@ def _texts(points: Sequence[Facts]) -> list[list[str]]:
     """Of each step its figures, each kind with the same decimals at all steps."""
     decimals = {
         what: decimals_of(each for point in points for each in point[what])
-        for what in ("errors", "losses", "variances")
+        for what in ("errors_here", "losses_here", "variances_here")
     }
-    of_total = decimals_of(point["total_error"] for point in points)
+    of_total = decimals_of(point["total_error_here"] for point in points)
     return [
         [
             *(
                 text
                 for error, loss, kept in zip(
-                    point["errors"], point["losses"], point["kept"], strict=True
+                    point["errors_here"], point["losses_here"], point["kept_here"], strict=True
                 )
                 for text in (
-                    number(error, decimals["errors"]),
-                    number(loss, decimals["losses"]),
+                    number(error, decimals["errors_here"]),
+                    number(loss, decimals["losses_here"]),
                     share(kept),
                 )
             ),
-            number(point["total_error"], of_total),
-            *(number(variance, decimals["variances"]) for variance in point["variances"]),
+            number(point["total_error_here"], of_total),
+            *(number(each, decimals["variances_here"]) for each in point["variances_here"]),
         ]
         for point in points
     ]
@@ -295,11 +295,12 @@ def _texts(points: Sequence[Facts]) -> list[list[str]]:
 
 def _said(label: str, point: Facts, names: Sequence[str]) -> str:
     """What is read out: two groups' errors, of more the largest loss."""
-    total = f"error over all rows {number(point['total_error'])}"
-    losses = point["losses"]
+    total = f"error over all rows {number(point['total_error_here'])}"
+    losses = point["losses_here"]
     if len(names) == 2:
         told = (
-            f"{name} {number(error)}" for name, error in zip(names, point["errors"], strict=True)
+            f"{name} {number(error)}"
+            for name, error in zip(names, point["errors_here"], strict=True)
         )
         return f"{label}: error of {', of '.join(told)}; {total}."
     if max(losses) == 0:

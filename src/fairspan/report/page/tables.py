@@ -58,7 +58,7 @@ def worst_expected(facts: Facts, model: Facts) -> int | None:
 
     None where nothing was estimated. Groups of too few rows have no estimate.
     """
-    sizes = [group["total_variance"] for group in facts["data"]["groups"]]
+    sizes = [group["total_variance_here"] for group in facts["data"]["groups"]]
     known = [i for i, group in enumerate(model["groups"]) if group["expected_loss"] is not None]
     harmed = [i for i in known if model["groups"][i]["state"] == "harmed"]
     return max(
@@ -78,7 +78,7 @@ def harmed_by_dimension(facts: Facts) -> list[tuple[int, str, float]]:
     return [
         (d, *max(harmed, key=lambda each: each[1]))
         for d, states, losses in zip(
-            expected["dimensions"], figures["states"], figures["losses"], strict=True
+            expected["dimensions"], figures["states"], figures["expected_losses"], strict=True
         )
         if (
             harmed := [
@@ -92,7 +92,7 @@ def harmed_by_dimension(facts: Facts) -> list[tuple[int, str, float]]:
 
 def most_lost(model: Facts) -> Any:
     """The group with the largest excess loss; the first of those that share it."""
-    return model["groups"][sharing_largest(each_of(model["groups"], "excess_loss"))[0]]
+    return model["groups"][sharing_largest(each_of(model["groups"], "loss_here"))[0]]
 
 
 def sharing_largest(values: Sequence[float]) -> list[int]:
@@ -133,7 +133,7 @@ def counts_column(heading: str, values: Sequence[int]) -> Column:
 
 def kept_columns(models: Sequence[Facts]) -> list[Column]:
     """The variance kept of both groups; of more, the least, and of which group it is."""
-    kept = [each_of(model["groups"], "variance_kept") for model in models]
+    kept = [each_of(model["groups"], "kept_here") for model in models]
     names = each_of(models[0]["groups"], "group")
     if len(names) == 2:
         return [
@@ -156,11 +156,11 @@ def kept_columns(models: Sequence[Facts]) -> list[Column]:
 
 def changes_column(models: Sequence[Facts]) -> Column:
     """What each model costs over all rows."""
-    decimals = decimals_of(each_of(models, "total_error"))
+    decimals = decimals_of(each_of(models, "total_error_here"))
     cells = [
-        Cell(change(total), total, number(model["total_error"], decimals))
+        Cell(change(total), total, number(model["total_error_here"], decimals))
         for model in models
-        for total in [model["total_change"]]
+        for total in [model["total_change_here"]]
     ]
     return Column("error over all rows", cells)
 
@@ -205,8 +205,8 @@ def of_facts(facts: Facts, steps: Sequence[str]) -> dict[str, Table]:
         "groups": of_groups(facts),
         "plain": of_plain(facts),
         "criteria": of_criteria(facts),
-        "losses": of_groups_by_model(facts, "excess_loss", "Excess loss of each group"),
-        "errors": of_groups_by_model(facts, "error", "Error of each group"),
+        "losses": of_groups_by_model(facts, "loss_here", "Excess loss of each group"),
+        "errors": of_groups_by_model(facts, "error_here", "Error of each group"),
         "certificates": of_certificates(facts),
         "steps": of_steps(facts, steps),
     }
@@ -235,7 +235,7 @@ def of_groups(facts: Facts) -> Table:
                 "share of the weight" if facts["data"]["weighted"] else "share",
                 each_of(groups, "proportion"),
             ),
-            figures_column("total variance", each_of(groups, "total_variance")),
+            figures_column("total variance", each_of(groups, "total_variance_here")),
         ),
     )
 
@@ -245,18 +245,18 @@ def of_plain(facts: Facts) -> Table:
     model = plain_of(facts)
     groups = model["groups"]
     above = [
-        group["excess_loss"] / group["best_error"] if group["best_error"] > 0 else None
+        group["loss_here"] / group["best_error_here"] if group["best_error_here"] > 0 else None
         for group in groups
     ]
     return Table(
         f"PCA with {count(facts['settings']['n_components'], 'dimension')}",
         (
             names_column("group", each_of(groups, "group"), total="all rows"),
-            estimates_column("error", groups, "error", total=model["total_error"]),
-            figures_column("best possible", each_of(groups, "best_error")),
-            figures_column("excess loss", each_of(groups, "excess_loss")),
+            estimates_column("error", groups, "error_here", total=model["total_error_here"]),
+            figures_column("best possible", each_of(groups, "best_error_here")),
+            figures_column("excess loss", each_of(groups, "loss_here")),
             Column("loss / best", [Cell(relative(each), each) for each in above]),
-            shares_column("variance kept", each_of(groups, "variance_kept")),
+            shares_column("variance kept", each_of(groups, "kept_here")),
         ),
     )
 
@@ -265,11 +265,11 @@ def of_criteria(facts: Facts) -> Table:
     """What each criterion changes and costs: two groups in full, of more the worst."""
     models = facts["models"]
     errors, losses = (
-        [each_of(model["groups"], what) for model in models] for what in ("error", "excess_loss")
+        [each_of(model["groups"], what) for model in models] for what in ("error_here", "loss_here")
     )
-    found = [(each["disparity"]["value"], each["certificate"]["total_variance"]) for each in models]
+    found = [(each["disparity_here"], each["certificate"]["total_variance"]) for each in models]
     gaps = [0.0 if abs(gap) <= _SAME * variance else gap for gap, variance in found]
-    ends = [(each["disparity"]["low"], each["disparity"]["high"]) for each in models]
+    ends = [(each["disparity_here_low"], each["disparity_here_high"]) for each in models]
     names = each_of(models[0]["groups"], "group")
     return _of_models(
         models,
@@ -333,13 +333,13 @@ def of_steps(facts: Facts, labels: Sequence[str]) -> Table:
     """Every step of the walk: two groups in full, of more the worst."""
     names = each_of(facts["data"]["groups"], "group")
     points = facts["steps"]["points"]
-    errors, losses = each_of(points, "errors"), each_of(points, "losses")
+    errors, losses = each_of(points, "errors_here"), each_of(points, "losses_here")
     by_group = (
         _by_group(names, errors, losses)
         if len(names) == 2
         else (*_worst(names, "error", errors), *_worst(names, "loss", losses))
     )
-    total = figures_column("error over all rows", each_of(points, "total_error"))
+    total = figures_column("error over all rows", each_of(points, "total_error_here"))
     return Table("All steps", (names_column("step", labels), *by_group, total))
 
 
@@ -355,7 +355,7 @@ def of_given(facts: Facts) -> Table:
             counts_column("dimensions", each_of(models, "n_components")),
             names_column("features", units),
             names_column("certificate", [each["status"] or "carries none" for each in models]),
-            figures_column("error over all rows", each_of(models, "total_error")),
+            figures_column("error over all rows", each_of(models, "total_error_here")),
         ),
     )
 
@@ -374,9 +374,9 @@ def of_given_model(model: Facts) -> Table:
             names_column("group", each_of(groups, "group")),
             counts_column("rows", each_of(groups, "n")),
             *(expected if model["why_no_estimates"] is None else ()),
-            estimates_column("error on these rows", groups, "error"),
-            figures_column("best possible", each_of(groups, "best_error")),
-            shares_column("variance kept", each_of(groups, "variance_kept")),
+            estimates_column("error on these rows", groups, "error_here"),
+            figures_column("best possible", each_of(groups, "best_error_here")),
+            shares_column("variance kept", each_of(groups, "kept_here")),
         ),
     )
 
@@ -418,12 +418,12 @@ def of_expected_plain(facts: Facts) -> Table:
             Column("state", [_state(group) for group in groups], is_text=True),
             estimates_column("expected error", groups, "expected_error"),
             replace(
-                figures_column("loss on these rows", each_of(groups, "excess_loss")), is_aside=True
+                figures_column("loss on these rows", each_of(groups, "loss_here")), is_aside=True
             ),
-            replace(figures_column("error on these rows", each_of(groups, "error")), is_aside=True),
             replace(
-                shares_column("variance kept", each_of(groups, "variance_kept")), is_aside=True
+                figures_column("error on these rows", each_of(groups, "error_here")), is_aside=True
             ),
+            replace(shares_column("variance kept", each_of(groups, "kept_here")), is_aside=True),
         ),
         faint=tuple(i for i, group in enumerate(groups) if group["expected_loss"] is None),
     )
@@ -450,7 +450,7 @@ def of_changes(facts: Facts) -> Table:
 
 def _change_of(found: Facts | None, group: Facts) -> tuple[Cell, str]:
     """A change in error as a share of the group's variance with its interval, and what it says."""
-    variance = group["total_variance"]
+    variance = group["total_variance_here"]
     if found is None or found["change_low"] is None or variance <= 0:
         return Cell(number(None), None, "too few rows"), CANNOT_TELL
     low, value, high = (found[each] / variance for each in ("change_low", "change", "change_high"))
