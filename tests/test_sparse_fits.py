@@ -341,7 +341,7 @@ def test_an_audit_has_the_figures_and_intervals_of_the_dense_rows():
     assert [model.name for model in mine.models] == ["minimax_loss", "PCA"]
     figures = attrgetter(
         *("total_variance_here", "best_error_here", "kept_here"),
-        *("error.value", "error.low", "error.high"),
+        *("error_here.value", "error_here.low", "error_here.high"),
     )
     for one, other in zip(mine.models[0].groups, theirs.groups, strict=True):
         assert figures(one) == pytest.approx(figures(other), rel=1e-9)
