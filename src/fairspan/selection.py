@@ -19,8 +19,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.registry import check_count, check_flag, check_number
-from fairspan.rows.arrays import labels_of, labels_of_columns, named_columns
-from fairspan.rows.frames import frame_of
+from fairspan.rows.arrays import labels_of
 from fairspan.typing import FloatArray, IntegerArray
 
 __all__ = ["UCB1", "UCB1SearchCV"]
@@ -583,11 +582,7 @@ def strata_of(
     keys = []
     for name, value in params.items():
         if name.split("__")[-1] == "sensitive_features" and value is not None:
-            frame = frame_of(X)
-            columns = [] if frame is None else named_columns(frame, value)
-            named = labels_of_columns(frame, columns) if frame is not None and columns else None
-            labels = named or labels_of(value, n_rows, X)
-            keys.append(labels.to_list())
+            keys.append(labels_of(value, n_rows, X).to_list())
     if is_classifier(estimator) and y is not None:
         targets = np.asarray(y)
         if len(targets) == n_rows and type_of_target(y) in ("binary", "multiclass"):

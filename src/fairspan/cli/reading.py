@@ -28,7 +28,6 @@ from fairspan.rows.files.file_rows import (
     not_numeric,
     without_features,
 )
-from fairspan.rows.files.parts import CsvPart, unreadable
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.storage import replacing
@@ -171,9 +170,11 @@ def check_numeric(rows: Rows, allowed: str = _ALLOWED, remedy: str = _LEAVE_OUT)
 
 def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str) -> InvalidInput:
     """What to raise of columns that are no numbers, with what most likely helps."""
-    part = rows.table.parts[0]
-    kinds = {name: str(rows.table.schema.field(name).type) for name in columns}
-    if isinstance(part, CsvPart) and "binary" in kinds.values():  # as what cannot be decoded is
+    part = rows.parts[0]
+    kinds = {name: str(rows.schema.field(name).type) for name in columns}
+    if part.form is not None and "binary" in kinds.values():  # as what cannot be decoded is
+        from fairspan.rows.files.csv_files import unreadable
+
         return unreadable(part.path, part.form, UnicodeError())
     texts = _texts(rows, columns)
     # A column that was meant as numbers tells more than one of names.
@@ -195,16 +196,14 @@ def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str)
 def _texts(rows: FileRows, columns: tuple[str, ...]) -> dict[str, tuple[int, str | None]]:
     """The first text that is no number of each column of text, and its row, counted from 1."""
     return {
-        name: first_text(rows, name)
-        for name in columns
-        if is_text(rows.table.schema.field(name).type)
+        name: first_text(rows, name) for name in columns if is_text(rows.schema.field(name).type)
     }
 
 
 def _remedy(rows: FileRows, text: str | None) -> str | None:
     """What helps where a text was meant as a number; None if it was not."""
-    part = rows.table.parts[0]
-    between_commas = isinstance(part, CsvPart) and part.form.delimiter == ","
+    part = rows.parts[0]
+    between_commas = part.form is not None and part.form.delimiter == ","
     if text is None:
         return None
     if not between_commas and _DECIMAL_COMMA.fullmatch(text):
@@ -270,7 +269,7 @@ def transform_file(model: Path, data: Path | Foreign, out: Path, reading: Readin
     first = next(blocks, None)
     if first is None:
         raise InvalidInput(f"{data} holds no rows", "Allowed: at least one row", "Check the file")
-    kept = [] if first.beside is None else list(first.beside.schema)
+    kept = [] if first.extra_columns is None else list(first.extra_columns.schema)
     schema = pa.schema([*kept, *((name, pa.float64()) for name in names)])
     with _writer(kind, out, schema) as writer:
         for block in chain([first], blocks):
@@ -278,7 +277,7 @@ def transform_file(model: Path, data: Path | Foreign, out: Path, reading: Readin
             if not len(block.values):
                 continue
             reduced = subspace.transform(block.values)
-            beside = [] if block.beside is None else block.beside.columns
+            beside = [] if block.extra_columns is None else block.extra_columns.columns
             writer.write(pa.table([*beside, *reduced.T], schema=schema))
             n_rows += len(reduced)
     return Written(n_rows, n_dropped, len(names), schema.names)
@@ -311,7 +310,7 @@ def _opened_file(data: Path, subspace: FairSubspace, reading: Reading) -> FileRo
     check_columns(keep, available)
     if taken := set(keep).intersection(subspace.component_names):
         raise click.UsageError(f"The column {min(taken)!r} would appear twice in the output.")
-    return replace(rows, chosen=replace(rows.chosen, beside=keep))
+    return replace(rows, chosen=replace(rows.chosen, extra_columns=keep))
 
 
 def _kind_of(out: Path) -> str:

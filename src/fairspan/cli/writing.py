@@ -9,7 +9,9 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,6 @@ from fairspan.moments.group_moments import (
 from fairspan.progress import Stage
 from fairspan.registry import Foreign
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.files.parts import FilePart
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.protocol import RowSource, Tally, error_context, merged_in_order
 from fairspan.storage import PARTS, is_archive, read_document, write_document, write_whole
@@ -184,20 +185,22 @@ class RowsIntoFolder(FileRows):
     @classmethod
     def of(cls, rows: FileRows, folder: Path, label: str | None) -> "RowsIntoFolder":
         """The same rows, with a folder that is checked; raises InvalidInput."""
-        table, chosen = rows.table, rows.chosen
+        chosen = rows.chosen
+        form = rows.parts[0].form if rows.parts else None
         options: dict[str, list[str]] = {
             "features": list(chosen.feature_names),
             "groups": list(chosen.groups if label is None else chosen.groups[:-1]),
             "label": [] if label is None else [label],
             "weight": [] if chosen.weight is None else [chosen.weight],
             "on_missing": [chosen.on_missing],
-            "format": [choice for part in table.parts[:1] for choice in part.choices],
+            "format": [] if form is None else [*map(str, astuple(form))],
         }
-        paths = dict.fromkeys(part.path for part in table.parts)
-        states = {path.relative_to(table.path).as_posix(): file_state(path) for path in paths}
+        paths = dict.fromkeys(part.path for part in rows.parts)
+        states = {path.relative_to(rows.path).as_posix(): file_state(path) for path in paths}
         manifest = Manifest(folder, options, states)
         manifest.check_folder()
-        return cls(table, chosen, rows.jobs, manifest=manifest, has_labels=label is not None)
+        shared = {each.name: getattr(rows, each.name) for each in fields(FileRows)}
+        return cls(**shared, manifest=manifest, has_labels=label is not None)
 
     def tallied(self, tally: Tally[Any]) -> Any:
         """The moments of all files; None if there are no rows.
@@ -210,12 +213,9 @@ class RowsIntoFolder(FileRows):
             Moments that were there are damaged.
         """
         assert self.manifest is not None
-        by_path: dict[Path, list[FilePart]] = {}
-        for part in self.table.parts:
-            by_path.setdefault(part.path, []).append(part)
         files = [
-            FileRows(replace(self.table, path=path, parts=tuple(parts)), self.chosen)
-            for path, parts in by_path.items()
+            FileRows(path, self.schema, tuple(parts), self.chosen)
+            for path, parts in groupby(self.parts, attrgetter("path"))
         ]
         waiting = {
             name: rows
@@ -228,7 +228,7 @@ class RowsIntoFolder(FileRows):
         except FairspanError:
             # A file that is being written to breaks in many ways, all for one reason.
             for name, rows in waiting.items():
-                _check_unchanged(rows.table.path, self.manifest.parts[name])
+                _check_unchanged(rows.path, self.manifest.parts[name])
             raise
 
     def _total(
@@ -249,7 +249,7 @@ class RowsIntoFolder(FileRows):
                 total = merged_in_order(tally, (total, found))
             counts += zip(found.pairs.labels, found.pairs.counts.tolist(), strict=True)
             if rows is not None:
-                _check_unchanged(rows.table.path, state)
+                _check_unchanged(rows.path, state)
                 self.manifest.write()
                 write_whole(file, found.to_bytes())
         warn_of_tiny_groups(counts, "-o NAME.moments with --min-group-size leaves such groups out.")

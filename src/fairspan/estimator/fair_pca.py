@@ -20,20 +20,13 @@ from fairspan.moments.operators import kept_by_component
 from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import check_choice, check_flag, field_values
-from fairspan.rows.arrays import ArrayRows, Everyone, RowsInMemory
+from fairspan.rows.arrays import ArrayRows, Everyone, frame_of
 from fairspan.rows.checks import check_width
-from fairspan.rows.frames import FrameRows, frame_of, without_columns
+from fairspan.rows.frames import FrameRows, without_columns
 from fairspan.rows.groups import listed
 from fairspan.rows.matrices import SparseRows
 from fairspan.rows.protocol import GroupLimit, KnownRows
-from fairspan.rows.registry import (
-    blocks_for,
-    is_opened,
-    open_rows,
-    rows_of,
-    scored_there,
-    transformed_there,
-)
+from fairspan.rows.registry import blocks_for, is_opened, mapped_there, open_rows, rows_of
 from fairspan.solvers.solve import solver_of
 from fairspan.typing import FloatArray
 
@@ -421,11 +414,11 @@ class FairPCA(
         """
         check_is_fitted(self)
         X = without_columns(X, self._group_columns)
-        there = transformed_there(X, self.subspace_)
+        there = mapped_there(X, self.subspace_.reducing)
         if there is not None:
             return there
         frame = frame_of(X)
-        rows = ArrayRows(X) if frame is None else FrameRows(frame)
+        rows = ArrayRows(X) if frame is None else FrameRows.of(frame)
         take_features(self, rows, reset=False)
         return self.subspace_.transform(X)
 
@@ -453,14 +446,13 @@ class FairPCA(
         """
         check_is_fitted(self)
         X = without_columns(X, self._group_columns)
-        there = scored_there(X, self.subspace_.squared_residuals)
+        scores = self.subspace_.scoring
+        there = mapped_there(X, scores)
         if there is not None:
-            return -there
-        rows = X if is_opened(X) else rows_of(X, Everyone(""))
-        if isinstance(rows, RowsInMemory):
-            take_features(self, rows, reset=False)
-        blocks = blocks_for(rows, self.subspace_)
-        return -np.concatenate([self.subspace_.squared_residuals(each.values) for each in blocks])
+            return there
+        rows = rows_of(X, Everyone(""))
+        take_features(self, rows, reset=False)
+        return np.concatenate([scores.function(block.values) for block in blocks_for(rows, scores)])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: minus the mean squared reconstruction error, higher is better.
@@ -700,7 +692,7 @@ def take_features(estimator: Any, source: Any, *, reset: bool) -> None:
         Other features than before; for rows in memory it is scikit-learn's own ValueError.
     """
     if isinstance(source, FrameRows):
-        validate_data(estimator, source.frame.to_native(), reset=reset, skip_check_array=True)
+        validate_data(estimator, source.features.to_native(), reset=reset, skip_check_array=True)
         return
     names = source.feature_names
     if names is None and (reset or isinstance(source, ArrayRows | SparseRows)):

@@ -10,8 +10,8 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.results import data_frame
 from fairspan.metrics.outcomes import OutcomesByGroup, check_several, outcomes_by_group
 from fairspan.registry import check_count, check_flag, check_number
-from fairspan.rows.arrays import check_index, named_columns
-from fairspan.rows.frames import frame_of, without_columns
+from fairspan.rows.arrays import check_index, frame_of, named_columns
+from fairspan.rows.frames import without_columns
 from fairspan.rows.groups import (
     Label,
     Scalar,

@@ -11,7 +11,8 @@ from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, Unknown
 from fairspan.metrics.outcomes import check_several, coded_groups
 from fairspan.progress import track
 from fairspan.random_state import generator_of
-from fairspan.rows.frames import FrameRows, feature_values, frame_of
+from fairspan.rows.arrays import frame_of
+from fairspan.rows.frames import FrameRows, feature_values
 from fairspan.rows.groups import Label, listed
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
@@ -88,7 +89,7 @@ def leakage(
     0.0
     """
     frame = frame_of(Z_train)
-    names = None if frame is None else FrameRows(frame).feature_names
+    names = None if frame is None else FrameRows.of(frame).feature_names
     train, test = feature_values(Z_train, None), feature_values(Z_test, names)
     if train.shape[1] != test.shape[1]:
         raise InvalidInput(

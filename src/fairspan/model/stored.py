@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from fairspan.moments.operators import Projector
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import field_values, names_of
 from fairspan.rows.groups import plain_label, plain_labels
-from fairspan.rows.protocol import Projection
 from fairspan.storage.archives import (
     FLAG,
     MAPPING,
@@ -280,6 +279,30 @@ def _plain(value: Any) -> Any:
 def _restored(value: Any) -> Any:
     by_group = isinstance(value, Mapping)
     return dict(map(plain_label, value[_BY_GROUP])) if by_group else plain_label(value)
+
+
+class Projection(Protocol):
+    """What a file in another language needs to know of a subspace."""
+
+    @property
+    def encoder(self) -> FloatArray:
+        """Rows that make the coordinates of centred and scaled rows, (d, p)."""
+
+    @property
+    def mean(self) -> FloatArray | None:
+        """What is subtracted from each row, (p,)."""
+
+    @property
+    def scale(self) -> FloatArray | None:
+        """What each row is divided by then, (p,)."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the p features."""
+
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """Names of the d columns of reduced rows."""
 
 
 # Operators as they have been since 2022, which every runtime of today knows.

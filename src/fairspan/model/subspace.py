@@ -23,7 +23,8 @@ from fairspan.problem.problem import check_n_components
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of
-from fairspan.rows.registry import opener_of, transformed_there
+from fairspan.rows.protocol import RowMap
+from fairspan.rows.registry import mapped_there, opener_of
 from fairspan.storage import check_name, write_whole
 from fairspan.typing import FloatArray
 
@@ -207,7 +208,7 @@ class FairSubspace:
         InvalidInput
             A missing column, another number of features, text, NaN or infinity.
         """
-        there = transformed_there(X, self)
+        there = mapped_there(X, self.reducing)
         if there is not None:
             return there
         reduced = self.centred(X) @ self.encoder.T
@@ -226,13 +227,35 @@ class FairSubspace:
             Of the precision of Z. Where the coordinates lie on another device, the same kind of
             object there.
         """
-        there = opener_of(Z).restored(Z, self)
+        scale = 1.0 if self.scale is None else np.asarray(self.scale)
+        mean = np.zeros(self.n_features) if self.mean is None else self.mean
+        names = self.feature_names or tuple(map(str, range(self.n_features)))
+        affine = (np.zeros(self.n_components), self.decoder.T * scale, mean)
+        d, function = self.n_components, self.inverse_transform
+        there = opener_of(Z).mapped(Z, RowMap(function, d, "coordinates", None, names, affine))
         if there is not None:
             return there
         coordinates = ArrayRows(Z).values()
-        check_width(coordinates.shape[1], self.n_components, "coordinates")
-        rows = coordinates @ self.decoder.T * (1.0 if self.scale is None else self.scale)
-        return (rows if self.mean is None else rows + self.mean).astype(precision_of(Z), copy=False)
+        check_width(coordinates.shape[1], d, "coordinates")
+        rows = coordinates @ self.decoder.T * scale + mean
+        return rows.astype(precision_of(Z), copy=False)
+
+    @property
+    def reducing(self) -> RowMap:
+        """Coordinates of rows, wherever they are."""
+        mean = np.zeros(self.n_features) if self.mean is None else self.mean
+        directions = (self.encoder / (1.0 if self.scale is None else self.scale)).T
+        affine = (mean, directions, np.zeros(self.n_components))
+        p, columns = self.n_features, self.component_names
+        return RowMap(self.transform, p, "features", self.feature_names, columns, affine)
+
+    @property
+    def scoring(self) -> RowMap:
+        """Minus the squared reconstruction error of rows, wherever they are."""
+        return RowMap(self._score, self.n_features, "features", self.feature_names, ("score",))
+
+    def _score(self, X: Any) -> FloatArray:
+        return -self.squared_residuals(X)
 
     def centred(self, X: Any) -> FloatArray:
         """The features of X about the mean, and scaled: (n, p), columns of a frame by name."""

@@ -73,36 +73,51 @@ class Everyone:
         return CodedLabels([self.label], np.zeros(n_rows, dtype=np.intp))
 
 
-def labels_of_columns(frame: nw.DataFrame[Any], names: Sequence[str]) -> CodedLabels:
-    """One column of a data frame as it is; several columns as tuples, their intersections."""
-    return CodedLabels.crossed([labels_of_series(frame[name]) for name in names])
+def frame_of(X: Any) -> nw.DataFrame[Any] | None:
+    """X as a narwhals frame if it is a data frame that holds its rows; None otherwise.
+
+    Raises
+    ------
+    InvalidInput
+        Two columns of the same name.
+    """
+    if type(X) is np.ndarray:  # known at once
+        return None
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise InvalidInput(
+            f"Several columns of X have the same name ({' '.join(str(error).split())})",
+            "Allowed: columns of different names",
+            "Rename them",
+        ) from error
+    return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def labels_of_table(table: Any, names: Sequence[str]) -> CodedLabels:
-    """The same of columns of a pyarrow Table."""
-    columns = [replace(_of_arrow(table[name]), names=(name,) * bool(name)) for name in names]
-    return CodedLabels.crossed(columns)
+def labels_of_columns(frame: Any, names: Sequence[str]) -> CodedLabels:
+    """Columns of a data frame or a pyarrow Table, each as it is; several of them crossed."""
+    return CodedLabels.crossed([labels_of_series(frame[name], (name,)) for name in names])
 
 
-def labels_of_series(series: nw.Series[Any]) -> CodedLabels:
-    """One column of a data frame."""
-    native = series.to_native()
-    if series.implementation.is_pyarrow():
+def labels_of_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
+    """One column of a data frame or a pyarrow Table."""
+    native = series.to_native() if hasattr(series, "to_native") else series
+    if hasattr(native, "dictionary_encode"):
         labels = _of_arrow(native)
     elif hasattr(getattr(native, "cat", None), "codes"):
         # Missing is coded as -1, which then points at the last one.
         distinct = [*native.cat.categories.tolist(), None]
         codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
         labels = CodedLabels(distinct, codes)
-    elif _is_numpys_integer(series.dtype) and series.null_count() == 0:
+    elif (
+        series.dtype.is_integer()
+        and series.dtype not in (nw.Int128, nw.UInt128)  # numpy has no type for those
+        and series.null_count() == 0
+    ):
         labels = _of_array(series.to_numpy(), "")
     else:
         labels = CodedLabels.of(series.to_list())
-    return replace(labels, names=names_of(series))
-
-
-def _is_numpys_integer(dtype: Any) -> bool:
-    return bool(dtype.is_integer()) and dtype not in (nw.Int128, nw.UInt128)
+    return replace(labels, names=tuple(name for name in names if name not in (None, "")))
 
 
 def _of_array(array: AnyArray, name: str) -> CodedLabels:
@@ -159,25 +174,45 @@ def labels_of(
     name: str = "sensitive_features",
     rows: str = "X",
 ) -> CodedLabels:
-    """Labels given beside the rows; both by these names in messages.
+    """Labels in columns of X, where they are named, or beside the rows; by these names in messages.
 
     Raises
     ------
     InvalidInput
-        Lengths that differ, an index in another order than that of X, or a shape that is no column.
+        A column that is not there, lengths that differ, an index in another order than that of X,
+        or a shape that is no column.
     """
+    if isinstance(sensitive_features, Everyone):
+        return sensitive_features.of_rows(n_rows)
+    frame = frame_of(X)
+    names = [] if frame is None else named_columns(frame, sensitive_features)
+    if frame is not None and names:
+        return labels_of_columns(frame, names)
     if isinstance(sensitive_features, str):
         raise InvalidInput(
             f"{name} is the name {sensitive_features!r}, but {rows} has no column names",
             _NAMES_OR_LABELS,
             "Pass X as a data frame, or pass the labels themselves",
         )
-    if isinstance(sensitive_features, Everyone):
-        return sensitive_features.of_rows(n_rows)
     labels = labels_in(sensitive_features, name)
     check_same_length(n_rows, len(labels), f"labels in {name}", rows)
     check_index(X, sensitive_features, name, rows)
     return labels
+
+
+def beside_rows(X: Any, n_rows: int, sensitive_features: Any, sample_weight: Any) -> dict[str, Any]:
+    """Labels and weights of rows in memory, checked: where they are given, beside X or by name.
+
+    Raises
+    ------
+    InvalidInput
+        As of :func:`labels_of` and :func:`checked_weights`.
+    """
+    check_index(X, sample_weight, "sample_weight")
+    if isinstance(sample_weight, str) and (frame := frame_of(X)) is not None:
+        sample_weight = weights_of_column(frame, sample_weight)
+    labels = labels_of(sensitive_features, n_rows, X)
+    return {"labels": labels, "weights": checked_weights(sample_weight, n_rows)}
 
 
 def names_of(values: Any) -> tuple[Any, ...]:
@@ -231,7 +266,7 @@ def labels_in(values: Any, name: str) -> CodedLabels:
     """Labels of any kind, by this name in messages."""
     if isinstance(values, CodedLabels):
         return values
-    native: Any = None
+    values, native = brought_here(values), None
     if type(values) is not np.ndarray:  # which is known at once
         native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
@@ -239,7 +274,7 @@ def labels_in(values: Any, name: str) -> CodedLabels:
             raise _no_labels(name, values, native.shape)
         return labels_of_columns(native, native.columns)
     if isinstance(native, nw.Series):
-        return labels_of_series(native)
+        return labels_of_series(native, (native.name,))
     if isinstance(values, list | tuple):
         # Rows of several attributes; of a single one they are plain labels.
         if values and isinstance(values[0], list):
@@ -301,15 +336,15 @@ class RowsInMemory(KnownRows, ABC):
     on_missing : {"error", "drop"}
     first_position : int
         Rows of the whole table before these, where they are a part of it.
-    reserved_columns : tuple of str
-        Names of columns of groups and weights in the same table.
+    first_row : int
+        Number of the first of them in messages.
     """
 
     labels: CodedLabels | None = None
     weights: FloatArray | None = None
     on_missing: OnMissing = "error"
     first_position: int = 0
-    reserved_columns: tuple[str, ...] = ()
+    first_row: int = 0
 
     @property
     @abstractmethod
@@ -356,18 +391,22 @@ class RowsInMemory(KnownRows, ABC):
     def between(self, start: int, stop: int) -> AnyArray:
         """Some rows as numbers, not checked, shape (stop - start, p); not to be written to."""
 
+    def extra_columns(self, start: int, stop: int) -> Any:
+        """Other columns of some rows that were requested, if any."""
+
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
         size, names = block_rows(self.n_features), self.feature_names
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
             yield row_block(
-                start,
+                self.first_row + start,
                 self.between(start, stop),
                 None if self.labels is None else self.labels[start:stop],
                 None if self.weights is None else self.weights[start:stop],
                 names,
                 self.on_missing,
+                self.extra_columns(start, stop),
             )
 
 
@@ -419,16 +458,11 @@ class Arrays(RowOpener):
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> ArrayRows:
         """Rows of an array, whose groups and weights are beside it."""
-        check_index(X, sample_weight, "sample_weight")
         array = ArrayRows(X).array
         if array.dtype.kind in "iu":
             warn_of_rounding({"X": array})
-        return ArrayRows(
-            array,
-            labels=labels_of(sensitive_features, len(array), X),
-            weights=checked_weights(sample_weight, len(array)),
-            on_missing=on_missing,
-        )
+        beside = beside_rows(X, len(array), sensitive_features, sample_weight)
+        return ArrayRows(array, on_missing=on_missing, **beside)
 
 
 def comes_from(X: Any, package: str) -> bool:
@@ -496,6 +530,7 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
             "Pass X as a data frame, or pass the weights themselves",
         )
     try:
+        sample_weight = brought_here(sample_weight)
         weights = np.asarray(sample_weight)
         if np.ma.is_masked(sample_weight) or weights.dtype.kind not in "fiubO":
             # numpy would drop a mask or an imaginary part, and read text and dates as numbers.
@@ -519,22 +554,7 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
     return _checked_range(weights, "sample_weight", may_be_zero=is_part)
 
 
-def check_apart(groups: Sequence[str], weight: str | None = None) -> None:
-    """Make sure that no column is both group and weight.
-
-    Raises
-    ------
-    InvalidInput
-    """
-    if weight in groups:
-        raise InvalidInput(
-            f"The column {weight!r} is named as a group and as the weight",
-            "Allowed: a column of weights beside those of groups",
-            "Name another column, or leave the weight out",
-        )
-
-
-def weights_of_column(column: nw.Series[Any]) -> FloatArray:
+def weights_of_column(frame: Any, name: str) -> FloatArray:
     """Sample weights in a column of a table, or of a part of it, where all may be zero.
 
     Raises
@@ -542,20 +562,16 @@ def weights_of_column(column: nw.Series[Any]) -> FloatArray:
     InvalidInput
         A weight is missing, negative or not finite, or the column holds no numbers.
     """
+    column = nw.from_native(frame, eager_only=True)[name]
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
         raise InvalidInput(
-            f"The column of weights {column.name!r} holds no numbers but {column.dtype}",
+            f"The column of weights {name!r} holds no numbers but {column.dtype}",
             "Allowed: finite weights, zero or above",
             "Name a column of numbers",
         )
     return _checked_range(
-        float64_of(column), f"The column of weights {column.name!r}", may_be_zero=True
+        float64_of(column), f"The column of weights {name!r}", may_be_zero=True
     )
-
-
-def weights_of_table(table: Any, name: str) -> FloatArray:
-    """The same of a column of a pyarrow Table."""
-    return weights_of_column(nw.from_native(table, eager_only=True)[name])
 
 
 def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> FloatArray:
@@ -568,6 +584,11 @@ def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> Floa
             "Correct or drop the rows with such weights",
         )
     return weights
+
+
+def brought_here(values: Any) -> Any:
+    """Values on the host, wherever they are."""
+    return on_host(values) if is_device_array(values) else values
 
 
 def on_host(array: Any) -> AnyArray:

@@ -195,8 +195,8 @@ def check_names(names: Sequence[Any]) -> None:
         )
 
 
-def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
-    """Make sure that a table has columns of these names.
+def check_columns(names: Sequence[Any], columns: Sequence[Any], fitted: Sequence[Any] = ()) -> None:
+    """Make sure that a table has columns of these names, among those that a model was fitted on.
 
     Raises
     ------
@@ -207,7 +207,8 @@ def check_columns(names: Sequence[Any], columns: Sequence[Any]) -> None:
         close = nearest(str(missing[0]), map(str, columns))
         raise InvalidInput(
             f"The table has no column {listed(missing)}",
-            f"Its columns are {listed(columns)}",
+            f"Its columns are {listed(columns)}"
+            + (f"; the model was fitted on {listed(fitted)}" if fitted else ""),
             "Correct the name" + (f"; the closest is {close!r}" if close else ""),
         )
 
@@ -266,33 +267,29 @@ def check_numeric(schema: Any) -> None:
         )
 
 
-def number_columns(frame: nw.DataFrame[Any]) -> list[AnyArray]:
-    """Each column as numbers, (r,), or as vectors below each other, (r, length).
+def number_columns(frame: Any) -> list[AnyArray]:
+    """Each column of a data frame or pyarrow Table as numbers, (r,), or vectors, (r, length).
 
     Raises
     ------
     InvalidInput
         A column that holds no numbers.
     """
-    if frame.implementation.is_pyarrow():
-        return numbers_of_table(frame.to_native())
-    check_numeric(frame.schema)
-    columns = [_numbers_in(column) for column in frame.iter_columns()]
-    whole = [dtype.is_integer() for dtype in frame.schema.values()]
-    warn_of_rounding(dict(compress(zip(frame.columns, columns, strict=True), whole)))
-    return columns
+    table = frame if hasattr(frame, "column_names") else frame.to_native()
+    if hasattr(table, "column_names"):  # plain numbers are read without narwhals
+        from pyarrow import types
 
-
-def numbers_of_table(table: Any) -> list[AnyArray]:
-    """The same of the columns of a pyarrow Table; plain numbers are read without narwhals."""
-    from pyarrow import types
-
-    plain = types.is_integer, types.is_float32, types.is_float64, types.is_boolean
-    if not all(any(is_it(kind) for is_it in plain) for kind in table.schema.types):
-        check_numeric(nw.from_native(table, eager_only=True).schema)
-    columns = [numbers_of(column) for column in table.columns]
-    whole = map(types.is_integer, table.schema.types)
-    warn_of_rounding(dict(compress(zip(table.column_names, columns, strict=True), whole)))
+        plain = types.is_integer, types.is_float32, types.is_float64, types.is_boolean
+        if not all(any(is_it(kind) for is_it in plain) for kind in table.schema.types):
+            check_numeric(nw.from_native(table, eager_only=True).schema)
+        columns = [numbers_of(column) for column in table.columns]
+        whole = map(types.is_integer, table.schema.types)
+        names = table.column_names
+    else:
+        check_numeric(frame.schema)
+        columns = [_numbers_in(column) for column in frame.iter_columns()]
+        whole, names = (kind.is_integer() for kind in frame.schema.values()), frame.columns
+    warn_of_rounding(dict(compress(zip(names, columns, strict=True), whole)))
     return columns
 
 
@@ -378,70 +375,10 @@ def vector_lengths(schema: Any) -> dict[str, int]:
     return {name: dtype.shape[0] for name, dtype in schema.items() if _is_vector(dtype)}
 
 
-def features_of(columns: Sequence[str], lengths: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """Names of the features in each of these columns.
-
-    Parameters
-    ----------
-    columns : sequence of str
-    lengths : mapping of str to int
-        Length of the vectors of each column that holds vectors.
-
-    Examples
-    --------
-    >>> features_of(["age", "face"], {"face": 2})
-    {'age': ('age',), 'face': ('face[0]', 'face[1]')}
-    """
-    return {
-        column: tuple(f"{column}[{index}]" for index in range(lengths[column]))
-        if column in lengths
-        else (column,)
-        for column in columns
-    }
-
-
-def collapsed(names: Sequence[str], features: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The columns whose features are these, in this order.
-
-    Parameters
-    ----------
-    names : sequence of str
-    features : mapping of column to tuple of str
-        Names of the features in each column.
-
-    Raises
-    ------
-    InvalidInput
-        A feature that no column holds, or only some of those in a column.
-
-    Examples
-    --------
-    >>> collapsed(["face[0]", "face[1]", "age"], features_of(["age", "face"], {"face": 2}))
-    ('face', 'age')
-    """
-    homes = {name: column for column, own in features.items() for name in own}
-    if missing := [name for name in names if name not in homes]:
-        raise InvalidInput(
-            f"The table has no column {listed(missing)}",
-            f"The model was fitted on {listed(names)}",
-            "Add these columns, or fit again without them",
-        )
-    chosen: list[str] = []
-    position = 0
-    while position < len(names):
-        column = homes[names[position]]
-        own = features[column]
-        if tuple(names[position : position + len(own)]) != own:
-            requested = [name for name in names if homes[name] == column]
-            raise InvalidInput(
-                f"The column {column!r} makes the features {listed(own)}, but {listed(requested)} "
-                "are requested",
-                "Allowed: all features of a column, in this order",
-                "Name all of them, or pass the column that the model was fitted on",
-            )
-        chosen.append(column)
-        position += len(own)
-    return tuple(chosen)
+def vector_lengths_of(schema: Any) -> dict[str, int]:
+    """Length of the vectors of each column of a pyarrow Schema that holds vectors."""
+    sizes = {field.name: getattr(field.type, "list_size", None) for field in schema}
+    return {name: size for name, size in sizes.items() if size is not None}
 
 
 def _is_numeric(dtype: Any) -> bool:

@@ -21,11 +21,10 @@ from fairspan.rows.arrays import (
     Everyone,
     checked_weights,
     comes_from,
+    frame_of,
     labels_of,
-    labels_of_columns,
     named_columns,
     names_of,
-    weights_of_column,
 )
 from fairspan.rows.checks import (
     check_dtype,
@@ -34,25 +33,22 @@ from fairspan.rows.checks import (
     check_same_length,
     check_shape,
     check_width,
-    collapsed,
-    features_of,
     vector_lengths,
 )
-from fairspan.rows.columns import ChosenColumns
-from fairspan.rows.frames import FrameRows, frame_of, without_sparse
+from fairspan.rows.columns import ChosenColumns, RowsByColumns
+from fairspan.rows.frames import FrameRows, columns_of, without_sparse
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
-    KnownRows,
     OnMissing,
-    Projection,
     Result,
+    RowMap,
     RowOpener,
     RowSource,
     Tally,
     error_context,
     merged_in_order,
 )
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.typing import AnyArray
 
 # What is computed of the rows of one partition.
 Function = Callable[[Any], AnyArray]
@@ -99,53 +95,39 @@ def _result_of_partition(
 
 
 @dataclass(frozen=True, eq=False)
-class DaskRows(KnownRows):
+class DaskRows(RowsByColumns):
     """Rows of a Dask array or data frame, read by the tasks of its scheduler.
 
     Attributes
     ----------
     collection : dask array or data frame, or None
         None where a task knows how its partition is opened.
-    n_features : int
-        p, which every block of an array must have.
-    on_missing : {"error", "drop"}
-    chosen : ChosenColumns or None
-        Which columns of a data frame are what; None for an array.
-    starts : tuple of int, or None
-        Rows before each partition, if they are known.
-    labels, weights : list of delayed, or None
+    chosen : ChosenColumns
+        Which columns are what; those of an array are its numbers.
+    labels, weights : list of delayed or None
         Of each partition, where they are not columns.
-    n_rows : int or None
-        Known for some arrays.
     label_names : tuple of names
         Of the columns that labels beside the rows come from.
+    starts : tuple of int, or None
+        Rows before each partition, and of all, if they are known.
     """
 
     collection: Any
-    n_features: int
-    on_missing: OnMissing
-    chosen: ChosenColumns | None = None
-    starts: tuple[int, ...] | None = None
-    labels: Sequence[Any] | None = None
-    weights: Sequence[Any] | None = None
-    n_rows: int | None = None
-    label_names: tuple[Any, ...] = ()
+    chosen: ChosenColumns
+    labels: Sequence[Any]
+    weights: Sequence[Any]
+    label_names: tuple[Any, ...]
+    starts: tuple[int, ...] | None
+
+    @property
+    def n_rows(self) -> int | None:
+        """Known for some arrays."""
+        return None if self.starts is None else self.starts[-1]
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the columns that make the groups; none where they have no names."""
-        return self.label_names if self.chosen is None else self.chosen.groups or self.label_names
-
-    @property
-    def reserved_columns(self) -> tuple[str, ...]:
-        """Names of the columns of groups and weights."""
-        return () if self.chosen is None else self.chosen.reserved
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features; None for arrays, and where the names of columns are no text."""
-        names = None if self.chosen is None else self.chosen.feature_names
-        return names if names and isinstance(names[0], str) else None
+        return self.chosen.groups or self.label_names
 
     def selected(self, names: tuple[str, ...]) -> "DaskRows":
         """The same rows with these features, in this order.
@@ -155,21 +137,19 @@ class DaskRows(KnownRows):
         InvalidInput
             A column is missing, or an array has another number of features.
         """
-        if self.chosen is None:
-            check_width(self.n_features, len(names), "features")
-        chosen = None if self.chosen is None else self.chosen.selected(names)
-        return replace(self, n_features=len(names), chosen=chosen)
+        if self.feature_names is not None:
+            return super().selected(names)
+        check_width(self.n_features, len(names), "features")
+        return self
 
     def tallied(self, tally: Tally[Result]) -> Result | None:
         """The tally's result over all partitions; None if there are no rows."""
         to_all = _delayed(tally)
-        reader = _delayed(replace(self, collection=None, labels=None, weights=None))
+        reader = _delayed(replace(self, collection=None, labels=(), weights=()))
         partitions = _partitions_of(_read(self.collection, self.chosen))
-        none = [None] * len(partitions)
-        beside = zip(partitions, self.labels or none, self.weights or none, strict=True)
         results = [
             _delayed(_result_of_partition)(to_all, reader, number, *parts)
-            for number, parts in enumerate(beside)
+            for number, parts in enumerate(zip(partitions, self.labels, self.weights, strict=True))
         ]
         result: Result | None = _computed(_merged_in_pairs(to_all, results))
         return result
@@ -182,39 +162,31 @@ class DaskRows(KnownRows):
         InvalidInput
             A missing column, another number of features, or labels or weights of another length.
         """
-        n_rows, chosen = len(partition), self.chosen
+        n_rows, chosen, frame = len(partition), self.chosen, frame_of(partition)
         weights = checked_weights(weights, n_rows, is_part=True)
-        if chosen is None:
-            if partition.ndim != 2 or partition.shape[1] != self.n_features:
+        if not chosen.groups:
+            labels = labels_of(labels, n_rows, partition)
+        if frame is not None:
+            missing = [name for name in chosen.read if name not in frame.columns]
+            if missing:
                 raise InvalidInput(
-                    f"X has shape {partition.shape}",
-                    f"Allowed: rows of {self.n_features} features",
-                    "Correct the chunks of the array, or the function that makes its blocks",
+                    f"There is no column {listed(missing)}, only {listed(frame.columns)}",
+                    "Allowed: partitions with the columns of the whole data frame",
+                    "Make all partitions alike",
                 )
-            return ArrayRows(
-                partition,
-                labels=labels_of(labels, n_rows, partition),
-                weights=weights,
-                on_missing=self.on_missing,
-                first_position=0 if self.starts is None else self.starts[number],
-            )
-        frame = without_sparse(nw.from_native(partition, eager_only=True))
-        missing = [name for name in chosen.read if name not in frame.columns]
-        if missing:
+            return FrameRows(without_sparse(frame), chosen, labels=labels, weights=weights)
+        if partition.ndim != 2 or partition.shape[1] != self.n_features:
             raise InvalidInput(
-                f"There is no column {listed(missing)}, only {listed(frame.columns)}",
-                "Allowed: partitions with the columns of the whole data frame",
-                "Make all partitions alike",
+                f"X has shape {partition.shape}",
+                f"Allowed: rows of {self.n_features} features",
+                "Correct the chunks of the array, or the function that makes its blocks",
             )
-        if chosen.weight is not None:
-            weights = weights_of_column(frame[chosen.weight])
-        return FrameRows(
-            _columns_of(frame, chosen.features),
-            labels=labels_of_columns(frame, chosen.groups)
-            if chosen.groups
-            else labels_of(labels, n_rows, partition),
+        return ArrayRows(
+            partition,
+            labels=labels,
             weights=weights,
-            on_missing=self.on_missing,
+            on_missing=chosen.on_missing,
+            first_position=0 if self.starts is None else self.starts[number],
         )
 
 
@@ -237,67 +209,51 @@ class DaskCollections(RowOpener):
         InvalidInput
             No numbers, no features, a missing column, or lengths that are known to differ.
         """
-        meta = _meta_frame(X)
+        meta, sizes = _meta_frame(X), None
         if meta is None:
             _check_array(X)
-            chosen, sizes = None, _row_sizes(X)
-            starts = None if sizes is None else tuple(accumulate(sizes, initial=0))
-            n_features = int(X.shape[1])
+            sizes, numbers = _row_sizes(X), tuple(range(X.shape[1]))
+            chosen = ChosenColumns(numbers, {}, numbers, on_missing=on_missing)
         else:
-            weight = sample_weight if isinstance(sample_weight, str) else None
-            groups, lengths = named_columns(meta, sensitive_features), vector_lengths(meta.schema)
-            chosen = ChosenColumns.of(meta.columns, lengths, groups, weight=weight)
+            chosen = ChosenColumns.of(
+                meta.columns,
+                vector_lengths(meta.schema),
+                named_columns(meta, sensitive_features),
+                weight=sample_weight if isinstance(sample_weight, str) else None,
+                on_missing=on_missing,
+            )
             check_names(chosen.features)
-            check_numeric(_columns_of(meta, chosen.features).schema)
-            sizes = starts = None
-            n_features = len(chosen.feature_names)
+            check_numeric(columns_of(meta, chosen.features).schema)
         partitions = _partitions_of(_read(X, chosen))
-        labels = (
-            None
-            if chosen is not None and chosen.groups
-            else [sensitive_features] * len(partitions)
-            if isinstance(sensitive_features, Everyone)
-            else _by_partition(
-                sensitive_features,
-                partitions,
-                sizes,
-                "sensitive_features",
-                partial(labels_of, sensitive_features, X=None),
-            )
+        labels = _by_partition(
+            None if chosen.groups else sensitive_features,
+            partitions,
+            sizes,
+            "sensitive_features",
+            partial(labels_of, sensitive_features, X=None),
         )
-        weights = (
-            None
-            if sample_weight is None or (chosen is not None and chosen.weight is not None)
-            else _by_partition(
-                sample_weight,
-                partitions,
-                sizes,
-                "sample_weight",
-                partial(checked_weights, sample_weight),
-            )
+        weights = _by_partition(
+            None if chosen.weight is not None else sample_weight,
+            partitions,
+            sizes,
+            "sample_weight",
+            partial(checked_weights, sample_weight),
         )
-        return DaskRows(
-            X,
-            n_features,
-            on_missing,
-            chosen,
-            starts,
-            labels,
-            weights,
-            None if sizes is None else sum(sizes),
-            # The name of a Dask array is no name of a column.
-            names_of(getattr(sensitive_features, "_meta", sensitive_features)),
-        )
+        # The name of a Dask array is no name of a column.
+        names = names_of(getattr(sensitive_features, "_meta", sensitive_features))
+        starts = None if sizes is None else tuple(accumulate(sizes, initial=0))
+        return DaskRows(X, chosen, labels, weights, names, starts)
 
-    def transformed(self, X: Any, projection: Projection) -> Any:
-        """Rows of a Dask collection reduced lazily, partition by partition, as the same kind.
+    def mapped(self, X: Any, row_map: RowMap) -> Any:
+        """A function of rows, computed lazily, partition by partition, as the same kind.
 
         Returns
         -------
-        dask array (n, d)
-            Of the precision of X (float32 or float64), with its row chunks.
-        dask data frame
-            With the projection's component names as columns, and the index and divisions of X.
+        dask array (n, m) or (n,)
+            Of the precision of X (float32 or float64), with its row chunks. Rows that are brought
+            back from their coordinates are one, of float64, even if these are a data frame.
+        dask data frame, or series
+            With the columns of the function, and the index and divisions of X.
 
         Raises
         ------
@@ -306,42 +262,33 @@ class DaskCollections(RowOpener):
             computed.
         """
         meta = _meta_frame(X)
-        d, p = projection.encoder.shape
+        if meta is not None and row_map.what == "coordinates":
+            X, meta = X.to_dask_array(), None
         if meta is None:
             _check_array(X)
-            check_width(X.shape[1], p, "features")
-            dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
-            return _mapped_array(X, projection.transform, dtype, d)
-        columns = meta.columns
-        features = features_of(columns, vector_lengths(meta.schema))
-        if projection.feature_names is not None:
-            columns = list(collapsed(projection.feature_names, features))
-        check_width(sum(len(features[column]) for column in columns), p, "features")
-        check_numeric(_columns_of(meta, columns).schema)
-        # Where all are needed, each partition is checked by its task, whose error says more.
-        read = X if columns == meta.columns else X[columns]
-        return _mapped_frame(read, projection.transform, projection.component_names)
-
-    def restored(self, Z: Any, projection: Projection) -> Any:
-        """Rows in the original features from their coordinates, lazily, as a Dask array (n, p).
-
-        Raises
-        ------
-        InvalidType, InvalidInput
-            As `transformed`.
-        """
-        array = Z if _meta_frame(Z) is None else Z.to_dask_array()
-        _check_array(array)
-        d, p = projection.encoder.shape
-        check_width(array.shape[1], d, "coordinates")
-        return _mapped_array(array, projection.inverse_transform, np.dtype(np.float64), p)
-
-    def scored(self, X: Any, score: Callable[[Any], FloatArray]) -> Any:
-        """A number for each row by a function of rows in memory: a lazy Dask array or series."""
-        if _meta_frame(X) is not None:
-            return _mapped_frame(X, score, ["score"])["score"]
-        _check_array(X)
-        return _mapped_array(X, score, np.dtype(np.float64), 1)[:, 0]
+            check_width(X.shape[1], row_map.width, row_map.what)
+            is_single = X.dtype == np.float32 and row_map.columns and row_map.what == "features"
+            width = len(row_map.columns)
+            empty = np.empty((0, width), X.dtype if is_single else np.float64)
+            mapped = X.rechunk({1: -1}).map_blocks(
+                _of_block,
+                function=row_map.function,
+                empty=empty,
+                chunks=(X.chunks[0], (width,)),
+                meta=empty[:, :0],
+            )
+            return mapped[:, 0] if row_map.affine is None else mapped
+        chosen = ChosenColumns.of(meta.columns, vector_lengths(meta.schema))
+        if row_map.feature_names is not None:
+            chosen = chosen.selected(row_map.feature_names)
+        check_width(len(chosen.feature_names), row_map.width, "features")
+        check_numeric(columns_of(meta, chosen.features).schema)
+        # As named arguments, which Dask hands on as they are.
+        arguments: dict[str, Any] = {"function": row_map.function, "columns": [*row_map.columns]}
+        read = _read(X, chosen)
+        meta = _of_frame(read._meta, **arguments)
+        mapped = read.map_partitions(_of_frame, **arguments, meta=meta)
+        return mapped[row_map.columns[0]] if row_map.affine is None else mapped
 
 
 def _meta_frame(X: Any) -> nw.DataFrame[Any] | None:
@@ -350,9 +297,9 @@ def _meta_frame(X: Any) -> nw.DataFrame[Any] | None:
     return None if meta is None else without_sparse(meta)
 
 
-def _read(collection: Any, chosen: ChosenColumns | None) -> Any:
+def _read(collection: Any, chosen: ChosenColumns) -> Any:
     """What is needed of a collection: a Dask array whose rows are not cut, or some columns."""
-    if chosen is None:
+    if hasattr(collection, "chunks"):
         return collection.rechunk({1: -1})
     # Where all are needed, each partition is checked when it is opened, whose error says more.
     whole = len(chosen.read) == len(chosen.available)
@@ -378,33 +325,6 @@ def _check_array(X: Any) -> None:
     check_dtype(X.dtype)
 
 
-def _columns_of(frame: nw.DataFrame[Any], names: Sequence[str]) -> nw.DataFrame[Any]:
-    """Some columns of a pandas data frame, whose names may be numbers."""
-    return nw.from_native(frame.to_native()[list(names)], eager_only=True)
-
-
-def _mapped_array(array: Any, function: Function, dtype: Any, width: int) -> Any:
-    """A function of the rows of each block of a Dask array, computed lazily."""
-    return array.rechunk({1: -1}).map_blocks(
-        _of_block,
-        function=function,
-        empty=np.empty((0, width), dtype),
-        chunks=(array.chunks[0], (width,)),
-        meta=np.empty((0, 0), dtype),
-    )
-
-
-def _mapped_frame(frame: Any, function: Function, columns: Sequence[str]) -> Any:
-    """A function of the rows of each partition of a Dask data frame, computed lazily."""
-    # As named arguments, which Dask hands on as they are.
-    return frame.map_partitions(
-        _of_frame,
-        function=function,
-        columns=list(columns),
-        meta=_of_frame(frame._meta, function, list(columns)),
-    )
-
-
 def _of_block(block: Any, function: Function, empty: Any, block_id: Any = None) -> Any:
     """What a task computes of a block of an array, in the precision and shape of `empty`."""
     if len(block) == 0:
@@ -417,7 +337,7 @@ def _of_frame(
     frame: Any, function: Function, columns: list[str], partition_info: Any = None
 ) -> Any:
     """What a task computes of a partition of a data frame; the index is kept."""
-    values: AnyArray = np.empty((0, len(columns)))
+    values = np.empty((0, len(columns)))
     if len(frame):
         with error_context(f"partition {partition_info['number']}"), threadpool_limits(1):
             values = function(frame)
@@ -443,11 +363,11 @@ def _by_partition(
     name: str,
     known: Callable[[int], Any],
 ) -> list[Any]:
-    """Delayed labels or weights of each partition.
+    """Delayed labels or weights of each partition, or what stands for those of all rows.
 
     Parameters
     ----------
-    values : Dask collection, or values in memory
+    values : Dask collection, values in memory, Everyone, or None
     partitions : sequence of delayed partitions of X
     sizes : tuple of int or None
         Rows of each partition; None if only reading shows this. Values in memory then need one
@@ -462,6 +382,8 @@ def _by_partition(
     InvalidInput
         Lengths that differ, or another number of partitions.
     """
+    if values is None or isinstance(values, Everyone):
+        return [values] * len(partitions)
     if hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed"):
         return _aligned(values, partitions, sizes, name)
     if isinstance(values, str):  # said before anything is counted

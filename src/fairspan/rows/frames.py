@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,34 +14,25 @@ from fairspan.registry import ImportedLater
 from fairspan.rows.arrays import (
     ArrayRows,
     RowsInMemory,
-    check_apart,
-    check_index,
-    checked_weights,
-    labels_of,
+    beside_rows,
+    frame_of,
     labels_of_columns,
     named_columns,
     weights_of_column,
 )
 from fairspan.rows.checks import (
-    check_columns,
     check_names,
     check_shape,
     checked_values,
-    collapsed,
-    features_of,
     number_columns,
     side_by_side,
     vector_lengths,
+    vector_lengths_of,
     warn_of_rounding,
 )
-from fairspan.rows.columns import (
-    ChosenColumns,
-    ReadInBatches,
-    RowsByColumns,
-    named_columns_only,
-    vector_lengths_of,
-)
-from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener
+from fairspan.rows.columns import ChosenColumns, ReadInBatches, RowsByColumns, named_columns_only
+from fairspan.rows.groups import listed
+from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener, block_rows
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -50,53 +40,52 @@ if TYPE_CHECKING:
 else:
     nw = ImportedLater("narwhals.stable.v2")
 
-
 @dataclass(frozen=True, eq=False)
-class FrameRows(RowsInMemory):
-    """Rows of a data frame whose columns are all features.
+class FrameRows(RowsByColumns, RowsInMemory):
+    """Rows of a data frame, or of a part of a table that is read in parts.
 
     Parameters
     ----------
-    frame : narwhals DataFrame
-    set_aside : narwhals DataFrame or None
-        Group columns of the same table, which are features only if requested by name.
+    frame : narwhals DataFrame, or pyarrow Table
+    chosen : ChosenColumns
+        Labels and weights are in the columns that it names, or else they are given.
     """
 
-    frame: nw.DataFrame[Any]
-    set_aside: nw.DataFrame[Any] | None = field(default=None, kw_only=True)
+    frame: Any
+    chosen: ChosenColumns
 
     def __post_init__(self) -> None:
-        check_shape(self.frame.shape)
-        check_names(self.frame.columns)
+        chosen, labels, weights = self.chosen, self.labels, self.weights
+        check_shape(self.shape)
+        check_names(chosen.features)
+        if labels is None and chosen.groups:
+            labels = labels_of_columns(self.frame, chosen.groups)
+        elif labels is None and chosen.everyone is not None:
+            labels = chosen.everyone.of_rows(len(self.frame))
+        if weights is None and chosen.weight is not None:
+            weights = weights_of_column(self.frame, chosen.weight)
+        vars(self).update(labels=labels, weights=weights, on_missing=chosen.on_missing)
 
-    @cached_property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Column names; None where they are not text (pandas numbers unnamed columns)."""
-        is_text = isinstance(self.frame.columns[0], str)
-        return tuple(chain(*self._features.values())) if is_text else None
+    @classmethod
+    def of(cls, frame: nw.DataFrame[Any]) -> FrameRows:
+        """Rows whose columns are all features, without labels."""
+        check_shape(frame.shape)
+        return cls(frame, ChosenColumns.of(frame.columns, vector_lengths(frame.schema)))
 
-    @cached_property
+    @property
     def shape(self) -> tuple[int, ...]:
         """(n, p)."""
-        return len(self.frame), sum(map(len, self._features.values()))
+        return len(self.frame), self.n_features
 
-    def selected(self, names: tuple[str, ...]) -> FrameRows:
-        """The same rows with these columns, in this order.
-
-        Raises
-        ------
-        InvalidInput
-            A column is missing.
-        """
-        if self.set_aside is not None and set(names).intersection(self.set_aside.columns):
-            whole = nw.concat([self.frame, self.set_aside], how="horizontal")
-            return replace(self, frame=whole, set_aside=None).selected(names)
-        columns = collapsed(names, self._features)
-        return replace(self, frame=self.frame.select(list(columns)))
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups."""
+        return () if self.labels is None else self.labels.names
 
     @cached_property
-    def _features(self) -> dict[str, tuple[str, ...]]:
-        return features_of(self.frame.columns, vector_lengths(self.frame.schema))
+    def features(self) -> Any:
+        """The columns of the features alone."""
+        return columns_of(self.frame, self.chosen.features)
 
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
@@ -105,14 +94,54 @@ class FrameRows(RowsInMemory):
     @cached_property
     def _columns(self) -> Any:
         """Columns of numbers, or a pandas frame of nothing else, which pandas puts side by side."""
-        native = self.frame.to_native()
-        if self.frame.implementation.is_pandas() and all(
+        categories = self.chosen.categories
+        if categories:
+            names = [name for name in self.chosen.features if name not in categories]
+            numbers = dict(zip(names, number_columns(self.frame.select(names)), strict=True))
+            return [
+                self._encoded(name) if name in categories else numbers[name]
+                for name in self.chosen.features
+            ]
+        native = getattr(self.features, "to_native", lambda: None)()
+        if hasattr(native, "iloc") and all(
             isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in native.dtypes
         ):
             whole = {name: native[name].to_numpy() for name in native.select_dtypes("integer")}
             warn_of_rounding(whole)
             return native
-        return number_columns(self.frame)
+        return number_columns(self.features)
+
+    def _encoded(self, column: str) -> FloatArray:
+        """Indicators of a column of text, (r, number of categories); NaN for missing cells.
+
+        Raises
+        ------
+        InvalidInput
+            A text that is no known category, where these are not ignored.
+        """
+        import pyarrow as pa
+        from pyarrow import compute
+
+        known = self.chosen.categories[column]
+        cells = self.frame[column]
+        cells = cells.to_arrow() if hasattr(cells, "to_arrow") else cells
+        texts = cells.cast("string")  # there are several types of text
+        codes = compute.index_in(texts, value_set=pa.array(known, pa.string()))
+        found = np.asarray(compute.fill_null(codes, -1))
+        missing = np.asarray(texts.is_null())
+        unseen = np.flatnonzero((found < 0) & ~missing)
+        if len(unseen) and not self.chosen.ignores_unseen:
+            raise InvalidInput(
+                f"The column {column!r} has the category {texts[int(unseen[0])].as_py()!r}",
+                f"Allowed: the categories that the model was fitted on: {listed(known)}",
+                "Fit again; audit, report and transform take other categories for none of these "
+                "with --unseen ignore",
+            )
+        matrix = np.zeros((len(found), len(known)))
+        rows = np.flatnonzero(found >= 0)
+        matrix[rows, found[rows]] = 1.0
+        matrix[missing] = np.nan
+        return matrix
 
     def between(self, start: int, stop: int) -> FloatArray:
         """Some rows as float64; a missing cell becomes NaN."""
@@ -120,6 +149,38 @@ class FrameRows(RowsInMemory):
         if isinstance(columns, list):
             return side_by_side(columns, start, stop)
         return np.asarray(columns.iloc[start:stop].to_numpy(dtype=np.float64))
+
+    def extra_columns(self, start: int, stop: int) -> Any:
+        """Other columns of some rows that were requested, if any."""
+        names = self.chosen.extra_columns
+        return self.frame.select(names)[start:stop] if names else None
+
+
+def columns_of(frame: Any, names: Sequence[str]) -> Any:
+    """Some columns of a data frame or Table; those of pandas may have numbers for names."""
+    if list(names) == getattr(frame, "column_names", None) or list(names) == frame.columns:
+        return frame
+    if names and not isinstance(names[0], str):
+        return nw.from_native(frame.to_native()[list(names)], eager_only=True)
+    return frame.select(list(names))
+
+
+# Blocks whose columns are decoded at once, which spreads the overhead.
+BLOCKS_AT_A_TIME = 8
+
+
+def blocks_of_batch(batch: Any, chosen: ChosenColumns, first_row: int) -> Iterator[RowBlock]:
+    """The blocks of a pyarrow RecordBatch, whose first row has this number."""
+    import pyarrow as pa
+
+    size = BLOCKS_AT_A_TIME * block_rows(len(chosen.feature_names))
+    for start in range(0, batch.num_rows, size):
+        table = pa.Table.from_batches([batch.slice(start, size)])
+        # A column of which nothing is known is of numbers: others may lie beside it in a file.
+        for place, name in enumerate(table.column_names):
+            if pa.types.is_null(table.schema.types[place]):
+                table = table.set_column(place, name, pa.nulls(len(table), pa.float64()))
+        yield from FrameRows(table, chosen, first_row=first_row + start).blocks()
 
 
 class DataFrames(RowOpener):
@@ -136,48 +197,20 @@ class DataFrames(RowOpener):
         frame = frame_of(X)
         assert frame is not None
         frame = without_sparse(frame)
-        names = named_columns(frame, sensitive_features)
-        weight = [sample_weight] if isinstance(sample_weight, str) else []
-        check_columns(weight, frame.columns)
-        check_apart(names, *weight)
-        features = frame.drop([*names, *weight])
-        check_shape(features.shape)
-        labels = (
-            labels_of_columns(frame, names)
-            if names
-            else labels_of(sensitive_features, len(frame), X)
-        )
-        check_index(X, sample_weight, "sample_weight")
-        given = weights_of_column(frame[weight[0]]) if weight else sample_weight
-        return FrameRows(
-            features,
-            labels=labels,
-            weights=checked_weights(given, len(frame)),
+        groups = named_columns(frame, sensitive_features)
+        weight = sample_weight if isinstance(sample_weight, str) else None
+        reserved = {*groups, weight}.intersection(frame.columns)
+        check_shape((len(frame), len(frame.columns) - len(reserved)))
+        chosen = ChosenColumns.of(
+            frame.columns,
+            vector_lengths(frame.schema),
+            groups,
+            weight=weight,
             on_missing=on_missing,
-            set_aside=frame.select(names) if names else None,
-            reserved_columns=(*names, *weight),
         )
-
-
-def frame_of(X: Any) -> nw.DataFrame[Any] | None:
-    """X as a narwhals frame if it is a data frame that holds its rows; None otherwise.
-
-    Raises
-    ------
-    InvalidInput
-        Two columns of the same name.
-    """
-    if type(X) is np.ndarray:  # known at once
-        return None
-    try:
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
-    except nw.exceptions.DuplicateError as error:
-        raise InvalidInput(
-            f"Several columns of X have the same name ({' '.join(str(error).split())})",
-            "Allowed: columns of different names",
-            "Rename them",
-        ) from error
-    return frame if isinstance(frame, nw.DataFrame) else None
+        return FrameRows(
+            frame, chosen, **beside_rows(X, len(frame), sensitive_features, sample_weight)
+        )
 
 
 def without_sparse(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
@@ -219,11 +252,11 @@ def feature_values(X: Any, names: tuple[str, ...] | None) -> FloatArray:
     frame = frame_of(X)
     if frame is None:
         return ArrayRows(X).values()
-    rows = FrameRows(without_sparse(frame))
+    rows = FrameRows.of(without_sparse(frame))
     return (rows if names is None else rows.selected(names)).values()
 
 
-def without_columns(X: Any, names: tuple[str, ...]) -> Any:
+def without_columns(X: Any, names: Sequence[str]) -> Any:
     """Drop these columns from a data frame, here or on a cluster, where present.
 
     Anything else is returned as it is.
@@ -268,7 +301,7 @@ class ArrowStream(RowsByColumns):
         """
         n_rows = 0
         for batch in self.opened.pop() if self.opened else _opened(self.source):
-            yield from self.chosen.blocks(batch.select(list(self.chosen.read)), n_rows)
+            yield from blocks_of_batch(batch.select(list(self.chosen.read)), self.chosen, n_rows)
             n_rows += batch.num_rows
         self.counts.append(n_rows)
         if n_rows != self.counts[0]:
@@ -294,16 +327,11 @@ class ArrowStreams(ReadInBatches):
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> ArrowStream:
         """Rows of a stream, whose groups and weights are columns of it."""
-        named = named_columns_only(
-            sensitive_features, sample_weight, f"a stream of rows ({type(X).__name__})"
-        )
+        what = f"a stream of rows ({type(X).__name__})"
+        named = named_columns_only(sensitive_features, sample_weight, what)
         reader = _opened(X)
-        chosen = ChosenColumns.of(
-            reader.schema.names,
-            vector_lengths_of(reader.schema),
-            on_missing=on_missing,
-            **named,
-        )
+        names, lengths = reader.schema.names, vector_lengths_of(reader.schema)
+        chosen = ChosenColumns.of(names, lengths, on_missing=on_missing, **named)
         return ArrowStream(X, chosen, opened=[reader])
 
 

@@ -203,7 +203,11 @@ class CodedLabels:
         rows = np.unique(codes, return_index=True)[1].tolist()
         parts = [[column.distinct[column.codes[row]] for row in rows] for column in columns]
         names = tuple(name for column in columns for name in column.names)
-        return cls(list(zip(*parts, strict=True)), codes, names)
+        # Of several attributes that were crossed before, each is one in the tuple.
+        attributes = [
+            [label if isinstance(label, tuple) else (label,) for label in part] for part in parts
+        ]
+        return cls([sum(each, ()) for each in zip(*attributes, strict=True)], codes, names)
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -4,7 +4,6 @@ The latter (torch, cupy, jax and others) may lie on any device.
 """
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -22,14 +21,13 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.rows.arrays import (
     Place,
     RowsInMemory,
-    checked_weights,
+    beside_rows,
     is_device_array,
-    labels_of,
     on_host,
 )
 from fairspan.rows.checks import check_dtype, check_shape, check_width, checked_values, converted
 from fairspan.rows.groups import CodedLabels
-from fairspan.rows.protocol import OnMissing, Projection, RowOpener
+from fairspan.rows.protocol import OnMissing, RowMap, RowOpener
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # A csr_array, for which scipy has no types.
@@ -96,15 +94,10 @@ class SparseMatrices(RowOpener):
     ) -> SparseRows:
         """Rows of a sparse matrix, whose groups and weights are beside it."""
         matrix = _checked_matrix(X, allow_nan=on_missing == "drop")
-        n_rows = matrix.shape[0]
-        return SparseRows(
-            matrix,
-            labels=labels_of(sensitive_features, n_rows, X),
-            weights=checked_weights(sample_weight, n_rows),
-            on_missing=on_missing,
-        )
+        beside = beside_rows(X, matrix.shape[0], sensitive_features, sample_weight)
+        return SparseRows(matrix, on_missing=on_missing, **beside)
 
-    def transformed(self, X: Any, projection: Projection) -> AnyArray:
+    def mapped(self, X: Any, row_map: RowMap) -> Any:
         """Coordinates of the rows as a (n, d) array; single precision stays single.
 
         Raises
@@ -112,17 +105,17 @@ class SparseMatrices(RowOpener):
         InvalidInput
             Another number of features, NaN or infinity.
         """
-        matrix = _checked_matrix(X)
-        check_width(matrix.shape[1], projection.encoder.shape[1], "features")
-        mean, scale = _mean_and_scale(projection)
-        directions = (projection.encoder / scale).T
-        offset = mean @ directions
+        if row_map.affine is None or row_map.what != "features":
+            return None
+        matrix, (before, directions, after) = _checked_matrix(X), row_map.affine
+        check_width(matrix.shape[1], row_map.width, row_map.what)
+        offset = after - before @ directions
         dtype = np.float32 if np.dtype(X.dtype) == np.float32 else np.float64
         reduced = np.empty((matrix.shape[0], directions.shape[1]), dtype)
         size = max(_PART_NUMBERS // directions.shape[1], 1)
         for start in range(0, len(reduced), size):
             # In double precision: in single precision a large mean would cost digits.
-            reduced[start : start + size] = matrix[start : start + size] @ directions - offset
+            reduced[start : start + size] = matrix[start : start + size] @ directions + offset
         return reduced
 
 
@@ -270,11 +263,6 @@ def _placed(array: Any) -> tuple[Any, Place]:
     return array.detach() if is_torch_array(array) else array, place
 
 
-def spans(n_rows: int, size: int) -> Iterator[slice]:
-    """Consecutive rows, so many at a time; the standard knows no slices beyond the end."""
-    return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
-
-
 @dataclass(frozen=True, eq=False)
 class DeviceRows(RowsInMemory):
     """Rows of an (n, p) array that may lie on a GPU.
@@ -319,39 +307,46 @@ class DeviceArrays(RowOpener):
         """Rows of an array, whose groups and weights are beside it, there or on the host."""
         array, place = _placed(X)
         n_rows = int(array.shape[0])
-        return DeviceRows(
-            array,
-            place,
-            labels=_labels_there(sensitive_features, place, n_rows)
-            or labels_of(_brought_here(sensitive_features), n_rows, X),
-            weights=checked_weights(_brought_here(sample_weight), n_rows),
-            on_missing=on_missing,
-            block_numbers=_block_numbers(place),
-        )
+        labels = _labels_there(sensitive_features, place, n_rows)
+        given = sensitive_features if labels is None else labels
+        beside = beside_rows(X, n_rows, given, sample_weight)
+        size = _block_numbers(place)
+        return DeviceRows(array, place, on_missing=on_missing, block_numbers=size, **beside)
 
-    def transformed(self, X: Any, projection: Projection) -> Any:
-        """Coordinates of rows, as an array of the same package on the same device.
+    def mapped(self, X: Any, row_map: RowMap) -> Any:
+        """A linear function of rows, as an array of the same package on the same device.
 
         Single precision stays; anything else becomes float64. It is centred in float64 in any case.
+        There is a single wait for the device, at the end.
 
         Raises
         ------
         InvalidInput
-            Another number of features, NaN or infinity.
+            Another number of features or coordinates, NaN or infinity.
         """
-        mean, scale = _mean_and_scale(projection)
-        return _mapped(X, "features", mean, (projection.encoder / scale).T, 0.0)
-
-    def restored(self, Z: Any, projection: Projection) -> Any:
-        """Rows in the original features, as an array of the same package on the same device.
-
-        Raises
-        ------
-        InvalidInput
-            Another number of coordinates, NaN or infinity.
-        """
-        mean, scale = _mean_and_scale(projection)
-        return _mapped(Z, "coordinates", 0.0, projection.decoder.T * scale, mean)
+        if row_map.affine is None:
+            return None
+        rows, place = _placed(X)
+        check_width(rows.shape[1], row_map.width, row_map.what)
+        before, matrix, after = (
+            place.constant(np.array(each, dtype=np.float64)) for each in row_map.affine
+        )
+        xp = place.xp
+        kept = xp.float32 if rows.dtype == xp.float32 else xp.float64
+        n, size = rows.shape[0], max(_block_numbers(place) // max(matrix.shape), FEWEST_BLOCK_ROWS)
+        # The standard knows no slices beyond the end.
+        spans = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+        total = xp.zeros((), dtype=xp.float64, device=place.device)
+        parts = []
+        with np.errstate(over="ignore", invalid="ignore"):  # found by the sum
+            for span in spans:
+                block = place.float64(rows[span, :])
+                total = total + xp.sum(block)
+                parts.append(xp.astype(xp.matmul(block - before, matrix) + after, kept, copy=False))
+        if not xp.isfinite(total):
+            for span in spans:
+                checked_values(on_host(place.float64(rows[span, :])), span.start, None)
+        return xp.concat(parts, axis=0)
 
 
 class LabelsThere(CodedLabels):
@@ -383,39 +378,3 @@ def _labels_there(labels: Any, place: Place, n_rows: int) -> LabelsThere | None:
         return None
     distinct, codes = xp.unique_inverse(labels)
     return LabelsThere(on_host(distinct).tolist(), codes)
-
-
-def _brought_here(values: Any) -> Any:
-    return on_host(values) if is_device_array(values) else values
-
-
-def _mean_and_scale(projection: Projection) -> tuple[FloatArray, FloatArray]:
-    p = projection.encoder.shape[1]
-    mean, scale = projection.mean, projection.scale
-    return np.zeros(p) if mean is None else mean, np.ones(p) if scale is None else scale
-
-
-def _mapped(X: Any, what: str, before: Any, matrix: FloatArray, after: Any) -> Any:
-    """(X - before) times the matrix, plus what comes after: blocks of rows in float64.
-
-    There is a single wait for the device, at the end.
-    """
-    rows, place = _placed(X)
-    check_width(rows.shape[1], len(matrix), what)
-    before, matrix, after = (
-        place.constant(np.array(each, dtype=np.float64)) for each in (before, matrix, after)
-    )
-    xp = place.xp
-    kept = xp.float32 if rows.dtype == xp.float32 else xp.float64
-    size = max(_block_numbers(place) // max(matrix.shape), FEWEST_BLOCK_ROWS)
-    total = xp.zeros((), dtype=xp.float64, device=place.device)
-    parts = []
-    with np.errstate(over="ignore", invalid="ignore"):  # found by the sum
-        for span in spans(rows.shape[0], size):
-            block = place.float64(rows[span, :])
-            total = total + xp.sum(block)
-            parts.append(xp.astype(xp.matmul(block - before, matrix) + after, kept, copy=False))
-    if not xp.isfinite(total):
-        for span in spans(rows.shape[0], size):
-            checked_values(on_host(place.float64(rows[span, :])), span.start, None)
-    return xp.concat(parts, axis=0)

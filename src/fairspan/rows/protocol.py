@@ -48,7 +48,7 @@ class RowBlock:
     weights : (r,) array or None
     n_dropped : int
         Rows between them that were left out since something is missing.
-    beside : pyarrow.Table of r rows, or None
+    extra_columns : pyarrow.Table of r rows, or None
         Other columns of a file that were requested.
     """
 
@@ -57,7 +57,7 @@ class RowBlock:
     labels: CodedLabels | None
     weights: FloatArray | None
     n_dropped: int = 0
-    beside: Any = None
+    extra_columns: Any = None
 
 
 class KnownRows:
@@ -156,8 +156,8 @@ def tallied(rows: Rows, tally: Tally[Result]) -> Result | None:
 class RowOpener(ABC):
     """A kind of data that rows are read from, such as data frames or files.
 
-    The methods that compute where the rows are stored return None where that is here, in memory:
-    rows are then computed as numpy arrays.
+    What is computed where the rows are stored is None where that is here, in memory: rows are then
+    computed as numpy arrays.
     """
 
     @abstractmethod
@@ -178,51 +178,38 @@ class RowOpener(ABC):
         on_missing : {"error", "drop"}
         """
 
-    def transformed(self, X: Any, projection: "Projection") -> Any:
-        """Reduced rows, as the same kind of object."""
-        return None
-
-    def restored(self, Z: Any, projection: "Projection") -> Any:
-        """Rows from their coordinates."""
-        return None
-
-    def scored(self, X: Any, score: Callable[[Any], FloatArray]) -> Any:
-        """A number for each row."""
+    def mapped(self, X: Any, row_map: "RowMap") -> Any:
+        """What a function makes of the rows, as the same kind of object."""
         return None
 
 
-class Projection(Protocol):
-    """What a kind of data needs to know of a subspace to reduce rows where they lie."""
+@dataclass(frozen=True)
+class RowMap:
+    """A function of each row, to be computed where the rows are stored.
 
-    @property
-    def encoder(self) -> FloatArray:
-        """Rows that make the coordinates of centred and scaled rows, (d, p)."""
+    Attributes
+    ----------
+    function : callable
+        Of rows in memory: (n, m) numbers, or (n,). It can be sent to another process.
+    width : int
+        How many numbers a row has.
+    what : {"features", "coordinates"}
+        What these are.
+    feature_names : tuple of str or None
+        Their names.
+    columns : tuple of m str
+        Names of what it gives.
+    affine : tuple of three arrays, or None
+        Subtracted before, the (width, m) matrix of the product, and added after it: the function
+        where it is linear.
+    """
 
-    @property
-    def decoder(self) -> FloatArray:
-        """Columns that bring rows back from their coordinates, (p, d)."""
-
-    @property
-    def mean(self) -> FloatArray | None:
-        """What is subtracted from each row, (p,)."""
-
-    @property
-    def scale(self) -> FloatArray | None:
-        """What each row is divided by then, (p,)."""
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the p features."""
-
-    @property
-    def component_names(self) -> tuple[str, ...]:
-        """Names of the d columns of reduced rows."""
-
-    def transform(self, X: Any) -> Any:
-        """Reduce an array or a data frame that is in memory."""
-
-    def inverse_transform(self, Z: Any) -> Any:
-        """Bring back an array of coordinates that is in memory."""
+    function: Callable[[Any], Any]
+    width: int
+    what: Literal["features", "coordinates"]
+    feature_names: tuple[str, ...] | None
+    columns: tuple[str, ...]
+    affine: tuple[Any, FloatArray, Any] | None = None
 
 
 def block_rows(n_features: int) -> int:
@@ -238,11 +225,11 @@ def row_block(
     weights: FloatArray | None,
     feature_names: tuple[str, ...] | None,
     on_missing: OnMissing,
-    beside: Any = None,
+    extra_columns: Any = None,
 ) -> RowBlock:
     """Make a block of checked rows, or of those in which nothing is missing.
 
-    Infinity is not missing: it is an error in any case. `beside` is a Table of as many rows.
+    Infinity is not missing: it is an error in any case. `extra_columns` is a Table of as many rows.
 
     Raises
     ------
@@ -251,7 +238,7 @@ def row_block(
     """
     if on_missing == "error":
         values = checked_values(values, first_row, feature_names)
-        return RowBlock(first_row, values, labels, weights, beside=beside)
+        return RowBlock(first_row, values, labels, weights, extra_columns=extra_columns)
     values = converted(values)
     missing = np.asarray(np.isnan(values).any(axis=1))
     if labels is not None:
@@ -264,9 +251,9 @@ def row_block(
         values = values[kept]
         labels = None if labels is None else labels[kept]
         weights = None if weights is None else weights[kept]
-        beside = None if beside is None else beside.take(np.flatnonzero(kept))
+        extra_columns = None if extra_columns is None else extra_columns.take(np.flatnonzero(kept))
     values = checked_values(values, first_row, feature_names)
-    return RowBlock(first_row, values, labels, weights, n_dropped, beside)
+    return RowBlock(first_row, values, labels, weights, n_dropped, extra_columns)
 
 
 # So many groups are never refused, however few the rows are.

@@ -5,9 +5,8 @@ of the labels, the cluster last, so that every source reads them as it reads gro
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -15,28 +14,34 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.registry import check_choice, factory_of, names_of
-from fairspan.rows.arrays import Arrays, Everyone, RowsInMemory, labels_of, labels_of_series
+from fairspan.rows.arrays import (
+    Arrays,
+    Everyone,
+    RowsInMemory,
+    frame_of,
+    labels_of,
+    named_columns,
+)
 from fairspan.rows.checks import check_columns, check_width
-from fairspan.rows.files.file_rows import FileRows, Files
-from fairspan.rows.frames import frame_of
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.frames import without_columns
 from fairspan.rows.groups import CodedLabels, listed, spelled
 from fairspan.rows.protocol import (
     ON_MISSING,
     OnMissing,
     PartedRows,
-    Projection,
     RowBlock,
+    RowMap,
     RowOpener,
     Rows,
     RowSource,
 )
-from fairspan.typing import FloatArray
 
 
 def opener_of(X: Any) -> RowOpener:
     """The first kind of data that takes an object.
 
-    Data that no source takes are passed to the files or to numpy, whose errors say what is wrong.
+    Data that no source takes are passed to numpy, whose errors say what is wrong.
     """
     if type(X) is np.ndarray:  # known at once
         return Arrays()
@@ -44,7 +49,7 @@ def opener_of(X: Any) -> RowOpener:
         opener: RowOpener = factory_of("source", name)()
         if opener.takes(X):
             return opener
-    return Files() if isinstance(X, str | PathLike) else Arrays()
+    return Arrays()
 
 
 def is_opened(X: Any) -> TypeGuard[Rows]:
@@ -101,10 +106,10 @@ def rows_of(
     return opener.open_rows(X, sensitive_features, sample_weight, on_missing)
 
 
-def transformed_there(X: Any, projection: Projection) -> Any | None:
-    """Rows reduced where they lie, as the same kind of object; None if they lie here.
+def mapped_there(X: Any, row_map: RowMap) -> Any | None:
+    """A function of rows, as the same kind of object where they lie; None if they lie here.
 
-    Rows that were opened become an array.
+    Of rows that were opened it is an array.
 
     Raises
     ------
@@ -112,30 +117,13 @@ def transformed_there(X: Any, projection: Projection) -> Any | None:
         A path or a stream, whose kind cannot be kept.
     """
     if is_opened(X):
-        parts = [projection.transform(block.values) for block in blocks_for(X, projection)]
-        return np.concatenate([np.empty((0, len(projection.encoder))), *parts])
-    return opener_of(X).transformed(X, projection)
+        parts = [row_map.function(block.values) for block in blocks_for(X, row_map)]
+        return np.concatenate(parts or [np.empty((0, len(row_map.columns)))])
+    return opener_of(X).mapped(X, row_map)
 
 
-def scored_there(X: Any, score: Callable[[Any], FloatArray]) -> Any | None:
-    """One number for each row, computed lazily where the rows lie; None if they are read here.
-
-    Parameters
-    ----------
-    X : collection
-    score : callable
-        Of rows in memory; must be fit to be sent to another process.
-
-    Raises
-    ------
-    InvalidType
-        A path, a stream or a Spark data frame.
-    """
-    return None if is_opened(X) else opener_of(X).scored(X, score)
-
-
-def blocks_for(rows: Rows, projection: Projection) -> Iterator[RowBlock]:
-    """Blocks of the features of a projection, matched by their names where they have names.
+def blocks_for(rows: Rows, row_map: RowMap) -> Iterator[RowBlock]:
+    """Blocks of the features that a function needs, matched by their names where they have names.
 
     Raises
     ------
@@ -150,9 +138,9 @@ def blocks_for(rows: Rows, projection: Projection) -> Iterator[RowBlock]:
             "Allowed: arrays, data frames, Dask and Spark collections, and rows in blocks",
             "Reduce a file with the command: fairspan transform MODEL DATA -o OUT",
         )
-    if projection.feature_names is not None and rows.feature_names is not None:
-        rows = rows.selected(projection.feature_names)
-    check_width(rows.n_features, projection.encoder.shape[1], "features")
+    if row_map.feature_names is not None and rows.feature_names is not None:
+        rows = rows.selected(row_map.feature_names)
+    check_width(rows.n_features, row_map.width, "features")
     return rows.blocks()
 
 
@@ -190,19 +178,15 @@ def open_rows(
     if not known or sensitive_features is None or isinstance(sensitive_features, Everyone):
         return rows_of(X, sensitive_features, sample_weight, on_missing)
     columns = [values for values in known.values() if isinstance(values, str)]
-    frame = frame_of(X)
-    groups = [sensitive_features] if isinstance(sensitive_features, str) else sensitive_features
-    are_names = frame is None or (
-        isinstance(groups, list | tuple)
-        and all(isinstance(each, str) and each in frame.columns for each in groups)
-    )
-    if len(columns) == len(known) and are_names:
-        return rows_of(X, [*groups, *columns], sample_weight, on_missing)
-    table = X
-    if frame is not None and columns:
+    frame, groups = frame_of(X), sensitive_features
+    names = [groups] if isinstance(groups, str) else groups
+    if frame is not None:
+        names = named_columns(frame, groups)
+    if len(columns) == len(known) and (frame is None or names):
+        return rows_of(X, [*names, *columns], sample_weight, on_missing)
+    if frame is not None:
         check_columns(columns, frame.columns)
-        table = frame.drop(columns).to_native()
-    opened = rows_of(table, sensitive_features, sample_weight, on_missing)
+    opened = rows_of(without_columns(X, columns), groups, sample_weight, on_missing)
     if not isinstance(opened, RowsInMemory):
         name = next(name for name, values in known.items() if not isinstance(values, str))
         raise InvalidInput(
@@ -211,19 +195,9 @@ def open_rows(
             f"Name the column of the {name}",
         )
     assert opened.labels is not None
-    more = [
-        labels_of_series(frame[values])
-        if frame is not None and isinstance(values, str)
-        else labels_of(values, opened.n_rows, X, name)
-        for name, values in known.items()
-    ]
-    labels = CodedLabels.crossed([opened.labels, *more])
-    # Attributes of the group, and what is beside them, in one tuple.
-    flat = [
-        (*(group if isinstance(group, tuple) else (group,)), *others)
-        for group, *others in labels.distinct
-    ]
-    return replace(opened, labels=CodedLabels(flat, labels.codes, opened.labels.names))
+    more = [labels_of(values, opened.n_rows, X, name) for name, values in known.items()]
+    labels = replace(CodedLabels.crossed([opened.labels, *more]), names=opened.labels.names)
+    return replace(opened, labels=labels)
 
 
 def fingerprint_of(rows: Rows) -> str | None:
@@ -238,7 +212,7 @@ def fingerprint_of(rows: Rows) -> str | None:
         None where the rows lie elsewhere, on a cluster.
     """
     if isinstance(rows, FileRows):
-        return of_files(rows.table.path, [part.path for part in rows.table.parts])
+        return of_files(rows.path, [part.path for part in rows.parts])
     if not isinstance(rows, RowSource):
         return None
     values, groups, weights = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()

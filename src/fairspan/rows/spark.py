@@ -27,8 +27,8 @@ from fairspan.rows.frames import ArrowStream
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
     OnMissing,
-    Projection,
     Result,
+    RowMap,
     Tally,
     error_context,
     merged_in_order,
@@ -42,9 +42,6 @@ _ONE_ENTRY_ONE_COLUMN = (
 )
 # What tasks hand on: the number of the part, and its result or the error that it met.
 _OUTCOME = "part int, result binary, error string"
-
-# Results that are fetched at a time: half of what Spark allows by default.
-_BYTES_AT_A_TIME = 2**29
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +92,8 @@ class SparkFrames(ReadInBatches):
         named = named_columns_only(sensitive_features, sample_weight, "a Spark DataFrame")
         return SparkRows(frame, ChosenColumns.of(frame.columns, {}, on_missing=on_missing, **named))
 
-    def transformed(self, X: Any, projection: Projection) -> Any:
-        """The reduced rows as a Spark DataFrame, computed when Spark needs them.
+    def mapped(self, X: Any, row_map: RowMap) -> Any:
+        """Reduced rows as a Spark DataFrame, computed when Spark needs them.
 
         Columns that are no features are carried along behind the components, as rows of Spark have
         no order by which they could be joined again.
@@ -106,14 +103,16 @@ class SparkFrames(ReadInBatches):
         InvalidInput
             A missing column, a feature that holds no numbers, or a column named like a component.
         """
+        if row_map.affine is None or row_map.what != "features":
+            return super().mapped(X, row_map)
         frame = _checked(X)
         chosen = ChosenColumns.of(frame.columns, {})
-        if projection.feature_names is not None:
-            chosen = chosen.selected(projection.feature_names)
-        check_width(len(chosen.features), projection.encoder.shape[1], "features")
+        if row_map.feature_names is not None:
+            chosen = chosen.selected(row_map.feature_names)
+        check_width(len(chosen.features), row_map.width, "features")
         _check_numeric(frame, chosen.features)
         carried = [name for name in frame.columns if name not in chosen.features]
-        taken = [name for name in carried if name in projection.component_names]
+        taken = [name for name in carried if name in row_map.columns]
         if taken:
             raise InvalidInput(
                 f"X has columns {listed(taken)}, which is what the reduced columns are called",
@@ -122,12 +121,10 @@ class SparkFrames(ReadInBatches):
             )
         from pyspark.sql.types import DoubleType, StructField, StructType
 
-        components = [
-            StructField(name, DoubleType(), nullable=False) for name in projection.component_names
-        ]
+        components = [StructField(name, DoubleType(), nullable=False) for name in row_map.columns]
         return _mapped(
             _numbered(frame, [*chosen.features, *carried]),
-            partial(_reduced, projection, list(chosen.features), carried),
+            partial(_reduced, row_map, list(chosen.features), carried),
             StructType(components + [frame.schema[name] for name in carried]),
         )
 
@@ -164,9 +161,7 @@ def _read_partition(tally: Tally[Any], chosen: ChosenColumns, batches: Batches) 
         )
 
 
-def _reduced(
-    projection: Projection, features: list[str], carried: list[str], batches: Batches
-) -> Batches:
+def _reduced(row_map: RowMap, features: list[str], carried: list[str], batches: Batches) -> Batches:
     """What a task does to transform: reduce its partition batch by batch."""
     import pyarrow as pa
 
@@ -177,10 +172,10 @@ def _reduced(
         where = f"partition {_partition_number()}, in its rows from {first_row}"
         with error_context(where), threadpool_limits(1):
             table = pa.Table.from_batches([batch.select(range(len(features)))])
-            values = projection.transform(table.rename_columns(features))
+            values = row_map.function(table.rename_columns(features))
         yield pa.RecordBatch.from_arrays(
             [*map(pa.array, values.T), *batch.columns[len(features) :]],
-            names=[*projection.component_names, *carried],
+            names=[*row_map.columns, *carried],
         )
         first_row += batch.num_rows
 
@@ -248,25 +243,18 @@ def _merged(outcomes: Any, tally: Tally[Result]) -> Result | None:
     """
     from pyspark import StorageLevel
 
-    # Kept on disk there, so that the rows are read once: for errors and numbers, and to be merged.
+    # Kept on disk there, so that the rows are read once: for errors and to be merged.
     kept = outcomes.persist(StorageLevel.DISK_ONLY)
-    total: Result | None = None
     try:
-        told = _collected(kept.selectExpr("part", "error", "length(result) as size"))
-        failed = [row for row in told if row["error"] is not None]
+        failed = _collected(kept.where("error is not null").select("part", "error"))
         if failed:
             name, *texts = json.loads(failed[0]["error"])
             raise getattr(errors, name, InvalidInput)(*texts)
-        parts = [row["part"] for row in told]
-        few = max(1, _BYTES_AT_A_TIME // max((row["size"] for row in told), default=1))
-        for start in range(0, len(parts), few):
-            chosen = parts[start : start + few]
-            found = _collected(kept.where(kept["part"].between(chosen[0], chosen[-1])))
-            results = (tally.from_bytes(bytes(row["result"])) for row in found)
-            total = merged_in_order(tally, chain([total], results))
+        # One part after the other, in their order, as Spark limits what is fetched together.
+        results = (tally.from_bytes(bytes(row["result"])) for row in kept.toLocalIterator())
+        return merged_in_order(tally, results)
     finally:
         kept.unpersist()
-    return total
 
 
 def _collected(outcomes: Any) -> list[Any]:

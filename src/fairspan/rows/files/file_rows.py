@@ -22,21 +22,19 @@ from typing import Any, TypeVar, cast
 
 from threadpoolctl import threadpool_limits
 
-from fairspan.errors import FairspanError, InvalidInput, warn
+from fairspan.errors import FairspanError, InvalidInput, imported, warn
 from fairspan.progress import Stage, is_shown
-from fairspan.rows.checks import first_no_number
+from fairspan.rows.arrays import Everyone
+from fairspan.rows.checks import first_no_number, vector_lengths_of
 from fairspan.rows.columns import (
-    BLOCKS_AT_A_TIME,
     MOST_CATEGORIES,
     ChosenColumns,
     ReadInBatches,
     RowsByColumns,
     is_text,
     named_columns_only,
-    vector_lengths_of,
 )
-from fairspan.rows.files.formats import TableFile, counted_rows, is_table, open_table
-from fairspan.rows.files.parts import format_of, reading
+from fairspan.rows.frames import BLOCKS_AT_A_TIME, blocks_of_batch
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
     OnMissing,
@@ -55,7 +53,10 @@ class FileRows(RowsByColumns):
 
     Attributes
     ----------
-    table : TableFile
+    path : Path
+    schema : pyarrow.Schema
+        Of a CSV, as its first rows suggest.
+    parts : tuple of FilePart
     chosen : ChosenColumns
     jobs : int
         Number of processes that read the parts.
@@ -67,7 +68,9 @@ class FileRows(RowsByColumns):
         Counts the rows that are read; None for a stage of their own.
     """
 
-    table: TableFile
+    path: Path
+    schema: Any
+    parts: tuple[Any, ...]
     chosen: ChosenColumns
     jobs: int = 1
     first_position: int = 0
@@ -84,7 +87,7 @@ class FileRows(RowsByColumns):
         *,
         weight: str | None = None,
         on_missing: OnMissing = "error",
-        everyone: str | None = None,
+        everyone: Everyone | None = None,
         csv: Mapping[str, str] | None = None,
     ) -> "FileRows":
         """Open a file or folder and choose its columns.
@@ -101,7 +104,7 @@ class FileRows(RowsByColumns):
             Column of sample weights.
         on_missing : {"error", "drop"}
             What to do with rows in which a feature or the group is missing.
-        everyone : str, optional
+        everyone : Everyone, optional
             The label of all rows, in place of group columns.
         csv : mapping, optional
             How CSV files are written: "delimiter", by default the one in the header, "decimal", by
@@ -116,55 +119,52 @@ class FileRows(RowsByColumns):
         InvalidParameter
             A way of writing CSV files that is not known.
         """
-        table = open_table(Path(path), None if csv is None else format_of(csv))
-        if "" in table.schema.names and not features:
+        imported("pyarrow", "arrow", f"Reading {path}")
+        from fairspan.rows.files.csv_files import format_of
+        from fairspan.rows.files.tables import index_columns, open_table
+
+        schema, parts = open_table(Path(path), None if csv is None else format_of(csv))
+        if "" in schema.names and not features:
             warn(
                 f"{path}: a column without a name is left out. It is most likely an index that "
                 "was written along; give it a name if it is a feature."
             )
-        return cls(
-            table,
-            ChosenColumns.of(
-                table.schema.names,
-                vector_lengths_of(table.schema),
-                groups,
-                features,
-                exclude,
-                weight=weight,
-                on_missing=on_missing,
-                everyone=everyone,
-                no_features=("", *table.index),
-            ),
+        chosen = ChosenColumns.of(
+            schema.names,
+            vector_lengths_of(schema),
+            groups,
+            features,
+            exclude,
+            weight=weight,
+            on_missing=on_missing,
+            everyone=everyone,
+            no_features=("", *index_columns(schema)),
         )
+        return cls(Path(path), schema, parts, chosen)
 
     @property
     def n_rows(self) -> int | None:
         """Number of rows; None for CSV, where only reading shows this."""
-        return counted_rows(self.table.parts)
+        counts = [part.n_rows for part in self.parts]
+        return None if None in counts else sum(counts)
 
     @property
     def n_parts(self) -> int:
         """Number of parts: files and their row groups."""
-        return len(self.table.parts)
+        return len(self.parts)
 
     @property
     def where(self) -> str:
         """What these rows are called in messages."""
-        parts = self.table.parts
-        return parts[0].where if len(parts) == 1 else str(self.table.path)
-
-    @property
-    def parts(self) -> list["FileRows"]:
-        """The same rows, part by part."""
-        starts = accumulate((part.n_rows or 0 for part in self.table.parts), initial=0)
-        return [
-            FileRows(replace(self.table, parts=(part,)), self.chosen, 1, start, self.activity)
-            for part, start in zip(self.table.parts, starts, strict=False)
-        ]
+        return str(self.parts[0].where if len(self.parts) == 1 else self.path)
 
     def tallied(self, tally: Tally[Result]) -> Result | None:
         """The tally's result over all parts; None if there are no rows."""
-        parts = self.parts
+        starts = accumulate((part.n_rows or 0 for part in self.parts), initial=0)
+        parts = [
+            FileRows(self.path, self.schema, (part,), self.chosen, first_position=start)
+            for part, start in zip(self.parts, starts, strict=False)
+        ]
         total: Result | None = None
         results = self.results(tally, parts)
         with closing(results):
@@ -189,7 +189,9 @@ class FileRows(RowsByColumns):
         jobs = min(self.jobs, len(parts))
         if jobs < 2:
             with self._begun(parts) as stage:
-                yield from (_over(tally, replace(part, stage=stage)) for part in parts)
+                for part in parts:
+                    with error_context(part.where):
+                        yield tally.over(replace(part, stage=stage))
             return
         results = _results_of_processes(tally, parts, jobs)
         with Stage(self.activity, len(parts), "parts") as stage, closing(results):
@@ -203,24 +205,26 @@ class FileRows(RowsByColumns):
             with self._begun([self]) as stage:
                 yield from replace(self, stage=stage).blocks()
             return
-        size = BLOCKS_AT_A_TIME * block_rows(len(self.feature_names))
-        for part in self.table.parts:
-            with error_context(part.where):
+        from fairspan.rows.files.tables import reading
+
+        chosen = self.chosen
+        size = BLOCKS_AT_A_TIME * block_rows(len(chosen.feature_names))
+        for part in self.parts:
+            with error_context(part.where), reading(part.path):
                 first_row = 0
-                with reading(part.path):
-                    batches = part.batches(self.chosen.read, self.chosen.labels, size)
-                    for batch in prefetch(batches):
-                        for block in self.chosen.blocks(batch, first_row):
-                            yield block
-                            self.stage.add(len(block.values) + block.n_dropped)
-                        first_row += batch.num_rows
+                batches = part.batches(self.schema, chosen.read, chosen.labels, size)
+                for batch in prefetch(batches):
+                    for block in blocks_of_batch(batch, chosen, first_row):
+                        yield block
+                        self.stage.add(len(block.values) + block.n_dropped)
+                    first_row += batch.num_rows
 
     def _begun(self, parts: Sequence["FileRows"]) -> Stage:
         """A stage that counts rows; an estimate of their number if files do not store it."""
-        files = [file for part in parts for file in part.table.parts]
-        total = counted_rows(files)
+        files = replace(self, parts=tuple(file for part in parts for file in part.parts))
+        total = files.n_rows
         if total is None and is_shown():
-            total = estimated_rows([file.path for file in files])
+            total = estimated_rows([file.path for file in files.parts])
         return Stage(self.activity, total, "rows")
 
 
@@ -248,7 +252,7 @@ class Files(ReadInBatches):
 
     def takes(self, X: Any) -> bool:
         """Whether it is one."""
-        return isinstance(X, str | PathLike) and is_table(Path(X))
+        return isinstance(X, str | PathLike)
 
     def open_rows(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
@@ -278,12 +282,11 @@ def not_numeric(rows: FileRows) -> tuple[str, ...]:
         types.is_null,
         types.is_fixed_size_list,
     )
-    encoded = dict(rows.chosen.categories)
     return tuple(
         name
         for name in rows.chosen.features
-        if name not in encoded
-        and not any(is_kind(rows.table.schema.field(name).type) for is_kind in numeric)
+        if name not in rows.chosen.categories
+        and not any(is_kind(rows.schema.field(name).type) for is_kind in numeric)
     )
 
 
@@ -315,9 +318,7 @@ def encode_text(rows: FileRows) -> FileRows:
     """
     from pyarrow import compute
 
-    columns = tuple(
-        name for name in rows.chosen.features if is_text(rows.table.schema.field(name).type)
-    )
+    columns = tuple(name for name in rows.chosen.features if is_text(rows.schema.field(name).type))
     found: dict[str, dict[str, None]] = {name: {} for name in columns}
     n_rows = 0
     for table in _tables(rows, columns) if columns else ():
@@ -332,7 +333,7 @@ def encode_text(rows: FileRows) -> FileRows:
             raise _identifiers(
                 name, f"{len(found[name]):,} different texts in {n_rows:,} rows", found
             )
-    categories = tuple((name, tuple(sorted(texts))) for name, texts in found.items() if texts)
+    categories = {name: tuple(sorted(texts)) for name, texts in found.items() if texts}
     rows = without_features(rows, tuple(name for name, texts in found.items() if not texts))
     return replace(rows, chosen=replace(rows.chosen, categories=categories))
 
@@ -349,9 +350,9 @@ def _tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
     """These columns of all rows, in pyarrow Tables."""
     import pyarrow as pa
 
-    for part in rows.table.parts:
+    for part in rows.parts:
         with error_context(part.where):
-            for batch in part.batches(columns, rows.chosen.labels, _BATCH):
+            for batch in part.batches(rows.schema, columns, rows.chosen.labels, _BATCH):
                 yield pa.Table.from_batches([batch])
 
 
@@ -412,12 +413,7 @@ def _result_in_worker(tally: Tally[Result], part: FileRows, parent: int) -> Resu
     _end_with(parent)
     # Linear algebra that starts a thread for each core in each of several workers is many times
     # slower.
-    with threadpool_limits(1):
-        return _over(tally, part)
-
-
-def _over(tally: Tally[Result], part: FileRows) -> Result | None:
-    with error_context(part.where):
+    with threadpool_limits(1), error_context(part.where):
         return tally.over(part)
 
 

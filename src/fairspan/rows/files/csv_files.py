@@ -1,132 +1,19 @@
-"""Parts of files that are read at once: a row group of a Parquet file, or another file as a whole.
-
-A part is a plain value that can be sent to another process. How a CSV file is written, and where it
-cannot be read, is told here too.
-"""
-
-from __future__ import annotations
+"""Files of CSV: how they are written, what is in them, and where one cannot be read."""
 
 import codecs
 import io
-import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import csv
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.rows.checks import first_no_number, numbers_of, warn_of_rounding
-from fairspan.typing import FloatArray
-
-Constants = tuple[tuple[str, str | int | None], ...]
-
-
-@dataclass(frozen=True)
-class FilePart(ABC):
-    """What is read at once and counted as one.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
-    constants : tuple of (column, value)
-        Columns that the file's place in a folder implies.
-    n_rows : int or None
-        Number of rows, if it is known before reading.
-    """
-
-    path: Path
-    constants: Constants
-    n_rows: int | None = None
-
-    @property
-    def where(self) -> str:
-        """What the part is called in messages."""
-        return str(self.path)
-
-    @property
-    def choices(self) -> list[str]:
-        """How the file is read, where it does not say that itself."""
-        return []
-
-    def batches(self, columns: Sequence[str], labels: Sequence[str], size: int) -> Iterator[Any]:
-        """Record batches of these columns, of about `size` rows where the format allows.
-
-        Columns in `labels` stay text if the file has no types.
-        """
-        import pyarrow as pa
-
-        known = dict(self.constants)
-        stored = [name for name in columns if name not in known]
-        with reading(self.path):
-            for batch in self._stored(stored, labels, size):
-                arrays = [
-                    pa.repeat(pa.scalar(known[name]), batch.num_rows)
-                    if name in known
-                    else batch.column(name)
-                    for name in columns
-                ]
-                yield pa.record_batch(arrays, names=list(columns))
-
-    @abstractmethod
-    def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
-        """Record batches of columns that are in the file."""
-
-
-@dataclass(frozen=True)
-class RowGroup(FilePart):
-    """A row group of a Parquet file, counted from 0."""
-
-    number: int = 0
-
-    @property
-    def where(self) -> str:
-        """What the part is called in messages."""
-        return f"{self.path}, row group {self.number}"
-
-    def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
-        from pyarrow import parquet
-
-        # Buffered ahead, row groups stay in memory until the whole file has been read. One thread:
-        # the next batch is read while the one before is worked on.
-        with parquet.ParquetFile(self.path, pre_buffer=False) as file:
-            yield from file.iter_batches(size, [self.number], columns=columns, use_threads=False)
-
-
-@dataclass(frozen=True)
-class ArrowPart(FilePart):
-    """A whole Arrow file, whose batches stay as they are in the file."""
-
-    def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
-        import pyarrow as pa
-
-        with pa.memory_map(str(self.path)) as file, pa.ipc.open_file(file) as reader:
-            for index in range(reader.num_record_batches):
-                batch = reader.get_batch(index).select(columns)
-                # Arrow trusts the file, and a damaged one would end the process.
-                batch.validate(full=True)
-                yield batch
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn pyarrow's errors into InvalidInput that names the file."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InvalidInput(
-            f"{path} cannot be read ({' '.join(str(error).split())})",
-            "Allowed: complete CSV, Parquet and Arrow files of equally long rows",
-            "Check the file; a damaged one must be made again",
-        ) from error
-
 
 _DELIMITERS = ",;\t|"
 # That a column of whole numbers may hold.
@@ -212,64 +99,14 @@ def format_of(said: Mapping[str, str]) -> CsvFormat:
     return CsvFormat(**said)
 
 
-@dataclass(frozen=True)
-class CsvPart(FilePart):
-    """A whole CSV file, since only reading shows where a row begins.
-
-    Attributes
-    ----------
-    form : CsvFormat
-        With the delimiter.
-    number_like : frozenset of str
-        Columns that hold numbers, or nothing, in the first rows.
-    whole : frozenset of str
-        Those of them that hold whole numbers there.
-    """
-
-    form: CsvFormat = CsvFormat(",")
-    number_like: frozenset[str] = frozenset()
-    whole: frozenset[str] = frozenset()
-
-    @property
-    def choices(self) -> list[str]:
-        """How the file is written."""
-        return [str(getattr(self.form, each.name)) for each in fields(self.form)]
-
-    def _stored(self, columns: list[str], labels: Sequence[str], size: int) -> Iterator[Any]:
-        import pyarrow as pa
-
-        # The first block may show only whole numbers, or nothing, where fractions follow. Labels
-        # are text, as a CSV has no types: "01" and "1" must not become one group.
-        types = dict.fromkeys(self.number_like.intersection(columns), pa.float64())
-        types |= dict.fromkeys(set(labels).intersection(columns), pa.string())
-        try:
-            with opened_csv(self.path, self.form, columns, types) as reader:
-                for batch in reader:
-                    warn_of_rounding(dict(self._whole_columns(batch, columns, labels)))
-                    yield batch
-        except (pa.ArrowInvalid, UnicodeError) as error:
-            raise unreadable(self.path, self.form, error, columns) from error
-
-    def _whole_columns(
-        self, batch: Any, columns: list[str], labels: Sequence[str]
-    ) -> Iterator[tuple[str, FloatArray]]:
-        """Columns of whole numbers that an integer may hold; later rows may have larger ones."""
-        for name in self.whole.intersection(columns).difference(labels):
-            values = numbers_of(batch[name])
-            if np.fmax.reduce(np.abs(values), initial=0) <= _LARGEST_INTEGER:
-                yield name, values
-
-
-def open_csv(path: Path, form: CsvFormat) -> tuple[Any, tuple[FilePart, ...]]:
-    """Schema of a CSV file, as its first rows suggest, and its part.
+def open_csv(path: Path, form: CsvFormat) -> tuple[Any, CsvFormat]:
+    """Schema of a CSV file, as its first rows suggest, and the format with its delimiter.
 
     Raises
     ------
     InvalidInput
         An empty file, or one that cannot be read in this format.
     """
-    import pyarrow as pa
-
     try:
         with _stream(path, form) as stream:
             start = stream.read(_SNIFFED)
@@ -284,19 +121,52 @@ def open_csv(path: Path, form: CsvFormat) -> tuple[Any, tuple[FilePart, ...]]:
             schema = reader.schema
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise unreadable(path, form, error) from error
-    whole = frozenset(field.name for field in schema if pa.types.is_integer(field.type))
-    numbers = whole | {
-        field.name
-        for field in schema
-        if pa.types.is_null(field.type) or pa.types.is_floating(field.type)
+    return schema, form
+
+
+def csv_batches(
+    path: Path, form: CsvFormat, schema: Any, columns: Sequence[str], texts: Sequence[str]
+) -> Iterator[Any]:
+    """Record batches of some columns of a CSV file.
+
+    Parameters
+    ----------
+    path : Path
+    form : CsvFormat
+        With the delimiter.
+    schema : pyarrow.Schema
+        As the first rows suggest.
+    columns, texts : sequences of str
+        Those that are read, and which of them stay text.
+    """
+    # The first block may show only whole numbers, or nothing, where fractions follow. Labels are
+    # text, as a CSV has no types: "01" and "1" must not become one group.
+    kinds = {name: schema.field(name).type for name in columns if name not in texts}
+    whole = [name for name, kind in kinds.items() if pa.types.is_integer(kind)]
+    types = {
+        name: pa.float64()
+        for name, kind in kinds.items()
+        if name in whole or pa.types.is_null(kind) or pa.types.is_floating(kind)
     }
-    return schema, (CsvPart(path, (), None, form, numbers, whole),)
+    types |= dict.fromkeys(set(texts).intersection(columns), pa.string())
+    try:
+        with opened_csv(path, form, columns, types) as reader:
+            for batch in reader:
+                values = {name: numbers_of(batch[name]) for name in whole}
+                # Later rows may have larger ones than an integer may hold.
+                exact = {
+                    name: numbers
+                    for name, numbers in values.items()
+                    if np.fmax.reduce(np.abs(numbers), initial=0) <= _LARGEST_INTEGER
+                }
+                warn_of_rounding(exact)
+                yield batch
+    except (pa.ArrowInvalid, UnicodeError) as error:
+        raise unreadable(path, form, error, columns) from error
 
 
 def opened_csv(path: Path, form: CsvFormat, columns: Sequence[str] = (), types: Any = None) -> Any:
     """pyarrow's reader of some columns of a CSV file, in batches."""
-    from pyarrow import csv
-
     return csv.open_csv(
         _stream(path, form),
         # Without newlines_in_values a quoted line break fails wherever two blocks meet.
@@ -357,8 +227,6 @@ def unreadable(
 
 def _stream(path: Path, form: CsvFormat) -> Any:
     """The bytes of a file in UTF-8, unpacked and without the lines that are comments."""
-    import pyarrow as pa
-
     stream = pa.input_stream(str(path), compression="detect")
     if codecs.lookup(form.encoding).name != "utf-8":
         stream = pa.transcoding_input_stream(stream, form.encoding, "utf-8")
@@ -400,8 +268,6 @@ def _likely_encoding(path: Path) -> str:
 
 def _place_of_bytes(path: Path, form: CsvFormat) -> str:
     """Where the first line is that cannot be decoded."""
-    import pyarrow as pa
-
     with pa.input_stream(str(path), compression="detect") as stream:
         lines = io.BufferedReader(stream)
         for number, line in enumerate(lines, start=1):
@@ -416,8 +282,6 @@ def _place_of_bytes(path: Path, form: CsvFormat) -> str:
 
 def _first_no_number(path: Path, form: CsvFormat, name: str) -> tuple[int, str]:
     """Row, counted from 1 below the header, and text of the first cell that is no number."""
-    import pyarrow as pa
-
     with opened_csv(path, form, [name], {name: pa.string()}) as reader:
         cells = (cell for batch in reader for cell in batch[name].to_pylist())
         row, cell = first_no_number(cells, form.decimal)

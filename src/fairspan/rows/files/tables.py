@@ -1,23 +1,25 @@
-"""Tables in files and folders: the format by name or first bytes, the columns and the parts."""
+"""Tables in files and folders: their format, columns and parts, which are read one by one.
 
-from collections.abc import Sequence
+The format follows from the name or the first and last bytes. A part is a plain value that can be
+sent to another process.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from fairspan.errors import InvalidInput, imported, warn
+import pyarrow as pa
+
+from fairspan.errors import InvalidInput, warn
 from fairspan.rows.columns import is_text
-from fairspan.rows.files.parts import (
-    ArrowPart,
-    Constants,
-    CsvFormat,
-    FilePart,
-    RowGroup,
-    open_csv,
-    reading,
-)
+from fairspan.rows.files.csv_files import CsvFormat, csv_batches, open_csv
 from fairspan.rows.groups import listed
+
+Constants = tuple[tuple[str, str | int | None], ...]
 
 _SUFFIXES = {
     "csv": tuple(
@@ -31,41 +33,104 @@ _MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
 
 
 @dataclass(frozen=True)
-class TableFile:
-    """A file, or a folder of files, with columns and parts.
+class FilePart:
+    """What is read at once and counted as one: a row group of a Parquet file, or another file.
 
     Attributes
     ----------
     path : Path
-    schema : pyarrow.Schema
-        Of a CSV, as its first rows suggest.
-    index : tuple of str
-        Columns that hold the index of the pandas frame that was written, which is no feature.
-    parts : tuple of FilePart
+        The file.
+    n_rows : int or None
+        Number of rows, if it is known before reading.
+    row_group : int or None
+        Its number in a Parquet file, counted from 0.
+    form : CsvFormat or None
+        How a CSV file is written.
+    constants : tuple of (column, value)
+        Columns that the file's place in a folder implies.
     """
 
     path: Path
-    schema: Any
-    index: tuple[str, ...]
-    parts: tuple[FilePart, ...]
+    n_rows: int | None = None
+    row_group: int | None = None
+    form: CsvFormat | None = None
+    constants: Constants = ()
+
+    @property
+    def where(self) -> str:
+        """What the part is called in messages."""
+        number = "" if self.row_group is None else f", row group {self.row_group}"
+        return f"{self.path}{number}"
+
+    def batches(
+        self, schema: Any, columns: Sequence[str], texts: Sequence[str], size: int
+    ) -> Iterator[Any]:
+        """Record batches of these columns, of about `size` rows where the format allows.
+
+        Columns in `texts` stay text if the file has no types.
+        """
+        known = dict(self.constants)
+        stored = [name for name in columns if name not in known]
+        with reading(self.path):
+            for batch in self._stored(schema, stored, texts, size):
+                arrays = [
+                    pa.repeat(pa.scalar(known[name]), batch.num_rows)
+                    if name in known
+                    else batch.column(name)
+                    for name in columns
+                ]
+                yield pa.record_batch(arrays, names=list(columns))
+
+    def _stored(
+        self, schema: Any, columns: list[str], texts: Sequence[str], size: int
+    ) -> Iterator[Any]:
+        """Record batches of columns that are in the file."""
+        if self.form is not None:
+            yield from csv_batches(self.path, self.form, schema, columns, texts)
+        elif self.row_group is not None:
+            from pyarrow import parquet
+
+            # Buffered ahead, row groups stay in memory until the whole file has been read. One
+            # thread: the next batch is read while the one before is worked on.
+            with parquet.ParquetFile(self.path, pre_buffer=False) as file:
+                groups = [self.row_group]
+                yield from file.iter_batches(size, groups, columns=columns, use_threads=False)
+        else:
+            with pa.memory_map(str(self.path)) as file, pa.ipc.open_file(file) as reader:
+                for index in range(reader.num_record_batches):
+                    batch = reader.get_batch(index).select(columns)
+                    # Arrow trusts the file, and a damaged one would end the process.
+                    batch.validate(full=True)
+                    yield batch
 
 
-def counted_rows(parts: Sequence[FilePart]) -> int | None:
-    """Number of rows of parts; None if only reading them would show this."""
-    counts = [part.n_rows for part in parts]
-    return None if None in counts else sum(count or 0 for count in counts)
+# Of a table the pyarrow.Schema, for a CSV as its first rows suggest, and the parts.
+Table = tuple[Any, tuple[FilePart, ...]]
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn pyarrow's errors into InvalidInput that names the file."""
+    try:
+        yield
+    except (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read ({' '.join(str(error).split())})",
+            "Allowed: complete CSV, Parquet and Arrow files of equally long rows",
+            "Check the file; a damaged one must be made again",
+        ) from error
 
 
 def open_file(
     path: Path, kind: str | None = None, constants: Constants = (), form: CsvFormat | None = None
-) -> TableFile:
+) -> Table:
     """Open one file.
 
     Parameters
     ----------
     path : Path
     kind : {"csv", "parquet", "arrow"}, optional
-        If left out, it follows from the ending of the name or the first bytes.
+        If left out, it follows from the ending of the name or the first and last bytes.
     constants : tuple of (column, value)
         Columns that its place in a folder implies; a column in the file takes precedence.
     form : CsvFormat, optional
@@ -76,8 +141,6 @@ def open_file(
     InvalidInput
         It cannot be read, is of another kind, or has two columns of the same name.
     """
-    import pyarrow as pa
-
     try:
         str(path).encode()
     except UnicodeEncodeError as error:
@@ -94,20 +157,20 @@ def open_file(
                 "Allowed with delimiter, decimal, encoding and comment: CSV files",
                 "Leave them out",
             )
-        schema, parts = (
-            open_csv(path, form or CsvFormat())
-            if kind == "csv"
-            else (_open_parquet if kind == "parquet" else _open_arrow)(path)
-        )
+        if kind == "csv":
+            schema, form = open_csv(path, form or CsvFormat())
+            parts = [FilePart(path, form=form)]
+        elif kind == "parquet":
+            schema, parts = _open_parquet(path)
+        else:
+            with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+                schema = reader.schema
+                sizes = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+            parts = [FilePart(path, sum(sizes))]
         constants = tuple(each for each in constants if each[0] not in schema.names)
         for name, value in constants:
             schema = schema.append(pa.field(name, pa.scalar(value).type))
-        # A damaged schema shows here.
-        index = (schema.pandas_metadata or {}).get("index_columns", [])
-        names = tuple(name for name in index if isinstance(name, str))  # a range is no column
-        table = TableFile(
-            path, schema, names, tuple(replace(part, constants=constants) for part in parts)
-        )
+        index_columns(schema)  # a damaged schema shows here
     columns = schema.names
     if len(set(columns)) < len(columns):
         twice = min(name for name in columns if columns.count(name) > 1)
@@ -116,7 +179,21 @@ def open_file(
             "Allowed: columns of different names",
             "Rename them",
         )
-    return table
+    return schema, tuple(replace(part, constants=constants) for part in parts)
+
+
+def index_columns(schema: Any) -> list[str]:
+    """Columns that hold the index of the pandas frame that was written, which is no feature."""
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in index if isinstance(name, str)]  # a range is no column
+
+
+def _open_parquet(path: Path) -> tuple[Any, list[FilePart]]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        counts = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+        return file.schema_arrow, [FilePart(path, n, i) for i, n in enumerate(counts)]
 
 
 def kind_by_name(path: Path) -> str | None:
@@ -125,69 +202,33 @@ def kind_by_name(path: Path) -> str | None:
     return next((kind for kind, ends in _SUFFIXES.items() if name.endswith(ends)), None)
 
 
-def is_table(path: Path) -> bool:
-    """Whether a path is a folder, or a file of a known kind."""
-    try:
-        return path.is_dir() or (path.is_file() and _known_kind(path) is not None)
-    except OSError:  # who reads it will say so
-        return True
-
-
-def _known_kind(path: Path) -> str | None:
-    if kind := kind_by_name(path):
-        return kind
-    with path.open("rb") as file:
-        return _MAGIC.get(file.read(4))
-
-
 def _kind(path: Path) -> str:
-    kind = _known_kind(path)
-    if kind is None:
+    """The kind by the name, or else by what the file begins and ends with."""
+    kind = kind_by_name(path)
+    with path.open("rb") as file:
+        start = file.read(4)
+        file.seek(max(path.stat().st_size - 6, 0))
+        found = _MAGIC.get(start) if start in file.read() else None
+    if kind is None and found is None:
         raise InvalidInput(
             f"{path} is of an unknown kind",
             "Allowed: CSV (.csv, .tsv), Parquet (.parquet) and Arrow (.arrow, .feather) files, "
             "folders of one of these kinds, and saved moments",
             "Convert the file, or give it the right ending",
         )
-    if kind == "csv" and (other := _binary_kind(path)):
+    if kind == "csv" and found is not None:
         raise InvalidInput(
-            f"{path} is named as CSV, but it is {_KINDS[other]}",
+            f"{path} is named as CSV, but it is {_KINDS[found]}",
             "Allowed: names whose ending says what the file is",
-            f"Rename it, with the ending {_SUFFIXES[other][0]}",
+            f"Rename it, with the ending {_SUFFIXES[found][0]}",
         )
-    return kind
-
-
-def _binary_kind(path: Path) -> str | None:
-    """What a file is that begins and ends with the mark of a kind."""
-    with path.open("rb") as file:
-        start = file.read(4)
-        file.seek(max(path.stat().st_size - 6, 0))
-        return _MAGIC.get(start) if start in file.read() else None
-
-
-def _open_parquet(path: Path) -> tuple[Any, tuple[FilePart, ...]]:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as head:
-        schema, metadata = head.schema_arrow, head.metadata
-        counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-    return schema, tuple(RowGroup(path, (), count, number) for number, count in enumerate(counts))
-
-
-def _open_arrow(path: Path) -> tuple[Any, tuple[FilePart, ...]]:
-    import pyarrow as pa
-
-    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-        schema = reader.schema
-        n_rows = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
-    return schema, (ArrowPart(path, (), n_rows),)
+    return kind or str(found)
 
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
-def open_table(path: Path, form: CsvFormat | None = None) -> TableFile:
+def open_table(path: Path, form: CsvFormat | None = None) -> Table:
     """Open a file by the ending of its name, or else by its first bytes; or a folder.
 
     Raises
@@ -195,8 +236,6 @@ def open_table(path: Path, form: CsvFormat | None = None) -> TableFile:
     InvalidInput
         Not a table that can be read: missing, empty, damaged, of another kind, or with two columns
         of the same name.
-    MissingDependency
-        pyarrow is not installed.
     """
     if not path.exists():
         raise InvalidInput(
@@ -208,11 +247,10 @@ def open_table(path: Path, form: CsvFormat | None = None) -> TableFile:
             "Allowed: files and folders, since rows are read more than once",
             "Write the rows to a file first",
         )
-    imported("pyarrow", "arrow", f"Reading {path}")
     return open_folder(path, form) if path.is_dir() else open_file(path, form=form)
 
 
-def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
+def open_folder(folder: Path, form: CsvFormat | None = None) -> Table:
     """Open all files of a folder and its sub-folders, in the order of their names.
 
     A sub-folder named ``year=2024`` gives its files the column ``year``: whole numbers if all its
@@ -253,11 +291,10 @@ def open_folder(folder: Path, form: CsvFormat | None = None) -> TableFile:
         open_file(file, kinds[0], constants, form)
         for file, constants in zip(files, _constants(folder, files), strict=True)
     ]
-    for table in tables[1:]:
-        _check_alike(tables[0], table)
-    return replace(
-        tables[0], path=folder, parts=tuple(part for table in tables for part in table.parts)
-    )
+    (first, _), *others = tables
+    for file, (schema, _) in zip(files[1:], others, strict=True):
+        _check_alike(files[0], first, file, schema)
+    return first, tuple(part for _, parts in tables for part in parts)
 
 
 def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
@@ -294,31 +331,30 @@ def _is_whole(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and text == str(int(text)) and len(text) < 19
 
 
-def _check_alike(first: TableFile, other: TableFile) -> None:
+def _check_alike(first: Path, known: Any, other: Path, schema: Any) -> None:
     """Make sure that two files have the same columns, and that these hold the same kind."""
-    missing = [name for name in first.schema.names if name not in other.schema.names]
-    extra = [name for name in other.schema.names if name not in first.schema.names]
+    missing = [name for name in known.names if name not in schema.names]
+    extra = [name for name in schema.names if name not in known.names]
     if missing or extra:
         differences = [f"it lacks {listed(missing)}"] if missing else []
         differences += [f"it has {listed(extra)} besides"] if extra else []
         raise InvalidInput(
-            f"{other.path} has other columns than {first.path}: {' and '.join(differences)}",
+            f"{other} has other columns than {first}: {' and '.join(differences)}",
             "Allowed: files of the same columns",
             "Put files of another kind into another folder",
         )
-    for name in first.schema.names:
-        left, right = (table.schema.field(name).type for table in (first, other))
+    for name in known.names:
+        left, right = known.field(name).type, schema.field(name).type
         if len({_kind_of_type(left), _kind_of_type(right)} - {"nothing"}) > 1:
             raise InvalidInput(
-                f"{other.path} holds {right} in column {name!r}, but {first.path} holds {left}",
+                f"{other} holds {right} in column {name!r}, but {first} holds {left}",
                 "Allowed: files whose columns hold the same kind of values",
                 "Write one of the files again, with the types of the other",
             )
 
 
 def _kind_of_type(kind: Any) -> str:
-    from pyarrow import types
-
+    types = pa.types
     if types.is_null(kind):
         return "nothing"
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
