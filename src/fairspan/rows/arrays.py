@@ -569,9 +569,7 @@ def weights_of_column(frame: Any, name: str) -> FloatArray:
             "Allowed: finite weights, zero or above",
             "Name a column of numbers",
         )
-    return _checked_range(
-        float64_of(column), f"The column of weights {name!r}", may_be_zero=True
-    )
+    return _checked_range(float64_of(column), f"The column of weights {name!r}", may_be_zero=True)
 
 
 def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> FloatArray:

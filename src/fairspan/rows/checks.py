@@ -283,12 +283,11 @@ def number_columns(frame: Any) -> list[AnyArray]:
         if not all(any(is_it(kind) for is_it in plain) for kind in table.schema.types):
             check_numeric(nw.from_native(table, eager_only=True).schema)
         columns = [numbers_of(column) for column in table.columns]
-        whole = map(types.is_integer, table.schema.types)
-        names = table.column_names
+        whole, names = list(map(types.is_integer, table.schema.types)), table.column_names
     else:
         check_numeric(frame.schema)
         columns = [_numbers_in(column) for column in frame.iter_columns()]
-        whole, names = (kind.is_integer() for kind in frame.schema.values()), frame.columns
+        whole, names = [kind.is_integer() for kind in frame.schema.values()], frame.columns
     warn_of_rounding(dict(compress(zip(names, columns, strict=True), whole)))
     return columns
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 else:
     nw = ImportedLater("narwhals.stable.v2")
 
+
 @dataclass(frozen=True, eq=False)
 class FrameRows(RowsByColumns, RowsInMemory):
     """Rows of a data frame, or of a part of a table that is read in parts.
@@ -102,7 +103,7 @@ class FrameRows(RowsByColumns, RowsInMemory):
                 self._encoded(name) if name in categories else numbers[name]
                 for name in self.chosen.features
             ]
-        native = getattr(self.features, "to_native", lambda: None)()
+        native: Any = getattr(self.features, "to_native", lambda: None)()
         if hasattr(native, "iloc") and all(
             isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in native.dtypes
         ):
