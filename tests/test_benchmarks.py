@@ -79,8 +79,7 @@ def test_the_printed_algorithm_finds_what_branch_and_bound_proves():
 
 def test_lines_about_the_papers():
     line = papers.robust_line("toy", toy_moments(), 0.5, papers.Starts(2, 5))
-    assert line[0] == "toy"
-    assert line[4] == "optimal"
+    assert (line[0], line[4]) == ("toy", "optimal")
     assert papers.weights_line("toy", made(80, 6, 3), 2)[2] == "3"
 
 

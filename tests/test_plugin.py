@@ -230,8 +230,7 @@ def test_a_criterion_of_ones_own_is_passed_as_an_object():
 
 def test_a_solver_of_ones_own_is_passed_as_an_object_and_says_what_it_cannot_take():
     fair = FairPCA(3, solver=WeightGrid(), tol=1e-2).fit_moments(MOMENTS)
-    assert fair.solver_ == "weight_grid"
-    assert fair.solution_.status == "optimal"
+    assert (fair.solver_, fair.solution_.status) == ("weight_grid", "optimal")
     with pytest.raises(Incompatible, match="two linear pieces only"):
         FairPCA(3, criterion="nash_welfare", solver=WeightGrid()).fit_moments(MOMENTS)
 

@@ -367,8 +367,7 @@ def test_a_setting_that_fails_is_reported_and_the_search_goes_on():
     table = fitted.cv_results_
     assert list(fitted.errors_) == [1, 3]
     assert "n_components" in fitted.errors_[1]
-    assert table["n_pulls"][[1, 3]].tolist() == [1, 1]
-    assert table["n_pulls"].sum() == 20
+    assert (table["n_pulls"][[1, 3]].tolist(), table["n_pulls"].sum()) == ([1, 1], 20)
     assert np.isnan([table[f"{each}_test_score"][[1, 3]] for each in ("mean", "std")]).all()
     assert table["rank_test_score"].tolist() == [2, 3, 1, 3]
     assert fitted.best_params_["n_components"] == 3
@@ -519,8 +518,7 @@ def test_each_arm_is_played_once_in_order_then_the_largest_bound():
         policy.update(order[-1], [0.0, 0.5, 0.5][order[-1]])
     # Fourth: arms 1 and 2 tie, the first is taken. Fifth: arm 2, now less played than arm 1.
     assert order == [0, 1, 2, 1, 2]
-    assert policy.counts.tolist() == [1, 2, 2]
-    assert policy.means.tolist() == [0.0, 0.5, 0.5]
+    assert (policy.counts.tolist(), policy.means.tolist()) == ([1, 2, 2], [0.0, 0.5, 0.5])
     assert policy.n_rounds == 5
 
 
@@ -546,8 +544,7 @@ def test_what_is_read_is_a_copy():
     policy = played([[1.0], [0.0]])
     for read in (policy.counts, policy.means, policy.bounds()):
         read[:] = 7
-    assert policy.counts.tolist() == [1, 1]
-    assert policy.means.tolist() == [1.0, 0.0]
+    assert (policy.counts.tolist(), policy.means.tolist()) == ([1, 1], [1.0, 0.0])
 
 
 def test_regret_and_its_bound_by_hand():
@@ -584,9 +581,7 @@ def test_a_reward_outside_its_range_changes_nothing(reward):
     policy = played([[0.5], []])
     with pytest.raises(InvalidParameter, match=r"Allowed: a number from 0 to 1\. Divide"):
         policy.update(1, reward)
-    assert policy.counts.tolist() == [1, 0]
-    assert policy.means[0] == 0.5
-    assert policy.n_rounds == 1
+    assert (policy.counts.tolist(), policy.means[0], policy.n_rounds) == ([1, 0], 0.5, 1)
     assert policy.select() == 1
 
 

@@ -93,8 +93,7 @@ def test_open_gap_of_a_poorer_subspace_or_poorer_weights(basis, weights):
 def test_a_loose_tolerance_is_stated_with_the_status(tol, called):
     X, labels = made_rows()
     found = FairPCA(2, tol=tol).fit(X, sensitive_features=labels).solution_
-    assert found.status == "optimal"
-    assert found.called == called
+    assert (found.status, found.called) == ("optimal", called)
     for shown in (repr(found), found._repr_html_(), str(found.table("a fit").notes)):
         assert f"{called}:" in shown
 
@@ -204,8 +203,7 @@ def test_equal_errors_must_be_equal():
 
 def test_the_other_criteria_do_not_look_at_equality():
     found = judge(problem_of(TIE.matrices, 1, TotalError()), np.eye(3)[:, :1], EVEN)
-    assert found.violation == 0
-    assert found.status == "optimal"
+    assert (found.violation, found.status) == (0, "optimal")
 
 
 def test_a_restricted_problem_is_compared_with_what_is_left_to_choose():

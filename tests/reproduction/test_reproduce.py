@@ -79,8 +79,7 @@ def test_without_a_data_folder_the_message_says_to_pass_one(reproduce, registere
     registered(make_toy(files=("rows",)))
     result = reproduce("toy")
     assert (result.status, result.out) == (2, "")
-    assert "--data DIR" in result.err
-    assert "FAIRSPAN_DATA" in result.err
+    assert re.search(r"(?s)--data DIR.*FAIRSPAN_DATA|FAIRSPAN_DATA.*--data DIR", result.err)
 
 
 def test_a_missing_file_is_refused_before_any_work(reproduce, written, registered, make_toy, data):
@@ -107,8 +106,8 @@ def test_an_interrupted_run_keeps_its_steps_and_goes_on(reproduce, written, regi
     registered(make_toy(before=interrupted_at(2)))
     result = reproduce("toy")
     assert (result.status, result.out) == (130, "")
-    assert "2 finished steps are kept in" in result.err
-    assert "run the same command again" in result.err
+    for said in ("2 finished steps are kept in", "run the same command again"):
+        assert said in result.err
     assert "toy.partial" in written()
 
     resumed = registered(make_toy())
@@ -151,8 +150,7 @@ def path(tmp_path):
 
 def test_what_was_kept_is_not_computed_again(path):
     with Store(path, HEADER) as store:
-        assert store.n_resumed == 2
-        assert store.get_or_compute("a", never) == [1 / 3, float("inf")]
+        assert (store.n_resumed, store.get_or_compute("a", never)) == (2, [1 / 3, float("inf")])
         assert store.get_or_compute("b", never) == {"x": None}
         store.get_or_compute("c", lambda: 3)
     with Store(path, HEADER) as store:
@@ -164,8 +162,7 @@ def test_a_last_line_that_was_cut_off_is_dropped(path, n):
     whole = path.read_bytes()
     path.write_bytes(whole[:-n])
     with Store(path, HEADER) as store:
-        assert store.n_resumed == 1
-        assert store.get_or_compute("a", never) == [1 / 3, float("inf")]
+        assert (store.n_resumed, store.get_or_compute("a", never)) == (1, [1 / 3, float("inf")])
         assert store.get_or_compute("b", lambda: {"x": None}) == {"x": None}
     assert path.read_bytes() == whole
 
@@ -182,8 +179,7 @@ def test_what_follows_a_spoilt_line_is_dropped(path):
 def test_another_header_starts_over_and_says_so(path):
     told = []
     with Store(path, {**HEADER, "seed": 1}, told.append) as store:
-        assert store.n_resumed == 0
-        assert store.get_or_compute("a", lambda: 5) == 5
+        assert (store.n_resumed, store.get_or_compute("a", lambda: 5)) == (0, 5)
     assert len(told) == 1
     assert "starting over" in told[0]
 
@@ -192,8 +188,7 @@ def test_a_step_that_fails_is_not_kept(path):
     with pytest.raises(ZeroDivisionError), Store(path, HEADER) as store:
         store.get_or_compute("c", lambda: 1 / 0)
     with Store(path, HEADER) as store:
-        assert store.n_resumed == 2
-        assert "c" not in store
+        assert (store.n_resumed, "c" in store) == (2, False)
 
 
 RESULT = Result(
@@ -205,11 +200,11 @@ RESULT = Result(
 
 
 def test_the_table_is_aligned():
-    title, _, head, rule, *rows = text_of(RESULT).splitlines()[:7]
-    assert title == "A title"
-    assert head == "name        count    value  note"
-    assert rule == "----------  -----  -------  ----"
-    assert rows == [
+    assert text_of(RESULT).splitlines()[:7] == [
+        "A title",
+        "",
+        "name        count    value  note",
+        "----------  -----  -------  ----",
         "first           3  0.33333",
         "the second     10    12346  far",
         "third                2e-12",
@@ -257,15 +252,12 @@ def drawn(figure):
 def test_figures_are_the_same_bytes_each_time(tmp_path):
     pytest.importorskip("matplotlib")
     result = Result("t", ("a",), [(1,)], draw=drawn)
-    contents = []
-    for name in ("one", "two"):
-        paths, missing = write_result(result, tmp_path, name)
-        assert [path.name for path in paths] == [f"{name}.{end}" for end in ("csv", "svg", "png")]
-        assert missing is None
-        contents.append([path.read_bytes() for path in paths])
-    assert contents[0] == contents[1]
-    assert contents[0][1].startswith(b"<?xml")
-    assert contents[0][2].startswith(b"\x89PNG")
+    (paths, missing), (again, _) = (write_result(result, tmp_path, each) for each in ("one", "two"))
+    assert [path.name for path in paths] == ["one.csv", "one.svg", "one.png"]
+    assert missing is None
+    contents, others = ([path.read_bytes() for path in each] for each in (paths, again))
+    assert contents == others
+    assert [each[:4] for each in contents[1:]] == [b"<?xm", b"\x89PNG"]
 
 
 def test_no_file_is_left_where_drawing_fails(tmp_path):

@@ -18,13 +18,10 @@ from reproduction.vu.protocol import (
 from reproduction.vu.stationarity import lipschitz_constant, stationarity
 
 
-def test_a_split_shares_out_every_row_once():
+def test_a_split_shares_out_every_row_once_and_depends_on_the_seed_alone():
     train, test = split_rows(11, 0.3, seed=4)
     assert len(train) == 3  # round(3.3)
     assert sorted([*train, *test]) == list(range(11))
-
-
-def test_a_split_depends_on_the_seed_alone():
     assert (split_rows(50, 0.3, 1)[0] == split_rows(50, 0.3, 1)[0]).all()
     assert (split_rows(50, 0.3, 1)[0] != split_rows(50, 0.3, 2)[0]).any()
 
@@ -42,6 +39,9 @@ def test_the_training_part_alone_standardises():
     rows = standardized(X, np.array([0, 1]))
     # Mean 2 and deviation 1; a column constant in training is centred, not divided.
     np.testing.assert_allclose(rows, [[-1, 0, 0], [1, 0, 0], [8, 3, 0.1]], atol=1e-15)
+    # Faces are centred only.
+    rows = standardized(2 * X, np.array([0, 1]), scale=False)
+    np.testing.assert_allclose(rows, [[-2, 0, 0], [2, 0, 0], [16, 6, 0.2]], atol=1e-15)
 
 
 def test_a_column_that_is_constant_up_to_rounding_is_not_blown_up():
@@ -50,24 +50,15 @@ def test_a_column_that_is_constant_up_to_rounding_is_not_blown_up():
     assert np.abs(standardized(X, np.arange(29))).max() == pytest.approx(0.1)
 
 
-def test_faces_are_centred_only():
-    X = np.array([[0.0, 2.0], [4.0, 2.0]])
-    rows = standardized(X, np.array([0, 1]), scale=False)
-    np.testing.assert_array_equal(rows, [[-2, 0], [2, 0]])
-
-
 def test_gap_and_error_by_hand():
     rows = np.array([[5.0, 1.0], [7.0, 3.0], [9.0, 2.0]])
     part = Part(rows, np.array(["a", "a", "b"]))
     errors = errors_of(np.array([[1.0, 0.0]]), part)
     # Errors are the squares of the second column: 1, 9 and 4; means of the groups 5 and 4.
-    assert errors.gap == pytest.approx(1)
-    assert errors.error == pytest.approx(14 / 3)
+    assert (errors.gap, errors.error) == pytest.approx((1, 14 / 3))
     # About the groups' own means 2 and 2: 1, 1 and 0.
     assert errors.gap_about_own_means == pytest.approx(1)
-
-
-def test_groups_are_weighted_by_their_rows_in_the_error_and_not_in_the_gap():
+    # Groups are weighted by their rows in the error and not in the gap.
     rows = np.array([[0.0, 1.0], [0.0, -1.0], [0.0, 1.0], [0.0, 5.0]])
     errors = errors_of(np.array([[1.0, 0.0]]), Part(rows, np.array(["a", "a", "a", "b"])))
     assert (errors.gap, errors.error) == pytest.approx((24, 7))
@@ -112,11 +103,6 @@ def test_lipschitz_constant_is_attained_in_the_plane():
     assert stationarity(problem, np.array([[1.0], [0.0]])) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_without_any_variance_every_subspace_is_stationary():
-    problem = problem_of(np.zeros((2, 3, 3)), 1, ErrorGap(0.0))
-    assert stationarity(problem, np.eye(3)[:, :1]) == 0
-
-
 @SEEDS
 def test_stationarity_is_the_gradient_far_from_a_tie_and_zero_at_the_optimum(seed):
     problem, rng = robust_problem(seed)
@@ -133,7 +119,10 @@ def test_stationarity_is_the_gradient_far_from_a_tie_and_zero_at_the_optimum(see
         assert stationarity(problem, basis) <= numerical * (1 + 1e-5)
 
 
-def test_all_dimensions_kept():
-    matrices = random_moments(np.random.default_rng(1), 2, 3)
-    problem = problem_of(matrices, 3, RobustErrorGap())
-    assert stationarity(problem, np.eye(3)) == pytest.approx(0.0, abs=1e-6)
+@pytest.mark.parametrize(
+    ("matrices", "d"),
+    [(np.zeros((2, 3, 3)), 1), (random_moments(np.random.default_rng(1), 2, 3), 3)],
+)
+def test_without_variance_and_in_all_dimensions_every_subspace_is_stationary(matrices, d):
+    problem = problem_of(matrices, d, RobustErrorGap())
+    assert stationarity(problem, np.eye(3)[:, :d]) == pytest.approx(0.0, abs=1e-6)

@@ -34,8 +34,8 @@ from reproduction.vu.toy import FIGURE_1, directions, toy_rows
 _QUICK = ("ecoli", "parkinsons", "wine_quality")
 
 
-def setting_with(store, effort=Effort.QUICK, data: Path = FOLDER):
-    return Setting(data, effort, 0, lambda what, done, total: None, store)
+def setting_with(store, data=FOLDER):
+    return Setting(data, Effort.QUICK, 0, lambda what, done, total: None, store)
 
 
 @pytest.fixture(scope="module")
@@ -151,17 +151,11 @@ def test_starts_are_a_reason_where_the_optimum_is_elsewhere(optimum, reason):
     assert reason_for("magic", "ARE", method, [7.2, 7.3], 5.0, (), optimum) == reason
 
 
-def quick_setting():
-    return Setting(FOLDER, Effort.QUICK, 0, lambda what, done, total: None, Store())
-
-
-def two_groups(seed=0, p=6):
+def rows_of_two_groups(seed, p=6, n=(90, 60)):
     generator = np.random.default_rng(seed)
-    groups = np.repeat(["a", "b"], [120, 80])
-    X = generator.standard_normal((200, p)) * np.where(
-        (groups == "a")[:, None], np.linspace(3, 0.5, p), np.linspace(0.5, 2, p)
-    )
-    return X, groups
+    spread = generator.uniform(0.3, 3, size=(2, p))
+    rows = [generator.standard_normal((m, p)) * s for m, s in zip(n, spread, strict=True)]
+    return np.concatenate(rows), np.repeat(["a", "b"], n)
 
 
 def test_the_direction_turns_from_pca_to_equal_errors():
@@ -174,8 +168,7 @@ def test_the_direction_turns_from_pca_to_equal_errors():
     # The paper's claim that heavy penalties give the fair PCA of Samadi et al. does not hold.
     assert by_name["FairPCA"].degrees - by_name["equal errors"].degrees > 0.3
     gaps = [abs(each.errors[0] - each.errors[1]) for each in turned]
-    assert gaps[0] > 2.5
-    assert gaps[-1] < 0.1
+    assert gaps[0] > 2.5 > 0.1 > gaps[-1]
 
 
 def test_a_radius_changes_what_is_learnt():
@@ -187,7 +180,7 @@ def test_a_radius_changes_what_is_learnt():
 
 
 def test_no_method_lies_below_the_frontier():
-    X, groups = two_groups()
+    X, groups = rows_of_two_groups(0, n=(120, 80))
     chosen = compared(Effort.QUICK)
     points = points_of(X, groups, chosen, seed=0)
     curve = frontier_of(points)
@@ -202,7 +195,7 @@ def test_no_method_lies_below_the_frontier():
 
 
 def test_components_reduce_errors_to_nothing():
-    X, groups = two_groups(p=4)
+    X, groups = rows_of_two_groups(0, p=4, n=(120, 80))
     curves = curves_of(X, groups, (Method("PCA", None, methods.pca),), seed=0)
     assert set(curves) == {"training", "test"}
     table = np.array(curves["training"]["PCA"])
@@ -217,7 +210,7 @@ def test_components_reduce_errors_to_nothing():
 @pytest.mark.parametrize("experiment", [FIGURE_1, RADIUS], ids=lambda each: each.name)
 def test_toys_run_and_draw(experiment):
     figure = pytest.importorskip("matplotlib.figure").Figure()
-    result = experiment.run(quick_setting())
+    result = experiment.run(setting_with(Store()))
     result.draw(figure)
     assert figure.axes
     assert len(result.rows) >= 11
@@ -227,18 +220,11 @@ def test_toys_run_and_draw(experiment):
 def test_the_trade_off_runs_and_draws():
     path_of("biodeg.parquet")
     figure = pytest.importorskip("matplotlib.figure").Figure()
-    result = PARETO.run(quick_setting())
+    result = PARETO.run(setting_with(Store()))
     above = [row[result.columns.index("above frontier")] for row in result.rows]
     assert min(above) > -1e-6
     result.draw(figure)
     assert figure.axes[0].get_title() == "biodeg, Figure 5"
-
-
-def rows_of_two_groups(seed, p=6, n=(90, 60)):
-    generator = np.random.default_rng(seed)
-    spread = generator.uniform(0.3, 3, size=(2, p))
-    rows = [generator.standard_normal((m, p)) * s for m, s in zip(n, spread, strict=True)]
-    return np.concatenate(rows), np.repeat(["a", "b"], n)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -268,10 +254,9 @@ def test_parity_is_kept():
     X[groups == "a"] += np.linspace(0, 1, X.shape[1])
     moments = GroupMoments.from_rows(X - X.mean(axis=0), groups)
     difference = moments.means[0] - moments.means[1]
-    exact = methods.mean_parity(moments, 3, {}, 0).components
-    assert np.linalg.norm(exact @ difference) < 1e-9
-    tolerant = methods.mean_parity(moments, 3, {"tolerance": 0.3}, 0).components
-    assert np.linalg.norm(tolerant @ difference) == pytest.approx(0.3, rel=1e-6)
+    for setting, apart in (({}, 0.0), ({"tolerance": 0.3}, 0.3)):
+        components = methods.mean_parity(moments, 3, setting, 0).components
+        assert np.linalg.norm(components @ difference) == pytest.approx(apart, abs=1e-7)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.0001])
@@ -330,20 +315,19 @@ def test_a_repeat_follows_judges_and_leaves_out():
     assert 0 <= outcomes["exact"]["leakage"] <= 1
     # The errors of 75 and 175 rows, of six features of which three are kept.
     assert outcomes["exact"]["train"]["error"] < outcomes["exact"]["test"]["error"]
-    assert (
-        figures_of([outcomes] * 2, "exact", "test", "gap") == [outcomes["exact"]["test"]["gap"]] * 2
-    )
-    assert figures_of([outcomes], "small", "test", "gap") == []
-    assert figures_of([outcomes], "never run", "test", "gap") == []
+    for name, known in (
+        ("exact", [outcomes["exact"]["test"]["gap"]] * 2),
+        *(("small", []), ("never run", [])),
+    ):
+        assert figures_of([outcomes] * 2, name, "test", "gap") == known
 
 
 def test_the_plans_are_the_papers():
     normal, full = plan_of(Effort.NORMAL), plan_of(Effort.FULL)
     assert len(DATA_SETS) == 15
     assert normal.n_repeats == full.n_repeats == 10
-    certified = next(m for m in full.methods(DATA_SETS[0], 0) if m.name == CERTIFIED.name)
-    theirs = next(m for m in full.methods(DATA_SETS[0], 0) if m.name == PAPERS.name)
+    by_name = {method.name: method for method in full.methods(DATA_SETS[0], 0)}
+    certified, theirs = by_name[CERTIFIED.name], by_name[PAPERS.name]
     assert len(certified.settings) == len(theirs.settings) == 18
     assert theirs.follows is None
-    assert data_set_of("lfw").n_folds == 2
-    assert data_set_of("biodeg").n_folds == 3
+    assert (data_set_of("lfw").n_folds, data_set_of("biodeg").n_folds) == (2, 3)

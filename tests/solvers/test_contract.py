@@ -1,5 +1,7 @@
 """Every solver on every problem of the bank that it accepts; bounds against a conic solver."""
 
+from dataclasses import replace
+
 import cvxpy
 import numpy as np
 import pytest
@@ -48,6 +50,7 @@ SOLVERS = (
     Semidefinite(),
     RiemannianSubgradient(max_iter=60, n_starts=2),
 )
+GAP = ErrorGap(0.5)
 # These find the optimum or say that a gap is open; the others are only held to their claims.
 EXACT = ("auto", "boundary", "dual_newton")
 
@@ -119,6 +122,32 @@ def test_a_solver_keeps_its_claims_of_nested_components(solver, entry, criterion
         assert each.lower_bound <= own + slack
         if solver.name in EXACT and len(matrices) <= 2:
             assert each.status == "optimal"
+
+
+def answered(solver, matrices, d=2):
+    """By one solver, if it takes the largest error of so many groups."""
+    problem = problem_of(matrices, d, MinimaxError())
+    problem = problem if solver.objection(problem) is None else replace(problem, criterion=GAP)
+    return solver.solve(problem, 1e-6, 0)
+
+
+# The steps of Riemannian descents are those of the paper, which are not in units of the rows.
+@pytest.mark.parametrize("solver", SOLVERS[:-1], ids=lambda solver: solver.name)
+@pytest.mark.parametrize("factor", [1e-12, 1e12])
+def test_units_change_nothing_but_the_scale(solver, factor):
+    matrices = random_moments(np.random.default_rng(1), 2, 5)
+    here, there = (answered(solver, unit * matrices) for unit in (1.0, factor))
+    assert there.objective == pytest.approx(factor * here.objective, rel=1e-6)
+    assert there.lower_bound == pytest.approx(factor * here.lower_bound, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
+def test_rows_that_do_not_vary_and_all_dimensions_lose_nothing(solver):
+    whole = random_moments(np.random.default_rng(1), 2, 3)
+    for matrices, d in ((np.zeros((2, 3, 3)), 1), (whole, 3)):
+        solution = answered(solver, matrices, d)
+        assert solution.objective == pytest.approx(0.0, abs=1e-9)
+        assert solution.status == "optimal"
 
 
 def test_all_solvers_and_criteria_take_part():

@@ -140,8 +140,7 @@ def test_no_variance_at_all(criterion):
             solve(problem)
         return
     solution = solve(problem)
-    assert solution.objective == 0
-    assert solution.status == "optimal"
+    assert (solution.objective, solution.status) == (0, "optimal")
 
 
 def test_total_error_takes_any_number_of_groups():

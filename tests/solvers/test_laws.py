@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from by_hand import projector_distance
 from fairspan import FairPCA, NashWelfare
 from problems import (
     MINIMAX,
@@ -29,8 +30,7 @@ def test_certificate_holds_by_numpy_alone(seed, p, criterion, data):
     d = data.draw(st.integers(1, p))
     matrices = random_moments(np.random.default_rng(seed), 2, p)
     solution = solve(problem_of(matrices, d, criterion))
-    rounding = 1e-12 * np.trace(matrices.sum(axis=0))
-    basis = solution.components.T
+    rounding, basis = 1e-12 * np.trace(matrices.sum(axis=0)), solution.components.T
     np.testing.assert_allclose(basis.T @ basis, np.eye(d), atol=1e-12)
     assert value_of(matrices, basis, criterion) == pytest.approx(solution.objective, abs=rounding)
     proven = bound_of(matrices, solution.weights, d, criterion)
@@ -38,18 +38,10 @@ def test_certificate_holds_by_numpy_alone(seed, p, criterion, data):
     # At d = p the value is zero, and so is a share of it.
     assert -solution.resolution <= solution.gap <= max(solution.tolerance, solution.resolution)
     assert solution.status == "optimal"
-
-
-@EVERY
-@given(seeds, dimensions, criteria, st.data())
-def test_no_random_subspace_is_better(seed, p, criterion, data):
-    d = data.draw(st.integers(1, p))
+    # No random subspace is better.
     rng = np.random.default_rng(seed)
-    matrices = random_moments(rng, 2, p)
-    bound = solve(problem_of(matrices, d, criterion)).lower_bound
-    for _ in range(20):
-        basis = random_basis(rng, p, d)
-        assert value_of(matrices, basis, criterion) >= bound - 1e-9 * np.trace(matrices.sum(axis=0))
+    others = [value_of(matrices, random_basis(rng, p, d), criterion) for _ in range(20)]
+    assert min(others) >= solution.lower_bound - 1e-9 * np.trace(matrices.sum(axis=0))
 
 
 @EVERY
@@ -76,17 +68,13 @@ def test_relabelling_and_repeated_rows_change_nothing(seed, criterion):
     weights = rng.integers(1, 4, 60)
     fair = FairPCA(2, criterion=criterion)
     original = fair.fit(X, sensitive_features=groups, sample_weight=weights)
-    errors, projector = original.group_errors_, projector_of(original)
+    errors, components = original.group_errors_, original.components_
     repeated = fair.fit(np.repeat(X, weights, axis=0), sensitive_features=groups.repeat(weights))
     np.testing.assert_allclose(repeated.group_errors_, errors, atol=1e-8)
-    np.testing.assert_allclose(projector_of(repeated), projector, atol=1e-6)
+    assert projector_distance(repeated.components_, components) <= 1e-6
     renamed = np.where(groups == "a", "z", "y")
     relabelled = fair.fit(X, sensitive_features=renamed, sample_weight=weights)
     np.testing.assert_allclose(relabelled.group_errors_[::-1], errors, atol=1e-8)
-
-
-def projector_of(model):
-    return model.components_.T @ model.components_
 
 
 @EVERY
@@ -144,28 +132,19 @@ def test_never_worse_than_ordinary_pca_on_unscaled_columns(seed):
             assert solution.resolution <= 100 * rounding
 
 
-def problems_with_near_ties(criterion, angle):
+@pytest.mark.parametrize("angle", [0, 1e-12, 1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("criterion", MINIMAX)
+def test_near_ties_of_any_width_are_closed_in_few_steps(criterion, angle, pytestconfig):
+    most = 20 if pytestconfig.getoption("--path") == "auto" else np.inf
     for seed in range(12):
         rng = np.random.default_rng(seed)
         p = int(rng.integers(3, 12))
         turn = np.linalg.qr(np.eye(p) + angle * rng.standard_normal((p, p)))[0]
         first, second = np.diag(rng.uniform(0, 3, p)), (turn * rng.uniform(0, 3, p)) @ turn.T
-        yield problem_of([first, (second + second.T) / 2], int(rng.integers(1, p)), criterion)
-
-
-@pytest.mark.parametrize("angle", [0, 1e-12, 1e-9, 1e-6, 1e-3])
-@pytest.mark.parametrize("criterion", MINIMAX)
-def test_near_ties_of_any_width_are_closed(criterion, angle):
-    for problem in problems_with_near_ties(criterion, angle):
-        assert solve(problem).status == "optimal"
-
-
-@pytest.mark.counts
-@pytest.mark.parametrize("angle", [0, 1e-12, 1e-9, 1e-6, 1e-3])
-@pytest.mark.parametrize("criterion", MINIMAX)
-def test_near_ties_take_few_steps(criterion, angle):
-    for problem in problems_with_near_ties(criterion, angle):
-        assert solve(problem).n_eigenproblems <= 20
+        matrices = [first, (second + second.T) / 2]
+        solution = solve(problem_of(matrices, int(rng.integers(1, p)), criterion))
+        assert solution.status == "optimal"
+        assert solution.n_eigenproblems <= most
 
 
 def test_little_kept_beside_much_variance_leaves_nash_welfare_few_digits():

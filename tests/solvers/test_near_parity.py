@@ -215,8 +215,7 @@ def test_a_limit_that_pca_meets_changes_nothing():
     exact = fit(MeanParity())
     loose = fit(CovarianceParity(tolerance=covariance_gap(exact) * 1.001))
     assert projector_distance(loose.components_, exact.components_) <= 1e-9
-    assert loose.solution_.status == "optimal"
-    assert loose.solver_ == "augmented_lagrangian"
+    assert (loose.solution_.status, loose.solver_) == ("optimal", "augmented_lagrangian")
 
 
 def test_limits_out_of_reach_name_the_least():

@@ -12,6 +12,7 @@ from problems import (
     MINIMAX,
     bound_of,
     divisors_of,
+    errors_of,
     problem_of,
     random_moments,
     references_of,
@@ -106,8 +107,7 @@ def test_soft_projection_has_the_errors_of_the_average(seed):
     problem, matrices = random_problem(seed, 3, MinimaxError(), allow_extra=True)
     solution = MultiplicativeWeights().solve(problem, 0.0)
     projection = solution.components.T @ solution.components
-    rest = np.eye(problem.n_features) - projection
-    errors = [np.trace(rest @ matrix @ rest) for matrix in matrices]
+    errors = errors_of(matrices, solution.components.T)
     assert max(errors) == pytest.approx(solution.objective, rel=1e-9)
     values = np.linalg.eigvalsh(projection)
     # lb = 1 - (1 - lambda)^2 of each eigenvalue; together they are d dimensions.
@@ -134,31 +134,11 @@ def test_ends_once_the_gap_is_closed_and_traces_every_round():
     problem, _ = random_problem(4, 2, MinimaxLoss())
     solution = MultiplicativeWeights(max_iter=500).solve(problem, 0.2)
     assert solution.status == "optimal"
-    assert len(solution.trace) < 100
-    assert [point.n_eigenproblems for point in solution.trace] == [
-        *range(1, len(solution.trace) + 1)
-    ]
+    counts = [point.n_eigenproblems for point in solution.trace]
+    assert counts == [*range(1, len(counts) + 1)] < [*range(1, 100)]
     lower = [point.lower_bound for point in solution.trace]
     assert lower == sorted(lower)
     assert solution.objective <= solution.trace[-1].upper_bound + 1e-12
-
-
-@pytest.mark.parametrize("factor", [1e-12, 1e12])
-def test_units_change_nothing_but_the_scale(factor):
-    problem, matrices = random_problem(1, 3, MinimaxLoss())
-    rescaled = problem_of(factor * matrices, problem.n_components, MinimaxLoss())
-    solver = MultiplicativeWeights(max_iter=20)
-    here, there = solver.solve(problem, 0.0), solver.solve(rescaled, 0.0)
-    assert there.lower_bound == pytest.approx(factor * here.lower_bound, rel=1e-9)
-    assert there.objective == pytest.approx(factor * here.objective, rel=1e-6)
-
-
-def test_rows_that_do_not_vary():
-    solution = MultiplicativeWeights(max_iter=3).solve(
-        problem_of(np.zeros((2, 3, 3)), 1, MinimaxLoss()), 0.0
-    )
-    assert solution.objective == 0.0
-    assert solution.status == "optimal"
 
 
 def test_what_it_takes():
@@ -168,8 +148,7 @@ def test_what_it_takes():
         assert solver.objection(problem_of(matrices, 2, criterion)) is None
     assert "minimax" in solver.objection(problem_of(matrices, 2, ErrorGap()))
     assert "two groups" in solver.objection(problem_of(matrices[:1], 2, MinimaxLoss()))
-    for wrong in ({"max_iter": 0}, {"step": 0.0}, {"step": -1.0}):
-        with pytest.raises(InvalidParameter):
+    for wrong in ({"max_iter": 0}, {"step": 0.0}, {"step": -1.0}, {"step": "small"}):
+        kind = InvalidType if wrong == {"step": "small"} else InvalidParameter
+        with pytest.raises(kind):
             MultiplicativeWeights(**wrong)
-    with pytest.raises(InvalidType):
-        MultiplicativeWeights(step="small")
