@@ -568,6 +568,41 @@ def test_a_limit_on_means(seed):
         assert bound <= min(least, proven) + 1e-12 * problem.total_variance
 
 
+@pytest.mark.parametrize("tolerance", [1e-300, 1e-14, 1e-10, 1e-4])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_limit_on_means_that_is_nearly_zero(seed, tolerance):
+    rng = np.random.default_rng(seed)
+    X, groups = rng.standard_normal((60, 4)), np.arange(60) % 2
+    X[groups == 1, 0] += 3
+    near = FairPCA(2, criterion="total_error", restriction=MeanParity(tolerance))
+    exact = FairPCA(2, criterion="total_error", restriction=MeanParity())
+    near, exact = (each.fit(X, sensitive_features=groups).solution_ for each in (near, exact))
+    assert near.status == "optimal"
+    assert near.lower_bound <= near.objective <= exact.objective * (1 + 1e-12)
+    # What the limit leaves of the direction of the means is of the size of the tolerance.
+    assert near.lower_bound >= exact.objective - 4 * tolerance - 1e-10
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_a_limit_on_means_alone_proves(seed):
+    rng = np.random.default_rng(seed)
+    problem = problem_of(random_moments(rng, 2, 5), 2, TotalError(), [0.3, 0.7])
+    unit = np.eye(5)[0]
+    problem = replace(problem, limit=MeansWithin(unit, 1e-4))
+    worthless = MeansProof(problem.proportions, 0.0)
+    pooled = np.tensordot(problem.proportions, problem.dense.matrices, axes=1)
+    inner = np.linalg.eigh(pooled[1:, 1:])[1][:, -2:]
+    best = np.vstack([np.zeros(2), inner])
+    bound, _ = bound_of(worthless, problem, best)
+    # The steepest turn that the limit allows, and any others.
+    turns = [*rng.standard_normal((200, 2)), inner.T @ pooled[1:, 0]]
+    for turn in turns:
+        turned = np.linalg.qr(best + 1e-4 * np.outer(unit, turn / np.linalg.norm(turn)))[0]
+        assert problem.limit.exceeded(turned) <= 1e-12
+        assert bound <= problem.value(turned) + 1e-13
+    assert bound >= problem.value(best) - 1e-2 * problem.total_variance
+
+
 def bases_within(problem, rng, n=300):
     """Random subspaces, turned towards what the limit forbids least until they meet it."""
     p, d = problem.n_features, problem.n_components

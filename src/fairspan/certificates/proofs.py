@@ -8,17 +8,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from fairspan.linalg import smallest_sum
+from fairspan.linalg import smallest_sum, symmetric
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.typing import FloatArray
 
 # How near the bound comes to the least value on the polygon of supporting lines.
 PRECISION = 1e-11
+# Up to this share of the distance of two means, a limit nearly requires that they are equal.
+_NEARLY_EQUAL = 1e-4
 # By how many roundings of the largest errors clipping may move a corner of it inwards.
 _CLIPPED = 32 * float(np.finfo(np.float64).eps)
 _MOST_SPLITS = 400
@@ -269,7 +271,9 @@ class MeansProof(_LimitProof):
     """The multiplier of a limit on the distance of two means.
 
     For mu >= 0 and M = sum_g q_g S_g - mu ff', every subspace within the limit delta has a total
-    error of at least tr S - t_d(M) - mu delta^2.
+    error of at least tr S - t_d(M) - mu delta^2. A tiny limit would need a mu beside which S is
+    rounding. So there another bound counts as well: with f = |f| u, P = I - uu' and
+    |V'u| <= s = delta / |f|, tr(V'SV) is at most t_d(PSP) + 2 s |PSu| + s^2 u'Su.
 
     Attributes
     ----------
@@ -280,6 +284,27 @@ class MeansProof(_LimitProof):
     multiplier: float | FloatArray
     kind: ClassVar[str] = "means"
     limits: ClassVar[type] = MeansWithin
+
+    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        """The smaller one by the multiplier, or by the limit alone."""
+        limit, second = cast(MeansWithin, problem.limit), problem.dense
+        found = super().gap(problem, basis, errors)
+        length = float(np.linalg.norm(limit.difference))
+        if not limit.tolerance <= _NEARLY_EQUAL * length or problem.n_components == len(basis):
+            return found
+        share, unit = limit.tolerance / length, limit.difference / length
+        pooled = np.tensordot(problem.proportions, second.matrices, axes=1)
+        along = pooled @ unit
+        kept = float(unit @ along)
+        # P S P, and what it has of a direction in which it is zero.
+        beside = along - kept * unit
+        across = np.outer(unit, along - kept / 2 * unit)
+        inside = pooled - across - across.T
+        least = smallest_sum(symmetric(inside)[None], np.ones(1), problem.n_components)
+        more = 2 * share * float(np.linalg.norm(beside)) + share**2 * kept
+        rounding = least.rounding + _CLIPPED * float(np.trace(pooled))
+        excess = float(problem.proportions @ second.inner_errors(basis)) - least.value - kept
+        return min(found, (excess + more + rounding, rounding))
 
     def mixed(self, limit: MeansWithin, basis: FloatArray) -> tuple[FloatArray, float, float]:
         """ff' and mu."""
