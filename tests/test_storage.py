@@ -6,8 +6,19 @@ import numpy as np
 import pytest
 
 from fairspan.errors import CorruptFile, InvalidParameter
-from fairspan.storage import is_archive, read_archive, replacing, write_archive
-from fairspan.storage.archives import MAPPING, TEXT, Schema, fields, listed, maybe, numbers
+from fairspan.storage import (
+    MAPPING,
+    TEXT,
+    Schema,
+    fields,
+    is_archive,
+    listed,
+    maybe,
+    numbers,
+    read_archive,
+    replacing,
+    write_archive,
+)
 
 ARRAYS = {
     "ints": np.arange(6, dtype=np.int64),

@@ -104,7 +104,7 @@ KILLED = """
 import os, signal, sys
 from contextlib import contextmanager
 from fairspan import cli
-from fairspan.storage import safe_writing
+from fairspan import storage
 
 n_left = int(sys.argv[1])
 fsync = os.fsync
@@ -118,7 +118,7 @@ def killed(descriptor):
     fsync(descriptor)
 
 
-safe_writing.os.fsync = killed
+storage.os.fsync = killed
 cli.main(sys.argv[2:])
 """
 

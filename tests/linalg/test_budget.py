@@ -176,7 +176,7 @@ def test_running_out_of_memory_is_an_error_of_ours_wherever_it_happens(monkeypat
 @pytest.mark.parametrize("saved", [MOMENTS, MODEL.subspace_], ids=["moments", "model"])
 def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(monkeypatch, tmp_path, saved):
     saved.save(tmp_path / "file")
-    monkeypatch.setattr("fairspan.storage.archives._array", run_out)
+    monkeypatch.setattr("fairspan.storage._array", run_out)
     with pytest.raises(InvalidInput, match="Memory ran out"):
         type(saved).load(tmp_path / "file")
 

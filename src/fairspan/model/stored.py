@@ -14,7 +14,7 @@ from fairspan.moments.operators import Projector
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import field_values, names_of
 from fairspan.rows.groups import plain_label, plain_labels
-from fairspan.storage.archives import (
+from fairspan.storage import (
     FLAG,
     MAPPING,
     TEXT,

@@ -1,8 +1,13 @@
-"""Archives of arrays (npz) with a JSON header: no pickle, and the same bytes for the same contents.
+"""Files that are complete or absent, archives of arrays, and the rules by which files are checked.
 
-Members are stored as they are, never compressed, so that a file unpacks to its own size. When one
-is read, type and shape of each array are compared with the size of its member, and that with the
-size of the file, before its numbers are read.
+A file is written under a random name in its own folder and renamed into place. The temporary file
+is created by us alone, never through a link; what a process that was killed has left is removed
+after a day, when the same file is written.
+
+An archive (npz) has a JSON header and no pickle, and the same bytes for the same contents. Members
+are stored as they are, never compressed, so that a file unpacks to its own size. When one is read,
+type and shape of each array are compared with the size of its member, and that with the size of the
+file, before its numbers are read.
 
 A file may come from anybody, so everything in it is checked, by rules: what is not in the table of
 its kind is not allowed. JSON types are exact (`true` is not 1), and every number is in its range.
@@ -15,19 +20,155 @@ import io
 import json
 import math
 import os
+import re
+import secrets
+import stat
+import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
 
-from fairspan.errors import CorruptFile
+from fairspan.errors import CorruptFile, InvalidParameter
 from fairspan.linalg.resources import memory_error_hint
-from fairspan.storage.safe_writing import write_whole
 from fairspan.typing import AnyArray
+
+_OF_SOME_SYSTEMS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_CREATED = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OF_SOME_SYSTEMS
+# Of the final name, so that the temporary one is not too long for the file system.
+_LONGEST_START = 40
+_RANDOM_BYTES = 8
+# Seconds after which nobody writes to a temporary file any more.
+_ABANDONED = 86_400
+_PERMISSIONS = 0o777
+_PRIVATE, _BY_UMASK = 0o600, 0o666
+# Endings of names that say what is in a file, and what has another kind of result.
+_OTHER_KINDS = {
+    ".csv": "a table",
+    ".tsv": "a table",
+    ".xlsx": "a table",
+    ".json": "JSON, which --json prints",
+    ".parquet": "a table",
+    ".arrow": "a table",
+    ".feather": "a table",
+    ".pdf": "a document in PDF",
+    ".html": "a page",
+    ".htm": "a page",
+    ".pkl": "a pickle",
+    ".pickle": "a pickle",
+    ".joblib": "a pickle",
+}
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Give a file to write to, which takes the place of `path` when all went well.
+
+    On an error it is removed and whatever stood at `path` is untouched. A file that is replaced
+    keeps its permissions; a new one gets those that the process gives its files.
+
+    Parameters
+    ----------
+    path : path
+        The final name. A symbolic link stays one: the file that it leads to is replaced.
+
+    Yields
+    ------
+    binary file
+
+    Raises
+    ------
+    InvalidParameter
+        It cannot be written: the disk is full, for example, or it is a folder, a device or a pipe.
+    """
+    try:
+        final = Path(os.path.realpath(path))
+        before = final.stat().st_mode if final.exists() else None
+        if before is not None and not stat.S_ISREG(before):
+            raise OSError(errno.EINVAL, "It is no ordinary file")
+        # Hidden, so that whoever reads the folder passes it over.
+        start = f".{final.name[:_LONGEST_START]}."
+        _remove_abandoned(final.parent, start)
+        temporary = final.with_name(f"{start}{secrets.token_hex(_RANDOM_BYTES)}.tmp")
+        descriptor = os.open(temporary, _CREATED, _BY_UMASK if before is None else _PRIVATE)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+            with temporary.open("rb+") as file:  # which whoever wrote may have closed
+                os.fsync(file.fileno())
+            if before is not None:
+                temporary.chmod(before & _PERMISSIONS)
+            temporary.replace(final)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise InvalidParameter(
+            f"{path} cannot be written ({error.strerror or error})",
+            "Allowed: a place that may be written to, with room for the whole file",
+            "Make room, or name another place",
+        ) from error
+    with suppress(OSError):  # the new name survives a power cut, where the file system can
+        descriptor = os.open(final.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_whole(path: str | os.PathLike[str], contents: bytes) -> None:
+    """Write a file that appears only when it is complete; several processes may do so at once.
+
+    Raises
+    ------
+    InvalidParameter
+        As of :func:`replacing`.
+    """
+    with replacing(path) as file:
+        file.write(contents)
+
+
+def _remove_abandoned(folder: Path, start: str) -> None:
+    """Remove temporary files of the same name that nobody has written to for a day."""
+    pattern = re.compile(f"{re.escape(start)}[0-9a-f]{{{2 * _RANDOM_BYTES}}}\\.tmp")
+    with suppress(OSError):  # a folder that may not be listed
+        for name in os.listdir(folder):  # noqa: PTH208 - of names, which are many times faster
+            if pattern.fullmatch(name):
+                with suppress(OSError):  # removed by another process meanwhile
+                    if time.time() - (folder / name).lstat().st_mtime > _ABANDONED:
+                        (folder / name).unlink()
+
+
+def check_name(path: str | os.PathLike[str], what: str, *endings: str) -> None:
+    """Make sure that a result is not named as another kind of file.
+
+    Parameters
+    ----------
+    path : path
+    what : str
+        Such as "a model is".
+    endings : str
+        Those of its own kind.
+
+    Raises
+    ------
+    InvalidParameter
+    """
+    ending = Path(os.fsdecode(path)).suffix.lower()
+    if ending in _OTHER_KINDS and ending not in endings:
+        own = f"that ends in {endings[0]}" if endings else "with another ending"
+        raise InvalidParameter(
+            f"{os.fsdecode(path)} is named as {_OTHER_KINDS[ending]}, and {what} not that",
+            f"Allowed: a name {own}",
+            "Choose such a name",
+        )
+
 
 _HEADER = "header"
 _VERSION = 1
@@ -111,27 +252,27 @@ def listed(rule: Rule, length: str = "*", *, differ: bool = False) -> Rule:
 
 def labels(length: str) -> Rule:
     """Sorted labels of one kind: text, whole or real numbers, truth values, or lists of these."""
-    label = value(
-        (list, *_LABEL_TYPES),
-        "text, a number or a truth value (not NaN), or a list of these",
-        _is_label,
-    )
-    every = listed(label, length)
+
+    def parts(label: Any) -> tuple[Any, ...]:
+        return tuple(label) if type(label) is list else (label,)
+
+    def is_label(found: Any) -> bool:  # NaN is not what it is
+        return found != [] and all(
+            type(part) in _LABEL_TYPES and part == part for part in parts(found)
+        )
+
+    allowed = "text, a number or a truth value (not NaN), or a list of these"
+    every = listed(value((list, *_LABEL_TYPES), allowed, is_label), length)
 
     def check(member: str, found: Any, sizes: Sizes) -> None:
         every(member, found, sizes)
-        keys = [tuple(each) if type(each) is list else (each,) for each in found]
+        keys = list(map(parts, found))
         kinds = {(type(each), *map(type, key)) for each, key in zip(found, keys, strict=True)}
         _require(len(kinds) <= 1, member, found, "labels of one kind")
         _require(len(set(keys)) == len(keys), member, found, "labels that differ")
         _require(keys == sorted(keys), member, found, "labels in order")
 
     return check
-
-
-def _is_label(found: Any) -> bool:
-    parts = found if type(found) is list else [found]
-    return bool(parts) and all(type(part) in _LABEL_TYPES and part == part for part in parts)
 
 
 def mapped(rule: Rule) -> Rule:
@@ -328,13 +469,11 @@ def write_document(
 
 
 def _document(kind: str, entries: Mapping[str, Any]) -> bytes:
+    def plain(value: Any) -> Any:  # an array, or a record
+        return value.tolist() if isinstance(value, np.ndarray) else vars(value)
+
     whole = {"format": f"fairspan.{kind}", "version": _VERSION, **entries}
-    return json.dumps(whole, sort_keys=True, default=_plain).encode()
-
-
-def _plain(value: Any) -> Any:
-    """An array or a record as JSON can hold it."""
-    return value.tolist() if isinstance(value, np.ndarray) else vars(value)
+    return json.dumps(whole, sort_keys=True, default=plain).encode()
 
 
 def read_archive(given: str | os.PathLike[str] | bytes, schema: Schema) -> dict[str, Any]:
