@@ -1,23 +1,63 @@
-"""Running commands and reading what they print, and a small table to run them on."""
+"""Running commands and reading what they print, and small tables to run them on."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
 
-from cli.json_schema import check_printed
 from fairspan import cli
 
+# Commands to be spoilt in one place; words in braces stand for paths.
+FIT = ("fit", "{data}", "--group", "age", "-d", "2", "-o", "{out}")
+AUDIT = ("audit", "{data}", "--group", "age")
+MOMENTS = ("moments", "{data}", "--group", "age", "-o", "{out}")
+REPORT = ("report", "{data}", "--group", "age", "-d", "2", "-o", "{out}")
+TRANSFORM = ("transform", "{model}", "{data}", "-o", "{out}")
 
-@dataclass(frozen=True)
-class Outcome:
+# A program that runs a command whose files may not grow beyond so many bytes.
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+from fairspan.cli import main
+main(sys.argv[2:])
+"""
+
+
+def replacing(command: Sequence[str], **parts: object) -> tuple[Any, ...]:
+    """The command with other values in the places of some of its words."""
+    return tuple(parts.get(word.strip("{}"), word) for word in command)
+
+
+# The JSON Schema that ships with the command line.
+SCHEMA: dict[str, Any] = json.loads((files("fairspan.cli") / "schema.json").read_text("utf-8"))
+
+
+@cache
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    """What holds values against one of the definitions."""
+    asked = {"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]}
+    return jsonschema.Draft202012Validator(asked)
+
+
+def check_printed(arguments: Sequence[str], status: int, out: str) -> None:
+    """Hold what a command printed against the schema of its results, or of errors."""
+    # Of verify, 1 says that a certificate does not hold.
+    if "--json" in arguments and status in (0, 1, 2) and (status != 1 or out):
+        by_dimension = "_by_dimension" if "--by-dimension" in arguments else ""
+        name = "error" if status == 2 else f"{arguments[0]}{by_dimension}"
+        validator(name).validate(json.loads(out))
+
+
+class Outcome(NamedTuple):
     status: int
     out: str
     err: str
@@ -27,20 +67,33 @@ class Outcome:
         assert self.status == 0, self.err
         return json.loads(self.out, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
 
+    def check(
+        self, status: int | None, out: str | list[str] | None, err: str | list[str] | None
+    ) -> "Outcome":
+        """Hold it against what is expected: words in both streams; None for nothing at all."""
+        assert status in (None, self.status), self
+        for expected, shown in ((out, self.out), (err, self.err)):
+            words = [expected] if isinstance(expected, str) else expected or []
+            assert all(word in shown for word in words), self
+            assert expected is not None or shown == "", self
+        return self
+
 
 Run = Callable[..., Outcome]
 
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process."""
+    """Run a command in this process, and check what it says where something is expected."""
 
-    def run_with(*arguments: object) -> Outcome:
+    def run_with(
+        *arguments: object, status: int | None = None, out: Any = "", err: Any = ""
+    ) -> Outcome:
         capfd.readouterr()
         words = [str(each) for each in arguments]
         done = Outcome(cli.run(words), *capfd.readouterr())
         check_printed(words, done.status, done.out)
-        return done
+        return done.check(status, out, err)
 
     return run_with
 
@@ -49,7 +102,14 @@ def run(capfd: pytest.CaptureFixture[str]) -> Run:
 def installed(tmp_path: Path) -> Run:
     """Run the installed command, or with code= a program of Python, in a process of its own."""
 
-    def run_with(*arguments: object, code: str | None = None, **keywords: Any) -> Outcome:
+    def run_with(
+        *arguments: object,
+        code: str | None = None,
+        status: int | None = None,
+        out: Any = "",
+        err: Any = "",
+        **keywords: Any,
+    ) -> Outcome:
         program = [sys.executable, "-c", code]
         if code is None:
             program = [str(Path(sys.executable).with_name("fairspan"))]
@@ -61,7 +121,7 @@ def installed(tmp_path: Path) -> Run:
         )
         if keywords.get("encoding", "utf-8") is not None:
             check_printed([str(each) for each in arguments], done.returncode, done.stdout)
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return Outcome(done.returncode, done.stdout, done.stderr).check(status, out, err)
 
     return run_with
 
@@ -122,18 +182,21 @@ def model(model_content: bytes, tmp_path: Path) -> Path:
 def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., str]:
     """Run a command and check that it fails as it should; return its message.
 
-    Status 2, one message, nothing on standard output, every file as it was before, also where the
-    output stands already.
+    Status 2, one message that has the words of `said`, nothing on standard output, every file as it
+    was before, also where the output stands already.
     """
     (tmp_path / "results").mkdir()
 
-    def refused_with(*command: object, out: str | None = None, **places: object) -> str:
+    def refused_with(
+        *command: object, said: str | Sequence[str] = (), out: str | None = None, **places: object
+    ) -> str:
         # Results that are no table are not named as one.
         usual = {"transform": "out.csv", "report": "out.html"}.get(str(command[0]), "out")
         path = tmp_path / "results" / (usual if out is None else out)
         places = {"data": data, "model": model, "out": path, **places}
         words = [str(word).format(**places) for word in command]
         message = refusal(words)
+        assert all(each in message for each in ([said] if isinstance(said, str) else said)), message
         if str(path) in words and path.parent.is_dir():
             path.write_bytes(b"an earlier result")
             asked = ["--force"] if command[0] == "fit" else []
@@ -163,3 +226,24 @@ def refused(run: Run, data: Path, model: Path, tmp_path: Path) -> Callable[..., 
 
 def contents(folder: Path) -> dict[Path, bytes | bool]:
     return {path: path.is_file() and path.read_bytes() for path in sorted(folder.rglob("*"))}
+
+
+COLUMNS = ["x", "y", "z"]
+
+
+def made_rows(seed: int, n: int) -> pd.DataFrame:
+    """Rows with two group columns and weights; small whole numbers in the labels."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 3)) * [1, 3, 0.1] + [100, 0, 5], columns=COLUMNS)
+    groups = {"sex": rng.choice(["f", "m"], n), "age": rng.choice([20, 40], n)}
+    return frame.assign(**groups, w=rng.uniform(0.5, 2, n))
+
+
+def write_folder(folder: Path, frame: pd.DataFrame, n_files: int, row_group_size: int) -> Path:
+    """Write consecutive rows as Parquet files of many row groups."""
+    folder.mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(len(frame)), n_files)):
+        frame.iloc[rows].to_parquet(
+            folder / f"{number:02}.parquet", row_group_size=row_group_size, index=False
+        )
+    return folder

@@ -34,8 +34,7 @@ def test_help_is_grouped_by_purpose_and_ends_with_two_examples(run, name):
     assert len(examples) == 2
     assert max(map(len, lines)) <= 80
     listed = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
-    assert listed.count("-h") == 1
-    assert len(listed) == len(options_of(name)) + 1
+    assert (listed.count("-h"), len(listed)) == (1, len(options_of(name)) + 1)
 
 
 @pytest.fixture
@@ -62,13 +61,11 @@ SLOW = ("demo", "report")
 def test_the_examples_of_help_work(run, patients, name):
     for example in cli.fairspan.commands[name].examples:
         program, *words = shlex.split(example)
-        assert program == "fairspan"
-        assert words[0] == name
+        assert (program, words[0]) == ("fairspan", name)
         outputs = [Path(words[i + 1]) for i, word in enumerate(words) if word == "-o"]
         for path in outputs:
             path.unlink(missing_ok=True)
-        done = run(*words)
-        assert done.status == 0, done
+        done = run(*words, status=0)
         assert done.out
         assert all(path.exists() for path in outputs)
 
@@ -95,8 +92,9 @@ def test_a_shell_completes_names(installed, line, expected):
 def test_the_documented_completion_prints_a_script(installed, shell):
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
     assert f"_FAIRSPAN_COMPLETE={shell}_source fairspan" in page
-    done = installed(env={**os.environ, "_FAIRSPAN_COMPLETE": f"{shell}_source"})
-    assert "_fairspan_completion" in done.out
+    installed(
+        env={**os.environ, "_FAIRSPAN_COMPLETE": f"{shell}_source"}, out="_fairspan_completion"
+    )
 
 
 @pytest.fixture
@@ -111,8 +109,7 @@ def folder(tmp_path):
 
 def test_without_arguments_those_of_the_program_are_run(monkeypatch, capfd):
     monkeypatch.setattr(sys, "argv", ["fairspan", "--version"])
-    assert cli.run() == 0
-    assert capfd.readouterr().out == f"fairspan {fairspan.__version__}\n"
+    assert (cli.run(), capfd.readouterr().out) == (0, f"fairspan {fairspan.__version__}\n")
 
 
 HEAVY = ("numpy", "scipy", "sklearn", "pandas", "pyarrow", "narwhals")
@@ -178,13 +175,12 @@ def test_the_installed_command_ends_with_the_status_of_what_happened(
     np.testing.assert_allclose(errors, in_python.group_errors_, rtol=1e-9)
     assert done.err == ""
 
-    bad_input = installed("transform", "m", "data.csv", "-o", "nowhere/out.csv")
-    assert (bad_input.status, bad_input.out) == (2, "")
+    bad_input = installed("transform", "m", "data.csv", "-o", "nowhere/out.csv", status=2, out=None)
     assert bad_input.err.startswith("fairspan: error: There is no folder nowhere.")
 
-    bad_usage = installed("audit", "data.csv")
-    assert (bad_usage.status, bad_usage.out) == (2, "")
-    assert "Error: Name the group column with --group" in bad_usage.err
+    installed(
+        "audit", "data.csv", status=2, out=None, err="Error: Name the group column with --group"
+    )
 
 
 @pytest.mark.long
@@ -195,8 +191,9 @@ def test_a_fault_of_our_own_ends_with_status_1_and_a_traceback(installed, data, 
         "inputs.audited_pca = broken\n"
         "main(sys.argv[1:])"
     )
-    result = installed("audit", "data.csv", "--group", "age", "-d", "2", code=code)
-    assert (result.status, result.out) == (1, "")
+    result = installed(
+        "audit", "data.csv", "--group", "age", "-d", "2", code=code, status=1, out=None
+    )
     assert result.err.startswith("Traceback")
     assert "RuntimeError: a fault of our own" in result.err
 
@@ -212,8 +209,7 @@ def test_without_pyarrow_the_message_says_how_to_install_it(installed, data, mod
         ("audit", "data.csv", "--group", "age"),
         ("transform", "fair.model", "data.csv", "-o", "out.csv"),
     ):
-        result = installed(*arguments, code=WITHOUT_PYARROW)
-        assert (result.status, result.out) == (2, "")
+        result = installed(*arguments, code=WITHOUT_PYARROW, status=2, out=None)
         assert result.err.startswith("fairspan: error: Reading data.csv needs the package pyarrow")
         assert 'pip install "fairspan[arrow]"' in result.err
     assert not (tmp_path / "out.csv").exists()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import fairspan as fs
-from cli.json_schema import SCHEMA, validator
+from cli.conftest import SCHEMA, validator
 from fairspan import cli
 from fairspan.cli.terminal import JSON_VERSION
 

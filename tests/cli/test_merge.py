@@ -6,7 +6,7 @@ import pytest
 
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance
-from cli.row_folders import COLUMNS, made_rows
+from cli.conftest import COLUMNS, made_rows
 from fairspan.moments.group_means import Intake
 
 SITES = ["north", "south", "west"]
@@ -31,9 +31,15 @@ def sites(run, frame, tmp_path):
 def test_sites_that_exchange_moments_alone_fit_what_the_pooled_rows_give(run, sites, tmp_path):
     files, pooled = sites
     pooled[[*COLUMNS, "sex"]].to_csv(tmp_path / "pooled.csv", index=False)
-    merged = run("merge", *files, "-o", tmp_path / "all")
-    assert (merged.status, merged.err) == (0, "")
-    assert f"Merged 3 files into {tmp_path / 'all'}" in merged.out
+    run(
+        "merge",
+        *files,
+        "-o",
+        tmp_path / "all",
+        status=0,
+        err=None,
+        out=f"Merged 3 files into {tmp_path / 'all'}",
+    )
     assert_moments(
         fs.GroupMoments.load(tmp_path / "all"), moments_by_hand(pooled[COLUMNS], pooled["sex"])
     )
@@ -51,8 +57,7 @@ def test_one_file_stays_what_it_is(run, sites, tmp_path):
 
 def test_a_file_that_is_given_twice_is_counted_twice_and_said_so(run, sites, tmp_path):
     (file, *_), _ = sites
-    result = run("merge", file, file, "-o", tmp_path / "double")
-    assert "more than once" in result.err
+    run("merge", file, file, "-o", tmp_path / "double", err="more than once")
     once, twice = (fs.GroupMoments.load(path) for path in (file, tmp_path / "double"))
     np.testing.assert_array_equal(twice.counts, 2 * once.counts)
 
@@ -62,8 +67,14 @@ def test_dropped_rows_add_up(run, tmp_path):
         moments = fs.GroupMoments.from_rows(np.eye(3), list("xxy"))
         object.__setattr__(moments, "intake", Intake(n_dropped))
         moments.save(tmp_path / name)
-    result = run("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "c")
-    assert "6 rows, 3 features; 5 rows with missing values left out" in result.out
+    run(
+        "merge",
+        tmp_path / "a",
+        tmp_path / "b",
+        "-o",
+        tmp_path / "c",
+        out="6 rows, 3 features; 5 rows with missing values left out",
+    )
 
 
 def saved(path, columns, labels):
@@ -133,8 +144,14 @@ def test_labels_of_several_types_are_joined_as_text(run, refused, tmp_path):
 def test_labels_that_are_nearly_equal_stay_separate_and_are_named(run, tmp_path):
     for name, labels in (("a", ["female", "male"]), ("b", ["female", "Male "])):
         fs.GroupMoments.from_rows(np.eye(2), labels).save(tmp_path / name)
-    told = run("merge", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "both")
-    assert "differ only by case or blanks: 'Male ' and 'male'" in told.err
+    run(
+        "merge",
+        tmp_path / "a",
+        tmp_path / "b",
+        "-o",
+        tmp_path / "both",
+        err="differ only by case or blanks: 'Male ' and 'male'",
+    )
     assert fs.GroupMoments.load(tmp_path / "both").labels == ["Male ", "female", "male"]
 
 

@@ -281,8 +281,7 @@ def test_what_is_read(run, tmp_path, content, options, expected):
     ids=REFUSED,
 )
 def test_what_is_refused(refused, tmp_path, content, options, words):
-    message = refused(*arguments(written(tmp_path, content), options))
-    assert all(word in message for word in words), message
+    refused(*arguments(written(tmp_path, content), options), said=words)
 
 
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.txt.gz", "rows.tsv.gz"])
@@ -306,8 +305,7 @@ def test_packed_files(run, tmp_path, name):
     ],
 )
 def test_files_that_are_something_else(refused, tmp_path, name, content, words):
-    message = refused(*arguments(written(tmp_path, content, name), []))
-    assert all(word in message for word in words), message
+    refused(*arguments(written(tmp_path, content, name), []), said=words)
 
 
 def test_a_link_to_a_file_is_the_file(run, tmp_path):
@@ -334,9 +332,7 @@ def test_a_hundred_thousand_columns(refused, tmp_path):
     names = ",".join(f"x{i}" for i in range(100_000))
     lines = [",".join(["1"] * 100_000) + f",{group}" for group in "fmfm"]
     path = written(tmp_path, "\n".join([f"{names},sex", *lines]) + "\n")
-    message = refused(*arguments(path, ["--max-memory", "2GB"]))
-    assert "100,000" in message
-    assert "features" in message
+    refused(*arguments(path, ["--max-memory", "2GB"]), said=["100,000", "features"])
 
 
 FRAME = pd.DataFrame(np.random.default_rng(0).standard_normal((40, 4)), columns=list("wxyz"))

@@ -8,7 +8,7 @@ import pytest
 
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand
-from cli.row_folders import COLUMNS, made_rows, write_folder
+from cli.conftest import COLUMNS, made_rows, write_folder
 from fairspan.formatting.text import terminal_width
 
 
@@ -36,8 +36,7 @@ def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, jobs):
     ).facts  # fmt: skip
     expected = moments_by_hand(frame[COLUMNS], frame["sex"], frame["w"])
     assert_moments(loaded(out), expected)
-    assert facts["feature_names"] == COLUMNS
-    assert (facts["n_rows"], facts["n_dropped"]) == (600, 0)
+    assert (facts["feature_names"], (facts["n_rows"], facts["n_dropped"])) == (COLUMNS, (600, 0))
     assert facts["groups_left_out"] == 0
     for group, (label, (count, weight, *_)) in zip(facts["groups"], expected.items(), strict=True):
         assert (group["group"], group["n"]) == (label, count)
@@ -47,9 +46,17 @@ def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, jobs):
 
 def test_what_is_printed(run, folder, frame, tmp_path):
     result = run(
-        "moments", folder, "--group", "sex", "--group", "age", "-o", tmp_path / "m.moments"
+        "moments",
+        folder,
+        "--group",
+        "sex",
+        "--group",
+        "age",
+        "-o",
+        tmp_path / "m.moments",
+        status=0,
+        err=None,
     )
-    assert (result.status, result.err) == (0, "")
     lines = result.out.splitlines()
     assert lines[0].startswith("600 rows, 4 features; ")
     assert lines[2].split() == ["group", "rows", "weight", "share", "variance"]
@@ -84,9 +91,14 @@ def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_pat
         "moments; use --min-group-size to leave such groups out."
     ]
     assert "odd" in whole.out
-    large = run(*arguments, "--min-group-size", 5)
-    assert (large.status, large.err) == (0, "")
-    assert "Left out: 2 groups of fewer than 5 rows" in large.out
+    large = run(
+        *arguments,
+        "--min-group-size",
+        5,
+        status=0,
+        err=None,
+        out="Left out: 2 groups of fewer than 5 rows",
+    )
     assert "odd" not in large.out + large.err
     assert "rare" not in large.out + large.err
     assert loaded(tmp_path / "m.moments").labels == ["f", "m"]
@@ -97,9 +109,7 @@ def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_pat
 
 def test_a_minimum_that_no_group_reaches_leaves_no_groups_behind(run, folder, frame, tmp_path):
     arguments = ("moments", folder, "--group", "sex", "-o", tmp_path / "m.moments")
-    result = run(*arguments, "--min-group-size", 1000)
-    assert result.status == 2
-    assert "No group has 1000 rows" in result.err
+    run(*arguments, "--min-group-size", 1000, status=2, err="No group has 1000 rows")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows"]
     assert run(*arguments, "--min-group-size", 100).status == 0
     columns = [*COLUMNS, "age", "w"]
@@ -149,13 +159,18 @@ def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, jobs):
     frame.loc[200 + 9 * 20 + 3, "y"] = np.nan
     write_folder(tmp_path / "rows", frame, 3, 20)
     command = ["moments", tmp_path / "rows", "--group", "sex", "--features", "[xyz]", *jobs]
-    result = run(*command, "-o", tmp_path / "m.moments")
-    assert (result.status, result.out) == (2, "")
+    result = run(*command, "-o", tmp_path / "m.moments", status=2, out=None)
     where = f"{tmp_path / 'rows' / '01.parquet'}, row group 9"
     assert f"{where}: X contains NaN, first in row 4 (index 3), column 'y'" in result.err
     assert not (tmp_path / "m.moments").exists()
-    result = run(*command, "-o", tmp_path / "n.moments", "--on-missing", "drop")
-    assert "599 rows, 3 features; 1 row with missing values left out" in result.out
+    result = run(
+        *command,
+        "-o",
+        tmp_path / "n.moments",
+        "--on-missing",
+        "drop",
+        out="599 rows, 3 features; 1 row with missing values left out",
+    )
     kept = frame["y"].notna()
     expected = moments_by_hand(frame[COLUMNS][kept], frame["sex"][kept])
     assert_moments(fs.GroupMoments.load(tmp_path / "n.moments"), expected)
@@ -167,8 +182,7 @@ def test_a_damaged_page_in_the_middle_of_a_file(run, command, folder, tmp_path):
     middle = pq.ParquetFile(path).metadata.row_group(1).column(1).data_page_offset
     content[middle : middle + 200] = b"\xff" * 200
     path.write_bytes(content)
-    result = run(*command)
-    assert (result.status, result.out) == (2, "")
+    result = run(*command, status=2, out=None)
     assert re.search(rf"{re.escape(str(path))}.* cannot be read", result.err)
     assert not (tmp_path / "m.moments").exists()
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from cli.command_lines import AUDIT, FIT, MOMENTS, REPORT, TRANSFORM, replacing
-from cli.conftest import FEATURES
+from cli.conftest import AUDIT, FEATURES, FIT, MOMENTS, REPORT, TRANSFORM, replacing
 
 ALONE = ("audit", "{data}")
 GROUP = ("--group", "age")
@@ -215,8 +214,7 @@ def test_it_is_refused(refused, table, tmp_path, command, said):
     for name, make in MADE.items():
         if f"{{{name}}}" in command:
             make(table, places[name])
-    message = refused(*command, **places)
-    assert all(word in message for word in said), message
+    refused(*command, **places, said=said)
 
 
 @pytest.mark.parametrize(
@@ -233,8 +231,7 @@ def test_it_is_refused(refused, table, tmp_path, command, said):
     ],
 )
 def test_a_place_for_results_is_refused(refused, command, out, said):
-    message = refused(*command, out=out)
-    assert all(word in message for word in said), message
+    refused(*command, out=out, said=said)
 
 
 @pytest.mark.parametrize(
@@ -252,8 +249,7 @@ def test_a_cell_is_refused_with_its_row_and_column(
     frame, path = table[[*FEATURES, "age"]].copy(), tmp_path / f"bad.{ending}"
     frame.loc[200, column] = cell
     getattr(frame, f"to_{ending}")(path, **({"index": False} if ending == "csv" else {}))
-    message = refused(*AUDIT, data=path)
-    assert all(word in message for word in said), message
+    refused(*AUDIT, data=path, said=said)
 
 
 @pytest.mark.parametrize(
@@ -268,8 +264,7 @@ def test_an_option_that_is_nearly_right_is_named(refused, typed, near):
 def test_models_of_different_features_side_by_side(refused, run, data, tmp_path):
     for name, column in (("a", "height"), ("b", "weight")):
         run("fit", data, "--group", "age", "--exclude", column, "-d", 2, "-o", tmp_path / name)
-    message = refused(*AUDIT, "--model", tmp_path / "a", "--model", tmp_path / "b")
-    assert "different features" in message
+    refused(*AUDIT, "--model", tmp_path / "a", "--model", tmp_path / "b", said="different features")
 
 
 @pytest.mark.parametrize("size", ["1.5 gb", "300MB", "500000KB", "1TB"])

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
-from cli.command_lines import TRANSFORM
+from cli.conftest import TRANSFORM
 from fairspan import FairSubspace
 from fairspan.cli import inputs
 from fairspan.model.stored import PartElsewhere
@@ -37,8 +37,7 @@ READERS = {
 def test_the_output_is_what_python_computes(
     run, model, data, table, features, in_python, tmp_path, name
 ):
-    result = run("transform", model, data, "-o", tmp_path / name)
-    assert (result.status, result.err) == (0, "")
+    result = run("transform", model, data, "-o", tmp_path / name, status=0, err=None)
     assert result.out == f"Wrote 240 rows of 2 components to {tmp_path / name}\n"
     written = READERS[name](tmp_path / name)
     assert list(written.columns) == ["fairpca0", "fairpca1"]
@@ -47,8 +46,7 @@ def test_the_output_is_what_python_computes(
 
 
 def test_a_dash_writes_csv_to_standard_output(run, model, data, table, features, in_python):
-    result = run("transform", model, data, "-o", "-")
-    assert (result.status, result.err) == (0, "")
+    result = run("transform", model, data, "-o", "-", status=0, err=None)
     written = pd.read_csv(io.StringIO(result.out))
     np.testing.assert_allclose(written, in_python.transform(table[features]), rtol=0, atol=1e-9)
 
@@ -68,8 +66,7 @@ def test_column_names_that_look_like_patterns(run, table, features, tmp_path):
     odd = table[features].set_axis(["a[1]", "b*", "c?", "[d]", "e.f"], axis=1)
     odd.assign(age=table["age"]).to_csv(tmp_path / "odd.csv", index=False)
     run("fit", tmp_path / "odd.csv", "--group", "age", "-d", 2, "-o", tmp_path / "m")
-    result = run("transform", tmp_path / "m", tmp_path / "odd.csv", "-o", "-")
-    assert result.status == 0, result.err
+    result = run("transform", tmp_path / "m", tmp_path / "odd.csv", "-o", "-", status=0)
     assert len(result.out.splitlines()) == 241
 
 
@@ -121,9 +118,16 @@ def test_an_interruption_leaves_no_output(run, model, data, tmp_path, monkeypatc
 
     monkeypatch.setattr(fs.FairSubspace, "transform", interrupted)
     before = sorted(tmp_path.iterdir())
-    result = run("transform", model, data, "-o", tmp_path / "out.csv")
-    assert (result.status, result.out) == (130, "")
-    assert "interrupted" in result.err
+    run(
+        "transform",
+        model,
+        data,
+        "-o",
+        tmp_path / "out.csv",
+        status=130,
+        out=None,
+        err="interrupted",
+    )
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -144,17 +148,14 @@ def test_a_reader_that_stops_early_is_no_error_message(installed, model, feature
 
 
 def test_a_query_in_place_of_rows(run, model, data, table, features, in_python):
-    result = run("transform", model, "--as", "sql")
-    assert (result.status, result.err) == (0, "")
+    result = run("transform", model, "--as", "sql", status=0, err=None)
     database = duckdb.connect()
     database.register("data", table[features])
     made = database.sql(result.out).df()
     assert list(made.columns) == ["fairpca0", "fairpca1"]
     np.testing.assert_allclose(made, in_python.transform(table[features]), rtol=0, atol=1e-9)
     for more in ([data], ["-o", "out.csv"], ["--json"]):
-        refused = run("transform", model, *more, "--as", "sql")
-        assert refused.status == 2
-        assert "a query of MODEL alone" in refused.err
+        run("transform", model, *more, "--as", "sql", status=2, err="a query of MODEL alone")
     assert run("transform", model, data).status == 2
 
 
@@ -167,8 +168,7 @@ def test_a_query_computes_indicators_from_text(run, tmp_path):
     made = tmp_path / "m.model"
     run("fit", tmp_path / "t.csv", "--group", "sex", "--one-hot", "-d", "2", "-o", made)
     run("transform", made, tmp_path / "t.parquet", "-o", tmp_path / "z.parquet")
-    query = run("transform", made, "--as", "sql", "--one-hot")
-    assert (query.status, query.err) == (0, "")
+    query = run("transform", made, "--as", "sql", "--one-hot", status=0, err=None)
     unseen = pd.DataFrame({"job": ["pilot", None], "age": [40.0, 40.0]})
     database = duckdb.connect()
     database.register("data", pd.concat([table, unseen]))
@@ -178,15 +178,20 @@ def test_a_query_computes_indicators_from_text(run, tmp_path):
     run("transform", made, tmp_path / "new.csv", "--unseen", "ignore", "-o", tmp_path / "n.csv")
     np.testing.assert_allclose(found[40:41], pd.read_csv(tmp_path / "n.csv"), atol=1e-9)
     assert np.isnan(found[41]).all()
-    refused = run("transform", made, tmp_path / "t.csv", "--one-hot", "-o", tmp_path / "k.csv")
-    assert refused.status == 2
-    assert "--one-hot is for --as sql" in refused.err
+    run(
+        "transform",
+        made,
+        tmp_path / "t.csv",
+        "--one-hot",
+        "-o",
+        tmp_path / "k.csv",
+        status=2,
+        err="--one-hot is for --as sql",
+    )
 
 
 def test_a_query_without_indicators_refuses_one_hot(run, model):
-    refused = run("transform", model, "--as", "sql", "--one-hot")
-    assert refused.status == 2
-    assert "column=category" in refused.err
+    run("transform", model, "--as", "sql", "--one-hot", status=2, err="column=category")
 
 
 @pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.arrow"])
@@ -199,8 +204,12 @@ def test_a_bad_last_row_in_transform_takes_the_output_back(
     frame.loc[n - 1, "height"] = np.nan
     path = tmp_path / f"late.{ending}"
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
-    message = refused(*TRANSFORM, data=path, out=out)
-    assert "NaN, first in row 70001 (index 70000), column 'height'" in message
+    refused(
+        *TRANSFORM,
+        data=path,
+        out=out,
+        said="NaN, first in row 70001 (index 70000), column 'height'",
+    )
 
 
 GROUP = ("--group", "age")
@@ -214,12 +223,10 @@ def changed(model, **figures):
 
 
 def test_a_certificate_that_holds(run, model, data):
-    result = run("verify", model, data, *GROUP)
-    assert (result.status, result.err) == (0, "")
+    result = run("verify", model, data, *GROUP, status=0, err=None)
     first, *others = result.out.splitlines()
     assert first == "The certificate holds."
-    assert "minimax_loss is" in others[0]
-    assert "lower bound" in others[0]
+    assert all(each in others[0] for each in ("minimax_loss is", "lower bound"))
 
 
 def test_the_same_as_records(run, model, data):
@@ -234,8 +241,7 @@ def test_the_same_as_records(run, model, data):
         "gap",
         "messages",
     }
-    assert facts["model"] == str(model)
-    assert facts["holds"] is True
+    assert (facts["model"], facts["holds"]) == (str(model), True)
     assert facts["objective"] == pytest.approx(made.objective)
     assert facts["lower_bound"] == pytest.approx(made.lower_bound)
     assert facts["gap"] <= made.tol * made.objective
@@ -255,16 +261,14 @@ def test_moments_in_place_of_rows(run, data, tmp_path, options):
 def test_columns_are_matched_by_name(run, model, table, features, tmp_path):
     other = tmp_path / "other.parquet"
     table[["age", *reversed(features)]].assign(more=1.0).to_parquet(other)
-    result = run("verify", model, other, *GROUP)
-    assert (result.status, result.err) == (0, "")
+    run("verify", model, other, *GROUP, status=0, err=None)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_other_rows_do_not_hold(run, model, table, features, tmp_path, as_json):
     other = tmp_path / "other.csv"
     (table[features] * 2).assign(age=table["age"]).to_csv(other, index=False)
-    result = run("verify", model, other, *GROUP, *["--json"] * as_json)
-    assert (result.status, result.err) == (1, "")
+    result = run("verify", model, other, *GROUP, *["--json"] * as_json, status=1, err=None)
     if as_json:
         assert json.loads(result.out)["holds"] is False
     else:
@@ -275,9 +279,7 @@ def test_other_moments_do_not_hold(run, model, data, tmp_path):
     moments = tmp_path / "a.moments"
     run("moments", data, *GROUP, "-o", moments)
     run("merge", moments, moments, "-o", tmp_path / "twice.moments")
-    result = run("verify", model, tmp_path / "twice.moments")
-    assert result.status == 1
-    assert "counts =" in result.out
+    run("verify", model, tmp_path / "twice.moments", status=1, out="counts =")
 
 
 @pytest.mark.parametrize(
@@ -291,19 +293,15 @@ def test_other_moments_do_not_hold(run, model, data, tmp_path):
 )
 def test_a_model_that_was_changed_does_not_hold(run, model, data, figures, said):
     changed(model, **figures)
-    result = run("verify", model, data, *GROUP)
-    assert (result.status, result.err) == (1, "")
-    assert said in result.out
+    run("verify", model, data, *GROUP, status=1, err=None, out=said)
 
 
 def test_figures_that_do_not_exist_are_null(run, model, data):
     own = FairSubspace.load(model)
     replace(own, certificate=None).save(model)
-    result = run("verify", model, data, *GROUP, "--json")
-    assert result.status == 1
+    result = run("verify", model, data, *GROUP, "--json", status=1)
     found = json.loads(result.out, parse_constant=pytest.fail)
-    assert found["objective"] is None
-    assert found["lower_bound"] is None
+    assert (found["objective"], found["lower_bound"]) == (None, None)
 
 
 def test_an_internal_failure_is_neither(run, model, data, monkeypatch):
@@ -311,16 +309,12 @@ def test_an_internal_failure_is_neither(run, model, data, monkeypatch):
         raise RuntimeError("a fault of ours")
 
     monkeypatch.setattr(inputs, "verify", fail)
-    result = run("verify", model, data, *GROUP)
-    assert result.status == 3
-    assert result.out == ""
-    assert "a fault of ours" in result.err
+    run("verify", model, data, *GROUP, status=3, out=None, err="a fault of ours")
 
 
 @pytest.mark.long
 def test_a_process_of_its_own(installed, model, data):
-    result = installed("verify", model, data, *GROUP)
-    assert (result.status, result.err) == (0, "")
+    result = installed("verify", model, data, *GROUP, status=0, err=None)
     assert result.out.startswith("The certificate holds.")
     pd.read_csv(data).iloc[:-1].to_csv(data, index=False)
     assert installed("verify", model, data, *GROUP).status == 1

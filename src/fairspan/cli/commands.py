@@ -1,9 +1,7 @@
 """The commands: each parses, calls what does the work, and prints."""
 
 import traceback
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -11,11 +9,13 @@ from click.core import ParameterSource
 from fairspan.cli import options
 from fairspan.cli.options import (
     Fitting,
+    Judging,
     Reading,
+    check_output,
     command,
     judged_option,
     output_option,
-    refuse_text,
+    refuse_if,
 )
 from fairspan.cli.parameters import FILE, FILE_OR_FOLDER, OUT, Named
 from fairspan.errors import FairspanError
@@ -87,21 +87,16 @@ def demo(page: Path, as_json: bool) -> None:
     is_flag=True,
     help="Show the expected loss of each group for several numbers of dimensions.",
 )
-@options.estimates
+@options.judges
 @options.JSON
 def audit(
     data: Path | Foreign,
     reading: Reading,
-    n_components: int | float | None,
-    center: str,
-    standardize: bool,
+    fitting: Fitting,
     models: tuple[Path, ...],
     parts: tuple[Foreign, ...],
     by_dimension: bool,
-    folds: int,
-    clusters: str | None,
-    level: float,
-    material: float,
+    judging: Judging,
     as_json: bool,
 ) -> None:
     """Show what plain PCA does to each group of DATA.
@@ -112,34 +107,27 @@ def audit(
     from fairspan.cli import inputs, output
 
     options.refuse_without_models(models, reading, None)
-    if by_dimension and models:
-        raise click.UsageError("A saved model has its own dimensions: no --by-dimension.")
-    if by_dimension and n_components is not None:
-        raise click.UsageError("--by-dimension looks at several numbers of dimensions: no -d.")
-    options.refuse_without_folds(folds, clusters, by_dimension=by_dimension)
-    audited = []
-    if models:
-        # The default centre is not one that was requested.
-        asked = click.get_current_context().get_parameter_source("center")
-        given = center if asked is ParameterSource.COMMANDLINE else None
-        audited = inputs.saved_models(models, n_components, given, standardize, parts)
-        reading.refuse_beside(audited[0].subspace.feature_names)
-    table = inputs.open_input(data, reading, clusters)
-    wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
+    refuse_if(by_dimension and models, "A saved model has its own dimensions: no --by-dimension.")
+    refuse_if(
+        by_dimension and fitting.n_components is not None,
+        "--by-dimension looks at several numbers of dimensions: no -d.",
+    )
+    judging.refuse_without_folds(by_dimension=by_dimension)
+    # The default centre is not one that was requested.
+    asked = click.get_current_context().get_parameter_source("center")
+    has_center = asked is ParameterSource.COMMANDLINE
+    audited = inputs.saved_models(models, fitting, parts, has_center=has_center)
+    names = audited[0].subspace.feature_names if audited else None
+    reading.refuse_beside(names)
+    table = inputs.open_input(data, reading, judging.clusters).selected(names)
     if by_dimension:
-        found = inputs.audit_by_dimension(table, center, wanted, standardize=standardize)
-        facts, words = (
-            output.facts_by_dimension(found),
-            output.as_text(output.table_by_dimension(found)),
-        )
-        click.echo(output.in_json(facts) if as_json else words)
-        return
-    if audited:
-        table = table.selected(audited[0].subspace.feature_names)
+        found = inputs.audit_by_dimension(table, fitting, judging)
+        facts, words = output.facts_by_dimension(found), output.words_by_dimension(found)
     else:
-        audited = [inputs.plain_model(table, n_components, center, standardize)]
-    result = inputs.audited_table(table, audited, wanted)
-    click.echo(output.in_json(result.to_dict()) if as_json else output.audit_in_words(result))
+        audited = audited or [inputs.plain_model(table, fitting)]
+        result = inputs.audited_table(table, audited, judging)
+        facts, words = result.to_dict(), output.audit_in_words(result)
+    click.echo(output.in_json(facts) if as_json else words)
 
 
 @command(
@@ -155,37 +143,28 @@ def audit(
     "--force", is_flag=True, help="Replace a file that is not a model of these settings."
 )
 @options.reads_rows
-@options.chooses_dimension
 @options.fits
-@options.estimates
+@options.judges
 @options.JSON
 def fit(
     data: Path | Foreign,
     model: Path,
     force: bool,
     reading: Reading,
-    n_components: int | float | None,
-    center: str,
-    standardize: bool,
     fitting: Fitting,
-    folds: int,
-    clusters: str | None,
-    level: float,
-    material: float,
+    judging: Judging,
     as_json: bool,
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
     from fairspan.cli import inputs, output
 
-    refuse_overwriting(model, data)
-    refuse_text(model, "a model is")
+    check_output(model, "a model is", data)
     if not force:
-        inputs.refuse_replacing(model, n_components, center, standardize, fitting)
-    options.refuse_without_folds(folds, clusters)
-    table = inputs.open_input(data, reading, clusters)
-    wanted = inputs.wanted_estimates(folds, level, material, by_cluster=clusters is not None)
-    fair, audited = inputs.fair_models(table, n_components, center, standardize, fitting)
-    result = inputs.audited_table(table, audited, wanted)
+        inputs.refuse_replacing(model, fitting)
+    judging.refuse_without_folds()
+    table = inputs.open_input(data, reading, judging.clusters)
+    fair, audited = inputs.fair_models(table, fitting)
+    result = inputs.audited_table(table, audited, judging)
     fair.save(model)
     certificate = fair.proven
     facts = {
@@ -208,7 +187,6 @@ def fit(
 @output_option("-o", "--output", "page", type=OUT, help="Where to write the page, as HTML.")
 @options.reads_rows
 @options.UNSEEN
-@options.chooses_dimension
 @options.chooses_criterion
 @output_option(
     "--display",
@@ -235,47 +213,50 @@ def fit(
     help="A criterion beside the main one (repeatable); by default all.",
 )
 @judged_option("--test", type=FILE, help="Held-out rows on which the models are audited.")
-@options.estimates_of_page
+@options.judges_page
 @output_option("--title", metavar="TEXT", help="Title of the page.")
 @options.JSON
 def report(
     data: Path | Foreign,
     page: Path | None,
     reading: Reading,
-    criterion: str | Foreign,
-    parameters: dict[str, Any],
+    fitting: Fitting,
+    displays: tuple[str | Foreign, ...],
     models: tuple[Path, ...],
     parts: tuple[Foreign, ...],
+    criteria: tuple[str | Foreign, ...],
     test: Path | None,
-    folds: int,
-    level: float,
-    material: float,
+    judging: Judging,
     title: str | None,
     as_json: bool,
-    **settings: Any,
 ) -> None:
     """Write one page on what PCA does to each group of DATA, and what fair criteria would change.
 
     The page is one HTML file that loads nothing else; the same data and options give an identical
     file. --json prints all that it shows, and then needs no page.
     """
-    if page is None and not as_json:
-        raise click.UsageError("Name the page with -o, or print its facts with --json.")
+    refuse_if(
+        page is None and not as_json, "Name the page with -o, or print its facts with --json."
+    )
     options.refuse_without_models(models, reading, test)
     if page is not None:
-        refuse_overwriting(page, data, *models, *([] if test is None else [test]))
-        refuse_text(page, "a page is", ".html", ".htm")
-    from fairspan.cli import inputs, output, reporting
+        check_output(page, "a page is", data, *models, test, endings=(".html", ".htm"))
+    from fairspan.cli import output, reporting
 
-    settings["scale"] = settings.pop("standardize")
-    settings["criteria"] = settings["criteria"] or None
-    settings["estimates"] = inputs.wanted_estimates(folds, level, material)
+    settings = {
+        "n_components": fitting.n_components,
+        "center": fitting.center,
+        "scale": fitting.standardize,
+        "displays": displays,
+        "criteria": criteria or None,
+        "estimates": judging.expectations,
+    }
     facts = reporting.report_of_file(
         data,
         page,
         reading,
-        criterion,
-        parameters,
+        fitting.criterion,
+        fitting.parameters,
         settings,
         click.get_current_context().find_root().obj or (),
         models,
@@ -361,37 +342,32 @@ def transform(
 ) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
     from fairspan.cli import output
-    from fairspan.cli.reading import transform_file
+    from fairspan.cli.reading import holds_archive
+    from fairspan.cli.writing import transform_file
     from fairspan.model.subspace import FairSubspace
-    from fairspan.storage import is_archive
 
     if language is not None:
-        if data is not None or out is not None or as_json:
-            raise click.UsageError("--as sql prints a query of MODEL alone: no DATA, -o or --json.")
-        if asked := sorted(reading.requested - {"one_hot"}):
-            option = f"--{asked[0].replace('_', '-')}"
-            raise click.UsageError(f"--as sql prints a query, and reads no rows: no {option}.")
+        refuse_if(
+            data is not None or out is not None or as_json,
+            "--as sql prints a query of MODEL alone: no DATA, -o or --json.",
+        )
+        asked = reading.requested - {"one_hot"}
+        reading.refuse("--as sql prints a query, and reads no rows", asked)
         click.echo(FairSubspace.load(model).to_sql(one_hot=reading.one_hot))
         return
-    if reading.one_hot:
-        raise click.UsageError("--one-hot is for --as sql: DATA is encoded as MODEL was fitted.")
+    refuse_if(reading.one_hot, "--one-hot is for --as sql: DATA is encoded as MODEL was fitted.")
     if data is None or out is None:
         raise click.UsageError("Name DATA, and the output with -o; or print a query, --as sql.")
     refuse_overwriting(out, data, model)
-    if isinstance(data, Path) and data.is_file() and is_archive(data) and not is_archive(model):
-        raise click.UsageError(
-            f"{data} holds a model or moments, and {model} does not: the model comes first, as in "
-            f"fairspan transform {data} {model} -o {out}."
-        )
-    if as_json and str(out) == "-":
-        raise click.UsageError("--json and -o - would both write to standard output.")
-    written = transform_file(model, data, out, reading)
+    refuse_if(
+        isinstance(data, Path) and holds_archive(data) and not holds_archive(model),
+        f"{data} holds a model or moments, and {model} does not: the model comes first, as in "
+        f"fairspan transform {data} {model} -o {out}.",
+    )
+    refuse_if(as_json and str(out) == "-", "--json and -o - would both write to standard output.")
+    facts = transform_file(model, data, out, reading)
     if str(out) != "-":
-        click.echo(
-            output.in_json({"output": str(out), **asdict(written)})
-            if as_json
-            else f"Wrote {in_ascii(written.in_words())} to {out}"
-        )
+        click.echo(output.in_json(facts) if as_json else output.transformed_in_words(facts))
 
 
 @command(
@@ -429,28 +405,20 @@ def moments(
     same command makes those that are missing; `fairspan merge OUTPUT` adds them.
     """
     as_folder = isinstance(data, Path) and data.is_dir() and out.suffix != ".moments"
-    if as_folder and min_group_size > 1:
-        raise click.UsageError(
-            "--min-group-size counts the rows of all files: name the output NAME.moments."
-        )
-    refuse_overwriting(out, data, as_folder=as_folder)
-    refuse_text(out, "moments are")
+    refuse_if(
+        as_folder and min_group_size > 1,
+        "--min-group-size counts the rows of all files: name the output NAME.moments.",
+    )
+    check_output(out, "moments are", data, as_folder=as_folder)
     from fairspan.cli import output, writing
 
-    n_left_out = 0
-    if as_folder:
-        assert isinstance(data, Path)
-        made = writing.make_folder_of_moments(data, out, reading)
-    else:
-        made, n_left_out = writing.make_moments(data, out, reading, min_group_size)
-    if as_json:
-        click.echo(output.in_json({**writing.facts_of(made, out), "groups_left_out": n_left_out}))
-        return
-    click.echo(output.as_text(made.table()))
-    if n_left_out:
-        groups = in_ascii(count(n_left_out, "group"))
-        click.echo(f"Left out: {groups} of fewer than {min_group_size} rows")
-    click.echo(f"Saved to {out}")
+    making = writing.make_folder_of_moments if as_folder else writing.make_moments
+    made, n_left_out = making(data, out, reading, min_group_size)
+    facts = {**writing.facts_of(made, out), "groups_left_out": n_left_out}
+    groups = in_ascii(count(n_left_out, "group"))
+    left_out = f"\nLeft out: {groups} of fewer than {min_group_size} rows" * bool(n_left_out)
+    words = f"{output.as_text(made.table())}{left_out}\nSaved to {out}"
+    click.echo(output.in_json(facts) if as_json else words)
 
 
 @command(
@@ -476,8 +444,7 @@ def merge(files: tuple[Path, ...], out: Path, labels_as: str, as_json: bool) -> 
     Features are matched by name. The result is what one pass over all the rows would give: `fit`
     and `audit` take it as DATA.
     """
-    refuse_overwriting(out, *files)
-    refuse_text(out, "moments are")
+    check_output(out, "moments are", *files)
     from fairspan.cli import output, writing
 
     merged, n_files = writing.merge_moments(files, out, labels_as_text=labels_as == "text")

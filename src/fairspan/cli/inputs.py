@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
-from fairspan.auditing.expected_losses import USUAL, Expectations, expectations
 from fairspan.auditing.models import (
     Audited,
     audited_pca,
@@ -18,8 +17,8 @@ from fairspan.auditing.models import (
     pca_by_dimension,
     read_model,
 )
-from fairspan.cli.options import Fitting, Reading
-from fairspan.cli.reading import check_numeric, opened
+from fairspan.cli.options import Fitting, Judging, Reading, refuse_if
+from fairspan.cli.reading import check_numeric, holds_archive, opened
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fit import dimension_keeping, fit_subspace
 from fairspan.formatting.text import count, in_ascii, percent, spoken
@@ -68,15 +67,19 @@ class Input:
     @cached_property
     def moments(self) -> GroupMoments:
         """Moments of at least two groups, read once."""
-        moments = self.saved
-        if moments is None and self.has_clusters:
-            halves = Folds(2, by_cluster=True)
-            found = fold_moments(
-                self.rows("reading"), halves, self.limit, has_labels=self.has_labels
+        if self.saved is not None:
+            moments = self.saved
+        else:
+            rows, halves, has_labels = (
+                self.rows("reading"),
+                Folds(2, by_cluster=True),
+                self.has_labels,
             )
-            moments = found.whole
-        elif moments is None:
-            moments = accumulate(self.rows("reading"), self.limit, has_labels=self.has_labels)
+            moments = (
+                fold_moments(rows, halves, self.limit, has_labels=has_labels).whole
+                if self.has_clusters
+                else accumulate(rows, self.limit, has_labels=has_labels)
+            )
         if moments.n_groups < 2:
             raise InvalidInput(
                 f"All rows are of one group ({moments.labels[0]!r})",
@@ -110,37 +113,30 @@ class Input:
 
 def open_input(path: Path | Foreign, reading: Reading, clusters: str | None = None) -> Input:
     """Open rows, and the column of their clusters if they have one; or saved moments."""
-    if isinstance(path, Path) and path.is_file() and is_archive(path):
+    has_clusters = clusters is not None
+    if isinstance(path, Path) and holds_archive(path):
         moments = GroupMoments.load(path)
         reading.refuse_for_moments(path)
-        if clusters is not None:
-            raise click.UsageError(f"{path} holds moments, which have no rows: no --clusters.")
+        refuse_if(has_clusters, f"{path} holds moments, which have no rows: no --clusters.")
         return Input(None, moments)
-    if isinstance(path, Foreign) and clusters is not None:
-        raise click.UsageError(f"{path} makes rows without clusters: no --clusters.")
+    refuse_if(
+        isinstance(path, Foreign) and has_clusters,
+        f"{path} makes rows without clusters: no --clusters.",
+    )
     return Input(
         opened(reading, path, clusters),
         limit=reading.limit,
-        has_clusters=clusters is not None,
+        has_clusters=has_clusters,
         has_labels=reading.label is not None,
     )
 
 
-def wanted_estimates(
-    folds: int, level: float, material: float, *, by_cluster: bool = False
-) -> Expectations:
-    """How what new rows would show is estimated; 0 folds for not at all."""
-    return expectations(folds or None, level, material, 0, by_cluster=by_cluster)
-
-
-def plain_model(
-    table: Input, n_components: int | float | None, center: Any, standardize: bool
-) -> Audited:
+def plain_model(table: Input, asked: Fitting) -> Audited:
     """Ordinary PCA of the table."""
-    asked = table.check_dimension(n_components)  # before the rows are read for their moments
-    d = dimension_keeping(table.moments, asked, center=center, scale=standardize)
-    tell_dimension(n_components, d, table.moments.n_features, "PCA")
-    return audited_pca(table.moments, d, center, scale=standardize)
+    wanted = table.check_dimension(asked.n_components)  # before the rows are read for moments
+    d = dimension_keeping(table.moments, wanted, center=asked.center, scale=asked.standardize)
+    tell_dimension(asked.n_components, d, table.moments.n_features, "PCA")
+    return audited_pca(table.moments, d, asked.center, scale=asked.standardize)
 
 
 def tell_dimension(
@@ -160,13 +156,9 @@ def tell_dimension(
 
 
 def saved_models(
-    paths: Sequence[Path],
-    n_components: int | float | None,
-    center: str | None,
-    standardize: bool,
-    parts: Sequence[Foreign] = (),
+    paths: Sequence[Path], asked: Fitting, parts: Sequence[Foreign] = (), *, has_center: bool
 ) -> list[Audited]:
-    """Models from files, named by them.
+    """Models from files, named by them; the centre counts where it was requested.
 
     Raises
     ------
@@ -175,12 +167,12 @@ def saved_models(
     """
     models = loaded(paths, parts)
     for name, model in models.items():
-        for option, asked, own in (
-            ("-d", n_components, model.n_components),
-            ("--center", center, model.center),
-            ("--standardize", standardize or None, model.scale is not None),
+        for option, wanted, own in (
+            ("-d", asked.n_components, model.n_components),
+            ("--center", asked.center if has_center else None, model.center),
+            ("--standardize", asked.standardize or None, model.scale is not None),
         ):
-            if asked not in (None, own):
+            if wanted not in (None, own):
                 raise Incompatible(
                     f"The model {name} does not agree with {option}: it has "
                     f"{model.n_components} dimensions, center {model.center!r} and "
@@ -188,7 +180,7 @@ def saved_models(
                     "A saved model brings its own dimensions, center and scaling",
                     f"Leave out {option}, or fit another model",
                 )
-    return models_of(models)
+    return models_of(models) if models else []
 
 
 def loaded(paths: Sequence[Path], parts: Sequence[Foreign] = ()) -> dict[str, FairSubspace]:
@@ -199,9 +191,9 @@ def loaded(paths: Sequence[Path], parts: Sequence[Foreign] = ()) -> dict[str, Fa
     return {name: FairSubspace.load(path, parts=made) for name, path in named.items()}
 
 
-def audited_table(table: Input, audited: Sequence[Audited], options: Expectations = USUAL) -> Audit:
+def audited_table(table: Input, audited: Sequence[Audited], judging: Judging) -> Audit:
     """The audit of models on rows, or on moments instead of rows."""
-    options = replace(options, has_labels=table.has_labels)
+    options = replace(judging.expectations, has_labels=table.has_labels)
     if table.source is None:
         return audit_moments(audited, [table.moments], options)
     options = replace(options, max_memory=table.limit.max_memory)
@@ -216,9 +208,7 @@ def verified_model(
     return verify(subspace, open_input(data, reading).selected(subspace.feature_names).moments)
 
 
-def audit_by_dimension(
-    table: Input, center: str, options: Expectations, *, standardize: bool
-) -> Audit:
+def audit_by_dimension(table: Input, asked: Fitting, judging: Judging) -> Audit:
     """The audit of ordinary PCA with each of several numbers of dimensions, smallest first.
 
     Raises
@@ -233,22 +223,22 @@ def audit_by_dimension(
             "Name the file of the rows",
         )
     dimensions = chosen_dimensions(max(table.source.n_features - 1, 1), 1)
-    return audited_table(
-        table, pca_by_dimension(table.moments, dimensions, center, scale=standardize), options
-    )
+    models = pca_by_dimension(table.moments, dimensions, asked.center, scale=asked.standardize)
+    return audited_table(table, models, judging)
 
 
-def fair_models(
-    table: Input, n_components: int | float | None, center: Any, standardize: bool, asked: Fitting
-) -> tuple[FairSubspace, list[Audited]]:
+def fair_models(table: Input, asked: Fitting) -> tuple[FairSubspace, list[Audited]]:
     """The fair fit, and what to audit: ordinary PCA beside it."""
     # Settings are looked at before the rows are read.
     criterion_of(asked.criterion, **asked.parameters)
     hide = restriction_of(asked.restriction, **asked.of_restriction)
     solver = solver_of(asked.solver, **asked.of_solver)
-    if hide is not None and hide.given_labels and table.source is not None and not table.has_labels:
-        raise click.UsageError(f"{hide!r} holds in classes of y: name its column, --label COL.")
-    dimension = table.check_dimension(n_components)
+    needs_labels = hide is not None and bool(hide.given_labels)
+    refuse_if(
+        needs_labels and table.source is not None and not table.has_labels,
+        f"{hide!r} holds in classes of y: name its column, --label COL.",
+    )
+    dimension = table.check_dimension(asked.n_components)
     moments = table.moments
     fair = fit_subspace(
         moments,
@@ -257,8 +247,8 @@ def fair_models(
         restriction=restriction_of(
             asked.restriction, **with_classes(asked.of_restriction, moments)
         ),
-        center=center,
-        scale=standardize,
+        center=asked.center,
+        scale=asked.standardize,
         solver=solver,
         tol=asked.tol,
         allow_extra=asked.allow_extra,
@@ -266,42 +256,39 @@ def fair_models(
         random_state=_SEED,
     )
     d, certificate = fair.dimension, fair.proven
-    tell_dimension(n_components, d, moments.n_features, spoken(certificate.criterion.name))
-    plain = audited_pca(moments, d, center, scale=standardize)
+    tell_dimension(asked.n_components, d, moments.n_features, spoken(certificate.criterion.name))
+    plain = audited_pca(moments, d, asked.center, scale=asked.standardize)
     return fair, [plain, replace(read_model("fair", fair), baseline=plain.name)]
 
 
-def refuse_replacing(
-    path: Path, n_components: int | float | None, center: str, standardize: bool, asked: Fitting
-) -> None:
+def refuse_replacing(path: Path, asked: Fitting) -> None:
     """Raise a usage error where a file would be replaced that is no model of these settings."""
     if not path.is_file() or path.stat().st_size == 0:
         return
-    if not is_archive(path):
-        raise click.UsageError(f"{path} is not a model; replace it with --force, or name another.")
+    remedy = "replace it with --force, or name another."
+    refuse_if(not is_archive(path), f"{path} is not a model; {remedy}")
     try:
         old = FairSubspace.load(path)
     except CorruptFile:
-        raise click.UsageError(
-            f"{path} is not a readable model; replace it with --force, or name another."
-        ) from None
+        raise click.UsageError(f"{path} is not a readable model; {remedy}") from None
     certificate = old.certificate
     settings: dict[str, tuple[object, object]] = {
         "criterion": (
             None if certificate is None else certificate.criterion.name,
             criterion_of(asked.criterion, **asked.parameters).name,
         ),
-        "center": (old.center, center),
-        "standardize": (old.scale is not None, standardize),
+        "center": (old.center, asked.center),
+        "standardize": (old.scale is not None, asked.standardize),
+        "dimensions": (
+            old.n_components,
+            asked.n_components if isinstance(asked.n_components, int) else old.n_components,
+        ),
     }
-    if isinstance(n_components, int):
-        settings["dimensions"] = (old.n_components, n_components)
     for name, (before, now) in settings.items():
-        if before != now:
-            raise click.UsageError(
-                f"{path} holds a model of other settings ({name}: {before}, now {now}); replace "
-                "it with --force, or name another."
-            )
+        refuse_if(
+            before != now,
+            f"{path} holds a model of other settings ({name}: {before}, now {now}); {remedy}",
+        )
 
 
 def with_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) -> dict[str, Any]:
@@ -326,15 +313,14 @@ def with_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) -> dict[
             "Give groups names that differ when printed" if matching else "Name one of them",
         )
 
-    named: dict[str, Any] = {}
-    for key, value in parameters.items():
-        if isinstance(value, str):
-            named[key] = label_of(key, value)
-        elif isinstance(value, dict):
-            named[key] = {label_of(key, text): number for text, number in value.items()}
-        else:
-            named[key] = value
-    return named
+    return {
+        key: label_of(key, value)
+        if isinstance(value, str)
+        else {label_of(key, text): number for text, number in value.items()}
+        if isinstance(value, dict)
+        else value
+        for key, value in parameters.items()
+    }
 
 
 def with_classes(parameters: Mapping[str, Any], moments: GroupMoments) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -24,8 +24,10 @@ from fairspan.cli.parameters import (
 )
 from fairspan.errors import nearest
 from fairspan.registry import Foreign, names_of
+from fairspan.report.outputs import refuse_overwriting
 
 if TYPE_CHECKING:
+    from fairspan.auditing.expected_losses import Expectations
     from fairspan.rows.protocol import GroupLimit
 
 
@@ -99,8 +101,6 @@ class Command(click.Command):
 command = partial(click.command, cls=Command)
 
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
 DATA = click.argument("data", type=DATA_PATH)
 MAYBE_DATA = click.argument("data", type=DATA_PATH, required=False)
 PARTS = judged_option(
@@ -113,8 +113,18 @@ PARTS = judged_option(
     "(repeatable).",
 )
 JSON = output_option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
-_CHOICE_OF_FEATURES = ("features", "exclude", "numeric_only", "one_hot")
+_CHOICE_OF_FEATURES = {"features", "exclude", "numeric_only", "one_hot"}
 _CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
+
+
+def refuse_if(holds: object, message: str) -> None:
+    """Raise a usage error where something holds."""
+    if holds:
+        raise click.UsageError(message)
+
+
+def _option_of(name: str) -> str:
+    return "--group" if name == "groups" else f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -169,8 +179,7 @@ class Reading:
     keep_all: bool = False
 
     def __post_init__(self) -> None:
-        if self.numeric_only and self.one_hot:
-            raise click.UsageError("--one-hot encodes text: no --numeric-only.")
+        refuse_if(self.numeric_only and self.one_hot, "--one-hot encodes text: no --numeric-only.")
 
     @property
     def limit(self) -> "GroupLimit":
@@ -184,24 +193,26 @@ class Reading:
         """Names of the options that were given another value than usual."""
         return {each.name for each in fields(self) if getattr(self, each.name) != each.default}
 
+    def refuse(self, why: str, options: set[str]) -> None:
+        """Raise a usage error if one of these options was requested."""
+        for name in sorted(self.requested & options, key=lambda name: (name != "groups", name)):
+            raise click.UsageError(f"{why}: no {_option_of(name)}.")
+
     def refuse_beside(self, names: tuple[str, ...] | None) -> None:
         """Raise a usage error if columns were chosen, and a model has names of its features."""
-        asked = [name for name in _CHOICE_OF_FEATURES if getattr(self, name)]
-        if names is not None and asked:
-            option = f"--{asked[0].replace('_', '-')}"
-            raise click.UsageError(f"A saved model brings its features: no {option}.")
+        if names is not None:
+            self.refuse("A saved model brings its features", _CHOICE_OF_FEATURES)
 
     def refuse_for_moments(self, path: Path) -> None:
         """Raise a usage error if anything was requested, as moments hold no rows."""
         asked = self.requested
-        options = [f"--{name.replace('_', '-')}" for name in sorted(asked - _CHOICE_OF_COLUMNS)]
-        if asked & _CHOICE_OF_COLUMNS:
-            options.insert(0, "--group, --features and --exclude")
-        if options:
-            raise click.UsageError(
-                f"{path} holds moments, whose groups and features are fixed; "
-                f"leave out {', '.join(options)}."
-            )
+        columns = ["--group, --features and --exclude"] * bool(asked & _CHOICE_OF_COLUMNS)
+        options = columns + [_option_of(name) for name in sorted(asked - _CHOICE_OF_COLUMNS)]
+        refuse_if(
+            options,
+            f"{path} holds moments, whose groups and features are fixed; "
+            f"leave out {', '.join(options)}.",
+        )
 
 
 def each_once(
@@ -214,25 +225,48 @@ def each_once(
     return values
 
 
-def refuse_without_folds(folds: int, clusters: str | None, *, by_dimension: bool = False) -> None:
-    """Raise a usage error where no folds are wanted, and something that is about new rows is."""
-    if not folds and (by_dimension or clusters is not None):
+@dataclass(frozen=True)
+class Judging:
+    """The options of how models are judged.
+
+    Attributes
+    ----------
+    folds : int
+        0 for figures on these rows alone.
+    clusters : str or None
+        Column that says which rows belong together.
+    level, material : float
+    """
+
+    folds: int = 10
+    clusters: str | None = None
+    level: float = 0.95
+    material: float = 0.01
+
+    def refuse_without_folds(self, *, by_dimension: bool = False) -> None:
+        """Raise a usage error where no folds are wanted, and something about new rows is."""
         option = "--by-dimension" if by_dimension else "--clusters"
-        raise click.UsageError(f"{option} concerns estimates for new rows: no --folds none.")
+        refuse_if(
+            not self.folds and (by_dimension or self.clusters is not None),
+            f"{option} concerns estimates for new rows: no --folds none.",
+        )
+
+    @property
+    def expectations(self) -> "Expectations":
+        """How what new rows would show is estimated."""
+        from fairspan.auditing.expected_losses import expectations  # takes its time
+
+        by_cluster = self.clusters is not None
+        return expectations(self.folds or None, self.level, self.material, 0, by_cluster=by_cluster)
 
 
 def refuse_without_models(models: Sequence[Path], reading: Reading, test: Path | None) -> None:
     """Raise a usage error where an option is about saved models, and none is named."""
     for option, is_given in (("--test", test is not None), ("--unseen", reading.unseen != "error")):
-        if is_given and not models:
-            raise click.UsageError(f"{option} concerns saved models: name these with --model.")
-
-
-def with_options(command: Decorated, options: Sequence[Callable[[Any], Any]]) -> Decorated:
-    """Add options to a command, in this order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
+        refuse_if(
+            is_given and not models,
+            f"{option} concerns saved models: name these with --model.",
+        )
 
 
 def bundled(
@@ -256,30 +290,37 @@ def bundled(
             made = kind(**{field: values.pop(field) for field in names if field in values})
             return command(*arguments, **{name: made}, **values)
 
-        return with_options(with_one, options)
+        for option in reversed(options):
+            with_one = option(with_one)
+        return with_one
 
     return add
 
 
-def refuse_text(out: Path, what: str, *endings: str) -> None:
-    """Refuse standard output, and a name of another kind of file, before anything is read.
+def check_output(
+    out: Path, what: str, *inputs: object, endings: Sequence[str] = (), as_folder: bool = False
+) -> None:
+    """Refuse standard output, a place not to be written to, and a name of another kind of file.
 
     Parameters
     ----------
     out : Path
     what : str
         Such as "a model is".
-    endings : str
+    *inputs : object
+        Of which paths are not to be overwritten.
+    endings : sequence of str
         Those of its own kind.
+    as_folder : bool
 
     Raises
     ------
     click.UsageError, InvalidParameter
     """
-    if str(out) == "-":
-        raise click.UsageError(
-            f"{what[0].upper()}{what[1:]} no text to print; name a file with -o."
-        )
+    refuse_overwriting(out, *inputs, as_folder=as_folder)
+    refuse_if(
+        str(out) == "-", f"{what[0].upper()}{what[1:]} no text to print; name a file with -o."
+    )
     from fairspan.storage import check_name  # takes its time
 
     check_name(out, what, *endings)
@@ -291,6 +332,10 @@ class Fitting:
 
     Attributes
     ----------
+    n_components : int, float or None
+        A number of dimensions, or a share of every group's variance.
+    center : {"global", "group", "none"}
+    standardize : bool
     criterion : str or Foreign
     parameters : mapping
         Of the criterion; texts name groups.
@@ -304,6 +349,9 @@ class Fitting:
     nested : bool
     """
 
+    n_components: int | float | None = None
+    center: Any = "global"
+    standardize: bool = False
     criterion: str | Foreign = "minimax_loss"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     restriction: str | Foreign | None = None
@@ -499,13 +547,9 @@ _ESTIMATING = (
 reads_rows = bundled("reading", Reading, _READING)
 # Of transform, which reads rows without groups.
 transforms = bundled("reading", Reading, (*_TRANSFORMING, *CSV))
-# Of commands that reduce rows to some dimension.
-chooses_dimension = partial(with_options, options=_DIMENSION)
 # What new rows would show; a page knows no clusters.
-estimates = partial(with_options, options=_ESTIMATING)
-estimates_of_page = partial(
-    with_options, options=[each for each in _ESTIMATING if each is not _CLUSTERS]
-)
+judges = bundled("judging", Judging, _ESTIMATING)
+judges_page = bundled("judging", Judging, [each for each in _ESTIMATING if each is not _CLUSTERS])
 
 
 _CRITERION = (
@@ -582,6 +626,7 @@ _SOLVING = (
     ),
 )
 
-# Of commands that take a criterion; and of those that fit, as one `fitting`.
-chooses_criterion = partial(with_options, options=_CRITERION)
-fits = bundled("fitting", Fitting, (*_CRITERION, *_RESTRICTION, *_SOLVING))
+# Of commands that reduce rows to some dimension, take a criterion, or fit; as one `fitting`.
+chooses_dimension = bundled("fitting", Fitting, _DIMENSION)
+chooses_criterion = bundled("fitting", Fitting, (*_DIMENSION, *_CRITERION))
+fits = bundled("fitting", Fitting, (*_DIMENSION, *_CRITERION, *_RESTRICTION, *_SOLVING))

@@ -127,7 +127,7 @@ def facts_by_dimension(result: "Audit") -> dict[str, Any]:
     }
 
 
-def table_by_dimension(result: "Audit") -> Table:
+def words_by_dimension(result: "Audit") -> str:
     """One line for each number of dimensions and group."""
     names = [group_name(group.group) for group in result.models[0].groups]
     names = cut_names(names, _LONGEST_NAME) or names
@@ -136,7 +136,7 @@ def table_by_dimension(result: "Audit") -> Table:
     dimensions = [
         Cell("" if i % len(names) else str(each["n_components"])) for i, each in enumerate(records)
     ]
-    return Table(
+    table = Table(
         _BY_DIMENSION,
         (
             Column("d", dimensions),
@@ -147,6 +147,17 @@ def table_by_dimension(result: "Audit") -> Table:
             names_column("state", [each["state"] for each in records]),
         ),
     )
+    return as_text(table)
+
+
+def transformed_in_words(facts: dict[str, Any]) -> str:
+    """How many rows were written, of what, how many were left out, and where they are."""
+    n_kept = len(facts["columns"]) - facts["n_components"]
+    words = f"{count(facts['n_rows'], 'row')} of {count(facts['n_components'], 'component')}"
+    words += f" beside {count(n_kept, 'column')}" * bool(n_kept)
+    left_out = f" (without {count(facts['n_dropped'], 'row')} in which a feature is missing)"
+    words += left_out * bool(facts["n_dropped"])
+    return f"Wrote {in_ascii(words)} to {facts['output']}"
 
 
 def as_text(table: Table) -> str:

@@ -1,25 +1,14 @@
-"""Rows that are read as options say, and what transform writes of them.
-
-Reduced rows are written block by block, so that nothing need fit into memory.
-"""
+"""Rows of files and of other packages, read as options say."""
 
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
-from fairspan.cli.options import Reading
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.formatting.text import count
-from fairspan.model.subspace import FairSubspace
+from fairspan.cli.options import Reading, refuse_if
+from fairspan.errors import InvalidInput, InvalidType
 from fairspan.registry import Foreign
-from fairspan.rows.checks import check_columns
 from fairspan.rows.columns import ChosenColumns, is_text
 from fairspan.rows.files.file_rows import (
     FileRows,
@@ -30,7 +19,7 @@ from fairspan.rows.files.file_rows import (
 )
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import Rows, RowSource
-from fairspan.storage import replacing
+from fairspan.storage import is_archive
 
 # Options that also concern rows of another package.
 _OF_ANY_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}
@@ -43,14 +32,12 @@ _LEAVE_OUT = "Leave them out with --numeric-only or --exclude, or encode text wi
 _READ_COMMAS = "Read decimal commas with --decimal ,"
 _NO_THOUSANDS = "Write numbers without commas between thousands"
 _POINT = "Write numbers with a decimal point"
-_WRITERS = {
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
+_EMPTY_CELLS = "Leave cells empty where a value is missing, and say --on-missing drop"
+
+
+def holds_archive(path: Path) -> bool:
+    """Whether a file is a model or moments."""
+    return path.is_file() and is_archive(path)
 
 
 def csv_format(reading: Reading) -> dict[str, str] | None:
@@ -69,8 +56,7 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
     """
     if isinstance(path, Foreign):
         return _opened_foreign(reading, path)
-    if not reading.groups:
-        raise click.UsageError("Name the group column with --group COL.")
+    refuse_if(not reading.groups, "Name the group column with --group COL.")
     rows = FileRows.open(
         path,
         (*reading.groups, *[name for name in (reading.label, clusters) if name is not None]),
@@ -80,7 +66,8 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
         on_missing=reading.on_missing,
         csv=csv_format(reading),
     )
-    rows = _prepared(rows, numeric_only=reading.numeric_only, one_hot=reading.one_hot)
+    if reading.numeric_only or reading.one_hot:
+        rows = _prepared(rows, one_hot=reading.one_hot)
     chosen = replace(rows.chosen, ignores_unseen=reading.unseen == "ignore")
     return replace(rows, jobs=reading.jobs or 1, chosen=chosen)
 
@@ -88,11 +75,8 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
 def _opened_foreign(reading: Reading, source: Foreign) -> RowSource:
     """Rows of another package, which bring their groups, with the features requested."""
     rows = foreign_rows(source)
-    if refused := sorted(reading.requested - _OF_ANY_ROWS):
-        option = "--group" if "groups" in refused else f"--{refused[0].replace('_', '-')}"
-        raise click.UsageError(
-            f"{source} makes rows that bring their groups and are no file: no {option}."
-        )
+    asked = reading.requested - _OF_ANY_ROWS
+    reading.refuse(f"{source} makes rows that bring their groups and are no file", asked)
     if not (reading.features or reading.exclude):
         return rows
     return rows.selected(
@@ -120,20 +104,19 @@ def foreign_rows(source: Foreign) -> RowSource:
     return rows
 
 
-def _prepared(rows: FileRows, *, numeric_only: bool, one_hot: bool) -> FileRows:
-    """Rows whose columns of text are left out or encoded.
+def _prepared(rows: FileRows, *, one_hot: bool) -> FileRows:
+    """Rows whose columns of text are encoded, or left out.
 
     Raises
     ------
     InvalidInput
         A column of text looks like numbers with commas, which would be lost.
     """
-    others = not_numeric(rows) if numeric_only or one_hot else ()
+    others = not_numeric(rows)
     texts = _texts(rows, others)
     remedies = {name: _remedy(rows, text) for name, (_, text) in texts.items()}
-    commas = tuple(
-        name for name in texts if remedies[name] in (_READ_COMMAS, _NO_THOUSANDS, _POINT)
-    )
+    of_commas = _READ_COMMAS, _NO_THOUSANDS, _POINT
+    commas = tuple(name for name in texts if remedies[name] in of_commas)
     if commas:
         row, text = texts[commas[0]]
         raise InvalidInput(
@@ -142,12 +125,11 @@ def _prepared(rows: FileRows, *, numeric_only: bool, one_hot: bool) -> FileRows:
             _ALLOWED,
             f"{remedies[commas[0]]}; or leave these columns out with --exclude",
         )
-    if one_hot:
-        rows = encode_text(rows)
-    if numeric_only and others:
-        rows = without_features(rows, others)
-        click.echo(f"fairspan: --numeric-only leaves out {listed(others)}.", err=True)
-    return rows
+    if one_hot or not others:
+        return encode_text(rows) if one_hot else rows
+    left = without_features(rows, others)
+    click.echo(f"fairspan: --numeric-only leaves out {listed(others)}.", err=True)
+    return left
 
 
 def check_numeric(rows: Rows, allowed: str = _ALLOWED, remedy: str = _LEAVE_OUT) -> None:
@@ -202,146 +184,22 @@ def _texts(rows: FileRows, columns: tuple[str, ...]) -> dict[str, tuple[int, str
 
 def _remedy(rows: FileRows, text: str | None) -> str | None:
     """What helps where a text was meant as a number; None if it was not."""
-    part = rows.parts[0]
-    between_commas = part.form is not None and part.form.delimiter == ","
     if text is None:
         return None
-    if not between_commas and _DECIMAL_COMMA.fullmatch(text):
-        return _READ_COMMAS
-    if _THOUSANDS.fullmatch(text):
-        return _NO_THOUSANDS
-    if _DECIMAL_COMMA.fullmatch(text):
-        return _POINT
-    if text.strip().lower() in _MISSING:
-        return "Leave cells empty where a value is missing, and say --on-missing drop"
-    return "Write numbers without a per-cent sign" if text.endswith("%") else None
+    form = rows.parts[0].form
+    between_commas = form is not None and form.delimiter == ","
+    has_comma = bool(_DECIMAL_COMMA.fullmatch(text))
+    remedies = (
+        (has_comma and not between_commas, _READ_COMMAS),
+        (bool(_THOUSANDS.fullmatch(text)), _NO_THOUSANDS),
+        (has_comma, _POINT),
+        (text.strip().lower() in _MISSING, _EMPTY_CELLS),
+        (text.endswith("%"), "Write numbers without a per-cent sign"),
+    )
+    return next((remedy for holds, remedy in remedies if holds), None)
 
 
 def _held(columns: tuple[str, ...]) -> str:
     """Columns, and that they hold what follows."""
     several = len(columns) > 1
     return f"the column{'s' * several} {listed(columns)} hold{'s' * (not several)}"
-
-
-@dataclass(frozen=True)
-class Written:
-    """What was written.
-
-    Attributes
-    ----------
-    n_rows, n_dropped : int
-        Rows that were reduced, and those left out since something is missing.
-    n_components : int
-    columns : list of str
-    """
-
-    n_rows: int
-    n_dropped: int
-    n_components: int
-    columns: list[str]
-
-    def in_words(self) -> str:
-        """How many rows there are, of what, and how many are missing."""
-        n_kept = len(self.columns) - self.n_components
-        words = f"{count(self.n_rows, 'row')} of {count(self.n_components, 'component')}"
-        words += f" beside {count(n_kept, 'column')}" if n_kept else ""
-        if self.n_dropped:
-            words += f" (without {count(self.n_dropped, 'row')} in which a feature is missing)"
-        return words
-
-
-def transform_file(model: Path, data: Path | Foreign, out: Path, reading: Reading) -> Written:
-    """Write the coordinates of every row, beside the columns that are kept.
-
-    The output appears only when it is complete.
-    """
-    kind = _kind_of(out)
-    subspace = FairSubspace.load(model)
-    rows = _opened(data, subspace, reading)
-    names = list(subspace.component_names)
-    import pyarrow as pa
-
-    n_rows = n_dropped = 0
-    if isinstance(rows, FileRows):
-        rows = replace(rows, activity="transforming")
-    blocks = rows.blocks()
-    # Standard output cannot be taken back, so nothing is written before rows are known to be good.
-    first = next(blocks, None)
-    if first is None:
-        raise InvalidInput(f"{data} holds no rows", "Allowed: at least one row", "Check the file")
-    kept = [] if first.extra_columns is None else list(first.extra_columns.schema)
-    schema = pa.schema([*kept, *((name, pa.float64()) for name in names)])
-    with _writer(kind, out, schema) as writer:
-        for block in chain([first], blocks):
-            n_dropped += block.n_dropped
-            if not len(block.values):
-                continue
-            reduced = subspace.transform(block.values)
-            beside = [] if block.extra_columns is None else block.extra_columns.columns
-            writer.write(pa.table([*beside, *reduced.T], schema=schema))
-            n_rows += len(reduced)
-    return Written(n_rows, n_dropped, len(names), schema.names)
-
-
-def _opened(data: Path | Foreign, subspace: FairSubspace, reading: Reading) -> RowSource:
-    """Rows of a file, or of another package."""
-    names = subspace.feature_names
-    if isinstance(data, Path):
-        return _opened_file(data, subspace, reading)
-    if reading.requested:
-        raise click.UsageError(f"{data} is no file of rows: give no option but -o.")
-    rows = foreign_rows(data)
-    return rows if names is None else rows.selected(names)
-
-
-def _opened_file(data: Path, subspace: FairSubspace, reading: Reading) -> FileRows:
-    names = subspace.feature_names
-    rows = FileRows.open(data, on_missing=reading.on_missing, csv=csv_format(reading))
-    available = rows.chosen.available
-    rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=reading.unseen == "ignore"))
-    if names is not None:
-        rows = rows.selected(names)
-    check_numeric(
-        rows,
-        "Allowed: numbers in every feature of the model",
-        "Write them as in the rows that the model was fitted on",
-    )
-    keep = available if reading.keep_all else reading.keep
-    check_columns(keep, available)
-    if taken := set(keep).intersection(subspace.component_names):
-        raise click.UsageError(f"The column {min(taken)!r} would appear twice in the output.")
-    return replace(rows, chosen=replace(rows.chosen, extra_columns=keep))
-
-
-def _kind_of(out: Path) -> str:
-    if str(out) == "-":
-        return "csv"
-    if out.suffix.lower() not in _WRITERS:
-        raise InvalidParameter(
-            f"The output {out} has the ending {out.suffix!r}",
-            f"Allowed: {', '.join(_WRITERS)}, or - for standard output",
-            "Choose one of these endings",
-        )
-    return _WRITERS[out.suffix.lower()]
-
-
-@contextmanager
-def _writer(kind: str, out: Path, schema: Any) -> Iterator[Any]:
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    openers = {
-        "csv": csv.CSVWriter,
-        "parquet": parquet.ParquetWriter,
-        "arrow": pa.ipc.new_file,
-    }
-    if str(out) == "-":
-        with csv.CSVWriter(sys.stdout.buffer, schema) as writer:
-            yield writer
-        return
-    # Opened here, as Arrow takes only names in UTF-8.
-    with (
-        replacing(out) as file,
-        openers[kind](file, schema) as writer,
-    ):
-        yield writer

@@ -1,16 +1,17 @@
-"""What moments and merge write: files of moments, and folders of them with a manifest.
+"""What commands write: files of moments, folders of them with a manifest, and reduced rows.
 
-A run that was interrupted continues with the files that are missing. The manifest records which
-files of rows the moments are of, and with which choices: so parts of other rows or other choices
-are never mixed, and nothing is merged as long as a part is missing.
+A run of `fairspan moments` that was interrupted continues with the files that are missing. The
+manifest records which files of rows the moments are of, and with which choices: so parts of other
+rows or other choices are never mixed, and nothing is merged as long as a part is missing.
 """
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import astuple, dataclass, fields
-from itertools import groupby
+from contextlib import closing, nullcontext, suppress
+from dataclasses import astuple, dataclass, fields, replace
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ import click
 
 from fairspan.auditing.findings import labels_spelled_differently
 from fairspan.auditing.results import group_name
-from fairspan.cli.options import Reading
-from fairspan.cli.reading import check_numeric, opened
+from fairspan.cli.options import Reading, refuse_if
+from fairspan.cli.reading import check_numeric, csv_format, foreign_rows, holds_archive, opened
 from fairspan.cli.terminal import complain
-from fairspan.errors import FairspanError, InvalidInput
+from fairspan.errors import FairspanError, InvalidInput, InvalidParameter
 from fairspan.formatting.text import first_of
+from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import (
     GroupMoments,
     accumulate,
@@ -33,10 +35,11 @@ from fairspan.moments.group_moments import (
 )
 from fairspan.progress import Stage
 from fairspan.registry import Foreign
+from fairspan.rows.checks import check_columns
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.protocol import RowSource, Tally, error_context, merged_in_order
-from fairspan.storage import PARTS, is_archive, read_document, write_document, write_whole
+from fairspan.storage import PARTS, read_document, replacing, write_document, write_whole
 
 MANIFEST = "manifest.json"
 # Of the first and the last bytes: where Parquet keeps its index, and where an edit moves others to.
@@ -64,17 +67,15 @@ def file_state(path: Path) -> FileState:
 
 def _check_unchanged(path: Path, state: FileState) -> None:
     """Make sure that a file is what it was before it was read; raises InvalidInput."""
-    try:
+    with suppress(OSError):  # there may be none
         status = path.stat()
-        is_same = (status.st_size, status.st_mtime_ns) == state[:2]
-    except OSError:  # there is none
-        is_same = False
-    if not is_same:
-        raise InvalidInput(
-            f"{path} changed while it was being read",
-            "Allowed: files that stay as they are until all of them have been read",
-            "Wait until nothing writes to them, then start over",
-        )
+        if (status.st_size, status.st_mtime_ns) == state[:2]:
+            return
+    raise InvalidInput(
+        f"{path} changed while it was being read",
+        "Allowed: files that stay as they are until all of them have been read",
+        "Wait until nothing writes to them, then start over",
+    )
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,8 @@ class Manifest:
         CorruptFile
         """
         path = folder / MANIFEST
-        if not path.is_file():
+        if not path.is_file() or PARTS.kind.encode() not in path.read_bytes()[:_FIRST_BYTES]:
             return None
-        with path.open("rb") as file:
-            if PARTS.kind.encode() not in file.read(_FIRST_BYTES):
-                return None
         stored = read_document(path, PARTS)
         return cls(
             folder,
@@ -161,8 +159,7 @@ class Manifest:
             if names:
                 yield f"{what}: {first_of(names, _MOST_NAMED)}"
         for name, chosen in now.options.items():
-            own = self.options.get(name, [])
-            if list(own) != list(chosen):
+            if (own := list(self.options.get(name, []))) != list(chosen):
                 yield f"{name}: was {listed(own) or 'none'}, is {listed(chosen) or 'none'}"
 
 
@@ -332,8 +329,12 @@ def make_moments(
     return kept, complete.n_groups - kept.n_groups
 
 
-def make_folder_of_moments(data: Path, folder: Path, reading: Reading) -> GroupMoments:
-    """Write the moments of each file of rows into a folder; return those of all rows.
+def make_folder_of_moments(
+    data: Path | Foreign, folder: Path, reading: Reading, min_group_size: int
+) -> tuple[GroupMoments, int]:
+    """Write the moments of each file of rows into a folder; return those of all rows, and 0.
+
+    A minimum is for one file: groups that are small in one may be large in all.
 
     Moments that are there are not made again, so that the same command continues after
     an interruption.
@@ -342,7 +343,7 @@ def make_folder_of_moments(data: Path, folder: Path, reading: Reading) -> GroupM
     assert isinstance(opened, FileRows)
     rows = RowsIntoFolder.of(opened, folder, reading.label)
     try:
-        return accumulate(rows, reading.limit, has_labels=reading.label is not None)
+        return accumulate(rows, reading.limit, has_labels=reading.label is not None), 0
     except KeyboardInterrupt:
         if folder.exists():
             complain(
@@ -352,10 +353,10 @@ def make_folder_of_moments(data: Path, folder: Path, reading: Reading) -> GroupM
 
 
 def _opened(data: Path | Foreign, reading: Reading) -> RowSource:
-    if isinstance(data, Path) and data.is_file() and is_archive(data):
-        raise click.UsageError(
-            f"{data} holds moments already; merge files of moments with: fairspan merge."
-        )
+    refuse_if(
+        isinstance(data, Path) and holds_archive(data),
+        f"{data} holds moments already; merge files of moments with: fairspan merge.",
+    )
     rows = opened(reading, data)
     check_numeric(rows)
     return rows
@@ -432,3 +433,86 @@ def facts_of(moments: GroupMoments, out: Path) -> dict[str, Any]:
             )
         ],
     }
+
+
+_WRITERS = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+def transform_file(
+    model: Path, data: Path | Foreign, out: Path, reading: Reading
+) -> dict[str, Any]:
+    """Write the coordinates of every row, beside the columns that are kept; say what was written.
+
+    Reduced rows are written block by block, so that nothing need fit into memory. The output
+    appears only when it is complete.
+    """
+    is_stdout = str(out) == "-"
+    if not is_stdout and out.suffix.lower() not in _WRITERS:
+        raise InvalidParameter(
+            f"The output {out} has the ending {out.suffix!r}",
+            f"Allowed: {', '.join(_WRITERS)}, or - for standard output",
+            "Choose one of these endings",
+        )
+    subspace = FairSubspace.load(model)
+    rows = _rows_for(data, subspace, reading)
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    openers = {"csv": csv.CSVWriter, "parquet": parquet.ParquetWriter, "arrow": pa.ipc.new_file}
+    opener = openers["csv" if is_stdout else _WRITERS[out.suffix.lower()]]
+    n_rows = n_dropped = 0
+    blocks = rows.blocks()
+    # Standard output cannot be taken back, so nothing is written before rows are known to be good.
+    first = next(blocks, None)
+    if first is None:
+        raise InvalidInput(f"{data} holds no rows", "Allowed: at least one row", "Check the file")
+    kept = [] if first.extra_columns is None else list(first.extra_columns.schema)
+    schema = pa.schema([*kept, *((name, pa.float64()) for name in subspace.component_names)])
+    # Opened here, as Arrow takes only names in UTF-8.
+    place = nullcontext(sys.stdout.buffer) if is_stdout else replacing(out)
+    with place as file, opener(file, schema) as writer:
+        for block in chain([first], blocks):
+            n_dropped += block.n_dropped
+            if len(block.values):
+                reduced = subspace.transform(block.values)
+                beside = [] if block.extra_columns is None else block.extra_columns.columns
+                writer.write(pa.table([*beside, *reduced.T], schema=schema))
+                n_rows += len(reduced)
+    return {
+        "output": str(out),
+        "n_rows": n_rows,
+        "n_dropped": n_dropped,
+        "n_components": len(subspace.component_names),
+        "columns": schema.names,
+    }
+
+
+def _rows_for(data: Path | Foreign, subspace: FairSubspace, reading: Reading) -> RowSource:
+    """Rows of a file, or of another package, with the features of a model."""
+    names = subspace.feature_names
+    if isinstance(data, Foreign):
+        refuse_if(reading.requested, f"{data} is no file of rows: give no option but -o.")
+        made = foreign_rows(data)
+        return made if names is None else made.selected(names)
+    rows = FileRows.open(data, on_missing=reading.on_missing, csv=csv_format(reading))
+    available = rows.chosen.available
+    rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=reading.unseen == "ignore"))
+    if names is not None:
+        rows = rows.selected(names)
+    check_numeric(
+        rows,
+        "Allowed: numbers in every feature of the model",
+        "Write them as in the rows that the model was fitted on",
+    )
+    keep = available if reading.keep_all else reading.keep
+    check_columns(keep, available)
+    for taken in sorted(set(keep).intersection(subspace.component_names)):
+        raise click.UsageError(f"The column {taken!r} would appear twice in the output.")
+    return replace(rows, activity="transforming", chosen=replace(rows.chosen, extra_columns=keep))

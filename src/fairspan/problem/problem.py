@@ -571,7 +571,7 @@ def used_parameters(criterion: object, labels: Sequence[Label]) -> dict[str, Any
         if isinstance(value, Mapping)
         else value
         for name, value in field_values(criterion).items()
-        if value is not False
+        if value is not False or name == "protected"  # which may be the label of a group
     }
     if "protected" in values:
         values["protected"] = names[values["protected"]]
