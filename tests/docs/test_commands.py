@@ -64,10 +64,9 @@ def census(name):
 def provide(word, words):
     """What a command reads, unless an earlier one has written it."""
     path = Path(word)
-    if path.stem.startswith("adult_") and not path.exists():
-        census(path.stem).to_csv(path, index=False)
-    elif path.stem.startswith("adult_"):
-        return
+    if path.stem.startswith("adult_"):
+        if not path.exists():
+            census(path.stem).to_csv(path, index=False)
     elif word.startswith("hospital_rows:"):
         with closing(sqlite3.connect("hospital.db")) as database:
             people(["sex"]).to_sql("patients", database, index=False, if_exists="replace")
@@ -123,14 +122,8 @@ def test_commands_are_found():
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def example_and_output():
-    found = re.search(r"```python\n(.*?)```\n+```text\n(.*?)```", README, re.S)
-    assert found is not None
-    return found.groups()
-
-
 def test_the_example_prints_what_the_readme_shows():
-    example, shown = example_and_output()
+    example, shown = re.search(r"```python\n(.*?)```\n+```text\n(.*?)```", README, re.S).groups()
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(example, "README.md", "exec"), {})

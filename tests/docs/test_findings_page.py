@@ -33,29 +33,15 @@ def fitted(n_components=1, rows=X, groups=GROUPS, **settings):
     return FairPCA(n_components, **settings).fit(rows, sensitive_features=groups)
 
 
-def few_rows():
-    rows, groups = np.vstack([WIDE, NARROW[:3]]), np.repeat(["wide", "few"], [200, 3])
-    return audit(PCA(3).fit(rows), rows, groups)
-
-
-def single_row():
-    rows, groups = np.vstack([WIDE, NARROW[:1]]), np.repeat(["wide", "one"], [200, 1])
-    return audit(PCA(1).fit(rows), rows, groups)
+def few_rows(n, name, d):
+    rows, groups = np.vstack([WIDE, NARROW[:n]]), np.repeat(["wide", name], [200, n])
+    return audit(PCA(d).fit(rows), rows, groups)
 
 
 def no_variance():
     rows = np.vstack([NARROW - NARROW.mean(axis=0), np.zeros((100, 4))])
     groups = np.repeat(["some", "flat"], 100)
     return audit(fitted(1, rows, groups, center="none"), rows, groups)
-
-
-def open_gap():
-    stopped = MultiplicativeWeights(max_iter=2)
-    return audit(fitted(1, ALIKE, THREE, solver=stopped), ALIKE, THREE)
-
-
-def two_centers():
-    return audit({"about all": PCA(1).fit(X), "about each": fitted(center="group")}, X, GROUPS)
 
 
 def among_the_features():
@@ -99,13 +85,10 @@ def rare_category():
     return audit(fitted(3, rows, GROUPS, scale=True), rows, GROUPS)
 
 
-def two_spellings():
-    return audit(PCA(1).fit(ALIKE), ALIKE, np.array(["female", " Female", "male"])[THREE])
-
-
+STOPPED = MultiplicativeWeights(max_iter=2)
 CASES = {
-    "FS101": few_rows,
-    "FS102": single_row,
+    "FS101": lambda: few_rows(3, "few", 3),
+    "FS102": lambda: few_rows(1, "one", 1),
     "FS103": lambda: audit(PCA(1).fit(X), X, np.repeat(["large", "small"], [290, 10])),
     "FS104": no_variance,
     "FS105": lambda: audit(PCA(1).fit(X), X, ["everyone"] * 300),
@@ -117,17 +100,21 @@ CASES = {
     "FS201": lambda: audit(PCA(1).fit(ALIKE), ALIKE, GROUPS),
     "FS202": lambda: audit(PCA(1).fit(X), X, GROUPS),
     "FS203": lambda: audit(fitted(), X, GROUPS),
-    "FS204": open_gap,
+    "FS204": lambda: audit(fitted(1, ALIKE, THREE, solver=STOPPED), ALIKE, THREE),
     "FS205": lambda: audit(fitted(), X, GROUPS),
     "FS206": lambda: audit(PCA(4).fit(X), X, GROUPS),
-    "FS301": two_centers,
+    "FS301": lambda: audit(
+        {"about all": PCA(1).fit(X), "about each": fitted(center="group")}, X, GROUPS
+    ),
     "FS302": lambda: audit(fitted(), X, GROUPS),
     "FS303": lambda: audit(fitted(), X, GROUPS),
     "FS401": among_the_features,
     "FS402": row_number,
     "FS403": income_in_cents,
     "FS404": rare_category,
-    "FS405": two_spellings,
+    "FS405": lambda: audit(
+        PCA(1).fit(ALIKE), ALIKE, np.array(["female", " Female", "male"])[THREE]
+    ),
     "FS406": lambda: audit(PCA(1).fit(ALIKE), ALIKE, np.arange(300) % 30),
 }
 

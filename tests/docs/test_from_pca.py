@@ -37,20 +37,21 @@ def relation(name):
     return next(said for names, _, said in rows if re.search(rf"`{name}\b", names))
 
 
-def test_every_attribute_of_pca_is_in_the_table():
-    fitted = {name for name in vars(PLAIN) if name.endswith("_") and not name.startswith("_")}
-    assert named("Attributes") == fitted
+INHERITED = {"get_params", "set_params", "set_output", "get_metadata_routing"}
+ALL = {
+    "Attributes": {name for name in vars(PLAIN) if name.endswith("_") and name[0] != "_"},
+    "Methods": {
+        name
+        for name, _ in [*inspect.getmembers(PCA, callable), ("partial_fit", None)]
+        if name[0] != "_" and name not in INHERITED and not name.endswith("_request")
+    },
+    "Parameters": set(PLAIN.get_params()),
+}
 
 
-def test_every_method_of_pca_is_in_the_table():
-    inherited = {"get_params", "set_params", "set_output", "get_metadata_routing"}
-    routed = {name for name in dir(PCA) if name.endswith("_request")}
-    methods = {name for name, _ in inspect.getmembers(PCA, callable) if name[0] != "_"}
-    assert named("Methods") == (methods - inherited - routed) | {"partial_fit"}
-
-
-def test_every_parameter_of_pca_is_in_the_table():
-    assert named("Parameters") == set(PLAIN.get_params())
+@pytest.mark.parametrize("title", ALL)
+def test_everything_of_pca_is_in_a_table(title):
+    assert named(title) == ALL[title]
 
 
 @pytest.mark.parametrize("name", sorted(named("Attributes") - {"components_", "n_samples_"}))
