@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -64,12 +65,11 @@ def test_no_direction_of_a_grid_is_better_at_any_step(rows, criterion):
         left = left_of(matrices, before)
         within = beside @ left @ beside.T
         captured = np.einsum("ni,gij,nj->gn", tried, within, tried)
-        references = np.trace(within, axis1=1, axis2=2)
-        if criterion == "minimax_loss":
-            references = np.array([top_sum(each, 1) for each in within])
-        if criterion == "least_variance":
-            references = np.zeros(len(within))
-        losses = references[:, None] - captured
+        references = {
+            "minimax_loss": [top_sum(each, 1) for each in within],
+            "least_variance": np.zeros(len(within)),
+        }.get(criterion, np.trace(within, axis1=1, axis2=2))
+        losses = np.array(references)[:, None] - captured
         values = shares @ losses if criterion == "total_error" else losses.max(axis=0)
         found = model.solution_.steps[step].objective
         scale = float(np.trace(left, axis1=1, axis2=2).max())
@@ -108,11 +108,8 @@ def test_the_first_components_are_the_nested_fit_of_fewer(rows, criterion):
         np.testing.assert_array_equal(first.components, fewer.components_)
         made, alone = first.certificate, fewer.subspace_.certificate
         np.testing.assert_allclose(made.errors, alone.errors, rtol=1e-12)
-        assert (made.status, made.objective, made.lower_bound) == (
-            alone.status,
-            alone.objective,
-            alone.lower_bound,
-        )
+        said = attrgetter("status", "objective", "lower_bound")
+        assert said(made) == said(alone)
         assert first.is_nested
         assert verify(first, rows.X, rows.labels)
         np.testing.assert_allclose(
@@ -230,17 +227,18 @@ def test_what_cannot_be_nested_is_refused(settings):
 
 def test_the_first_components_of_other_fits_are_refused():
     joint = FairPCA(3).fit(TWO.X, sensitive_features=TWO.labels).subspace_
-    for other in (joint, FairSubspace(np.eye(3)[:2], None)):
-        with pytest.raises(Incompatible, match="nested=True"):
-            other.first(1)
-    nested = fit(TWO, 3).subspace_
-    for wrong in (0, 4, 1.5, True, "2"):
-        with pytest.raises(InvalidParameter, match="from 1 to the number of components, 3"):
-            nested.first(wrong)
+    counted = "from 1 to the number of components, 3"
+    for subspace, d, kind, said in (
+        *(
+            (each, 1, Incompatible, "nested=True")
+            for each in (joint, FairSubspace(np.eye(3), None))
+        ),
+        *((fit(TWO, 3).subspace_, d, InvalidParameter, counted) for d in (0, 4, 1.5, True, "2")),
+    ):
+        with pytest.raises(kind, match=said):
+            subspace.first(d)
     with pytest.raises(InvalidParameter, match="nested is 'yes'"):
-        fit(TWO, 2, criterion="minimax_loss").set_params(nested="yes").fit(
-            TWO.X, sensitive_features=TWO.labels
-        )
+        FairPCA(2, nested="yes").fit(TWO.X, sensitive_features=TWO.labels)
 
 
 def changed(subspace, part, index, **claims):

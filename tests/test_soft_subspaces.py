@@ -18,25 +18,21 @@ SOFT = FairSubspace(COMPONENTS, ROWS.X.mean(axis=0))
 P_STAR = COMPONENTS.T @ COMPONENTS
 
 
-def errors_by_definition(rows):
-    """Mean squared distance of each group's rows to (I - P*) of them, and tr S - <S, P>."""
-    P = (U[:, :3] * LB) @ U[:, :3].T
-    X = rows.X - rows.X.mean(axis=0)
-    residual = X - X @ P_STAR
-    by_rows, by_moments = [], []
-    for label in "ab":
-        own = rows.labels == label
-        S = X[own].T @ X[own] / own.sum()
-        by_rows.append((residual[own] ** 2).sum(axis=1).mean())
-        by_moments.append(np.trace(S) - np.vdot(S, P))
-    np.testing.assert_allclose(by_rows, by_moments)
-    return np.array(by_rows)
+X = ROWS.X - ROWS.X.mean(axis=0)
+PARTS = [X[ROWS.labels == label] for label in "ab"]
+# Mean squared distance of each group's rows to (I - P*) of them, and tr S - <S, P>.
+ERRORS = np.array([((part - part @ P_STAR) ** 2).sum(axis=1).mean() for part in PARTS])
+
+
+def test_the_error_of_rows_is_that_of_their_moments():
+    left = np.eye(5) - (U[:, :3] * LB) @ U[:, :3].T
+    by_moments = [np.vdot(part.T @ part / len(part), left) for part in PARTS]
+    np.testing.assert_allclose(ERRORS, by_moments)
 
 
 def test_transform_and_back_is_the_soft_projection():
     assert (SOFT.n_components, SOFT.dimension, SOFT.is_soft) == (3, 2, True)
     np.testing.assert_allclose(SOFT.projector.basis, BASIS, atol=1e-12)
-    X = ROWS.X - ROWS.X.mean(axis=0)
     Z = SOFT.transform(ROWS.X)
     np.testing.assert_allclose(Z, X @ COMPONENTS.T, atol=1e-12)
     back = SOFT.inverse_transform(Z)
@@ -45,18 +41,14 @@ def test_transform_and_back_is_the_soft_projection():
 
 
 def test_metrics_and_audit_judge_what_it_reconstructs():
-    expected = errors_by_definition(ROWS)
     found = metrics.reconstruction_error(SOFT, ROWS.X, ROWS.labels)
-    np.testing.assert_allclose(list(found.values()), expected)
-    X = ROWS.X - ROWS.X.mean(axis=0)
-    best = [
-        (np.linalg.svd(X[ROWS.labels == g], compute_uv=False)[2:] ** 2).sum() / 30 for g in "ab"
-    ]
+    np.testing.assert_allclose(list(found.values()), ERRORS)
+    best = [(np.linalg.svd(part, compute_uv=False)[2:] ** 2).sum() / 30 for part in PARTS]
     losses = metrics.excess_loss(SOFT, ROWS.X, ROWS.labels)
-    np.testing.assert_allclose(list(losses.values()), np.maximum(expected - best, 0))
+    np.testing.assert_allclose(list(losses.values()), np.maximum(ERRORS - best, 0))
     judged = audit({"soft": SOFT}, ROWS.X, ROWS.labels).models[0]
     assert judged.n_components == 2
-    np.testing.assert_allclose([each.error_here.value for each in judged.groups], expected)
+    np.testing.assert_allclose([each.error_here.value for each in judged.groups], ERRORS)
     assert all(
         each.error_here.low < each.error_here.value < each.error_here.high for each in judged.groups
     )
@@ -110,19 +102,16 @@ def soft_fit(monkeypatch, basis, **settings):
 
 def test_the_estimator_carries_it(monkeypatch):
     model = soft_fit(monkeypatch, BASIS, criterion="minimax_error")
-    expected = errors_by_definition(ROWS)
     assert model.components_.shape == (3, 5)
     assert model.n_components_ == 3
     assert model.transform(ROWS.X).shape == (60, 3)
     assert len(model.get_feature_names_out()) == 3
-    np.testing.assert_allclose(model.group_errors_, expected)
-    X = ROWS.X - ROWS.X.mean(axis=0)
-    traces = [(X[ROWS.labels == each] ** 2).sum() / 30 for each in "ab"]
+    np.testing.assert_allclose(model.group_errors_, ERRORS)
+    traces = [(part**2).sum() / 30 for part in PARTS]
     kept = model.group_explained_variance_ratio_.sum(axis=1)
-    np.testing.assert_allclose(kept, 1 - expected / traces)
-    np.testing.assert_allclose(
-        model.explained_variance_ratio_.sum(), 1 - expected.sum() / sum(traces)
-    )
+    np.testing.assert_allclose(kept, 1 - ERRORS / traces)
+    total = model.explained_variance_ratio_.sum()
+    assert total == pytest.approx(1 - ERRORS.sum() / sum(traces))
     assert model.solution_.objective == pytest.approx(model.group_errors_.max())
     back = model.inverse_transform(model.transform(ROWS.X)) - ROWS.X.mean(axis=0)
     np.testing.assert_allclose(back, X @ P_STAR, atol=1e-10)

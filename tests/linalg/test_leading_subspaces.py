@@ -55,18 +55,17 @@ def test_three_orders_of_columns_are_split_off_one_after_the_other():
 def test_nothing_is_split_off_where_no_digits_are_lost():
     factor = np.random.default_rng(1).standard_normal((6, 6))
     matrix = factor @ factor.T
-    values, vectors, sizes = graded_eigh(matrix, 3)
-    expected, axes = np.linalg.eigh(matrix)
-    np.testing.assert_array_equal(values, expected)
-    np.testing.assert_array_equal(vectors, axes)
-    np.testing.assert_array_equal(sizes, np.full(6, expected[-1]))
+    values, vectors = np.linalg.eigh(matrix)
+    expected = values, vectors, np.full(6, values[-1])
+    for found, known in zip(graded_eigh(matrix, 3), expected, strict=True):
+        np.testing.assert_array_equal(found, known)
 
 
-def test_only_the_leading_ones_are_split_off():
-    matrix = np.diag([1e16, 1e8, 1.0])
-    assert graded_eigh(matrix, 1)[2].tolist() == [1e8, 1e8, 1e16]
-    assert graded_eigh(matrix, 2)[2].tolist() == [1.0, 1e8, 1e16]
-    assert graded_eigh(matrix, 0)[2].tolist() == [1e16] * 3
+@pytest.mark.parametrize(
+    ("d", "sizes"), [(0, [1e16] * 3), (1, [1e8, 1e8, 1e16]), (2, [1.0, 1e8, 1e16])]
+)
+def test_only_the_leading_ones_are_split_off(d, sizes):
+    assert graded_eigh(np.diag([1e16, 1e8, 1.0]), d)[2].tolist() == sizes
 
 
 def test_a_leading_subspace_knows_ties_below_a_large_column():
@@ -94,12 +93,9 @@ def test_a_null_space_below_eigenvalues_that_fall_step_by_step():
 
 
 def test_a_feature_without_variance_is_tied_with_the_rest_of_a_null_space():
-    row = np.random.default_rng(1).standard_normal((1, 6))
-    row[0, 2] = 0.0
-    for d in (2, 3, 5):
-        top = leading_subspace(row.T @ row, d)
-        assert top.n_fixed == 1
-        assert top.tied.shape == (6, 5)
+    row = np.random.default_rng(1).standard_normal((1, 6)) * [1, 1, 0, 1, 1, 1]
+    tops = [leading_subspace(row.T @ row, d) for d in (2, 3, 5)]
+    assert [(top.n_fixed, top.tied.shape) for top in tops] == [(1, (6, 5))] * 3
 
 
 def test_few_components_of_many_features_keep_the_digits_that_lapack_loses():
@@ -144,32 +140,32 @@ def test_a_tie_at_the_cut_gives_the_whole_eigenspace(p, d):
     np.testing.assert_allclose(top.tied.T @ top.vectors[:, :2], 0, atol=1e-12)
 
 
-def test_a_tie_above_or_below_the_cut_does_not_matter():
-    matrix = symmetric([5.0, 5.0, 3.0, 1.0, 1.0])
-    assert not leading_subspace(matrix, 2).is_tied
-    assert not leading_subspace(matrix, 3).is_tied
+NEARLY = symmetric([5.0, 3.0, 3.0 - 1e-6, 1.0])
+BESIDE = symmetric([5.0, 5.0, 3.0, 1.0, 1.0])
 
 
-def test_near_ties_count_within_the_tolerance_only():
-    matrix = symmetric([5.0, 3.0, 3.0 - 1e-6, 1.0])
-    assert not leading_subspace(matrix, 2).is_tied
-    assert leading_subspace(matrix, 2, tie_tolerance=1e-5).tied.shape == (4, 2)
-
-
-@pytest.mark.parametrize("p", [6, 60])
-def test_rank_deficiency_is_completed_orthonormally(p):
-    row = np.random.default_rng(1).standard_normal((1, p))
-    top = leading_subspace(row.T @ row, 4)
-    np.testing.assert_allclose(top.eigenvalues, [np.vdot(row, row), 0, 0, 0], atol=1e-12)
-    np.testing.assert_allclose(top.vectors.T @ top.vectors, np.eye(4), atol=1e-12)
-    assert top.n_fixed == 1
-    assert top.tied.shape == (p, p - 1)
-
-
-def test_zero_matrix_is_one_large_tie():
-    top = leading_subspace(np.zeros((3, 3)), 2)
-    assert top.n_fixed == 0
-    assert top.tied.shape == (3, 3)
+@pytest.mark.parametrize(
+    ("matrix", "d", "tolerance", "n_fixed", "n_tied"),
+    [
+        # Ties above or below the cut do not matter; nor do near ones outside the tolerance.
+        (BESIDE, 2, {}, 2, 0),
+        (BESIDE, 3, {}, 3, 0),
+        (NEARLY, 2, {}, 2, 0),
+        (NEARLY, 2, {"tie_tolerance": 1e-5}, 1, 2),
+        (np.zeros((3, 3)), 2, {}, 0, 3),
+        *(
+            (np.outer(np.arange(1.0, p + 1), np.arange(1.0, p + 1)), 4, {}, 1, p - 1)
+            for p in (6, 60)
+        ),
+    ],
+)
+def test_what_is_tied_at_the_cut(matrix, d, tolerance, n_fixed, n_tied):
+    top = leading_subspace(matrix, d, **tolerance)
+    assert top.is_tied == (n_tied > 0)
+    assert not top.is_tied or (top.n_fixed, top.tied.shape[1]) == (n_fixed, n_tied)
+    expected = np.linalg.eigvalsh(matrix)[::-1][:d]
+    np.testing.assert_allclose(top.eigenvalues, expected, atol=1e-12 * max(1.0, expected[0]))
+    np.testing.assert_allclose(top.vectors.T @ top.vectors, np.eye(d), atol=1e-12)
 
 
 @pytest.mark.parametrize(("p", "d"), [(15, 6), (150, 6)])

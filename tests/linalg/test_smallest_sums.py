@@ -49,17 +49,16 @@ def test_the_trace_less_the_largest_eigenvalues_would_not_do():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_all_dimensions_leave_nothing(seed):
-    matrices = random_moments(np.random.default_rng(seed), 2, 4)
-    assert smallest_sum(matrices, np.array([0.3, -0.7]), 4) == (0.0, 0.0)
-
-
-def test_groups_without_weight_do_not_matter():
-    matrices = random_moments(np.random.default_rng(0), 3, 5)
+def test_all_dimensions_leave_nothing_and_groups_without_weight_do_not_matter(seed):
+    matrices = random_moments(np.random.default_rng(seed), 3, 5)
     alone = smallest_sum(matrices[:1], np.ones(1), 2)
     matrices[1:] *= 1e30
-    assert smallest_sum(matrices, np.array([1.0, 0.0, 0.0]), 2) == alone
-    assert smallest_sum(matrices, np.zeros(3), 2) == (0.0, 0.0)
+    for weights, d, expected in (
+        ([0.3, -0.7, 0.1], 5, (0.0, 0.0)),
+        ([0.0, 0.0, 0.0], 2, (0.0, 0.0)),
+        ([1.0, 0.0, 0.0], 2, alone),
+    ):
+        assert smallest_sum(matrices, np.array(weights), d) == expected
 
 
 @pytest.mark.parametrize("factor", [2.0**-200, 2.0**200])
