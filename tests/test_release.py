@@ -1,6 +1,8 @@
-"""What is published beside the code says the same as the code."""
+"""What is published beside the code says the same as the code; pages of the gallery check it."""
 
+import ast
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -34,3 +36,21 @@ def test_every_extra_but_spark_is_tried_before_a_release():
 @pytest.mark.parametrize("key", re.findall(r"@(\w+)", (ROOT / "paper" / "paper.md").read_text()))
 def test_what_the_paper_cites_is_in_its_bibliography(key):
     assert f"{{{key}," in (ROOT / "paper" / "paper.bib").read_text()
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
+from gallery import ORDER  # noqa: E402
+
+
+def test_every_page_has_its_place():
+    assert sorted(ORDER) == [path.stem for path in EXAMPLES]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_page_begins_with_its_claim_and_checks_it(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    title, underline, empty, *words = ast.get_docstring(tree).splitlines()
+    assert (underline, empty) == ("=" * len(title), "")
+    assert words
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(tree))

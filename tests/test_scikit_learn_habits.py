@@ -150,14 +150,21 @@ def test_one_wide_column_makes_double_precision():
 
 
 def test_what_has_no_covariance_is_refused():
-    oblique = fs.MeanParity(oblique=True)
-    fair = fitted(criterion="total_error", restriction=oblique)
-    with pytest.raises(Incompatible, match="oblique"):
-        fair.get_covariance()
-    with pytest.raises(Incompatible, match="whiten=True was requested for an oblique"):
-        fitted(criterion="total_error", restriction=oblique, whiten=True)
+    oblique = {"criterion": "total_error", "restriction": fs.MeanParity(oblique=True)}
     flat = np.hstack([X[:, :2], np.ones((80, 1))])
-    with pytest.raises(Incompatible, match="no inverse"):
-        fitted(flat, criterion="total_error").get_precision()
-    with pytest.raises(InvalidParameter, match="whiten"):
-        fitted(whiten="yes")
+    for call, kind, said in (
+        (lambda: fitted(**oblique).get_covariance(), Incompatible, "oblique"),
+        (
+            lambda: fitted(**oblique, whiten=True),
+            Incompatible,
+            "whiten=True was requested for an oblique",
+        ),
+        (
+            lambda: fitted(flat, criterion="total_error").get_precision(),
+            Incompatible,
+            "no inverse",
+        ),
+        (lambda: fitted(whiten="yes"), InvalidParameter, "whiten"),
+    ):
+        with pytest.raises(kind, match=said):
+            call()
