@@ -1,19 +1,28 @@
-"""Help, completion in a shell, and what is loaded at the start of a command."""
+"""Help, completion, what is loaded at the start of a command, and what it prints with --json."""
 
+import contextlib
+import copy
+import io
 import json
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
 
 import click
+import jsonschema
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import fairspan
 import fairspan as fs
-from cli.conftest import made_table
+from cli.conftest import SCHEMA, made_table, validator
 from fairspan import cli
+from fairspan.cli.terminal import JSON_VERSION
 
 COMMANDS = sorted(cli.fairspan.commands)
 HEADINGS = ["Reading the table:", "What is fitted:", "How it is judged:", "Output:", "Examples:"]
@@ -230,3 +239,224 @@ def test_help_states_every_default(run, name):
     assert defaults
     for default in defaults:
         assert f"[default: {default}" in told
+
+
+DEFINED = [each["$ref"].removeprefix("#/$defs/") for each in SCHEMA["anyOf"]]
+PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+
+
+def places(value, path=()):
+    """Each object inside a value, by the way that leads to it; of a list the first entry."""
+    if isinstance(value, dict):
+        yield path
+        for key, each in value.items():
+            yield from places(each, (*path, key))
+    elif isinstance(value, list) and value:
+        yield from places(value[0], (*path, 0))
+
+
+def at(value, path):
+    for step in path:
+        value = value[step]
+    return value
+
+
+# Objects whose keys are names that somebody chose.
+OPEN = {"parameters", "radius", "answers"}
+
+
+@pytest.fixture(scope="session")
+def printed(tmp_path_factory):
+    """What commands print of a small table, by the names of the definitions."""
+
+    folder = tmp_path_factory.mktemp("printed")
+    data, model, page = (str(folder / name) for name in ("t.csv", "model", "page.html"))
+    made_table().drop(columns="sex").to_csv(data, index=False)
+    moments = [str(folder / f"{i}.moments") for i in range(3)]
+    table = (data, "--group", "age")
+    commands = {
+        "fit": ("fit", *table, "-d", "2", "--nested", "-o", model),
+        "audit": ("audit", *table, "--model", model),
+        "audit_by_dimension": ("audit", *table, "--by-dimension"),
+        "transform": ("transform", model, data, "-o", str(folder / "out.csv")),
+        "verify": ("verify", model, *table),
+        "moments": ("moments", *table, "-o", moments[0]),
+        "merge": ("merge", moments[0], moments[0], "-o", moments[1]),
+        "report": ("report", *table, "-d", "2", "--model", model, "--compare", "error_gap"),
+        "demo": ("demo", "-o", page),
+        "error": ("audit", data),
+    }
+    found = {}
+    for name, words in commands.items():
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            cli.run([*words, "--json"])
+        found[name] = json.loads(out.getvalue())
+    return found
+
+
+def test_the_schema_is_one_and_knows_every_command():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert set(DEFINED) - {"error", "audit_by_dimension"} == set(cli.fairspan.commands)
+    assert SCHEMA["$defs"]["version"]["const"] == JSON_VERSION
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DEFINED)
+def test_what_is_printed_conforms_and_what_is_spoilt_does_not(printed, name):
+    checked, right = validator(name), printed[name]
+    checked.validate(right)
+    jsonschema.validate(right, SCHEMA)
+    paths = [path for path in places(right) if not OPEN.intersection(map(str, path[-1:]))]
+    assert paths
+    for path in paths:
+        for key in at(right, path):
+            missing, misspelt, other = (copy.deepcopy(right) for _ in range(3))
+            del at(missing, path)[key]
+            at(misspelt, path)[f"{key}s"] = at(misspelt, path).pop(key)
+            at(other, path)[key] = [{"of": ["another kind"]}]
+            for spoilt in (missing, misspelt, other):
+                assert not checked.is_valid(spoilt), (*path, key)
+        more = copy.deepcopy(right)
+        at(more, path)["more"] = 1
+        assert not checked.is_valid(more), path
+
+
+@pytest.mark.parametrize("name", ["audit", "error"])
+def test_results_of_one_command_are_not_those_of_another(run, data, name):
+    words = ("audit", data, "--group", "age", "--folds", "none", "--json")
+    result = json.loads(run(*words[: 4 if name == "audit" else 2], *words[4:]).out)
+    fitting = [each for each in DEFINED if validator(each).is_valid(result)]
+    assert fitting == [name]
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_another_version_is_another_schema(version):
+    error = {"version": version, "error": {"message": "wrong", "exit_status": 2}}
+    assert not validator("error").is_valid(error)
+    assert validator("error").is_valid({**error, "version": 1})
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_the_page_explains_every_key_of_every_command(name):
+    told = set(re.findall(r"`(\w+)`", PAGE))
+    missing = set(SCHEMA["$defs"][name]["properties"]) - told
+    assert not missing
+
+
+def compressed(frame, path):
+    with pa.CompressedOutputStream(str(path), "zstd") as file:
+        file.write(frame.to_csv(index=False).encode())
+
+
+def in_parts(frame, path):
+    (path / "deeper").mkdir(parents=True)
+    frame.iloc[:50].to_parquet(path / "1.parquet")
+    frame.iloc[50:51, ::-1].to_parquet(path / "2.parquet")  # columns in another order
+    frame.iloc[51:].to_parquet(path / "deeper" / "3.parquet")
+    (path / "_SUCCESS").touch()
+
+
+# How a frame is written, and to a file of what name.
+FORMATS = {
+    "csv": ("t.csv", lambda frame, path: frame.to_csv(path, index=False)),
+    "tabs": ("t.tsv", lambda frame, path: frame.to_csv(path, index=False, sep="\t")),
+    "semicolons": ("t.csv", lambda frame, path: frame.to_csv(path, index=False, sep=";")),
+    "bars": ("t.TXT", lambda frame, path: frame.to_csv(path, index=False, sep="|")),
+    "gzip": ("t.csv.gz", lambda frame, path: frame.to_csv(path, index=False)),
+    "zstandard": ("t.csv.zst", compressed),
+    "a byte order mark": (
+        "t.csv",
+        lambda frame, path: frame.to_csv(
+            path, index=False, encoding="utf-8-sig", lineterminator="\r\n"
+        ),
+    ),
+    "parquet": ("t.parquet", lambda frame, path: frame.to_parquet(path)),
+    "row groups": ("t.pq", lambda frame, path: frame.to_parquet(path, row_group_size=37)),
+    "parquet without its ending": ("table", lambda frame, path: frame.to_parquet(path)),
+    "an index": (
+        "t.parquet",
+        lambda frame, path: frame.set_index(1000 * np.arange(len(frame)) ** 2).to_parquet(path),
+    ),
+    "a folder": ("parts", in_parts),
+    "feather": ("t.feather", lambda frame, path: frame.to_feather(path, chunksize=23)),
+    "arrow": ("t.arrow", lambda frame, path: pl.from_pandas(frame).write_ipc(path)),
+    "arrow without its ending": ("t", lambda frame, path: frame.to_feather(path)),
+}
+
+
+def figures_of(facts):
+    return np.array(
+        [
+            [group["n"], group["error_here"], group["error_here_high"], group["best_error_here"]]
+            for group in facts["models"][0]["groups"]
+        ]
+    )
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_format_gives_the_figures_of_the_frame(run, table, features, tmp_path, form):
+    name, write = FORMATS[form]
+    write(table[[*features, "age"]], tmp_path / name)
+    facts = run("audit", tmp_path / name, "--group", "age", "-d", 2, "--json").facts
+    plain = fs.FairPCA(2, criterion="total_error")
+    plain.fit(table[features], sensitive_features=table["age"])
+    in_python = fs.audit(plain, table[features], table["age"])
+    assert facts["rows"]["n_features"] == len(features)
+    np.testing.assert_allclose(figures_of(facts), figures_of(in_python.to_dict()), rtol=1e-9)
+
+
+def test_saved_moments_give_the_figures_of_the_rows(run, data, table, features, tmp_path):
+    moments = tmp_path / "any name"
+    fs.GroupMoments.from_rows(table[features], table["age"]).save(moments)
+    settings = ("-d", 2, "--center", "group", "--standardize", "--json")
+    alone = run("audit", moments, *settings).facts
+    rows = run("audit", data, "--group", "age", *settings).facts
+    columns = [0, 1, 3]  # all but the end of the interval, which moments do not tell
+    expected = figures_of(rows)[:, columns]
+    np.testing.assert_allclose(figures_of(alone)[:, columns].astype(float), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "feather"])
+def test_whole_short_and_logical_columns_are_numbers(run, tmp_path, form):
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {
+            "whole": rng.integers(-9, 9, 80).astype("int16"),
+            "short": rng.normal(size=80).astype("float32"),
+            "logical": rng.random(80) < 0.5,
+            "level": rng.integers(1, 4, 80).astype("uint8"),
+            "group": rng.integers(0, 2, 80),
+        }
+    )
+    name, write = FORMATS[form]
+    write(frame, tmp_path / name)
+    facts = run("audit", tmp_path / name, "--group", "group", "-d", 2, "--json").facts
+    labels = ["0", "1"] if form == "csv" else [0, 1]
+    assert [group["group"] for group in facts["models"][0]["groups"]] == labels
+    X = frame.drop(columns="group").to_numpy(dtype=float)
+    expected = fs.audit(np.linalg.svd(X - X.mean(axis=0))[2][:2], X, frame["group"])
+    np.testing.assert_allclose(figures_of(facts), figures_of(expected.to_dict()), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[*"baba"], [2, 1, 2, 1], [True, False, True, False], pd.Categorical([*"baba"])],
+    ids=["text", "whole", "logical", "category"],
+)
+def test_group_labels_keep_their_type(run, tmp_path, labels):
+    frame = pd.DataFrame({"x": [1.0, 2, 4, 8], "y": [1.0, 0, 1, 1], "g": labels})
+    frame.to_parquet(tmp_path / "t.parquet")
+    facts = run("audit", tmp_path / "t.parquet", "--group", "g", "-d", 1, "--json").facts
+    found = [group["group"] for group in facts["models"][0]["groups"]]
+    assert found == sorted(set(labels))
+    assert type(found[0]) is type(sorted(set(labels))[0])
+
+
+def test_an_index_that_groups_the_rows_can_be_named(run, table, features, tmp_path):
+    path = tmp_path / "t.parquet"
+    table.set_index("age")[features].to_parquet(path)
+    facts = run("audit", path, "--group", "age", "--json").facts
+    assert facts["rows"]["n_features"] == len(features)
+    counts = table["age"].value_counts().sort_index().tolist()
+    assert [group["n"] for group in facts["models"][0]["groups"]] == counts

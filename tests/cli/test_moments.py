@@ -1,15 +1,23 @@
-"""Making moments on the command line: what is written, printed and refused."""
+"""Making and merging files of moments on the command line: what is written, printed and refused."""
 
 import re
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 import fairspan as fs
-from by_hand import assert_moments, moments_by_hand
+from by_hand import assert_moments, moments_by_hand, projector_distance
 from cli.conftest import COLUMNS, made_rows, write_folder
 from fairspan.formatting.text import terminal_width
+from fairspan.moments.group_means import Intake
+
+BY_SEX = ("--group", "sex")
+JOBS = pytest.mark.parametrize(
+    "jobs", [[], pytest.param(["--jobs", 2], marks=pytest.mark.long)], ids=str
+)
+load = fs.GroupMoments.load
 
 
 @pytest.fixture
@@ -19,102 +27,69 @@ def frame():
 
 @pytest.fixture
 def folder(frame, tmp_path):
-    write_folder(tmp_path / "rows", frame, 3, 70)
-    return tmp_path / "rows"
+    return write_folder(tmp_path / "rows", frame, 3, 70)
 
 
-def loaded(path):
-    return fs.GroupMoments.load(path)
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "m.moments"
 
 
-@pytest.mark.parametrize("jobs", [[], pytest.param(["--jobs", 2], marks=pytest.mark.long)], ids=str)
-def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, jobs):
-    out = tmp_path / "m.moments"
-    facts = run(
-        "moments", folder, "--group", "sex", "--exclude", "age", "--weight", "w", "-o", out,
-        *jobs, "--json",
-    ).facts  # fmt: skip
+@JOBS
+def test_the_moments_are_those_of_the_rows(run, folder, frame, tmp_path, out, jobs):
+    words = (*BY_SEX, "--exclude", "age", "--weight", "w", "-o", out, *jobs, "--json")
+    facts = run("moments", folder, *words).facts
     expected = moments_by_hand(frame[COLUMNS], frame["sex"], frame["w"])
-    assert_moments(loaded(out), expected)
-    assert (facts["feature_names"], (facts["n_rows"], facts["n_dropped"])) == (COLUMNS, (600, 0))
-    assert facts["groups_left_out"] == 0
-    for group, (label, (count, weight, *_)) in zip(facts["groups"], expected.items(), strict=True):
-        assert (group["group"], group["n"]) == (label, count)
-        np.testing.assert_allclose(group["weight"], weight)
+    assert_moments(load(out), expected)
+    counted = {name: facts[name] for name in ("n_rows", "n_dropped", "groups_left_out")}
+    assert counted == {"n_rows": 600, "n_dropped": 0, "groups_left_out": 0}
+    assert facts["feature_names"] == COLUMNS
+    assert [tuple(group.values()) for group in facts["groups"]] == [
+        (label, n, pytest.approx(weight)) for label, (n, weight, *_) in expected.items()
+    ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.moments", "rows"]
 
 
-def test_what_is_printed(run, folder, frame, tmp_path):
-    result = run(
-        "moments",
-        folder,
-        "--group",
-        "sex",
-        "--group",
-        "age",
-        "-o",
-        tmp_path / "m.moments",
-        status=0,
-        err=None,
-    )
-    lines = result.out.splitlines()
-    assert lines[0].startswith("600 rows, 4 features; ")
-    assert lines[2].split() == ["group", "rows", "weight", "share", "variance"]
+def test_what_is_printed(run, folder, frame, out):
+    done = run("moments", folder, *BY_SEX, "--group", "age", "-o", out, status=0, err=None)
+    first, _, head, line, *_, last = done.out.splitlines()
     n = frame.groupby(["sex", "age"]).size()["f", 20]
-    assert lines[3].split()[:-1] == ["f", "/", "20", *[str(n)] * 2, f"{n / 600:.1%}"]
-    assert lines[-1] == f"Saved to {tmp_path / 'm.moments'}"
+    assert first.startswith("600 rows, 4 features; ")
+    assert head.split() == ["group", "rows", "weight", "share", "variance"]
+    assert line.split()[:-1] == ["f", "/", "20", *[str(n)] * 2, f"{n / 600:.1%}"]
+    assert last == f"Saved to {out}"
 
 
-def test_one_row(run, frame, tmp_path):
-    frame[["x", "sex"]][:1].to_parquet(tmp_path / "rows.parquet")
-    result = run(
-        "moments", tmp_path / "rows.parquet", "--group", "sex", "-o", tmp_path / "m.moments"
-    )
+def test_one_row(run, frame, tmp_path, out):
+    path = tmp_path / "rows.parquet"
+    frame[["x", "sex"]][:1].to_parquet(path)
+    result = run("moments", path, *BY_SEX, "-o", out, err="can be recovered")
     assert result.out.startswith("1 row, 1 feature; ")
-    assert "can be recovered" in result.err
 
 
-def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_path):
+def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_path, out):
     frame["sex"] = ["rare"] * 3 + ["odd"] + ["f", "m"] * 298
     frame.to_parquet(tmp_path / "rows.parquet")
-    arguments = (
-        "moments",
-        tmp_path / "rows.parquet",
-        "--group",
-        "sex",
-        "-o",
-        tmp_path / "m.moments",
-    )
-    whole = run(*arguments)
-    assert whole.err.splitlines() == [
+    words = ("moments", tmp_path / "rows.parquet", *BY_SEX, "-o", out)
+    assert run(*words, out="odd").err.splitlines() == [
         "fairspan: warning: Groups of 1 or 2 rows ('odd'): their rows can be recovered from these "
         "moments; use --min-group-size to leave such groups out."
     ]
-    assert "odd" in whole.out
-    large = run(
-        *arguments,
-        "--min-group-size",
-        5,
-        status=0,
-        err=None,
-        out="Left out: 2 groups of fewer than 5 rows",
-    )
-    assert "odd" not in large.out + large.err
-    assert "rare" not in large.out + large.err
-    assert loaded(tmp_path / "m.moments").labels == ["f", "m"]
-    assert b"rare" not in (tmp_path / "m.moments").read_bytes()
-    facts = run(*arguments, "--min-group-size", 2, "--json").facts
-    assert facts["groups_left_out"] == 1
+    said = "Left out: 2 groups of fewer than 5 rows"
+    large = run(*words, "--min-group-size", 5, status=0, err=None, out=said)
+    assert not re.search("odd|rare", large.out)
+    assert (load(out).labels, b"rare" in out.read_bytes()) == (["f", "m"], False)
+    assert run(*words, "--min-group-size", 2, "--json").facts["groups_left_out"] == 1
 
 
-def test_a_minimum_that_no_group_reaches_leaves_no_groups_behind(run, folder, frame, tmp_path):
-    arguments = ("moments", folder, "--group", "sex", "-o", tmp_path / "m.moments")
-    run(*arguments, "--min-group-size", 1000, status=2, err="No group has 1000 rows")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows"]
-    assert run(*arguments, "--min-group-size", 100).status == 0
+def test_a_minimum_that_no_group_reaches_leaves_no_groups_behind(run, folder, frame, out):
+    words = ("moments", folder, *BY_SEX, "-o", out, "--min-group-size")
+    run(*words, 1000, status=2, err="No group has 1000 rows")
+    assert [path.name for path in out.parent.iterdir()] == ["rows"]
+    run(*words, 100, status=0)
     columns = [*COLUMNS, "age", "w"]
-    assert_moments(loaded(tmp_path / "m.moments"), moments_by_hand(frame[columns], frame["sex"]))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.moments", "rows"]
+    assert_moments(load(out), moments_by_hand(frame[columns], frame["sex"]))
+    assert sorted(path.name for path in out.parent.iterdir()) == ["m.moments", "rows"]
 
 
 @pytest.mark.parametrize(
@@ -127,86 +102,168 @@ def test_a_minimum_that_no_group_reaches_leaves_no_groups_behind(run, folder, fr
     ],
     ids=["end", "middle", "wide", "marks"],
 )
-def test_groups_with_long_names_fit_a_terminal_and_differ(run, table, features, tmp_path, names):
+def test_groups_with_long_names_fit_a_terminal_and_differ(
+    run, table, features, tmp_path, out, names
+):
     frame = table[features].assign(g=np.resize(names, len(table)), w=1e12 / 7)
     frame.to_csv(tmp_path / "n.csv", index=False)
-    result = run(
-        "moments", tmp_path / "n.csv", "--group", "g", "--weight", "w", "-o", tmp_path / "m.moments"
-    )
-    shown = result.out.split("\n\n")[1].splitlines()[:-1]
+    done = run("moments", tmp_path / "n.csv", "--group", "g", "--weight", "w", "-o", out)
+    shown = done.out.split("\n\n")[1].splitlines()[:-1]
     assert max(map(terminal_width, shown)) <= 80
-    rows = [line.strip() for line in shown[1:]]
-    assert len(set(rows)) >= 3
-    assert sum(f" {80e12 / 7:,.10g} " in line for line in rows) == 3
+    assert len({line.strip() for line in shown[1:]}) >= 3
+    assert sum(f" {80e12 / 7:,.10g} " in line for line in shown) == 3
 
 
-@pytest.fixture
-def command(folder, tmp_path):
-    return [
-        "moments",
-        folder,
-        "--group",
-        "sex",
-        "--features",
-        "[xyz]",
-        "-o",
-        tmp_path / "m.moments",
-    ]
-
-
-@pytest.mark.parametrize("jobs", [[], pytest.param(["--jobs", 2], marks=pytest.mark.long)], ids=str)
-def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, jobs):
+@JOBS
+def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, out, jobs):
     frame.loc[200 + 9 * 20 + 3, "y"] = np.nan
-    write_folder(tmp_path / "rows", frame, 3, 20)
-    command = ["moments", tmp_path / "rows", "--group", "sex", "--features", "[xyz]", *jobs]
-    result = run(*command, "-o", tmp_path / "m.moments", status=2, out=None)
-    where = f"{tmp_path / 'rows' / '01.parquet'}, row group 9"
-    assert f"{where}: X contains NaN, first in row 4 (index 3), column 'y'" in result.err
-    assert not (tmp_path / "m.moments").exists()
-    result = run(
-        *command,
-        "-o",
-        tmp_path / "n.moments",
-        "--on-missing",
-        "drop",
-        out="599 rows, 3 features; 1 row with missing values left out",
-    )
-    kept = frame["y"].notna()
-    expected = moments_by_hand(frame[COLUMNS][kept], frame["sex"][kept])
-    assert_moments(fs.GroupMoments.load(tmp_path / "n.moments"), expected)
+    folder = write_folder(tmp_path / "rows", frame, 3, 20)
+    words = ("moments", folder, *BY_SEX, "--features", "[xyz]", *jobs, "-o", out)
+    where = f"{folder / '01.parquet'}, row group 9"
+    said = f"{where}: X contains NaN, first in row 4 (index 3), column 'y'"
+    run(*words, status=2, out=None, err=said)
+    assert not out.exists()
+    said = "599 rows, 3 features; 1 row with missing values left out"
+    run(*words, "--on-missing", "drop", out=said)
+    kept = frame[frame["y"].notna()]
+    assert_moments(load(out), moments_by_hand(kept[COLUMNS], kept["sex"]))
 
 
-def test_a_damaged_page_in_the_middle_of_a_file(run, command, folder, tmp_path):
+def test_a_damaged_page_in_the_middle_of_a_file(run, folder, out):
     path = folder / "01.parquet"
     content = bytearray(path.read_bytes())
     middle = pq.ParquetFile(path).metadata.row_group(1).column(1).data_page_offset
     content[middle : middle + 200] = b"\xff" * 200
     path.write_bytes(content)
-    result = run(*command, status=2, out=None)
+    words = ("moments", folder, *BY_SEX, "--features", "[xyz]", "-o", out)
+    result = run(*words, status=2, out=None)
     assert re.search(rf"{re.escape(str(path))}.* cannot be read", result.err)
-    assert not (tmp_path / "m.moments").exists()
-
-
-def assert_same_figures(ours, expected):
-    for model, other in zip(ours["models"], expected["models"], strict=True):
-        for group, same in zip(model["groups"], other["groups"], strict=True):
-            for name in ("error_here", "error_here_low", "error_here_high"):
-                np.testing.assert_allclose(group[name], same[name], rtol=1e-9)
-            assert (group["group"], group["n"]) == (same["group"], same["n"])
-    assert ours["rows"] == expected["rows"]
+    assert not out.exists()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("command", ["fit", "audit"])
 def test_two_processes_give_the_same_figures(run, folder, tmp_path, command):
     out = ["-o", tmp_path / "model"] if command == "fit" else []
-    arguments = (command, folder, "--group", "sex", "--weight", "w", "-d", 2, *out, "--json")
-    assert_same_figures(run(*arguments, "--jobs", 2).facts, run(*arguments).facts)
+    words = (command, folder, *BY_SEX, "--weight", "w", "-d", 2, *out, "--json")
+    ours, expected = (run(*words, *jobs).facts for jobs in (("--jobs", 2), ()))
+    assert ours["rows"] == expected["rows"]
+    for model, other in zip(ours["models"], expected["models"], strict=True):
+        for group, same in zip(model["groups"], other["groups"], strict=True):
+            assert (group["group"], group["n"]) == (same["group"], same["n"])
+            for name in ("error_here", "error_here_low", "error_here_high"):
+                assert group[name] == pytest.approx(same[name], rel=1e-9)
 
 
 def test_weights_are_those_of_the_column(run, folder, frame):
-    facts = run("audit", folder, "--group", "sex", "--weight", "w", "-d", 2, "--json").facts
-    expected = moments_by_hand(frame[[*COLUMNS, "age"]], frame["sex"], frame["w"])
-    total = sum(weight for _, weight, *_ in expected.values())
-    for group in facts["models"][0]["groups"]:
-        np.testing.assert_allclose(group["proportion"], expected[group["group"]][1] / total)
+    facts = run("audit", folder, *BY_SEX, "--weight", "w", "-d", 2, "--json").facts
+    weights = frame.groupby("sex")["w"].sum()
+    found = {group["group"]: group["proportion"] for group in facts["models"][0]["groups"]}
+    assert found == pytest.approx((weights / weights.sum()).to_dict())
+
+
+SITES = ["north", "south", "west"]
+
+
+@pytest.fixture
+def sites(run, tmp_path):
+    """The moments of three sites; the third has no row of group m. And the rows of all."""
+    frame = made_rows(2, 900)[[*COLUMNS, "sex"]]
+    parts = [frame[:200], frame[200:650], frame[650:][frame[650:]["sex"] == "f"]]
+    for name, part in zip(SITES, parts, strict=True):
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+        run("moments", tmp_path / f"{name}.csv", *BY_SEX, "-o", tmp_path / name, status=0)
+    return [tmp_path / name for name in SITES], pd.concat(parts)
+
+
+def test_sites_that_exchange_moments_alone_fit_what_the_pooled_rows_give(run, sites, tmp_path):
+    files, pooled = sites
+    both, rows = tmp_path / "all", tmp_path / "pooled.csv"
+    pooled.to_csv(rows, index=False)
+    run("merge", *files, "-o", both, status=0, err=None, out=f"Merged 3 files into {both}")
+    assert_moments(load(both), moments_by_hand(pooled[COLUMNS], pooled["sex"]))
+    run("fit", both, "-d", 2, "-o", tmp_path / "federated")
+    run("fit", rows, *BY_SEX, "-d", 2, "-o", tmp_path / "central")
+    bases = [fs.FairSubspace.load(tmp_path / name).components for name in ("federated", "central")]
+    assert projector_distance(*bases) <= 1e-7
+
+
+def test_one_file_stays_what_it_is_and_is_counted_as_often_as_it_is_given(run, sites, tmp_path):
+    (file, *_), _ = sites
+    run("merge", file, "-o", tmp_path / "copy", status=0)
+    assert (tmp_path / "copy").read_bytes() == file.read_bytes()
+    run("merge", file, file, "-o", tmp_path / "double", err="more than once")
+    np.testing.assert_array_equal(load(tmp_path / "double").counts, 2 * load(file).counts)
+
+
+def test_dropped_rows_add_up(run, tmp_path):
+    files = [tmp_path / "a", tmp_path / "b"]
+    for path, n_dropped in zip(files, (2, 3), strict=True):
+        moments = fs.GroupMoments.from_rows(np.eye(3), list("xxy"))
+        object.__setattr__(moments, "intake", Intake(n_dropped))
+        moments.save(path)
+    said = "6 rows, 3 features; 5 rows with missing values left out"
+    run("merge", *files, "-o", tmp_path / "c", out=said)
+
+
+def saved(path, n, seed, columns, labels, classes=None):
+    """Random rows whose moments are in a file, and their labels."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, len(columns))), columns=list(columns))
+    chosen = [labels[i] for i in rng.permutation(np.resize(np.arange(len(labels)), n))]
+    fs.GroupMoments.from_rows(X, chosen, labels=classes).save(path)
+    return X, chosen
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels", "words"),
+    [
+        ("xzw", ["a", "b"], ["'y' missing", "'w' besides"]),
+        ("x", ["a", "b"], ["'y', 'z' missing"]),
+        ("xyz", [1, 2], ["of different types", "text against whole number", "--labels-as text"]),
+        ("xyz", [("a", 1), ("b", 2)], ["text against 2 attributes (text, whole num", "('a', 1)"]),
+    ],
+    ids=["missing and extra", "missing", "type", "attributes"],
+)
+def test_what_does_not_fit_is_listed_and_the_file_named(refused, tmp_path, columns, labels, words):
+    files = [tmp_path / "a", tmp_path / "same", tmp_path / "other"]
+    saved(files[0], 2, 0, "xyz", ["a", "b"])
+    saved(files[1], 2, 1, "xyz", ["b", "c"])
+    saved(files[2], 2, 2, columns, labels)
+    refused("merge", *files, "-o", "{out}", said=[f"fairspan: error: {files[2]}: ", *words])
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "options"),
+    [("zxy", ["1", "2"], []), ("xyz", [1, 2], ["--labels-as", "text"])],
+    ids=["features by name", "labels as text"],
+)
+def test_rows_of_two_files_are_those_of_one(run, tmp_path, names, labels, options):
+    files, out = (tmp_path / "a", tmp_path / "b"), tmp_path / "both"
+    first, own = saved(files[0], 30, 0, "xyz", ["1", "2"])
+    other, theirs = saved(files[1], 40, 1, names, labels)
+    run("merge", *files, "-o", out, *options, status=0)
+    rows = pd.concat([first, other[list("xyz")]])
+    expected, merged = fs.GroupMoments.from_rows(rows, [*own, *map(str, theirs)]), load(out)
+    assert (merged.feature_names, merged.labels) == (tuple("xyz"), ["1", "2"])
+    np.testing.assert_array_equal(merged.counts, expected.counts)
+    np.testing.assert_allclose(merged.means, expected.means, atol=1e-12)
+    np.testing.assert_allclose(merged.scatters, expected.scatters, atol=1e-10)
+
+
+def test_labels_that_are_nearly_equal_stay_separate_and_are_named(run, tmp_path):
+    files, out = (tmp_path / "a", tmp_path / "b"), tmp_path / "both"
+    for path, labels in zip(files, (["female", "male"], ["female", "Male "]), strict=True):
+        fs.GroupMoments.from_rows(np.eye(2), labels).save(path)
+    run("merge", *files, "-o", out, err="differ only by case or blanks: 'Male ' and 'male'")
+    assert load(out).labels == ["Male ", "female", "male"]
+
+
+def test_classes_of_y_stay_where_labels_become_text(run, tmp_path):
+    y = np.arange(60) % 2 == 0
+    X, labels = saved(tmp_path / "a", 60, 0, "xyz", [1, 2], y)
+    run("merge", tmp_path / "a", "-o", tmp_path / "b", "--labels-as", "text")
+    merged = load(tmp_path / "b").by_label
+    expected = fs.GroupMoments.from_rows(X, [*map(str, labels)], labels=[*map(str, y)]).by_label
+    assert merged.labels == expected.labels
+    np.testing.assert_allclose(merged.scatters, expected.scatters, atol=1e-10)

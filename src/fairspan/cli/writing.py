@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
@@ -33,7 +33,7 @@ from fairspan.moments.group_moments import (
     no_rows,
     part_of_file,
 )
-from fairspan.progress import Stage
+from fairspan.progress import track
 from fairspan.registry import Foreign
 from fairspan.rows.checks import check_columns
 from fairspan.rows.files.file_rows import FileRows
@@ -171,13 +171,13 @@ class RowsIntoFolder(FileRows):
 
     Attributes
     ----------
-    manifest : Manifest or None
+    manifest : Manifest
     has_labels : bool
         Whether the last group column is the class of each row in y.
     """
 
-    manifest: Manifest | None = None
-    has_labels: bool = False
+    manifest: Manifest = field(kw_only=True)
+    has_labels: bool = field(kw_only=True)
 
     @classmethod
     def of(cls, rows: FileRows, folder: Path, label: str | None) -> "RowsIntoFolder":
@@ -209,7 +209,6 @@ class RowsIntoFolder(FileRows):
         CorruptFile
             Moments that were there are damaged.
         """
-        assert self.manifest is not None
         files = [
             FileRows(path, self.schema, tuple(parts), self.chosen)
             for path, parts in groupby(self.parts, attrgetter("path"))
@@ -232,7 +231,6 @@ class RowsIntoFolder(FileRows):
         self, tally: Tally[Any], waiting: Mapping[str, FileRows], results: Iterator[Any]
     ) -> GroupMoments | None:
         """Write what is made, and merge it with what was there, in the order of the files."""
-        assert self.manifest is not None
         total: GroupMoments | None = None
         counts: list[tuple[Label, int]] = []
         for name, state in self.manifest.parts.items():
@@ -387,14 +385,12 @@ def merge_moments(
             "warning", "The same file is given more than once: its rows are counted each time."
         )
     total: GroupMoments | None = None
-    with Stage("merging", len(files), "files") as stage:
-        for file in files:
-            more = part_of_file(file)
-            if labels_as_text:  # groups of one text are joined
-                more = merged([more], _as_text)
-            with error_context(str(file)):
-                total = more if total is None else total + more
-            stage.add()
+    for file in track("merging", files, "files"):
+        more = part_of_file(file)
+        if labels_as_text:  # groups of one text are joined
+            more = merged([more], _as_text)
+        with error_context(str(file)):
+            total = more if total is None else total + more
     assert total is not None
     if not total.n_groups:
         raise no_rows(total.intake)
