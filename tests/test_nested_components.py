@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.optimize import minimize_scalar
-from sklearn.base import clone
 from sklearn.decomposition import PCA
-from sklearn.model_selection import GridSearchCV
 
 from by_hand import random_rows
 from fairspan import (
@@ -344,15 +342,6 @@ def test_an_audit_names_it_and_says_what_its_gap_is():
     both = audit({"nested": model, "joint": joint}, TWO.X, TWO.labels)
     nested, other = (each.groups[0].expected_error.value for each in both.models[:2])
     assert nested != pytest.approx(other, rel=1e-6)
-
-
-def test_scikit_learn_takes_it_as_a_parameter():
-    model = FairPCA(nested=True)
-    assert clone(model).get_params()["nested"] is True
-    assert "nested" in repr(model)
-    search = GridSearchCV(FairPCA(2), {"nested": [False, True]}, cv=2)
-    search.set_params(estimator__missing_groups="ignore").fit(TWO.X)
-    assert len(search.cv_results_["params"]) == 2
 
 
 def test_the_figures_of_credit_by_education():

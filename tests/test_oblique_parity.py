@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from by_hand import random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity, audit, metrics, verify
@@ -316,12 +315,6 @@ def test_what_does_not_go_together_is_refused():
         MeanParity(oblique="yes")
     with pytest.raises(Incompatible, match="other parameters at their defaults"):
         MeanParity(0.1, oblique=True)
-
-
-def test_it_is_a_parameter_like_others():
-    model = FairPCA(2, criterion="total_error", restriction=MeanParity())
-    model.set_params(restriction__oblique=True)
-    assert clone(model).restriction == OBLIQUE
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def conic_optimum(problem):
         value = total
     program = cvxpy.Problem(cvxpy.Minimize(value), limits)
     program.solve(solver=cvxpy.CLARABEL)
-    if program.status != "optimal":
+    if program.status not in ("optimal", "optimal_inaccurate"):
         return None
     if isinstance(criterion, NashWelfare):
         return float(program.value - np.log(scale))
@@ -269,42 +269,17 @@ def test_bounds_agree_with_a_conic_solver(criterion, seed):
         assert np.ptp(errors_of(matrices, basis)) <= 1e-8 * problem.total_variance
 
 
-class Relaxation:
-    """Built once for each p, since building takes longer than solving."""
-
-    def __init__(self, p):
-        self.P = cvxpy.Variable((p, p), symmetric=True)
-        self.matrices = [cvxpy.Parameter((p, p), symmetric=True) for _ in range(2)]
-        self.references = cvxpy.Parameter(2)
-        self.d = cvxpy.Parameter()
-        values = [
-            self.references[g] - cvxpy.sum(cvxpy.multiply(self.matrices[g], self.P))
-            for g in range(2)
-        ]
-        constraints = [self.P >> 0, np.eye(p) - self.P >> 0, cvxpy.trace(self.P) == self.d]
-        self.problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.maximum(*values)), constraints)
-
-    def optimum(self, matrices, d, criterion):
-        divisors = divisors_of(matrices, criterion)
-        for parameter, matrix, divisor in zip(self.matrices, matrices, divisors, strict=True):
-            parameter.value = matrix / divisor
-        self.references.value = references_of(matrices, d, criterion) / divisors
-        self.d.value = d
-        self.problem.solve(cvxpy.CLARABEL)
-        return self.problem.value
-
-
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", part_of(range(20), 4))
+@pytest.mark.filterwarnings("ignore:.*may be inaccurate")
 def test_objective_equals_the_relaxation_at_every_dimension(seed):
     rng = np.random.default_rng(seed)
     p = 2 + seed % 11
     matrices = random_moments(rng, 2, p)
     matrices /= np.trace(matrices.sum(axis=0))
-    relaxation = Relaxation(p)
     for d in range(1, p):  # at d = p only P = I is feasible, so that nothing is left to solve
         for criterion in MINIMAX:
-            solution = solve(problem_of(matrices, d, criterion))
-            expected = relaxation.optimum(matrices, d, criterion)
-            assert solution.objective == pytest.approx(expected, abs=1e-6)
+            problem = problem_of(matrices, d, criterion)
+            solution = solve(problem)
+            assert solution.objective == pytest.approx(conic_optimum(problem), abs=1e-6)
             assert solution.status == "optimal"
