@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from fairspan.drawing.layout import BLUE, FAINT, VERMILION
+from fairspan.displays.style import BLUE, FAINT, VERMILION
 
 
 def draw_ratios(

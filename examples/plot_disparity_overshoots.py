@@ -20,7 +20,6 @@ ahead.fit(people.X, sensitive_features=people.sensitive_features)
 display = fs.displays.DisparityPathDisplay.from_estimator(
     ahead, "criterion__trade_off", np.linspace(0, 1, 21)
 )
-display.plot()
 plt.show()
 
 # %%

@@ -18,13 +18,13 @@ moments = fs.GroupMoments.from_rows(faces.X, faces.sensitive_features)
 plain = fs.FairPCA(10, criterion="total_error").fit_moments(moments)
 fair = fs.FairPCA(10).fit_moments(moments)
 
-fs.displays.LoadingsDisplay.from_estimator(plain, image_shape=(24, 18)).plot()
+fs.displays.LoadingsDisplay.from_estimator(plain, image_shape=(24, 18))
 plt.show()
 
 # %%
 # These were PCA's components. The fair ones:
 
-fs.displays.LoadingsDisplay.from_estimator(fair, image_shape=(24, 18)).plot()
+fs.displays.LoadingsDisplay.from_estimator(fair, image_shape=(24, 18))
 plt.show()
 
 # %%

@@ -17,7 +17,6 @@ gap = fs.FairPCA(5, criterion=fs.ErrorGap(penalty=0.5), scale=True)
 gap.fit(people.X, sensitive_features=people.sensitive_features)
 
 display = fs.displays.DisparityPathDisplay.from_estimator(gap, values=np.linspace(0, 2, 21))
-display.plot()
 plt.show()
 
 # %%

@@ -36,11 +36,11 @@ assert losses["hidden"] > losses["fair"]
 # %%
 # The fair projection separates the groups visibly.
 
-fs.displays.ReducedRowsDisplay.from_estimator(models["fair"], test, g_test).plot()
+fs.displays.ReducedRowsDisplay.from_estimator(models["fair"], test, g_test)
 plt.show()
 
 # %%
 # Where the means are made equal, the same rows lie about one centre.
 
-fs.displays.ReducedRowsDisplay.from_estimator(models["hidden"], test, g_test).plot()
+fs.displays.ReducedRowsDisplay.from_estimator(models["hidden"], test, g_test)
 plt.show()

@@ -23,7 +23,6 @@ robust.fit(few, sensitive_features=groups)
 display = fs.displays.DisparityPathDisplay.from_estimator(
     robust, "criterion__radius", np.linspace(0, 2, 11)
 )
-display.plot()
 plt.show()
 
 # %%

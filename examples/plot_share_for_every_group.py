@@ -14,7 +14,7 @@ from reproduction.data import load
 people = load("default_credit", group="education_sex6")
 fair = fs.FairPCA(n_components=0.9, scale=True)
 fair.fit(people.X, sensitive_features=people.sensitive_features)
-fs.displays.VarianceKeptDisplay.from_estimator(fair).plot()
+fs.displays.VarianceKeptDisplay.from_estimator(fair)
 plt.show()
 
 # %%

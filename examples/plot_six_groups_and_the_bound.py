@@ -16,7 +16,7 @@ people = load("default_credit", group="education_sex6")
 X, groups = people.X, people.sensitive_features
 fair = fs.FairPCA(5, scale=True).fit(X, sensitive_features=groups)
 
-fs.displays.GroupLossDisplay.from_estimator(fair, X, groups, on_rows=True).plot()
+fs.displays.GroupLossDisplay.from_estimator(fair, X, groups, on_rows=True)
 plt.show()
 
 # %%
@@ -32,7 +32,7 @@ assert all(group.endswith("university_or_above") for group in verdict.groups)
 # What is proven is about these rows. For more than two groups a subspace that makes the largest
 # loss smallest is harder to find, so the fit comes with a bound that no subspace can beat.
 
-fs.displays.GroupLossDisplay.from_estimator(fair).plot()
+fs.displays.GroupLossDisplay.from_estimator(fair)
 plt.show()
 
 # %%

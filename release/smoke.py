@@ -57,7 +57,7 @@ def of_extra(extra: str) -> None:
         fs.audit(fair, X, GROUPS).frame()
     elif extra == "plot":
         import_module("matplotlib").use("agg")
-        fs.displays.FrontierDisplay.from_estimator(fair).plot()
+        fs.displays.FrontierDisplay.from_estimator(fair)
     elif extra == "report":
         fs.write_report("page.html", X, GROUPS, n_components=2, criteria=[])
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.optimize
 
-from fairspan.drawing.layout import BLUE, FAINT, GREEN, INK, VERMILION
+from fairspan.displays.style import BLUE, FAINT, GREEN, INK, VERMILION
 from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion, Disparity

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairspan.drawing.layout import BLUE, FAINT, VERMILION
+from fairspan.displays.style import BLUE, FAINT, VERMILION
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.solvers.exact_rank import largest_rank, reduced, soft_basis

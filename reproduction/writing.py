@@ -5,8 +5,8 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairspan.drawing.layout import STYLE
-from fairspan.drawing.pictures import METADATA, empty_figure, reproducible
+from fairspan.displays.base import METADATA, empty_figure, reproducible
+from fairspan.displays.style import STYLE
 from fairspan.errors import MissingDependency
 from fairspan.formatting.text import terminal_width, wrapped
 from fairspan.storage import replacing

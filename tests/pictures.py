@@ -6,14 +6,15 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from fairspan.displays import (
+    AuditDisplay,
     DisparityPathDisplay,
     ErrorCurveDisplay,
+    FrontierDisplay,
     GroupLossDisplay,
     LoadingsDisplay,
     ReducedRowsDisplay,
     VarianceKeptDisplay,
 )
-from fairspan.drawing.pictures import AuditPicture, Estimates, FrontierPicture
 
 mpl.use("Agg")
 
@@ -34,35 +35,53 @@ HOSTILE = (
 LONG = tuple(f"people of age group number {i + 1}, at work" for i in range(12))
 
 
+def records_of(groups, models, quantity, ends=(), dimensions=(None,), **more):
+    """One record for each model, dimension and group, with figures of one shape in that order."""
+    places = [(name, d, g) for name in models for d in dimensions for g in groups]
+    figures = {quantity: [*models.values()], **more}
+    figures |= {
+        f"{quantity}{end}": each for end, each in zip(("_low", "_high"), ends, strict=False)
+    }
+    columns = {name: np.ravel(np.array(each, dtype=object)) for name, each in figures.items()}
+    return [
+        {
+            **dict(zip(("model", "n_components", "group"), place, strict=True)),
+            **{name: column[i] for name, column in columns.items()},
+        }
+        for i, place in enumerate(places)
+    ]
+
+
 def pictures_of(groups, seed=0):
     """One of each kind, of these groups."""
     rng, k = np.random.default_rng(seed), len(groups)
-    dimensions = np.arange(1, 9)
+    dimensions = range(1, 9)
     falling = np.linspace(8, 0, 8)[:, None]
     plain, fair = falling * rng.uniform(1, 2, (2, 1, k))
-    shares = rng.uniform(0.2, 0.8, (2, k))
-    losses = rng.uniform(0, 3, (2, k))
-    points = rng.standard_normal((40 * k, 2))
-    factors = rng.standard_normal((k, 2, 2))
+    curves = {"PCA": plain, "minimax_loss": fair, "best possible": 0.8 * fair}
+    both, every = np.array([plain, fair]), np.array([*curves.values()])
+    two, three = ("PCA", "minimax_loss"), ("PCA", "minimax_loss", "best possible")
+    shares = [*rng.uniform(0.2, 0.8, (2, k)), np.full(k, 0.9)]
+    losses, audited = rng.uniform(0, 3, (2, k)), rng.uniform(1, 2, (3, k))
+    of_curves = (groups, curves, "error_here", (0.9 * every, 1.1 * every), dimensions)
+    of_audit = dict(zip(("minimax_loss", "PCA", groups[0]), audited, strict=True))
+    points, factors = rng.standard_normal((40 * k, 2)), rng.standard_normal((k, 2, 2))
     pictures = {
-        "errors": ErrorCurveDisplay(
-            dimensions,
-            groups,
-            Estimates.of(plain, 0.9 * plain, 1.1 * plain),
-            Estimates.of(fair, 0.9 * fair, 1.1 * fair),
-            "minimax_loss",
-            0.8 * fair,
-            3,
-        ),
+        "errors": ErrorCurveDisplay(records_of(*of_curves), "error_here", 3),
         "losses": ErrorCurveDisplay(
-            dimensions, groups, Estimates.of(plain), Estimates.of(fair), quantity="loss"
+            records_of(
+                groups, dict(zip(two, both, strict=True)), "loss_here", dimensions=dimensions
+            ),
+            "loss_here",
         ),
-        "kept": VarianceKeptDisplay(groups, *shares, np.full(k, 0.9), 2, "minimax_loss"),
+        "kept": VarianceKeptDisplay(
+            records_of(groups, dict(zip(three, shares, strict=True)), "kept_here"),
+            "kept_here",
+            n_components=2,
+        ),
         "group losses": GroupLossDisplay(
-            groups,
-            dict(zip(("PCA", "minimax_loss"), map(Estimates.of, losses), strict=True)),
-            ("PCA",),
-            "loss",
+            records_of(groups, dict(zip(two, losses, strict=True)), "loss_here"),
+            "loss_here",
             n_components=2,
             bound=1.5,
             status="open gap",
@@ -93,23 +112,15 @@ def pictures_of(groups, seed=0):
             factors @ factors.transpose(0, 2, 1),
             5000,
         ),
-        "audit": AuditPicture(
-            groups,
-            {
-                name: Estimates.of(each, each - 0.2, each + 0.2)
-                for name, each in zip(
-                    ("minimax_loss", "PCA", groups[0]), rng.uniform(1, 2, (3, k)), strict=True
-                )
-            },
-            ("PCA",),
+        "audit": AuditDisplay(
+            records_of(groups, of_audit, "error_here", (audited - 0.2, audited + 0.2)), "error_here"
         ),
     }
     if k == 2:
         angle = np.linspace(0, np.pi / 2, 30)
-        curve = np.column_stack([2 - np.cos(angle), 2 - np.sin(angle)])
         turn = np.linspace(0, 2 * np.pi, 100)
-        pictures["frontier"] = FrontierPicture(
-            curve,
+        pictures["frontier"] = FrontierDisplay(
+            np.column_stack([2 - np.cos(angle), 2 - np.sin(angle)]),
             groups,
             np.column_stack([2 - np.cos(turn), 2 - np.sin(turn)]),
             np.array([1.1, 1.6]),
@@ -117,6 +128,11 @@ def pictures_of(groups, seed=0):
             2,
         )
     return pictures
+
+
+def texts_in(picture):
+    """Every text of a drawn picture, its lines joined."""
+    return [" ".join(text.get_text().split()) for text in picture.figure_.findobj(Text)]
 
 
 def written_in(figure, dpi=100):

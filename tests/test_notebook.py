@@ -106,7 +106,10 @@ def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
     in_text = [line.split() for line in table.splitlines() if not line.startswith("-")]
     assert any(" ".join(note.split()) in each for each in tables.beside)
     assert any(str(audit.verdict) in each for each in tables.notes)
-    assert [in_ascii(" ".join(row)).split() for row in tables.rows] == in_text
+    head, *rows = [in_ascii(" ".join(row)).split() for row in tables.rows]
+    lines = len(in_text) - len(rows)  # of its head, which may take several
+    assert sorted(word for line in in_text[:lines] for word in line) == sorted(head)
+    assert in_text[lines:] == rows
     for finding in audit.findings:
         assert str(finding) in tables.notes
         assert (finding.severity == "warning") == (finding.code in tables.strong)

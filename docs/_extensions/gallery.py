@@ -120,7 +120,7 @@ def as_strict_as_tests(gallery_conf: dict[str, Any], page: str, when: str) -> No
     import matplotlib as mpl
     from cycler import cycler
 
-    from fairspan.drawing.layout import BLUE, GREEN, ORANGE, PURPLE, STYLE, VERMILION
+    from fairspan.displays.style import BLUE, GREEN, ORANGE, PURPLE, STYLE, VERMILION
 
     if when == "after":
         warnings.filters[:] = _filters

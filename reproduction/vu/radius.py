@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairspan.drawing.layout import BLUE
+from fairspan.displays.style import BLUE
 from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import RobustErrorGap

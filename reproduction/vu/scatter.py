@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairspan.drawing.layout import BLUE, GREEN, INK, PURPLE, SKY, VERMILION
+from fairspan.displays.style import BLUE, GREEN, INK, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

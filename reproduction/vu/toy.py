@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairspan.drawing.layout import GREEN, INK, ORANGE, SKY, VERMILION
+from fairspan.displays.style import GREEN, INK, ORANGE, SKY, VERMILION
 from fairspan.estimator.fit import fit_subspace
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments

@@ -6,8 +6,9 @@ is passed wherever a built-in one can be. Rows are an object with the members of
 takes the name of a built-in part, and in place of a file.
 """
 
+from typing import Any, Protocol, runtime_checkable
+
 from fairspan.certificates.certificate import Solver, TracePoint, certify
-from fairspan.drawing.pictures import Display
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Limit, Pieces, Problem
 from fairspan.problem.restrictions import Restriction
@@ -32,3 +33,18 @@ __all__ = [
     "certify",
     "row_block",
 ]
+
+
+@runtime_checkable
+class Display(Protocol):
+    """A picture of a fitted model: what is drawn, as a table, and how it is drawn.
+
+    A display that can be requested by name is made by a function that takes a fitted FairPCA, whose
+    `moments_` are those of the rows that it was fitted on.
+    """
+
+    def frame(self) -> Any:
+        """What is drawn, as a pandas DataFrame."""
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw on these matplotlib axes; without them, on a new figure."""

@@ -57,12 +57,17 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "arrays": "fairspan.rows.arrays:Arrays",
     },
     "display": {
-        "disparity_path": "fairspan.displays:DisparityPathDisplay.from_estimator",
-        "error_curve": "fairspan.displays:ErrorCurveDisplay.from_estimator",
-        "frontier": "fairspan.displays:FrontierDisplay.from_estimator",
-        "group_loss": "fairspan.displays:GroupLossDisplay.from_estimator",
-        "loadings": "fairspan.displays:LoadingsDisplay.from_estimator",
-        "variance_kept": "fairspan.displays:VarianceKeptDisplay.from_estimator",
+        "disparity_path": "fairspan.displays:DisparityPathDisplay.undrawn",
+        "error_curve": "fairspan.displays:ErrorCurveDisplay.undrawn",
+        "frontier": "fairspan.displays:FrontierDisplay.undrawn",
+        "group_loss": "fairspan.displays:GroupLossDisplay.undrawn",
+        "loadings": "fairspan.displays:LoadingsDisplay.undrawn",
+        "variance_kept": "fairspan.displays:VarianceKeptDisplay.undrawn",
+    },
+    # What results draw of themselves: they stand below the displays, which know them.
+    "picture": {
+        "audit": "fairspan.displays:AuditDisplay.undrawn",
+        "frontier": "fairspan.displays:FrontierDisplay.of",
     },
 }
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.certificate import by_pooled_variance
-from fairspan.drawing.pictures import FrontierPicture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.formatting.results import data_frame
@@ -31,7 +30,7 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.reduction import criterion_of
 from fairspan.progress import EIGENPROBLEMS, Stage
-from fairspan.registry import check_flag, check_number, names_of
+from fairspan.registry import check_flag, check_number, factory_of, names_of
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.solvers.solve import Auto
 from fairspan.solvers.two_groups.faces import (
@@ -257,35 +256,7 @@ class Frontier:
             rest = [end for angle in angles for end in ends_at(self._problem, float(angle))]
         return np.array([point.errors for point in (*self._points, *rest)])
 
-    def picture(self, criteria: Sequence[str | Criterion] | None = None) -> FrontierPicture:
-        """The frontier with what lies above it, ordinary PCA, and answers of criteria.
-
-        Parameters
-        ----------
-        criteria : sequence of str or criterion objects, optional
-            By default every criterion that has an answer.
-
-        Returns
-        -------
-        FrontierPicture
-            Not drawn yet.
-        """
-        placed = self.landmarks() if criteria is None else tuple(map(self.place, criteria))
-        first, second = (printable(spelled(group)) for group in self.groups)
-        return FrontierPicture(
-            errors=self._rounded(self.errors),
-            groups=(first, second),
-            region=self._rounded(self.region()),
-            plain=self._rounded(self.place(_PLAIN).errors),
-            answers={
-                each.name: self._rounded(each.errors) for each in placed if each.name != _PLAIN
-            },
-            n_components=self.n_components,
-        )
-
-    def plot(
-        self, ax: Any = None, *, criteria: Sequence[str | Criterion] | None = None
-    ) -> FrontierPicture:
+    def plot(self, ax: Any = None, *, criteria: Sequence[str | Criterion] | None = None) -> Any:
         """Draw the frontier; needs the extra `plot`.
 
         Parameters
@@ -297,10 +268,10 @@ class Frontier:
 
         Returns
         -------
-        FrontierPicture
+        displays.FrontierDisplay
             With `ax_`, `figure_` and `frame()`, as scikit-learn's displays.
         """
-        return self.picture(criteria).plot(ax)
+        return factory_of("picture", "frontier")(self, criteria).plot(ax)
 
     def __repr__(self) -> str:
         first, second = map(spelled, self.groups)
@@ -317,7 +288,7 @@ class Frontier:
         lost = np.maximum(pca - self._problem.best_errors, 0.0)
 
         def row(name: str, weights: FloatArray, *figures: FloatArray) -> tuple[str, ...]:
-            cells = (weights[0], *self._rounded(np.hstack(figures)))
+            cells = (weights[0], *self.rounded(np.hstack(figures)))
             return name, *(f"{value:.4g}" for value in cells)
 
         points = (self.weights, self.errors, self.losses, self.total_errors)
@@ -337,7 +308,7 @@ class Frontier:
             sections=((len(seen), ""),),
         )._repr_html_()
 
-    def _rounded(self, errors: FloatArray) -> FloatArray:
+    def rounded(self, errors: FloatArray) -> FloatArray:
         """Errors, with zero for what is only rounding."""
         return np.where(np.abs(errors) <= _ROUNDING * self._problem.total_variance, 0.0, errors)
 

@@ -6,7 +6,7 @@ import pytest
 
 from fairspan import FairPCA, audit, verify
 from fairspan.displays import GroupLossDisplay
-from fairspan.drawing.pictures import unproven
+from fairspan.displays.base import unproven
 from fairspan.report.page.rendering import said
 from report_rows import facts_by
 

@@ -3,18 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
 from sklearn.decomposition import PCA
 
 from by_hand import random_rows
 from fairspan import FairPCA, FileRows, audit, displays
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType, UnknownGroup
+from pictures import texts_in
 
 ROWS = random_rows(0, n=60, p=4)
 FAIR = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
 
 
-@pytest.mark.parametrize("name", displays.__all__)
+@pytest.mark.parametrize("name", [each for each in displays.__all__ if each != "AuditDisplay"])
 @pytest.mark.parametrize("estimator", [FairPCA(2), PCA(2), None, FAIR.subspace_])
 def test_only_a_fitted_estimator_is_shown(name, estimator):
     display = getattr(displays, name)
@@ -57,7 +57,7 @@ def test_parameters_that_there_are_not():
         displays.LoadingsDisplay.from_estimator(FAIR, n_features=0)
     with pytest.raises(Incompatible, match="image_shape"):
         displays.LoadingsDisplay.from_estimator(FAIR, beside_pca=True)
-    with pytest.raises(InvalidParameter, match="'variance kept'"):
+    with pytest.raises(InvalidParameter, match="'kept_here'"):
         audit(FAIR, ROWS.X, ROWS.labels).plot(quantity="share")
 
 
@@ -78,8 +78,8 @@ def test_few_rows_give_no_estimates_for_new_rows():
     few = (ROWS.X[:4], np.array(["a", "a", "b", "b"]))
     with pytest.raises(InvalidInput, match="every group has too few of them"):
         displays.GroupLossDisplay.from_estimator(FAIR, *few)
-    shown = displays.ErrorCurveDisplay.from_estimator(FAIR, *few).plot()
-    assert "too few rows" in " ".join(text.get_text() for text in shown.figure_.findobj(Text))
+    shown = displays.ErrorCurveDisplay.from_estimator(FAIR, *few)
+    assert "every group has too few of them" in " ".join(texts_in(shown))
 
 
 @pytest.mark.parametrize("name", ["GroupLossDisplay", "ErrorCurveDisplay"])
@@ -91,8 +91,7 @@ def test_folds_that_need_too_much_memory_are_named_where_nothing_is_estimated(na
         with pytest.raises(InvalidInput, match=r"for new rows: .*GiB"):
             display.from_estimator(FAIR, ROWS.X, ROWS.labels)
     else:
-        shown = display.from_estimator(FAIR, ROWS.X, ROWS.labels).plot()
-        assert "GiB" in " ".join(text.get_text() for text in shown.figure_.findobj(Text))
+        assert "GiB" in " ".join(texts_in(display.from_estimator(FAIR, ROWS.X, ROWS.labels)))
 
 
 def test_rows_that_were_opened_bring_their_own_groups(tmp_path):

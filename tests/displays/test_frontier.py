@@ -80,7 +80,6 @@ def test_the_display_is_the_frontier_with_its_landmarks():
     np.testing.assert_allclose(display.plain, pca.group_errors_)
     what = display.frame()["what"]
     assert (what == "frontier").sum() == len(display.errors)
-    display.plot()
     lines = {line.get_gid(): line for line in display.ax_.lines}
     np.testing.assert_array_equal(lines["frontier"].get_xdata(), display.errors[:, 0])
     np.testing.assert_array_equal(lines["PCA"].get_ydata(), display.plain[1:])
@@ -99,7 +98,6 @@ def test_where_nothing_is_lost_every_error_is_zero():
     display = FrontierDisplay.from_estimator(fair, criteria=["minimax_loss"])
     assert not display.errors.any()
     assert not display.plain.any()
-    display.plot()
 
 
 def test_three_groups_have_no_frontier():

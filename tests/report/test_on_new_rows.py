@@ -201,13 +201,18 @@ def test_losses_of_the_fair_answer_are_drawn_where_there_is_one(made, monkeypatc
     facts["by_dimension"]["fair"]["losses_here"] = [None, *losses[1:]]
     monkeypatch.setattr(figures, "draw", lambda picture, *_, **__: picture)
     picture = of_dimensions(facts, with_marks=False)
-    assert np.isnan(picture.fair.on_rows[0]).all()
-    np.testing.assert_array_equal(picture.fair.on_rows[1:], np.array(losses[1:]))
-    expected = made["by_dimension"]["expected"]
-    places = [made["by_dimension"]["dimensions"].index(d) for d in expected["dimensions"]]
-    for shown, end in ((picture.plain.low, "_low"), (picture.plain.high, "_high")):
-        wanted = np.array(expected["plain"][f"losses{end}"], dtype=float)
-        np.testing.assert_array_equal(shown[places], wanted)
+    frame = picture.frame().set_index(["model", "n_components"])
+    curve, shown = made["by_dimension"], frame.loc[facts["by_dimension"]["fair"]["criterion"]]
+    by_d = dict(zip(curve["dimensions"], [None, *losses[1:]], strict=True))
+    for d, wanted in by_d.items():
+        found = shown["loss_here"][d]
+        assert found.isna().all() if wanted is None else found.tolist() == wanted
+    expected = curve["expected"]
+    for end in ("", "_low", "_high"):
+        table = expected["plain"][f"expected_losses{end}"]
+        for d, wanted in zip(expected["dimensions"], table, strict=True):
+            found = frame.loc["PCA"][f"expected_loss{end}"][d]
+            np.testing.assert_array_equal(found, np.array(wanted, dtype=float))
 
 
 # Four groups, of which three are alike, take some seconds.
@@ -220,7 +225,7 @@ CASES = [
 
 @pytest.mark.parametrize("truth", CASES)
 def test_the_page_says_what_is_true(truth):
-    facts = facts_by(*truth.rows(), truth.d, criteria=["total_error_here"])
+    facts = facts_by(*truth.rows(), truth.d, criteria=["total_error"])
     verdict = facts["verdict"]
     assert verdict["kind"] == truth.kind
     assert set(verdict["groups"]) == set(truth.groups)

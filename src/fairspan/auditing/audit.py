@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, get_args
-
-import numpy as np
+from typing import Any
 
 from fairspan.auditing.expected_losses import LEVEL, USUAL, Expectations, expectations
 from fairspan.auditing.findings import find, find_in_data
@@ -16,13 +14,9 @@ from fairspan.auditing.results import (
     ModelResult,
     Verdict,
     changes_of,
-    column_of,
-    group_name,
     verdicts_of,
 )
 from fairspan.auditing.table import table_of
-from fairspan.drawing.layout import Axes
-from fairspan.drawing.pictures import AuditPicture, AuditQuantity, Estimates
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.results import data_frame
 from fairspan.formatting.table import Table
@@ -30,18 +24,11 @@ from fairspan.formatting.text import WIDTH, Paint, plain, wrapped
 from fairspan.linalg.resources import memory_error_hint
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, Moments
-from fairspan.registry import check_choice
+from fairspan.registry import factory_of
 from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.registry import open_rows
 
 _INDENT = " " * len("FS101 ")
-# What is shown of a quantity, and whose interval: names in the records.
-_SHOWN: dict[AuditQuantity, tuple[str, str]] = {
-    "expected loss": ("expected_loss", "expected_loss"),
-    "error": ("error_here", "error_here"),
-    "loss": ("loss_here", "error_here"),
-    "variance kept": ("kept_here", "error_here"),
-}
 
 
 @dataclass(frozen=True)
@@ -140,20 +127,22 @@ class Audit:
             "findings": [asdict(finding) for finding in self.findings],
         }
 
-    def picture(self, quantity: AuditQuantity | None = None) -> AuditPicture:
-        """A figure of every group under every model.
+    def plot(self, ax: Any = None, *, quantity: str | None = None) -> Any:
+        """Draw a figure of every group under every model; needs the extra `plot`.
 
         Parameters
         ----------
-        quantity : {"expected loss", "error", "loss", "variance kept"}, optional
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot.
+        quantity : {"expected_loss", "error_here", "loss_here", "kept_here"}, optional
             The loss on new rows with its interval, which is shown by default where it is known; on
             these rows, e_g with its interval, e_g - e*_g, or 1 - e_g / tr S_g. The last two have
             no intervals.
 
         Returns
         -------
-        AuditPicture
-            Not drawn yet.
+        displays.AuditDisplay
+            With `ax_`, `figure_` and `frame()`, as scikit-learn's displays.
 
         Raises
         ------
@@ -162,58 +151,7 @@ class Audit:
         InvalidInput
             Expected losses of an audit that has none.
         """
-        has_estimates = any(model.has_estimates for model in self.models)
-        if quantity is None:
-            quantity = "expected loss" if has_estimates else "error"
-        check_choice("quantity", quantity, get_args(AuditQuantity))
-        if quantity == "expected loss" and not has_estimates:
-            raise InvalidInput(
-                "This audit holds no estimates for new rows",
-                "Allowed: 'error', 'loss' and 'variance kept'",
-                "Audit rows with folds, or choose another quantity",
-            )
-        groups = tuple(group_name(group.group) for group in self.models[0].groups)
-        name, ends = _SHOWN[quantity]
-        values, low, high = (
-            column_of(self.models, each, len(groups))
-            for each in (name, f"{ends}_low", f"{ends}_high")
-        )
-        if quantity in ("error", "loss"):  # as in the table: what is only rounding says nothing
-            values = np.where(values <= [[model.rounding] for model in self.models], 0.0, values)
-        is_expected = quantity == "expected loss"
-        if not is_expected and quantity != "error":  # these have no intervals
-            low = high = np.full(values.shape, np.nan)
-        return AuditPicture(
-            groups=groups,
-            models={
-                each.name: Estimates.of(
-                    values[i], low[i], high[i], each.states if is_expected else None
-                )
-                for i, each in enumerate(self.models)
-            },
-            plain=tuple(model.name for model in self.models if model.is_plain_pca),
-            quantity=quantity,
-            level=self.level,
-        )
-
-    def plot(
-        self, ax: "Axes | None" = None, *, quantity: AuditQuantity | None = None
-    ) -> AuditPicture:
-        """Draw a figure of every group under every model; needs the extra `plot`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
-        quantity : {"expected loss", "error", "loss", "variance kept"}, optional
-            As for :meth:`picture`.
-
-        Returns
-        -------
-        AuditPicture
-            With `ax_`, `figure_` and `frame()`, as scikit-learn's displays.
-        """
-        return self.picture(quantity).plot(ax)
+        return factory_of("picture", "audit")(self, quantity).plot(ax)
 
     def table(self) -> Table:
         """The figures of every group under every model, with verdicts and findings as notes."""

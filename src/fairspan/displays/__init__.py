@@ -1,16 +1,18 @@
-"""Pictures of fitted estimators, after scikit-learn's convention for displays.
+"""Pictures of fitted estimators and audits, after scikit-learn's convention for displays.
 
-Each has `from_estimator`, `plot(ax=None)`, which sets `ax_`, `axes_` and `figure_`, and `frame()`,
-the data that is drawn.
+`from_estimator` computes and draws, and leaves `ax_`, `axes_` and `figure_`; `plot(ax=None)` draws
+again; `frame()` is the data that is drawn.
 """
 
-from fairspan.displays.by_group import GroupLossDisplay, VarianceKeptDisplay
-from fairspan.displays.error_curves import ErrorCurveDisplay
+from fairspan.displays.curve import ErrorCurveDisplay
+from fairspan.displays.frontier import FrontierDisplay
+from fairspan.displays.groups import AuditDisplay, GroupLossDisplay, VarianceKeptDisplay
 from fairspan.displays.loadings import LoadingsDisplay
-from fairspan.displays.reduced_rows import ReducedRowsDisplay
-from fairspan.displays.trade_offs import DisparityPathDisplay, FrontierDisplay
+from fairspan.displays.path import DisparityPathDisplay
+from fairspan.displays.projected_rows import ReducedRowsDisplay
 
 __all__ = [
+    "AuditDisplay",
     "DisparityPathDisplay",
     "ErrorCurveDisplay",
     "FrontierDisplay",

@@ -1,7 +1,11 @@
-"""What displays need of an estimator, and of an audit of the rows that they are given beside it."""
+"""The records of a fitted estimator and of ordinary PCA that displays draw.
+
+They have the names of :meth:`fairspan.Audit.records`, one record a model, dimension and group:
+figures that end in `_here` are those of the rows that are judged, `expected_` those of new rows.
+"""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -11,8 +15,8 @@ from sklearn.base import clone
 from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.expected_losses import ROUNDING
 from fairspan.auditing.models import name_at, plain_pca, read_model
-from fairspan.auditing.results import ModelResult, column_of, group_name
-from fairspan.drawing.pictures import NONE, Estimates
+from fairspan.auditing.results import ModelResult, group_name
+from fairspan.displays.base import NO_ANSWER
 from fairspan.errors import (
     FairspanWarning,
     Incompatible,
@@ -22,7 +26,7 @@ from fairspan.errors import (
     kind_of,
 )
 from fairspan.estimator.fair_pca import FairPCA
-from fairspan.metrics import GroupFigures, group_figures
+from fairspan.metrics import group_figures
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.problem.reduction import criterion_of
@@ -30,6 +34,28 @@ from fairspan.rows.checks import check_width
 from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.registry import is_opened, rows_of
 from fairspan.typing import FloatArray
+
+# A figure of a model and a group by its name, as in Audit.records().
+Record = Mapping[str, Any]
+Quantity = Literal["loss", "error"]
+# The models beside the criterion's.
+PLAIN_NAME, BEST_NAME = "PCA", "best possible"
+
+
+def column(records: Iterable[Record], name: str) -> FloatArray:
+    """One figure of every record; NaN where there is none."""
+    return np.array([record.get(name) for record in records], dtype=np.float64)
+
+
+def names_in(records: Iterable[Record], name: str) -> tuple[str, ...]:
+    """The different groups or models of records, in their order, as tables spell them."""
+    return tuple(dict.fromkeys(group_name(record[name]) for record in records))
+
+
+def columns_of(records: Sequence[Record], *names: str) -> dict[str, list[Any]]:
+    """Some figures of every record as columns of a table, those of which none is known left out."""
+    every = {name: [record.get(name) for record in records] for name in names}
+    return {name: each for name, each in every.items() if any(one is not None for one in each)}
 
 
 def moments_of_fit(estimator: Any, purpose: str) -> Any:
@@ -52,9 +78,42 @@ def moments_of_fit(estimator: Any, purpose: str) -> Any:
     )
 
 
-def names_of(labels: Any) -> tuple[str, ...]:
-    """Groups as they are spelled in tables."""
-    return tuple(group_name(label) for label in labels)
+def rows_for(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> Rows | None:
+    """Rows with their groups, of the features that the estimator was fitted on; None for none.
+
+    Raises
+    ------
+    InvalidInput
+        Rows without groups, groups without rows, or rows of other features.
+    """
+    if X is None and sensitive_features is None:
+        return None
+    if X is None or (sensitive_features is None and not is_opened(X)):
+        given = "sensitive_features without X" if X is None else "X without sensitive_features"
+        raise InvalidInput(
+            f"{purpose} received {given}",
+            "Allowed: rows with the group of each",
+            "Pass both X and sensitive_features",
+        )
+    rows, subspace = rows_of(X, sensitive_features), estimator.subspace_
+    if subspace.feature_names is not None:
+        rows = rows.selected(subspace.feature_names)
+    check_width(rows.n_features, subspace.n_features, "features")
+    return rows
+
+
+def moments_for(estimator: Any, rows: Rows) -> Moments:
+    """Moments of rows whose groups the estimator knows.
+
+    Raises
+    ------
+    UnknownGroup
+        A group that the estimator was not fitted on.
+    """
+    model = read_model(criterion_name(estimator), estimator)
+    moments = moments_of(rows, GroupLimit(n_known=len(model.known_groups)))
+    model.check_groups(moments.labels)
+    return moments
 
 
 def criterion_name(estimator: Any) -> str:
@@ -91,7 +150,7 @@ def refitted(estimator: Any, **settings: Any) -> Any:
 
 def status_of(fit: Any) -> str:
     """The status of a fit, or a text if there is none."""
-    return NONE if fit is None else str(fit.solution_.status)
+    return NO_ANSWER if fit is None else str(fit.solution_.status)
 
 
 def plain_of_fit(estimator: Any, n_components: int | None = None) -> FairSubspace:
@@ -103,97 +162,96 @@ def plain_of_fit(estimator: Any, n_components: int | None = None) -> FairSubspac
         return plain_pca(estimator.moments_, d, subspace.center, scale=subspace.scale is not None)
 
 
-def without_rounding(values: FloatArray, figures: GroupFigures) -> FloatArray:
-    """Values in squared units, with zero for what is only rounding."""
-    return np.where(np.abs(values) <= ROUNDING * figures.total_variances.max(), 0.0, values)
+def records_here(estimator: Any, fits: Mapping[int, Any], moments: Moments) -> list[Record]:
+    """What moments say of ordinary PCA and of fits at their dimensions; None: no answer."""
+    records: list[Record] = []
+    plain = {d: plain_of_fit(estimator, d) for d in fits}
+    fair = {d: None if fit is None else fit.subspace_ for d, fit in fits.items()}
+    for model, subspaces in ((PLAIN_NAME, plain), (criterion_name(estimator), fair)):
+        for d, subspace in subspaces.items():
+            figures = {}
+            if subspace is not None:
+                found = group_figures(subspace, moments)
+                rounding = ROUNDING * float(found.total_variances.max())
+                squares = {
+                    "total_variance_here": found.total_variances,
+                    "error_here": found.errors,
+                    "best_error_here": found.best_errors,
+                    "loss_here": found.excess_losses,
+                }
+                figures = {name: without_rounding(each, rounding) for name, each in squares.items()}
+                figures["kept_here"] = found.captured_ratios
+            records += [
+                {
+                    "model": model,
+                    "n_components": d,
+                    "group": label,
+                    **{name: float(each[g]) for name, each in figures.items()},
+                    "status": None if model == PLAIN_NAME else status_of(fits[d]),
+                }
+                for g, label in enumerate(moments.labels)
+            ]
+    return records
 
 
-def plain_figures(estimator: Any) -> GroupFigures:
-    """What ordinary PCA does to each group of the rows that an estimator was fitted on."""
-    return group_figures(plain_of_fit(estimator), estimator.moments_)
+def records_on_new_rows(
+    estimator: Any, fits: Mapping[int, Any], rows: Rows
+) -> tuple[list[Record], str]:
+    """What an audit of rows says of ordinary PCA and of fits, all of them in the same passes.
 
-
-def rows_for(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> Rows:
-    """Rows with their groups, of the features that the estimator was fitted on.
-
-    Raises
-    ------
-    InvalidInput
-        Rows without groups, groups without rows, or rows of other features.
-    """
-    if X is None or (sensitive_features is None and not is_opened(X)):
-        given = "sensitive_features without X" if X is None else "X without sensitive_features"
-        raise InvalidInput(
-            f"{purpose} received {given}",
-            "Allowed: rows with the group of each",
-            "Pass both X and sensitive_features",
-        )
-    rows, subspace = rows_of(X, sensitive_features), estimator.subspace_
-    if subspace.feature_names is not None:
-        rows = rows.selected(subspace.feature_names)
-    check_width(rows.n_features, subspace.n_features, "features")
-    return rows
-
-
-def moments_for(estimator: Any, rows: Rows) -> Moments:
-    """Moments of rows whose groups the estimator knows.
-
-    Raises
-    ------
-    UnknownGroup
-        A group that the estimator was not fitted on.
-    """
-    model = read_model(criterion_name(estimator), estimator)
-    moments = moments_of(rows, GroupLimit(n_known=len(model.known_groups)))
-    model.check_groups(moments.labels)
-    return moments
-
-
-Quantity = Literal["loss", "error"]
-# The figures on the rows, by their names in the records of an audit.
-_ON_ROWS = {"loss": "loss_here", "error": "error_here"}
-
-
-def estimates_of(
-    models: Sequence[ModelResult | None], n_groups: int, quantity: Quantity, *, on_rows: bool = True
-) -> Estimates:
-    """What is expected of every group under several models, beside what is on the rows."""
-    values, low, high, here = (
-        column_of(models, name, n_groups)
-        for name in (
-            *(f"expected_{quantity}{end}" for end in ("", "_low", "_high")),
-            _ON_ROWS[quantity],
-        )
-    )
-    rounding = [[0.0 if each is None else each.rounding] for each in models]
-    here = np.where(np.abs(here) <= rounding, 0.0, here) if on_rows else np.full(here.shape, np.nan)
-    states = [(None,) * n_groups if each is None else each.states for each in models]
-    return Estimates.of(values, low, high, states, here)
-
-
-def audited_beside_pca(
-    estimator: Any, fits: Sequence[Any], plain: Sequence[FairSubspace], rows: Rows
-) -> tuple[list[ModelResult], list[ModelResult | None]]:
-    """Audit fits and ordinary PCA of the same dimensions on rows, all of them in the same passes.
-
-    Parameters
-    ----------
-    estimator : FairPCA
-        That the fits were made from.
-    fits : sequence of m FairPCA, or None where there is no answer
-    plain : sequence of m FairSubspace
-    rows : RowSource or PartedRows
+    Returns
+    -------
+    list of records, str
+        The text says why nothing is estimated for new rows, where that is so.
     """
     name = criterion_name(estimator)
-    beside = [
-        replace(read_model(name_at("PCA", each.dimension), each), is_plain_pca=True)
-        for each in plain
+    models = [
+        replace(read_model(name_at(PLAIN_NAME, d), plain_of_fit(estimator, d)), is_plain_pca=True)
+        for d in fits
+    ] + [
+        replace(read_model(name_at(name, d), fit), baseline=name_at(PLAIN_NAME, d))
+        for d, fit in fits.items()
+        if fit is not None
     ]
-    models = list(beside)
-    for fit, pca in zip(fits, beside, strict=True):
-        if fit is not None:
-            own = read_model(name_at(name, pca.subspace.dimension), fit)
-            models.append(replace(own, baseline=pca.name))
-    audited = list(audit_rows(models, rows).models)
-    of_fits = iter(audited[len(plain) :])
-    return audited[: len(plain)], [None if fit is None else next(of_fits) for fit in fits]
+    audited = {model.name: model for model in audit_rows(models, rows).models}
+    first, records = next(iter(audited.values())), list[Record]()
+    for model in (PLAIN_NAME, name):
+        for d, fit in fits.items():
+            status = None if model == PLAIN_NAME else status_of(fit)
+            ours = {"model": model, "n_components": d, "status": status}
+            if (found := audited.get(name_at(model, d))) is None:
+                records += [{"group": record["group"], **ours} for record in first.records]
+            else:
+                records += [{**record, **ours} for record in rounded(found)]
+    why = "" if first.has_estimates else first.why_no_estimates or "every group has too few of them"
+    return records, why
+
+
+def rounded(model: ModelResult) -> list[Record]:
+    """The records of an audited model, with zero for what is only rounding."""
+    squares = ("error_here", "loss_here")
+    return [
+        {
+            **record,
+            **{each: float(without_rounding(record[each], model.rounding)) for each in squares},
+        }
+        for record in model.records
+    ]
+
+
+def without_rounding(values: Any, rounding: float) -> FloatArray:
+    """Values in squared units, with zero for what is only rounding."""
+    return np.where(np.abs(values) <= rounding, 0.0, values)
+
+
+def best_possible(records: Iterable[Record], quantity: str, best: Iterable[float]) -> list[Record]:
+    """What no subspace can better, of each group alone, as one more model of some records."""
+    return [
+        {
+            "model": BEST_NAME,
+            "n_components": record["n_components"],
+            "group": record["group"],
+            quantity: each,
+        }
+        for record, each in zip(records, best, strict=True)
+    ]

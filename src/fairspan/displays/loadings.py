@@ -7,25 +7,20 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairspan.displays.fitted import (
-    criterion_name,
-    moments_of_fit,
-    plain_of_fit,
-)
-from fairspan.drawing.layout import (
+from fairspan.displays.base import Picture
+from fairspan.displays.fitted import criterion_name, moments_of_fit, plain_of_fit
+from fairspan.displays.style import (
     DIVERGING,
     INK,
     Axes,
+    add_header,
+    add_panels,
     figure_of,
-    head,
-    height_of,
-    images,
-    labels_within,
+    names_within,
     rows_size,
     set_rows,
     width_of,
 )
-from fairspan.drawing.pictures import Picture
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.formatting.text import loading, spoken
 from fairspan.registry import check_count
@@ -43,7 +38,7 @@ _MOST_BESIDE, _MOST_IMAGES = 6, 24
 _INCHES_OF_IMAGE = 1.5
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LoadingsDisplay(Picture):
     """Plot the loadings of the features on each component, or the components as images.
 
@@ -79,8 +74,9 @@ class LoadingsDisplay(Picture):
         n_features: int = 20,
         image_shape: tuple[int, int] | None = None,
         beside_pca: bool = False,
+        ax: Any = None,
     ) -> Self:
-        """The loadings of a fitted estimator.
+        """Draw the loadings of a fitted estimator.
 
         Parameters
         ----------
@@ -92,6 +88,8 @@ class LoadingsDisplay(Picture):
             Rows and columns of an image whose pixels the features are.
         beside_pca : bool
             Show the components of ordinary PCA as well; as images only.
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot.
 
         Returns
         -------
@@ -116,6 +114,18 @@ class LoadingsDisplay(Picture):
         >>> LoadingsDisplay.from_estimator(fair, n_features=2).columns()["feature"]
         ['feature 0', 'feature 1']
         """
+        return cls._drawn(ax, estimator, n_features, image_shape, beside_pca=beside_pca)
+
+    @classmethod
+    def undrawn(
+        cls,
+        estimator: Any,
+        n_features: int = 20,
+        image_shape: tuple[int, int] | None = None,
+        *,
+        beside_pca: bool = False,
+    ) -> Self:
+        """What `from_estimator` draws, of the same parameters."""
         moments_of_fit(estimator, cls.__name__)
         check_count("n_features", n_features)
         subspace = estimator.subspace_
@@ -176,14 +186,14 @@ class LoadingsDisplay(Picture):
     def _draw_map(self, axes: Axes, most: float) -> Sequence[Axes]:
         values = self.loadings[:, self.shown].T
         image = axes.imshow(values, cmap=DIVERGING, vmin=-most, vmax=most, aspect="auto")
-        beside = set_rows(axes, [self.features[j] for j in self.shown])
+        set_rows(axes, [self.features[j] for j in self.shown])
         axes.spines[:].set_visible(False)
         axes.grid(visible=False)
         steps = range(0, len(self.loadings), ceil(len(self.loadings) / _MOST_NUMBERED))
         axes.set_xticks(steps, [str(i + 1) for i in steps])
         axes.set_xlabel("component")
-        room = (width_of(axes) / values.shape[1], height_of(axes) / values.shape[0])
-        if room[0] >= _CELL[0] and room[1] >= _CELL[1]:
+        cell = np.array(axes.bbox.size) * 72 / figure_of(axes).dpi / values.shape[::-1]
+        if (cell >= np.array(_CELL)).all():
             for (row, column), value in np.ndenumerate(values):
                 red, green, blue, _ = image.to_rgba(np.asarray(value))
                 is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < _DARK
@@ -200,16 +210,16 @@ class LoadingsDisplay(Picture):
             figure_of(axes).colorbar(image, ax=axes, label="loading")
         n_left = len(self.features) - len(values)
         note = f"{n_left} features with smaller loadings are left out." if n_left else ""
-        head(axes, "Loadings of the components", note=note, beside=beside)
+        add_header(axes, "Loadings of the components", note=note)
         return (axes,)
 
     def _draw_images(self, axes: Axes) -> Sequence[Axes]:
         assert self.image_shape is not None
         n_rows, n_columns = self._grid()
-        drawn = images(axes, n_rows, n_columns)
+        drawn = add_panels(axes, n_rows * n_columns, (n_rows, n_columns))
         # Each image of each block with what stands above it.
         names = ["PCA", spoken(self.name)] if self.plain is not None else ["component"]
-        short = labels_within(axes, names, width_of(axes) / n_columns - 30, 10)
+        short = names_within(names, width_of(axes) / n_columns - 30)
         titled = [
             [(f"{name} {i + 1}", row) for i, row in enumerate(block[:_MOST_IMAGES])]
             for name, block in zip(short, self._blocks(), strict=True)
@@ -226,7 +236,7 @@ class LoadingsDisplay(Picture):
                 panel.set_title(title, fontsize=10, pad=3, loc="center")
         n_left = max(map(len, self._blocks())) - _MOST_IMAGES
         left_out = f" {n_left} more are left out." if n_left > 0 else ""
-        head(
+        add_header(
             axes,
             "The components as images",
             note=f"Each has its own scale; white is zero.{left_out}",

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.auditing.expected_losses import LEVEL, expectations
-from fairspan.drawing.pictures import Display
 from fairspan.errors import (
     FairspanWarning,
     InvalidInput,
@@ -16,6 +15,7 @@ from fairspan.errors import (
     MissingDependency,
     kind_of,
 )
+from fairspan.extending import Display
 from fairspan.formatting.results import plain
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.moments.of_rows import not_moments

@@ -17,9 +17,9 @@ from fairspan.auditing.results import (
     verdicts_of,
 )
 from fairspan.certificates.certificate import Certificate
-from fairspan.drawing.pictures import Display
 from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of
 from fairspan.estimator.fit import fit_with_problem
+from fairspan.extending import Display
 from fairspan.formatting.text import settings as spelled_settings
 from fairspan.formatting.text import spoken
 from fairspan.model.subspace import FairSubspace

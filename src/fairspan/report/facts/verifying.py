@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.proofs import LinesProof, Proof
-from fairspan.drawing.pictures import Display
+from fairspan.extending import Display
 from fairspan.problem.problem import Formula
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import names_of

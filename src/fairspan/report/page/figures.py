@@ -3,24 +3,22 @@
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from fairspan.displays import ErrorCurveDisplay, GroupLossDisplay
-from fairspan.drawing import layout
-from fairspan.drawing.pictures import (
-    METADATA,
-    AuditPicture,
-    Display,
-    Estimates,
-    FrontierPicture,
-    Picture,
-    empty_figure,
-    reproducible,
+from fairspan.displays import (
+    AuditDisplay,
+    ErrorCurveDisplay,
+    FrontierDisplay,
+    GroupLossDisplay,
+    style,
 )
+from fairspan.displays.base import METADATA, Picture, empty_figure, reproducible
+from fairspan.extending import Display
 from fairspan.formatting.text import called, interval, number, percent, spoken
 from fairspan.report.page.tables import Facts, has_estimates, main_of, plain_of
 from fairspan.typing import FloatArray
@@ -40,14 +38,14 @@ _NARROW = 480
 _NARROW_SCREEN = 4.4
 # Colours that the page sets, so that they can be light or dark.
 _VARIABLES = {
-    layout.INK: "--ink",
-    layout.FAINT: "--faint",
-    layout.BLUE: "--blue",
-    layout.VERMILION: "--vermilion",
-    layout.GREEN: "--green",
-    layout.PURPLE: "--purple",
-    layout.ORANGE: "--orange",
-    layout.SKY: "--sky",
+    style.INK: "--ink",
+    style.FAINT: "--faint",
+    style.BLUE: "--blue",
+    style.VERMILION: "--vermilion",
+    style.GREEN: "--green",
+    style.PURPLE: "--purple",
+    style.ORANGE: "--orange",
+    style.SKY: "--sky",
     "#ffffff": "--paper",
 }
 
@@ -112,14 +110,15 @@ def draw(
     is_narrow : bool
         Whether it is drawn as narrow as the window of a telephone; wider pictures scroll there.
     """
-    from matplotlib import rc_context, style
+    from matplotlib import rc_context
+    from matplotlib.style import context
 
     # The same bytes, whatever style the reader has chosen for his own figures.
-    with style.context("default"), reproducible(key):
+    with context("default"), reproducible(key):
         figure = empty_figure("the audit page")
         width, height = picture.size() if isinstance(picture, Picture) else _SIZE
         figure.set_size_inches(min(width, _NARROW_SCREEN) if is_narrow else width, height)
-        with rc_context(layout.STYLE):
+        with rc_context(style.STYLE):
             axes = figure.add_subplot()
         picture.plot(ax=axes)
         for place in () if keeps_title else ("left", "center", "right"):
@@ -149,7 +148,7 @@ def draw(
     return Drawn(Markup(svg.removesuffix("</svg>") + circles + "</svg>"), caption, places)
 
 
-def inline_svg(figure: layout.Figure, key: str, alternative: str) -> str:
+def inline_svg(figure: style.Figure, key: str, alternative: str) -> str:
     """A figure as an `<svg>` element, without style sheet, script or date.
 
     Parameters
@@ -197,12 +196,8 @@ def of_plain(facts: Facts) -> Drawn:
     model, drawn = plain_of(facts), _losing_most(facts)
     groups = [model["groups"][g] for g in drawn]
     has_intervals = all(group["error_here_low"] is not None for group in groups)
-    picture = AuditPicture(
-        groups=_names(facts, drawn),
-        models={"PCA": _estimates(model, "error_here", drawn)},
-        plain=("PCA",),
-        level=facts["level"],
-    )
+    records = _records(facts, [{**model, "name": "PCA"}], drawn)
+    picture = AuditDisplay(records, "error_here", level=facts["level"])
     told = [
         f"{called(group['group'])} {number(group['error_here'])}"
         + (
@@ -223,11 +218,9 @@ def of_expected(facts: Facts) -> Drawn:
     has_both = not main["is_plain_pca"] and main["why_no_estimates"] is None
     models = [plain, main] if has_both else [plain]
     names, drawn = [spoken(model["name"]) for model in models], _losing_most(facts)
-    picture = AuditPicture(
-        groups=_names(facts, drawn),
-        models={model["name"]: _estimates(model, "expected_loss", drawn) for model in models},
+    picture = AuditDisplay(
+        _records(facts, models, drawn),
         plain=tuple(model["name"] for model in models if model["is_plain_pca"]),
-        quantity="expected loss",
         level=facts["level"],
     )
     told = [
@@ -250,12 +243,10 @@ def of_losses(facts: Facts) -> Drawn:
     """What each group loses under PCA and under the main criterion."""
     plain, main, drawn = plain_of(facts), main_of(facts), _losing_most(facts)
     certificate, name = main["certificate"], spoken(main["name"])
-    losses = {each["name"]: _values(each, "loss_here")[drawn] for each in (plain, main)}
     picture = GroupLossDisplay(
-        groups=_names(facts, drawn),
-        models={whose: Estimates.of(each) for whose, each in losses.items()},
+        _records(facts, [plain, main], drawn),
+        "loss_here",
         plain=(plain["name"],),
-        quantity="loss",
         n_components=facts["settings"]["n_components"],
         bound=certificate["lower_bound"] if certificate["bounds_largest_loss"] else None,
         status=certificate["status"],
@@ -275,27 +266,15 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
     """Losses of every group against the number of dimensions, expected ones where there are."""
     curve, steps = facts["by_dimension"], facts["steps"]
     plain, fair = curve["plain"]["losses_here"], curve["fair"]["losses_here"]
-    name, names, drawn = spoken(curve["fair"]["criterion"]), _names(facts), _losing_most(facts)
-    of_plain = _table(plain)[:, drawn]
-    of_fair = _table([each or [None] * len(names) for each in fair])[:, drawn]
+    name, drawn = spoken(curve["fair"]["criterion"]), _losing_most(facts)
+    has_estimates, d = curve["expected"] is not None, facts["settings"]["n_components"]
     picture = ErrorCurveDisplay(
-        dimensions=np.array(curve["dimensions"]),
-        groups=tuple(names[g] for g in drawn),
-        plain=Estimates.of(of_plain),
-        fair=Estimates.of(of_fair),
-        name=name,
-        marked=facts["settings"]["n_components"],
-        quantity="loss",
+        _by_dimension(facts, drawn),
+        "expected_loss" if has_estimates else "loss_here",
+        marked=d,
+        on_rows=has_estimates,
+        level=facts["level"],
     )
-    if curve["expected"] is not None:
-        expected = _expected_by_dimension(facts, drawn, (of_plain, of_fair))
-        picture = replace(
-            picture,
-            plain=expected[0],
-            fair=expected[1],
-            quantity="expected loss",
-            level=facts["level"],
-        )
     told = [
         f"{_largest(before)} and {_largest(after)} at d = {d}"
         for d, before, after in zip(curve["dimensions"], plain, fair, strict=True)
@@ -311,32 +290,45 @@ def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
     alternative = f"Largest loss of a group under PCA and {name}: {'; '.join(told)}."
     # One mark for each group: in its own panel, where they have panels.
     points: list[list[Point]] = [
-        [
-            (0 if len(drawn) <= 2 else i, point["n_components"], point["losses_here"][g])
-            for i, g in enumerate(drawn)
-        ]
+        [(i, point["n_components"], point["losses_here"][g]) for i, g in enumerate(drawn)]
         for point in (steps["points"] if with_marks else ())
     ]
-    fits = layout.grid(len(drawn))[1] <= _SIDE_BY_SIDE
+    fits = style.grid_of(len(drawn))[1] <= _SIDE_BY_SIDE
     return draw(picture, "d", caption, alternative, points, steps["start"], is_narrow=fits)
 
 
-def _expected_by_dimension(
-    facts: Facts, drawn: Sequence[int], on_rows: Sequence[FloatArray]
-) -> tuple[Estimates, Estimates]:
-    """What PCA would cost on new rows, and the main answer at its dimension; NaN elsewhere."""
-    curve, main = facts["by_dimension"], main_of(facts)
-    expected, shown = curve["expected"], curve["dimensions"]
-    plain, fair = (Estimates.of(np.full(each.shape, np.nan), on_rows=each) for each in on_rows)
-    for place, d in enumerate(expected["dimensions"]):
-        for whole, end in zip(plain, _ENDS, strict=False):
-            whole[shown.index(d)] = _table(expected["plain"][f"expected_losses{end}"])[place, drawn]
-        plain.states[shown.index(d)] = [expected["plain"]["states"][place][g] for g in drawn]
-    if not main["is_plain_pca"]:
-        place = shown.index(facts["settings"]["n_components"])
-        for whole, each in zip(fair[:4], _estimates(main, "expected_loss", drawn), strict=False):
-            whole[place] = each
-    return plain, fair
+def _by_dimension(facts: Facts, drawn: Sequence[int]) -> list[Facts]:
+    """What PCA and the main criterion cost on these rows, and on new ones where that is known."""
+    curve, main, names = facts["by_dimension"], main_of(facts), _names(facts)
+    expected = curve["expected"] or {"dimensions": []}
+    has_own = curve["expected"] is not None and not main["is_plain_pca"]
+    chosen = facts["settings"]["n_components"] if has_own else None
+    fair = curve["fair"]
+    losses = {"PCA": curve["plain"]["losses_here"], fair["criterion"]: fair["losses_here"]}
+    records: list[Facts] = []
+    for model, by_dimension in losses.items():
+        for d, here in zip(curve["dimensions"], by_dimension, strict=True):
+            new: list[dict[str, Any]] = [{} for _ in names]
+            if model == "PCA" and d in expected["dimensions"]:
+                place, plain = expected["dimensions"].index(d), expected["plain"]
+                for end in _ENDS:
+                    for each, loss in zip(new, plain[f"expected_losses{end}"][place], strict=True):
+                        each[f"expected_loss{end}"] = loss
+                for each, state in zip(new, plain["states"][place], strict=True):
+                    each["state"] = state
+            elif model != "PCA" and d == chosen:
+                new = main["groups"]
+            records += [
+                {
+                    **new[g],
+                    "model": model,
+                    "n_components": d,
+                    "group": names[g],
+                    "loss_here": None if here is None else here[g],
+                }
+                for g in drawn
+            ]
+    return records
 
 
 def of_frontier(facts: Facts) -> Drawn:
@@ -346,7 +338,7 @@ def of_frontier(facts: Facts) -> Drawn:
     answers = {"PCA": curve["plain"], **curve["answers"]}
     reached = _table([*answers.values()])
     errors = _through(_table(curve["errors_here"]), reached)
-    picture = FrontierPicture(
+    picture = FrontierDisplay(
         errors=errors,
         groups=(first, second),
         region=_region(_table(curve["region"]), errors, reached),
@@ -391,11 +383,14 @@ def _values(model: Facts, what: str) -> FloatArray:
     return np.array([group[what] for group in model["groups"]], dtype=np.float64)
 
 
-def _estimates(model: Facts, what: str, drawn: Sequence[int]) -> Estimates:
-    """A figure of some groups with its interval, and the states of expected losses."""
-    values, low, high = (_values(model, f"{what}{end}")[drawn] for end in _ENDS)
-    states = [model["groups"][g]["state"] for g in drawn] if what == "expected_loss" else None
-    return Estimates.of(values, low, high, states)
+def _records(facts: Facts, models: Sequence[Facts], drawn: Sequence[int]) -> list[Facts]:
+    """The figures of some groups under models, as displays take them."""
+    names = _names(facts)
+    return [
+        {**model["groups"][g], "model": model["name"], "group": names[g]}
+        for model in models
+        for g in drawn
+    ]
 
 
 def _table(rows: Sequence[Sequence[float | None]]) -> FloatArray:

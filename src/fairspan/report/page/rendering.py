@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairspan.drawing.pictures import Display
+from fairspan.extending import Display
 from fairspan.formatting.results import plain
 from fairspan.formatting.table import name_in_html
 from fairspan.formatting.text import (

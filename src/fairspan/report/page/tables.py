@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fairspan.drawing.pictures import CANNOT_TELL
+from fairspan.displays.groups import CANNOT_TELL
 from fairspan.formatting.table import (
     Cell,
     Column,

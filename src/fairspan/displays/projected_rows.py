@@ -7,27 +7,26 @@ matrix of p x p numbers is made, and rows on other machines stay there.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from io import BytesIO
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fairspan.displays.fitted import moments_of_fit, names_of, rows_for
-from fairspan.drawing.layout import (
+from fairspan.auditing.results import group_name
+from fairspan.displays.base import Picture
+from fairspan.displays.fitted import moments_of_fit, rows_for
+from fairspan.displays.style import (
+    BLUE,
     FAINT,
     Axes,
-    Look,
-    fill_evenly,
-    head,
-    label_bounds,
-    labels_within,
-    look,
+    add_header,
+    grid_of,
     panelled_size,
-    panels,
-    plain_numbers,
+    panels_of,
     width_of,
+    write_numbers,
 )
-from fairspan.drawing.pictures import Picture
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.formatting.text import count
 from fairspan.model.subspace import FairSubspace
@@ -39,7 +38,10 @@ from fairspan.typing import FloatArray, IndexArray
 
 # Room around the rows, as a share of their extent.
 _MARGIN = 0.12
-_MOST_TOGETHER = 4
+# The ellipses of others are shown among so many groups; inches that each row is taller.
+_FEW, _TALLER = 4, 0.6
+# Room where all rows are the same, as a share of where they lie.
+_LEAST = 1e-6
 # Standard deviations that an ellipse and its axes reach.
 _REACH = 2.0
 # Points are fainter the more there are, so that dense places are told from dark ones.
@@ -58,7 +60,7 @@ class InPlane(NamedTuple):
     sums : (k, 3, 3) array
         Of the weighted products of (1, x, y) with themselves: weights, coordinates, products.
     keys : (n,) array
-        Random, one for each point that was kept; the smallest are drawn first.
+        Random, one for each point that was kept: those of the smallest are drawn first.
     codes : (n,) array of int
     points : (n, 2) array
     """
@@ -76,17 +78,17 @@ class InPlane(NamedTuple):
         centre = means[:, 0, 1:]
         return present, centre, means[:, 1:, 1:] - np.einsum("gi,gj->gij", centre, centre)
 
-    def drawn(self, most: int) -> IndexArray:
-        """Positions of the points to draw, in the order of the rows.
+    def thinned(self, most: int) -> Self:
+        """With so many points, which stay in the order of the rows.
 
         Every group has the same number as far as it has them; what small ones leave goes to others.
+        Whatever is among these of all rows is among these of a part of them.
         """
+        order = np.lexsort((self.keys, self.codes))
+        grouped, ranks = self.codes[order], np.empty(len(order), dtype=np.intp)
+        ranks[order] = np.arange(len(order)) - np.searchsorted(grouped, grouped)
         # The first of every group, then the second of every group, and so on.
-        return np.sort(np.lexsort((self.codes, _ranks(self.keys, self.codes)))[:most])
-
-    def thinned(self, most: int) -> Self:
-        """With at most so many points of each group."""
-        kept = np.flatnonzero(_ranks(self.keys, self.codes) < most)
+        kept = np.sort(np.lexsort((self.codes, ranks))[:most])
         return self._replace(keys=self.keys[kept], codes=self.codes[kept], points=self.points[kept])
 
 
@@ -96,50 +98,36 @@ class PlaneRows:
 
     Attributes
     ----------
-    components : (2, p) array
-    mean, scale : (p,) arrays
+    subspace : FairSubspace
+        Of two components or more.
     labels : tuple of k labels
     most : int
-        Points of a group that are kept.
+        Points that are kept.
     seed : int
     """
 
-    components: FloatArray
-    mean: FloatArray
-    scale: FloatArray
+    subspace: FairSubspace
     labels: tuple[Label, ...]
     most: int
     seed: int
 
-    @classmethod
-    def of(
-        cls, subspace: FairSubspace, labels: Sequence[Label], most: int, seed: int
-    ) -> "PlaneRows":
-        """The pass for the first two components of a subspace."""
-        p = subspace.n_features
-        mean = np.zeros(p) if subspace.mean is None else subspace.mean
-        scale = np.ones(p) if subspace.scale is None else subspace.scale
-        return cls(subspace.components[:2], mean, scale, tuple(labels), most, seed)
-
     def over(self, rows: RowSource) -> InPlane | None:
         """The result over some rows."""
         random, coder = np.random.default_rng(self.seed), LabelCoder(self.labels)
-        total: InPlane | None = None
-        for block in rows.blocks():
-            part = self._of_block(block, coder, random)
-            total = part if total is None else self.merged(total, part)
-        return total
+        parts = (self._of_block(block, coder, random) for block in rows.blocks())
+        return reduce(self.merged, parts, None)
 
-    def merged(self, left: InPlane, right: InPlane) -> InPlane:
+    def merged(self, left: InPlane | None, right: InPlane) -> InPlane:
         """The result over both parts."""
+        if left is None:
+            return right
         rows: Any = map(np.concatenate, zip(left[2:], right[2:], strict=True))
         both = InPlane(left.n_rows + right.n_rows, left.sums + right.sums, *rows)
         return both.thinned(self.most)
 
     def to_bytes(self, result: InPlane) -> bytes:
         """A result as bytes."""
-        file = BytesIO()
-        np.savez(file, *result)
+        np.savez(file := BytesIO(), *result)
         return file.getvalue()
 
     def from_bytes(self, contents: bytes) -> InPlane:
@@ -154,27 +142,19 @@ class PlaneRows:
                 "Allowed: rows with the group of each",
                 "Open them with the name of the group column",
             )
-        keys = random.random(len(block.values))
+        keys, of = random.random(len(block.values)), self.subspace
         weights = np.ones(len(keys)) if block.weights is None else block.weights
         present = np.flatnonzero(weights)
         codes = coder.encode(block.labels, block.first_row)[present]
-        points = ((block.values[present] - self.mean) / self.scale) @ self.components.T
+        rows = block.values[present] - (0 if of.mean is None else of.mean)
+        points = rows / (1 if of.scale is None else of.scale) @ of.components[:2].T
         with_one = np.column_stack([np.ones(len(points)), points])
         sums = np.zeros((len(self.labels), 3, 3))
-        products = np.einsum("n,ni,nj->nij", weights[present], with_one, with_one)
-        np.add.at(sums, codes, products)
+        np.add.at(sums, codes, np.einsum("n,ni,nj->nij", weights[present], with_one, with_one))
         return InPlane(len(present), sums, keys[present], codes, points).thinned(self.most)
 
 
-def _ranks(keys: FloatArray, codes: IndexArray) -> IndexArray:
-    """Place of each key among those of its group, from zero."""
-    order = np.lexsort((keys, codes))
-    grouped, ranks = codes[order], np.empty(len(keys), dtype=np.intp)
-    ranks[order] = np.arange(len(keys)) - np.searchsorted(grouped, grouped)
-    return ranks
-
-
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ReducedRowsDisplay(Picture):
     """Plot rows by their first two components, with each group's own principal axes.
 
@@ -210,8 +190,9 @@ class ReducedRowsDisplay(Picture):
         *,
         max_rows: int = 1500,
         random_state: int = 0,
+        ax: Any = None,
     ) -> Self:
-        """Reduce rows, and keep some of each group to be drawn.
+        """Reduce rows, and draw some of each group.
 
         Parameters
         ----------
@@ -224,6 +205,8 @@ class ReducedRowsDisplay(Picture):
             Means and principal axes are those of all rows.
         random_state : int
             Which rows are drawn.
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot.
 
         Returns
         -------
@@ -252,6 +235,20 @@ class ReducedRowsDisplay(Picture):
         >>> display.points.shape, display.codes
         ((4, 2), array([0, 0, 1, 1]))
         """
+        settings = {"max_rows": max_rows, "random_state": random_state}
+        return cls._drawn(ax, estimator, X, sensitive_features, **settings)
+
+    @classmethod
+    def undrawn(
+        cls,
+        estimator: Any,
+        X: Any,
+        sensitive_features: Any,
+        *,
+        max_rows: int = 1500,
+        random_state: int = 0,
+    ) -> Self:
+        """What `from_estimator` draws, of the same parameters."""
         moments = moments_of_fit(estimator, cls.__name__)
         check_count("max_rows", max_rows)
         check_count("random_state", random_state, least=0)
@@ -263,16 +260,19 @@ class ReducedRowsDisplay(Picture):
                 "Fit with n_components=2",
             )
         rows = rows_for(estimator, X, sensitive_features, cls.__name__)
+        nothing = InvalidInput("X has no rows", "Allowed: at least one", "Pass some rows")
+        if rows is None:
+            raise nothing
         # Fitted without groups, it knows nothing of these.
         labels = moments_of(rows).labels if moments.n_groups == 1 else moments.labels
-        seen = tallied(rows, PlaneRows.of(subspace, labels, int(max_rows), int(random_state)))
+        seen = tallied(rows, PlaneRows(subspace, tuple(labels), int(max_rows), int(random_state)))
         if seen is None or not seen.n_rows:
-            raise InvalidInput("X has no rows", "Allowed: at least one", "Pass some rows")
-        (present, means, covariances), drawn = seen.of_groups(), seen.drawn(int(max_rows))
+            raise nothing
+        present, means, covariances = seen.of_groups()
         return cls(
-            points=seen.points[drawn],
-            codes=np.searchsorted(present, seen.codes[drawn]),
-            groups=names_of([labels[g] for g in present]),
+            points=seen.points,
+            codes=np.searchsorted(present, seen.codes),
+            groups=tuple(group_name(labels[g]) for g in present),
             means=means,
             covariances=covariances,
             n_rows=int(seen.n_rows),
@@ -280,8 +280,8 @@ class ReducedRowsDisplay(Picture):
 
     def size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
-        k = len(self.groups)
-        return (6.4, 5.4) if k <= _MOST_TOGETHER else panelled_size(k)
+        width, height = panelled_size(len(self.groups))
+        return width, height + _TALLER * grid_of(len(self.groups))[0]
 
     def columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each point."""
@@ -297,26 +297,19 @@ class ReducedRowsDisplay(Picture):
         return np.asarray((directions * (_REACH * np.sqrt(np.maximum(variances, 0.0)))).T[::-1])
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        together = len(self.groups) <= _MOST_TOGETHER
-        drawn = (axes,) if together else panels(axes, self.groups)
-        handles = []
-        for g in range(len(self.groups)):
-            if together:
-                handles.append(self._draw_group(axes, g, look(g)))
-            else:
-                # The other groups behind, so that it is seen where among them this one lies.
-                _scatter(drawn[g], self.points[self.codes != g], Look(FAINT, "o", "-"))
-                self._draw_group(drawn[g], g, look(0))
-        n_outside = self._leave_out_far_points(drawn)
-        whole = together and not n_outside
-        if not whole:
-            fill_evenly(drawn[0])
-        for panel in drawn:
+        k, room = len(self.groups), width_of(axes)
+        drawn = panels_of(axes, self.groups, "component 1", "component 2")
+        for g, panel in enumerate(drawn):
+            # The other groups behind, so that it is seen where among them this one lies.
+            _scatter(panel, self.points[self.codes != g], FAINT)
+            _scatter(panel, self.points[self.codes == g], BLUE)
+            for other in range(k if k <= _FEW else 0):
+                self._draw_ellipse(panel, other, FAINT)
+            self._draw_ellipse(panel, g, BLUE, with_axes=True)
             # At one scale, axes at right angles are seen at right angles.
-            panel.set_aspect("equal", adjustable="datalim" if whole else "box")
-        plain_numbers(drawn[:1])  # all are of one scale
-        label_bounds(axes, drawn, "component 1", "component 2")
-        labels = labels_within(axes, self.groups, width_of(axes) / 2.5, 10) if together else []
+            panel.set_aspect("equal", adjustable="box")
+        n_outside = self._leave_out_far_points(drawn[0])  # all are of one scale
+        write_numbers(drawn[0], room=room / grid_of(k)[1] - 25)
         lie = f"{count(n_outside, 'row')} {'lies' if n_outside == 1 else 'lie'}"
         notes = (
             f"{len(self.points):,} of {self.n_rows:,} rows are shown."
@@ -325,57 +318,38 @@ class ReducedRowsDisplay(Picture):
             "Ellipses: two standard deviations of the group's rows, along its own axes.",
             f"{lie} outside the picture." if n_outside else "",
         )
-        head(axes, _TITLE, handles, labels, note=" ".join(filter(None, notes)))
+        add_header(axes, _TITLE, note=" ".join(filter(None, notes)))
         return drawn
 
-    def _leave_out_far_points(self, drawn: Sequence[Axes]) -> int:
-        """Limit the axes where single points lie far from all others; how many these are."""
+    def _leave_out_far_points(self, axes: Axes) -> int:
+        """Limit axes to where all points lie but single ones far from them; how many these are."""
         low, high = np.quantile(self.points, [_TAIL, 1 - _TAIL], axis=0)
-        reach = np.maximum(high - low, (high - low).max())
-        low, high = low - _FAR * reach, high + _FAR * reach
+        reach = _FAR * np.maximum(high - low, (high - low).max())
+        low, high = low - reach, high + reach
         inside = ((self.points >= low) & (self.points <= high)).all(axis=1)
-        if inside.all():
-            return 0
-        axes = [self.principal_axes(g) for g in range(len(self.groups))]
         ends = [
-            mean + sign * each
-            for mean, each in zip(self.means, axes, strict=True)
+            mean + sign * self.principal_axes(g)
+            for g, mean in enumerate(self.means)
             for sign in (-1, 1)
         ]
         shown = np.vstack([self.points[inside], np.clip(np.vstack(ends), low, high)])
         start, end = shown.min(axis=0), shown.max(axis=0)
-        margin = _MARGIN * (end - start) / 2
-        for panel in drawn:
-            panel.set_xlim(start[0] - margin[0], end[0] + margin[0])
-            panel.set_ylim(start[1] - margin[1], end[1] + margin[1])
+        margin = _MARGIN * (end - start) / 2 + _LEAST * max(np.abs(shown).max(), _LEAST)
+        axes.set_xlim(start[0] - margin[0], end[0] + margin[0])
+        axes.set_ylim(start[1] - margin[1], end[1] + margin[1])
         return int((~inside).sum())
 
-    def _draw_group(self, axes: Axes, g: int, own: Look) -> Any:
-        from matplotlib.lines import Line2D
-
-        _scatter(axes, self.points[self.codes == g], own)
-        long, short = self.principal_axes(g)
-        turn = np.linspace(0, 2 * np.pi, 200)[:, None]
-        lines = [
-            self.means[g] + np.cos(turn) * long + np.sin(turn) * short,
-            np.array([self.means[g] - long, self.means[g] + long]),
-            np.array([self.means[g] - short, self.means[g] + short]),
-        ]
-        for i, line in enumerate(lines):
-            style = own.line if i == 0 else "-"
-            axes.plot(*line.T, color="white", linewidth=3.4, alpha=0.8)
-            axes.plot(*line.T, color=own.colour, linestyle=style, linewidth=1.7)
-        return Line2D([], [], color=own.colour, marker=own.marker, linestyle=own.line)
+    def _draw_ellipse(self, axes: Axes, g: int, colour: str, *, with_axes: bool = False) -> None:
+        (long, short), turn = self.principal_axes(g), np.linspace(0, 2 * np.pi, 200)[:, None]
+        lines = [np.cos(turn) * long + np.sin(turn) * short]
+        lines += [np.array([-each, each]) for each in (long, short) if with_axes]
+        for line in lines:
+            axes.plot(*(self.means[g] + line).T, color="white", linewidth=3.4, alpha=0.8)
+            axes.plot(*(self.means[g] + line).T, color=colour, linewidth=1.7)
 
 
-def _scatter(axes: Axes, points: FloatArray, own: Look) -> None:
+def _scatter(axes: Axes, points: FloatArray, colour: str) -> None:
     """Points as one image inside a drawing, which would get large otherwise."""
-    axes.plot(
-        *points.T,
-        own.marker,
-        color=own.colour,
-        alpha=min(_MOST_OPAQUE, _OPACITY / np.sqrt(max(len(points), 1))),
-        markersize=4,
-        markeredgewidth=0,
-        rasterized=True,
-    )
+    opacity = min(_MOST_OPAQUE, _OPACITY / np.sqrt(max(len(points), 1)))
+    style: dict[str, Any] = {"alpha": opacity, "markersize": 4, "markeredgewidth": 0}
+    axes.plot(*points.T, "o", color=colour, rasterized=True, **style)

@@ -1,4 +1,4 @@
-"""The frontier of two groups, and the path of disparity and total error along a setting."""
+"""The path of disparity and total error along a parameter of the criterion."""
 
 import numbers
 from collections.abc import Mapping, Sequence
@@ -7,91 +7,43 @@ from typing import Any, Self
 
 import numpy as np
 
+from fairspan.auditing.expected_losses import ROUNDING
+from fairspan.auditing.results import group_name
+from fairspan.displays.base import Picture, unproven
 from fairspan.displays.fitted import (
     criterion_name,
     moments_of_fit,
-    names_of,
-    plain_figures,
+    plain_of_fit,
     refitted,
     status_of,
     without_rounding,
 )
-from fairspan.drawing.layout import (
+from fairspan.displays.style import (
     FAINT,
     FAIR,
     INK,
     PLAIN,
     Axes,
-    head,
-    label_bounds,
-    labels_within,
-    plain_numbers,
-    stacked,
+    add_header,
+    add_panels,
+    names_within,
     width_of,
+    write_numbers,
 )
-from fairspan.drawing.pictures import FrontierPicture, Picture, unproven
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import axis_number, label_of, spoken
+from fairspan.metrics import group_figures
 from fairspan.problem.problem import signed_disparity
-from fairspan.trade_off import frontier_to_look_at
+from fairspan.progress import track
 from fairspan.typing import FloatArray
 
 # Decades below and above the default of 0.5 that penalties are tried at, and steps.
 _DECADES, _STEPS = (-2.0, 1.0), 19
-
-
 # Parameters that are shares; all others may be any number from zero on.
 _SHARES = ("criterion__trade_off",)
 
 
-class FrontierDisplay(FrontierPicture):
-    """Plot the Pareto frontier of two groups' errors, with PCA and every criterion.
-
-    Make it with :meth:`from_estimator`, or with :meth:`fairspan.Frontier.plot`.
-    """
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, *, criteria: Sequence[Any] | None = None) -> Self:
-        """The frontier of the rows that an estimator was fitted on.
-
-        Parameters
-        ----------
-        estimator : FairPCA
-            Fitted, on two groups.
-        criteria : sequence of str or criterion objects, optional
-            Criteria whose answers are shown; all by default.
-
-        Returns
-        -------
-        FrontierDisplay
-
-        Raises
-        ------
-        Incompatible
-            Not exactly two groups.
-        InvalidType
-            The estimator is not a fitted FairPCA.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from fairspan import FairPCA
-        >>> from fairspan.displays import FrontierDisplay
-        >>> X = np.array([[3.0, 0], [-3, 0], [0, 2], [0, -2]])
-        >>> fair = FairPCA(1).fit(X, sensitive_features=["a", "a", "b", "b"])
-        >>> display = FrontierDisplay.from_estimator(fair, criteria=["minimax_loss"])
-        >>> display.answers["minimax_loss"].round(2)
-        array([2.77, 2.77])
-        """
-        moments = moments_of_fit(estimator, "FrontierDisplay")
-        subspace = estimator.subspace_
-        curve = frontier_to_look_at(
-            moments, subspace.dimension, subspace.center, scale=subspace.scale is not None
-        )
-        return cls(**vars(curve.picture(criteria)))
-
-
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class DisparityPathDisplay(Picture):
     """Plot disparity and total error against a trade-off or penalty of the criterion.
 
@@ -137,8 +89,10 @@ class DisparityPathDisplay(Picture):
         estimator: Any,
         parameter: str = "criterion__penalty",
         values: Sequence[float] | None = None,
+        *,
+        ax: Any = None,
     ) -> Self:
-        """Fit the estimator's criterion at every value of a parameter.
+        """Fit the estimator's criterion at every value of a parameter, and draw the path.
 
         Parameters
         ----------
@@ -150,6 +104,8 @@ class DisparityPathDisplay(Picture):
         values : sequence of float, optional
             By default from 0 to 1 for a trade-off; else zero and 0.01 to 10, evenly on a
             logarithmic scale. The estimator's own value is always among them.
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot.
 
         Returns
         -------
@@ -176,21 +132,35 @@ class DisparityPathDisplay(Picture):
         >>> display.values, display.disparity.round(2)
         (array([0. , 0.5]), array([4., 0.]))
         """
+        return cls._drawn(ax, estimator, parameter, values)
+
+    @classmethod
+    def undrawn(
+        cls,
+        estimator: Any,
+        parameter: str = "criterion__penalty",
+        values: Sequence[float] | None = None,
+    ) -> Self:
+        """What `from_estimator` draws, of the same parameters."""
         moments = moments_of_fit(estimator, cls.__name__)
         current = _current(estimator, parameter, cls.__name__)
         is_share = parameter in _SHARES
         shown = _tried_values(values, current, is_share=is_share)
-        fits = [refitted(estimator, **{parameter: float(value)}) for value in shown]
+        fits = [
+            refitted(estimator, **{parameter: value})
+            for value in track("fitting", shown.tolist(), "values")
+        ]
         path = np.array([_gap_and_error(fit) for fit in fits])
-        plain = plain_figures(estimator)
-        plain_gap = signed_disparity(plain.errors)
+        plain = group_figures(plain_of_fit(estimator), moments)
+        gaps = np.append(path[:, 0], signed_disparity(plain.errors))
+        gaps = without_rounding(gaps, ROUNDING * float(plain.total_variances.max()))
         return cls(
             values=shown,
-            disparity=without_rounding(path[:, 0], plain),
+            disparity=gaps[:-1],
             total_error=path[:, 1],
-            plain_disparity=float(without_rounding(np.array(plain_gap), plain)),
+            plain_disparity=float(gaps[-1]),
             plain_total_error=float(moments.proportions @ plain.errors),
-            groups=names_of(moments.labels),
+            groups=tuple(map(group_name, moments.labels)),
             name=criterion_name(estimator),
             parameter=parameter.rsplit("__", 1)[-1],
             current=current,
@@ -212,7 +182,7 @@ class DisparityPathDisplay(Picture):
         }
 
     def _draw(self, axes: Axes) -> Sequence[Axes]:
-        upper, lower = stacked(axes, 2)
+        upper, lower = add_panels(axes, 2, (2, 1), share_y=False)
         for panel, path, plain in (
             (upper, self.disparity, self.plain_disparity),
             (lower, self.total_error, self.plain_total_error),
@@ -229,21 +199,24 @@ class DisparityPathDisplay(Picture):
             handles.append(mark)
             labels.append(f"chosen: {axis_number(self.current)}")
         upper.axhline(0, color=INK, linewidth=0.8, zorder=1)
-        if self.logarithmic:
-            _set_logarithmic(lower, self.values)
-        plain_numbers((upper, lower), "y" if self.logarithmic else "both")
-        upper.set_ylabel("disparity")
-        lower.set_ylabel("total error")
+        if self.logarithmic and (positive := self.values[self.values > 0]).any():
+            least, first = float(positive.min()), float(self.values.min())
+            lower.set_xscale("symlog", linthresh=least, linscale=0.5)
+            lower.xaxis.set_major_formatter(lambda value, _: axis_number(value))
+            lower.set_xlim(first if first > 0 else -0.1 * least, positive.max() * 1.1)
+        for panel in (upper, lower):
+            write_numbers(panel, "y" if self.logarithmic else "xy", room=width_of(axes))
         name = label_of(spoken(self.parameter))
-        label_bounds(axes, (upper, lower), name)
+        upper.set_ylabel("disparity")
+        lower.set(xlabel=name, ylabel="total error")
         title = f"Disparity and total error against the {name}"
-        head(axes, title, handles, labels, note=self._note(axes))
+        add_header(axes, title, handles, labels, note=self._note(axes))
         return upper, lower
 
     def _note(self, axes: Axes) -> str:
         what = "the largest difference of two groups' errors"
         if len(self.groups) == 2:
-            first, second = labels_within(axes, self.groups, 0.45 * width_of(axes), 10)
+            first, second = names_within(self.groups, 0.45 * width_of(axes))
             what = f"the error of {second} minus that of {first}"
         return f"The disparity is {what}. {unproven(self.statuses or ())}".strip()
 
@@ -282,15 +255,3 @@ def _gap_and_error(fit: Any) -> tuple[float, float]:
     if fit is None:
         return np.nan, np.nan
     return fit.disparity_, float(fit.moments_.proportions @ fit.group_errors_)
-
-
-def _set_logarithmic(axes: Axes, values: FloatArray) -> None:
-    from matplotlib.ticker import FuncFormatter
-
-    positive = values[values > 0]
-    if not len(positive):
-        return
-    least = float(positive.min())
-    axes.set_xscale("symlog", linthresh=least, linscale=0.5)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: axis_number(value)))
-    axes.set_xlim(float(values.min()) if values.min() > 0 else -0.1 * least, positive.max() * 1.1)

@@ -3,15 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments
 from fairspan.displays import ReducedRowsDisplay
-from fairspan.displays.reduced_rows import PlaneRows
-from fairspan.drawing.layout import look
+from fairspan.displays.projected_rows import PlaneRows
+from fairspan.displays.style import BLUE
 from fairspan.errors import FairspanWarning, Incompatible, InvalidInput, UnknownGroup
 from fairspan.rows.registry import rows_of
+from pictures import texts_in
 
 ROWS = random_rows(0, n=90, p=4, groups=("a", "b", "c"))
 X, GROUPS = ROWS.X, ROWS.labels
@@ -56,7 +56,7 @@ def test_a_group_column_and_a_missing_group():
 
 
 def test_parts_add_up_to_the_whole():
-    fold = PlaneRows.of(FAIR.subspace_, ["a", "b", "c"], 1000, 0)
+    fold = PlaneRows(FAIR.subspace_, ("a", "b", "c"), 1000, 0)
     whole = fold.over(rows_of(X, GROUPS, ROWS.weights))
     first = fold.over(rows_of(X[:50], GROUPS[:50], ROWS.weights[:50]))
     second = fold.over(rows_of(X[50:], GROUPS[50:], ROWS.weights[50:]))
@@ -80,6 +80,7 @@ def test_an_estimator_that_knows_no_groups_shows_those_it_is_given():
     [
         (UnknownGroup, (X, np.where(GROUPS == "a", "new", GROUPS))),
         (InvalidInput, (X, None)),
+        (InvalidInput, (None, None)),
         (InvalidInput, (None, GROUPS)),
         (InvalidInput, (X[:, :2], GROUPS)),
         (InvalidInput, (X[:0], GROUPS[:0])),
@@ -101,20 +102,22 @@ def test_many_groups_have_panels(recwarn):
     fair = FairPCA(2, criterion="total_error").fit_moments(
         GroupMoments.from_rows(many.X, many.labels)
     )
-    display = ReducedRowsDisplay.from_estimator(fair, many.X, many.labels).plot()
+    display = ReducedRowsDisplay.from_estimator(fair, many.X, many.labels)
     assert len(display.axes_) == 6
     assert not [each for each in recwarn if issubclass(each.category, FairspanWarning)]
 
 
-def test_each_group_has_the_ellipse_of_two_standard_deviations_and_its_axes():
-    display = ReducedRowsDisplay.from_estimator(FAIR, X, GROUPS).plot()
-    lines = [line for axes in display.figure_.axes for line in axes.lines]
-    for mean, covariance in zip(display.means, display.covariances, strict=True):
-        about = [line.get_xydata() - mean for line in lines if line.get_color() != "white"]
-        inverse = np.linalg.inv(covariance)
-        distances = [np.sqrt(np.einsum("ni,ij,nj->n", each, inverse, each)) for each in about]
-        found = [len(each) for each in distances if len(each) > 1 and np.allclose(each, 2)]
-        assert sorted(found) == [2, 2, 200]
+def test_each_group_has_the_ellipse_of_two_standard_deviations_its_axes_and_its_points():
+    display = ReducedRowsDisplay.from_estimator(FAIR, X, GROUPS)
+    for g, (axes, mean) in enumerate(zip(display.axes_, display.means, strict=True)):
+        own = [np.asarray(each.get_xydata()) for each in axes.lines if each.get_color() == BLUE]
+        points, *lines = own
+        np.testing.assert_array_equal(points, display.points[display.codes == g])
+        inverse = np.linalg.inv(display.covariances[g])
+        distances = [
+            np.sqrt(np.einsum("ni,ij,nj->n", each - mean, inverse, each - mean)) for each in lines
+        ]
+        assert [len(each) for each in distances if np.allclose(each, 2)] == [200, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -133,22 +136,7 @@ def test_a_far_point_is_left_out_and_the_limits_are_those_of_the_others(far, axi
     near, groups = np.tile(corners, (50, 1)), np.repeat(["a", "b"], [4, 196])
     fair = FairPCA(2, criterion="total_error").fit(near, sensitive_features=groups)
     rows = np.vstack([near, [far]])
-    display = ReducedRowsDisplay.from_estimator(fair, rows, np.append(groups, "b")).plot()
-    note = " ".join(text.get_text() for text in display.figure_.findobj(Text))
-    assert "1 row lies outside the picture" in " ".join(note.split())
-    (panel,) = display.axes_
-    limits = np.abs((panel.get_xlim(), panel.get_ylim()))
+    display = ReducedRowsDisplay.from_estimator(fair, rows, np.append(groups, "b"))
+    assert "1 row lies outside the picture" in " ".join(texts_in(display))
+    limits = np.abs((display.axes_[0].get_xlim(), display.axes_[0].get_ylim()))
     assert limits[axis] == pytest.approx(2 * [1.12 * reach], rel=1e-2)
-
-
-def test_the_points_of_each_group_have_its_look():
-    display = ReducedRowsDisplay.from_estimator(FAIR, X, GROUPS).plot()
-    (axes,) = display.axes_
-    for g in range(3):
-        own = look(g)
-        (points,) = (
-            line
-            for line in axes.lines
-            if (line.get_color(), line.get_marker()) == (own.colour, own.marker)
-        )
-        np.testing.assert_array_equal(points.get_xydata(), display.points[display.codes == g])

@@ -1,0 +1,233 @@
+"""What every picture can do: draw itself on axes, give its data as a table, and be a file."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from html import escape
+from io import BytesIO
+from typing import Any, Self
+
+from fairspan.displays.style import INK, STYLE, Axes, Figure, figure_of
+from fairspan.errors import imported
+from fairspan.formatting.results import data_frame
+from fairspan.progress import show_progress
+
+# Widely installed ones of the East Asian scripts and of symbols, in the order they are asked.
+_FALLBACKS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Source Han Sans SC",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "WenQuanYi Zen Hei",
+    "Arial Unicode MS",
+    "Noto Sans Devanagari",
+    "Noto Sans Thai",
+    "Noto Emoji",
+    "Segoe UI Symbol",
+)
+OPTIMAL, UNRESOLVED, NO_ANSWER = "optimal", "unresolved", "no answer"
+# With a salt and without a date the same figure gives the same bytes. Text stays text.
+_REPRODUCIBLE: Any = {"svg.fonttype": "none", "savefig.dpi": 150}
+METADATA: Mapping[str, Any] = {"svg": {"Date": None}, "png": {"Software": None}}
+# Pixels of an inch in a notebook, and how many more the image has.
+_INCH, _SHARPNESS = 72, 2
+
+
+def unproven(statuses: Sequence[str | None]) -> str:
+    """How many answers of a criterion are not proven optimal, in sentences; or nothing.
+
+    Examples
+    --------
+    >>> unproven(["optimal", "open gap", "optimal"])
+    'Of 3 answers, 1 is not proven optimal.'
+    >>> unproven(["optimal", "unresolved", "optimal"])
+    'Of 3 answers, 1 is unresolved: double precision cannot tell how close it is to the optimum.'
+    >>> unproven(["optimal", "no answer"])
+    ''
+    """
+    answers = [status for status in statuses if status not in (None, NO_ANSWER)]
+    n_unresolved = answers.count(UNRESOLVED)
+    n_open = len(answers) - n_unresolved - answers.count(OPTIMAL)
+    of, sentences = f"Of {len(answers)} answers,", []
+    if n_open:
+        sentences.append(f"{of} {n_open} {'is' if n_open == 1 else 'are'} not proven optimal.")
+    if n_unresolved:
+        is_or_are, it_is = ("is", "it is") if n_unresolved == 1 else ("are", "they are")
+        sentences.append(
+            f"{of} {n_unresolved} {is_or_are} unresolved: double precision cannot tell how close "
+            f"{it_is} to the optimum."
+        )
+    return " ".join(sentences)
+
+
+class Picture(ABC):
+    """Plain data, and how they are drawn.
+
+    After scikit-learn's convention for displays: `plot` draws, and leaves `ax_` and `figure_`.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        What was drawn on; where a picture has several panels, what stands above them.
+    axes_ : tuple of matplotlib Axes
+        The panels; `ax_` alone where there is one.
+    figure_ : matplotlib Figure
+    """
+
+    ax_: Axes
+    axes_: tuple[Axes, ...]
+    figure_: Figure
+
+    @classmethod
+    @abstractmethod
+    def undrawn(cls, *source: Any, **settings: Any) -> Self:
+        """What `from_estimator` draws, not drawn yet: as a page draws it on axes of its own."""
+
+    @classmethod
+    def _drawn(cls, ax: Axes | None, *source: Any, **settings: Any) -> Self:
+        """Compute what is shown, with progress where it takes long, and draw it."""
+        imported("matplotlib", "plot", cls.__name__)
+        with show_progress():
+            made = cls.undrawn(*source, **settings)
+        return made.plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot. Titles and legends stand
+            outside the axes, so give a figure of several `layout="constrained"`.
+
+        Returns
+        -------
+        Self
+            With `ax_`, `axes_` and `figure_`.
+
+        Raises
+        ------
+        MissingDependency
+            matplotlib is not installed.
+        """
+        imported("matplotlib", "plot", "plot")
+        from matplotlib import rc_context
+
+        with rc_context({**STYLE, **fallback_fonts()}), _any_font():
+            if ax is None:
+                from matplotlib import pyplot  # takes its time, and a page needs none of it
+
+                _, ax = pyplot.subplots(figsize=self.size(), layout="constrained")
+            # Axes made elsewhere may have something of another style.
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.set_axisbelow(True)
+            ax.tick_params(labelsize=STYLE["xtick.labelsize"], colors=INK)
+            self.axes_ = tuple(self._draw(ax))
+        self.ax_, self.figure_ = ax, figure_of(ax)
+        return self
+
+    def frame(self) -> Any:
+        """What is drawn, as a table.
+
+        Returns
+        -------
+        pandas.DataFrame
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+        """
+        return data_frame(dict(self.columns()), f"{type(self).__name__}.frame()")
+
+    @abstractmethod
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """What is drawn, as columns of one length."""
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        return 6.4, 4.6
+
+    @abstractmethod
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        """Draw on these axes, with our style set; the panels that were made of them."""
+
+    def __repr__(self) -> str:
+        n_rows = len(next(iter(self.columns().values())))
+        return f"<{type(self).__name__}: {n_rows:,} rows of data, see frame()>"
+
+    def _repr_html_(self) -> str | None:
+        """The picture in a notebook, once it is drawn; pyplot does not show it there again."""
+        if not hasattr(self, "figure_"):
+            return None
+        from matplotlib import pyplot
+
+        file = BytesIO()
+        with _any_font():
+            self.figure_.savefig(file, format="png", dpi=_SHARPNESS * _INCH)
+        pyplot.close(self.figure_)
+        image, title = b64encode(file.getvalue()).decode(), self.ax_.get_title(loc="left")
+        return (
+            f'<img alt="{escape(title)}" width="{self.figure_.get_figwidth() * _INCH:.0f}" '
+            f'style="max-width: 100%" src="data:image/png;base64,{image}">'
+        )
+
+
+def fallback_fonts() -> Any:  # matplotlib's types list every setting
+    """matplotlib's setting of font families, with those installed that fill its gaps.
+
+    Only installed ones, as matplotlib reports every family that it does not find.
+    """
+    import matplotlib
+
+    return {"font.family": [*matplotlib.rcParams["font.family"], *_installed()]}
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    from matplotlib.font_manager import fontManager
+
+    return tuple(sorted({*_FALLBACKS} & {*fontManager.get_font_names()}, key=_FALLBACKS.index))
+
+
+@contextmanager
+def _any_font() -> Iterator[None]:
+    """Texts are measured and stay texts: whoever shows them may have other fonts."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        yield
+
+
+def empty_figure(purpose: str) -> Figure:
+    """A figure that pyplot does not keep.
+
+    Raises
+    ------
+    MissingDependency
+        matplotlib is not installed.
+    """
+    imported("matplotlib", "plot", purpose)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained")
+    # It keeps what measures texts; the canvas of a bare figure makes that anew for each of them.
+    FigureCanvasAgg(figure)
+    return figure
+
+
+@contextmanager
+def reproducible(salt: str) -> Iterator[None]:
+    """Settings under which the same figure gives the same bytes."""
+    import matplotlib
+
+    with matplotlib.rc_context({**_REPRODUCIBLE, "svg.hashsalt": salt}), _any_font():
+        yield

@@ -1,0 +1,291 @@
+"""How pictures look: colours and markers, names beside rows, title and legend, and panels.
+
+The colours are those of Okabe and Ito, made for all kinds of colour vision. Groups also differ by
+marker and line, so that a picture printed in grey can still be read. matplotlib's constrained
+layout places everything. A legend inside the axes hides data sooner or later, so it stands above
+them. Lengths are in points.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from fairspan.formatting.text import axis_number, labels_of, wrapped
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+# Types by name, as matplotlib is imported when something is drawn.
+Axes: TypeAlias = "matplotlib.axes.Axes"
+Figure: TypeAlias = "matplotlib.figure.Figure"
+
+# Text and lines that carry information; grids and hints.
+INK, FAINT = "#1b1e23", "#8b929c"
+# Opacity of notes: ink, so that they follow it where a page sets its colour.
+QUIET = 0.72
+BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
+PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
+# Loadings: negative orange, zero white, positive purple, as dark at both ends.
+DIVERGING = "PuOr"
+_COLOURS = (BLUE, ORANGE, GREEN, SKY, PURPLE)
+_MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+_TITLE_SIZE, NAME_SIZE = 12.0, 10.0
+# Width of a letter on average, as a share of its size, and how much wider capitals are.
+_LETTER, _OF_CAPITALS = 0.58, 0.7
+# Between what stands above the axes; of the mark in a legend and the room beside it.
+_PAD, _OF_MARK = 5.0, 44.0
+# Names beside rows take at most this share of the picture's width.
+_OF_NAMES = 0.42
+# Of a number along an axis with the room beside it, and how many of them there are at most.
+_OF_NUMBER, _MOST_NUMBERS = 44.0, 9
+# Between numbers and names, of images, as a share of the height of those below it.
+_THIN = 1e-3
+# Inches of a row, of what stands above and below all of them, of the axes, and of a letter.
+_ROW, _AROUND, _AXES, _OF_LETTER, _LONGEST = 0.36, 1.75, 5.2, 0.08, 40
+# An axis shows a range of at least this share of its numbers, whose digits could not be read else.
+_LEAST_RANGE = 1e-4
+# matplotlib's settings while one of our pictures is drawn. Any: its types list every setting.
+STYLE: Any = {
+    "font.size": 11,
+    "axes.titlesize": _TITLE_SIZE,
+    "axes.labelsize": 11,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.labelsize": NAME_SIZE,
+    "ytick.labelsize": NAME_SIZE,
+    "legend.fontsize": NAME_SIZE,
+    "legend.title_fontsize": NAME_SIZE,
+    "legend.frameon": False,
+    "legend.borderaxespad": 0.0,
+    "legend.borderpad": 0.0,
+    "legend.labelspacing": 0.4,
+    "legend.columnspacing": 1.6,
+    "legend.handlelength": 2.0,
+    "legend.handletextpad": 0.6,
+    "legend.handleheight": 1.0,
+    "grid.color": FAINT,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one of several things is drawn.
+
+    Attributes
+    ----------
+    colour : str
+    marker : str
+    line : line style of matplotlib
+    is_filled : bool
+        Whether markers are.
+    """
+
+    colour: str
+    marker: str
+    line: Any
+    is_filled: bool = True
+
+
+def other_look(i: int) -> Look:
+    """How the i-th thing beside ordinary PCA is drawn: in no colour or marker that PCA has."""
+    return Look(_COLOURS[i % 5], _MARKERS[i % 11], "-")
+
+
+# Ordinary PCA is drawn dashed and hollow throughout; what repairs it solid.
+PLAIN = Look(VERMILION, "o", (0, (4, 2)), is_filled=False)
+FAIR = other_look(0)
+BEST = Look(FAINT, "|", (0, (1, 1.5)), is_filled=False)
+
+
+def figure_of(axes: Axes) -> Figure:
+    """The figure that axes are in."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
+def width_of(axes: Axes) -> float:
+    """Width of the place that axes have in their figure, with all that belongs to them."""
+    own, place = axes.get_figure(), axes.get_subplotspec()
+    assert own is not None  # or a part of the figure
+    whole = 72 * float(own.bbox.width) / figure_of(axes).dpi
+    if place is None:
+        return whole * axes.get_position().width
+    place = place.get_topmost_subplotspec()
+    return whole * len(place.colspan) / place.get_gridspec().ncols - 2 * _PAD
+
+
+def letters_within(texts: Sequence[str], room: float, size: float) -> int:
+    """How many letters fit, as wide as they are on average; capitals are wider."""
+    n_letters = room / (_LETTER * size)
+    widths = [1 + _OF_CAPITALS * sum(map(str.isupper, each)) / max(len(each), 1) for each in texts]
+    too_wide = [w for w, each in zip(widths, texts, strict=True) if len(each) * w > n_letters]
+    return max(int(n_letters / max(too_wide, default=1.0)), 8)
+
+
+def lines_within(text: str, room: float, size: float) -> str:
+    """A text in lines no wider than the room."""
+    return "\n".join(wrapped(text, letters_within([text], room, size)))
+
+
+def names_within(names: Sequence[str], room: float) -> list[str]:
+    """Names no wider than the room, and still different."""
+    return labels_of(names, min(letters_within(names, room, NAME_SIZE), _LONGEST))
+
+
+def rows_size(names: Sequence[str], row: float = _ROW) -> tuple[float, float]:
+    """Width and height of a new figure with a row for each name, in inches."""
+    letters = min(max(map(len, names)), _LONGEST)
+    return max(6.4, _AXES + _OF_LETTER * letters), _AROUND + row * max(len(names), 2)
+
+
+def set_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Write names beside rows 0, 1, ... from the top: in full where two lines hold them."""
+    room = _OF_NAMES * width_of(axes)
+    whole = labels_of(names, max(map(len, names)))
+    longest = letters_within(names, room, NAME_SIZE)
+    labels = ["\n".join(wrapped(each, longest)) for each in whole]
+    if max(label.count("\n") for label in labels) > 1:
+        labels = names_within(names, room)
+    axes.set_yticks(range(len(names)), labels, fontsize=NAME_SIZE)
+    axes.set_ylim(len(names) - 0.45, -0.55)
+    axes.tick_params(axis="y", length=0, pad=4)
+    axes.grid(axis="x", visible=True, color=FAINT, alpha=0.3, linewidth=0.6)
+
+
+def write_numbers(axes: Axes, which: str = "xy", *, room: float | None = None) -> None:
+    """Write numbers out at the ticks: a common factor would stand in the title's way.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+    which : {"x", "y", "xy"}
+    room : float, optional
+        Width of the axes, which has as few numbers below as fit beside each other.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    for name in which:
+        axis = getattr(axes, f"{name}axis")
+        low, high = sorted(axis.get_view_interval())
+        least = _LEAST_RANGE * max(abs(low), abs(high))
+        if high - low < least:
+            middle = (low + high) / 2
+            getattr(axes, f"set_{name}lim")(middle - least / 2, middle + least / 2)
+        axis.set_major_formatter(lambda value, _: axis_number(value))
+    if "x" in which:
+        most = int((width_of(axes) if room is None else room) / _OF_NUMBER)
+        steps = [1, 2, 2.5, 5, 10]
+        axes.xaxis.set_major_locator(MaxNLocator(min(max(most, 1), _MOST_NUMBERS), steps=steps))
+
+
+def add_header(
+    axes: Axes,
+    title: str,
+    handles: Sequence[Any] = (),
+    labels: Sequence[str] = (),
+    *,
+    note: str = "",
+) -> None:
+    """Set title, note and legend above axes and the names beside them, in the lines they take."""
+    room, pixel, up, left = width_of(axes), 72 / figure_of(axes).dpi, _PAD, 0.0
+    if not axes.axison:  # above panels: numbers and labels stand to the left of the first
+        room -= _OF_NUMBER
+    elif (names := axes.yaxis.get_tightbbox(None)) is not None:
+        left = (float(names.x0) - float(axes.bbox.x0)) * pixel
+    if handles or note:
+        labels = [lines_within(each, room - _OF_MARK, NAME_SIZE) for each in labels]
+        widths = [
+            _OF_MARK + _LETTER * NAME_SIZE * max(map(len, each.split("\n"))) for each in labels
+        ] or [room]
+        # All beside each other, or in columns of the width of the widest.
+        n_columns = len(widths) if sum(widths) <= room else max(int(room / max(widths)), 1)
+        legend = axes.legend(
+            handles,
+            labels,
+            title=lines_within(note, room, NAME_SIZE) or None,
+            alignment="left",
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            bbox_transform=_shifted(axes, left, up),
+            ncols=n_columns,
+        )
+        legend.get_title().set_alpha(QUIET)
+        up += float(legend.get_window_extent().height) * pixel + _PAD
+    axes.set_title(lines_within(title, room, _TITLE_SIZE)).set(
+        transform=_shifted(axes, left, up), verticalalignment="bottom"
+    )
+
+
+def _shifted(axes: Axes, right: float, up: float) -> Any:
+    """From the axes' corner by so many points."""
+    from matplotlib.transforms import ScaledTranslation
+
+    return axes.transAxes + ScaledTranslation(right / 72, up / 72, figure_of(axes).dpi_scale_trans)
+
+
+def grid_of(n: int) -> tuple[int, int]:
+    """Rows and columns of n panels.
+
+    Examples
+    --------
+    >>> grid_of(3), grid_of(4), grid_of(12)
+    ((1, 3), (2, 2), (3, 4))
+    """
+    n_columns = min(n, 3) if n < 4 else min(4, ceil(n**0.5))
+    return ceil(n / n_columns), n_columns
+
+
+def panelled_size(n: int) -> tuple[float, float]:
+    """Width and height of a new figure of n panels, in inches."""
+    n_rows, n_columns = grid_of(n)
+    return max(6.4, 1.2 + 2.3 * n_columns), 2.0 + 1.8 * n_rows
+
+
+def add_panels(
+    axes: Axes, n: int, shape: tuple[int, int], *, share_y: bool = True
+) -> tuple[Axes, ...]:
+    """Divide the place of axes into panels of one scale; the axes become what stands above them."""
+    figure, place = axes.get_figure(), axes.get_subplotspec()
+    assert figure is not None
+    if place is None:
+        ends = zip(("left", "bottom", "right", "top"), axes.get_position().extents, strict=True)
+        place = figure.add_gridspec(1, 1, **dict(ends))[0]
+    n_rows, n_columns = shape
+    below = place.subgridspec(1 + n_rows, n_columns, height_ratios=[_THIN, *[1.0] * n_rows])
+    axes.set_subplotspec(below[0, :])
+    axes.set_axis_off()
+    drawn: list[Axes] = []
+    for i in range(n):
+        first = drawn[0] if drawn else None
+        at = below[1 + i // n_columns, i % n_columns]
+        panel = figure.add_subplot(at, sharex=first, sharey=first if share_y else None)
+        panel.tick_params(labelbottom=i + n_columns >= n, labelleft=i % n_columns == 0)
+        drawn.append(panel)
+    return tuple(drawn)
+
+
+def panels_of(axes: Axes, names: Sequence[str], x: str, y: str) -> tuple[Axes, ...]:
+    """A panel for each name, of one scale, with the labels of both axes at the outer ones."""
+    n_rows, n_columns = grid_of(len(names))
+    drawn = add_panels(axes, len(names), (n_rows, n_columns))
+    shown = names_within(names, 0.9 * width_of(axes) / n_columns - 4 * _PAD)
+    for i, (panel, name) in enumerate(zip(drawn, shown, strict=True)):
+        panel.set_title(name, fontsize=NAME_SIZE, pad=4)
+        panel.set_xlabel(x if i // n_columns == n_rows - 1 else "")
+        panel.set_ylabel(y if i % n_columns == 0 else "")
+    return drawn

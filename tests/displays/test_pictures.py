@@ -1,0 +1,528 @@
+"""Every picture: what it says, that it can be read, and that what it shows are the data."""
+
+import re
+import sys
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+import fairspan as fs
+from fairspan.displays import AuditDisplay, ErrorCurveDisplay, FrontierDisplay, LoadingsDisplay
+from fairspan.displays.base import METADATA, empty_figure, reproducible
+from fairspan.displays.style import FAINT, FAIR, INK, PLAIN, PURPLE, other_look
+from fairspan.errors import InvalidInput, MissingDependency
+from fairspan.report.page.figures import inline_svg
+from pictures import HOSTILE, LONG, overlaps, pictures_of, records_of, texts_in, written_in
+
+KINDS = tuple(pictures_of(("a", "b")))
+TWELVE = ("errors", "kept", "group losses", "path", "many loadings", "rows", "audit")
+PAIR = ("a", "b")
+
+
+def drawn(picture, layout="constrained"):
+    figure = Figure(figsize=picture.size(), layout=layout)
+    picture.plot(figure.add_subplot())  # without a warning
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        return picture, written_in(figure)
+
+
+def drawn_on(picture, width=8.0, height=6.0):
+    """The axes of a figure of that size, without a layout."""
+    return picture.plot(Figure(figsize=(width, height)).add_subplot()).ax_
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [(kind, HOSTILE[6:8]) for kind in KINDS if kind != "losses"]
+    + [(kind, HOSTILE) for kind in TWELVE]
+    + [(kind, LONG) for kind in ("kept", "audit")]
+    + [(kind, LONG[:1]) for kind in ("errors",)],
+)
+def test_texts_are_large_enough_apart_and_inside(kind, names):
+    picture, written = drawn(pictures_of(names)[kind])
+    assert overlaps(written) == []
+    assert min(size for _, _, size in written) >= 9
+    bounds = picture.figure_.bbox
+    for text, box, _ in written:
+        assert bounds.x0 - 1 <= box.x0 <= box.x1 <= bounds.x1 + 1, text
+        assert bounds.y0 - 1 <= box.y0 <= box.y1 <= bounds.y1 + 1, text
+
+
+@pytest.mark.parametrize("kind", ["kept", "audit"])
+def test_every_group_is_named_apart(kind):
+    _, written = drawn(pictures_of(HOSTILE)[kind])
+    texts = [text for text, _, _ in written]
+    for name in ("\\$\\frac{", "_hidden", "<b>&amp;", "(no name)", "two?lines", "a\\$b\\$c"):
+        assert name in texts
+    assert len({text for text in texts if text.startswith("univ")}) == 2
+
+
+def test_long_names_of_groups_are_written_in_full_in_two_lines():
+    name = "people of the male sex as recorded in the census of 1994"
+    axes = drawn(pictures_of((name, "women"))["kept"])[0].ax_
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert [label.replace("\n", " ") for label in labels] == [name, "women"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["errors", "kept", "path", "many loadings", "frontier"])
+def test_pictures_stay_in_the_axes_they_are_given(kind):
+    figure = Figure(figsize=(16, 7), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    right.plot([0, 1])
+    before = set(pyplot.get_fignums())
+    picture = pictures_of(PAIR)[kind]
+    assert picture.plot(ax=left) is picture
+    assert (picture.ax_, picture.figure_) == (left, figure)
+    written = written_in(figure)
+    edge = right.get_window_extent().x0
+    own = [box for _, box, _ in written if box.x0 < edge - 40]
+    assert max(box.x1 for box in own) < edge
+    assert overlaps(written) == []
+    assert len(right.lines) == 1
+    assert set(pyplot.get_fignums()) == before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("layout", [None, "tight"])
+@pytest.mark.parametrize("kind", ["errors", "kept"])
+def test_other_layouts_are_drawn_too(kind, layout):
+    picture, _ = drawn(pictures_of(LONG[:3])[kind], layout)
+    assert len(picture.axes_) == {"errors": 3, "kept": 1}[kind]
+
+
+def test_panels_lie_within_axes_of_no_grid():
+    figure = Figure()
+    picture = pictures_of(PAIR)["errors"].plot(figure.add_axes((0.2, 0.3, 0.5, 0.4)))
+    boxes = [axes.get_position() for axes in picture.axes_]
+    assert (boxes[0].x0, boxes[0].y0, boxes[-1].x1) == pytest.approx((0.2, 0.3, 0.7))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_tells_what_is_drawn(kind):
+    picture = pictures_of(PAIR)[kind]
+    columns, frame = picture.columns(), picture.frame()
+    assert list(frame.columns) == list(columns)
+    assert len({len(column) for column in columns.values()}) == 1
+    assert len(frame) > 0
+    assert repr(picture) == f"<{type(picture).__name__}: {len(frame)} rows of data, see frame()>"
+
+
+def test_a_notebook_shows_a_drawn_picture_once():
+    picture = pictures_of(PAIR)["kept"]
+    assert picture._repr_html_() is None
+    picture.plot()
+    html = picture._repr_html_()
+    assert html.startswith('<img alt="The share of each group&#x27;s variance that ')
+    assert "base64,iVBOR" in html
+    assert picture.figure_.number not in pyplot.get_fignums()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["errors", "rows", "frontier"])
+def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
+    def once():
+        picture, _ = drawn(pictures_of(HOSTILE[:2])[kind])
+        with reproducible("fairspan"):
+            picture.figure_.savefig(tmp_path / "one.svg", metadata=METADATA["svg"])
+        written = (tmp_path / "one.svg").read_bytes()
+        return written, inline_svg(picture.figure_, "k", 'what "it" shows')
+
+    assert once() == once()
+
+
+def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
+    names = ("#0072B2", 'id="x', 'url(#y href="#z')
+    picture, _ = drawn(pictures_of(names)["kept"])
+    svg = inline_svg(picture.figure_, "k", "kept")
+    texts = "".join(re.findall(r">([^<>]*)<", svg))
+    assert all(name in texts for name in names)
+    assert 'id="k-' in svg
+    assert "var(--blue)" in svg
+    assert "var(" not in texts
+
+
+def test_settings_are_put_back():
+    before = dict(pyplot.rcParams)
+    picture = pictures_of(HOSTILE)["kept"].plot()
+    assert dict(pyplot.rcParams) == before
+    assert picture.figure_.number in pyplot.get_fignums()
+
+
+@pytest.mark.parametrize("setting", [False, True])
+def test_only_rows_of_groups_have_grid_lines_whatever_the_users_settings(setting):
+    for kind, axis in (("errors", None), ("frontier", None), ("kept", "x")):
+        with pyplot.rc_context({"axes.grid": setting}):
+            picture = pictures_of(PAIR)[kind].plot()
+        for axes in picture.axes_:
+            shown = {
+                each.axis_name
+                for each in (axes.xaxis, axes.yaxis)
+                if any(line.get_visible() for line in each.get_gridlines())
+            }
+            assert shown == ({axis} if axis else set())
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    picture = pictures_of(PAIR)["kept"]
+    assert picture.columns()["group"][:2] == ["a", "b"]
+    for draw in (picture.plot, lambda: empty_figure("a test"), lambda: type(picture)._drawn(None)):
+        with pytest.raises(MissingDependency, match=r"fairspan\[plot\]"):
+            draw()
+
+
+def test_things_beside_pca_look_different_and_only_pca_is_hollow():
+    looks = [other_look(i) for i in range(55)]
+    assert len({(each.colour, each.marker) for each in looks}) == 55
+    assert all(each.is_filled for each in (*looks, FAIR))
+    assert not PLAIN.is_filled
+    assert PLAIN.line != FAIR.line
+
+
+def test_lines_are_the_data():
+    picture, _ = drawn(pictures_of(LONG[:3])["errors"])
+    for g, panel in enumerate(picture.axes_):
+        lines = {line.get_gid(): line for line in panel.lines}
+        for model in ("PCA", "minimax_loss", "best possible"):
+            records = [each for each in picture.records if each["model"] == model]
+            values = [each["error_here"] for each in records if each["group"] == LONG[g]]
+            np.testing.assert_array_equal(lines[f"{model}-{g}"].get_xdata(), range(1, 9))
+            np.testing.assert_array_equal(lines[f"{model}-{g}"].get_ydata(), values)
+        assert lines[f"marked-{g}"].get_xdata()[0] == 3
+    pca, fair = (lines[f"{name}-2"] for name in ("PCA", "minimax_loss"))
+    # Told apart without colour.
+    assert pca.get_linestyle() != fair.get_linestyle()
+    assert pca.get_markerfacecolor() == "white" != fair.get_markerfacecolor()
+    assert any("Bands are 95 % confidence intervals" in text for text in texts_in(picture))
+
+
+def test_losses_and_bound_are_the_data():
+    picture, _ = drawn(pictures_of(PAIR)["group losses"])
+    lines = {line.get_gid(): line for line in picture.ax_.lines}
+    for i, values in enumerate(picture.values()):
+        np.testing.assert_array_equal(lines[f"model-{i}"].get_xdata(), values)
+    assert picture.ax_.get_xlim()[0] <= 0
+    assert lines["bound"].get_xdata()[0] == 1.5
+    assert set(picture.frame()["bound"]) == {1.5}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "Open gap"),
+        ({"bound": None}, "gives no bound"),
+        ({"status": "optimal"}, "Proven"),
+        ({"status": "estimated"}, "is an estimate"),
+        ({"n_components": 1}, "its own best dimension"),
+        ({}, "its own best 2 dimensions"),
+    ],
+)
+def test_losses_say_what_they_are_and_what_is_proven(changes, said):
+    picture, _ = drawn(replace(pictures_of(PAIR)["group losses"], **changes))
+    assert any(said in text for text in texts_in(picture))
+
+
+@pytest.mark.parametrize("kind", ["losses", "path"])
+def test_paths_say_how_many_answers_are_not_proven(kind):
+    picture = pictures_of(PAIR)[kind]
+    n = 8 if kind == "losses" else 5
+    statuses = ["optimal"] * (n - 3) + ["open gap", "estimated", "no answer"]
+    if kind == "path":
+        picture.statuses = statuses
+    else:
+        for i, record in enumerate(picture.records[2 * n :]):
+            record["status"] = statuses[i // 2]
+    drawn(picture)
+    assert any(f"Of {n - 1} answers, 2 are not" in text for text in texts_in(picture))
+    frame = picture.frame()
+    assert "open gap" in set(frame["status"])
+    if kind == "losses":
+        assert set(frame.dropna(subset="status")["model"]) == {"minimax_loss"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("k", [2, 6])
+def test_the_axes_of_a_group_cross_at_its_mean_and_right_angles_are_seen_as_such(k):
+    picture, _ = drawn(pictures_of(LONG[:k])["rows"])
+    for g, (panel, mean) in enumerate(zip(picture.axes_, picture.means, strict=True)):
+        long, short = picture.principal_axes(g)
+        lines = [np.asarray(each.get_xydata()) for each in panel.lines]
+        for axis in (long, short):
+            ends = np.array([mean - axis, mean + axis])
+            assert any(line.shape == (2, 2) and np.allclose(line, ends) for line in lines)
+        start, *ends = panel.transData.transform([mean, mean + long, mean + short])
+        one, two = ends - start
+        assert abs(one @ two) < 1e-6 * np.linalg.norm(one) * np.linalg.norm(two)
+
+
+def test_the_largest_loadings_are_shown_first():
+    picture = pictures_of(LONG)["loadings"]
+    picture.n_features = 4
+    part = (picture.loadings**2).sum(axis=0)
+    assert picture.columns()["feature"] == [LONG[j] for j in np.argsort(-part)[:4]]
+    drawn(picture)
+    image = picture.ax_.images[0]
+    np.testing.assert_array_equal(image.get_array(), picture.loadings[:, picture.shown].T)
+    low, high = image.get_clim()
+    assert low == -high  # zero is white
+
+
+def test_a_map_of_narrow_cells_has_a_scale_in_place_of_numbers():
+    values = np.random.default_rng(0).normal(size=(40, 5))
+    axes = drawn_on(LoadingsDisplay(loadings=values, features=tuple("abcde")), 5, 5)
+    assert len(axes.figure.axes) == 2
+    assert len(axes.texts) < values.size
+
+
+def test_images_stand_in_order_below_their_names_and_as_tall_as_they_are():
+    rng = np.random.default_rng(0)
+    wide = LoadingsDisplay(
+        loadings=rng.normal(size=(6, 12)),
+        features=tuple("abcdefghijkl"),
+        image_shape=(2, 6),
+        plain=rng.normal(size=(6, 12)),
+        name="minimax_loss",
+    )
+    drawn_on(wide, 12, 9)
+    shown = [(panel.get_title(loc="center"), panel.images) for panel in wide.axes_ if panel.images]
+    blocks = [*wide.plain, *wide.loadings]
+    assert [title.split()[-1] for title, _ in shown] == [str(i % 6 + 1) for i in range(12)]
+    assert [title.startswith("PCA") for title, _ in shown] == [True] * 6 + [False] * 6
+    for (_, images), block in zip(shown, blocks, strict=True):
+        np.testing.assert_allclose(images[0].get_array(), block.reshape(2, 6))
+    tall = replace(wide, image_shape=(6, 2))
+    assert tall.size()[1] > 2 * wide.size()[1]
+
+
+def test_each_image_has_its_own_scale_around_zero():
+    loadings = np.array([[4.0, -1.0, 0.0, 2.0], [0.1, 0.2, -0.5, 0.0], np.zeros(4)])
+    picture = LoadingsDisplay(loadings, tuple("abcd"), image_shape=(2, 2))
+    drawn_on(picture)
+    images = [image for axes in picture.axes_ for image in axes.get_images()]
+    assert [image.get_clim() for image in images] == [(-4, 4), (-0.5, 0.5), (-1, 1)]
+
+
+def test_titles_of_images_stay_within_their_images():
+    rng = np.random.default_rng(0)
+    picture = LoadingsDisplay(
+        loadings=rng.normal(size=(4, 6)),
+        features=tuple("abcdef"),
+        image_shape=(2, 3),
+        plain=rng.normal(size=(4, 6)),
+        name="a_criterion_of_somebody_with_a_very_long_name",
+    )
+    drawn_on(picture, 7, 5).figure.draw_without_rendering()
+    titled = [panel.title for panel in picture.axes_ if panel.get_title(loc="center")]
+    boxes = [("", title.get_window_extent(), 10) for title in titled]
+    assert len(boxes) == 8
+    assert overlaps(boxes, 0) == []
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e12])
+@pytest.mark.parametrize("kind", ["frontier", "losses"])
+def test_any_units_can_be_read(kind, unit):
+    picture = pictures_of(PAIR)[kind]
+    if kind == "frontier":
+        picture.errors, picture.region = unit * picture.errors, unit * picture.region
+        picture.plain = unit * picture.plain
+        picture.answers = {name: unit * each for name, each in picture.answers.items()}
+    else:
+        records = [{**each, "loss_here": unit * each["loss_here"]} for each in picture.records]
+        picture = replace(picture, records=records)
+    _, written = drawn(picture)
+    assert overlaps(written) == []
+
+
+@pytest.mark.parametrize("point", [(0.0, 0.0), (1.0, 1.0), (0.0, 2.0)])
+def test_a_frontier_of_one_point_is_drawn(point):
+    picture = pictures_of(PAIR)["frontier"]
+    picture.errors = np.array([point])
+    picture.region = np.array([point] * 5)
+    picture.plain = np.array(point)
+    picture.answers = {name: np.array(point) for name in "abc"}
+    _, written = drawn(picture)
+    assert overlaps(written) == []
+    assert "a, b, c" in [text for text, _, _ in written]
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_the_line_of_equal_errors_crosses_the_whole_frontier_picture(side):
+    errors = np.array([[1.0, 9.0], [2.0, 8.0]])[::side, ::side]
+    plain = np.array([1.5, 8.7])[::side]
+    axes = drawn_on(FrontierDisplay(errors, PAIR, None, plain, {}, 1))
+    line = next(np.asarray(each.get_xydata()) for each in axes.lines if each.get_linestyle() != "-")
+    limits = np.array([axes.get_xlim(), axes.get_ylim()])
+    assert line.min() <= limits.min()
+    assert line.max() >= limits.max()
+
+
+def test_answers_at_one_place_share_a_mark_inside_that_of_pca():
+    place = np.array([2.0, 8.0])
+    # The fourth is at another place, though near in comparison to the errors themselves.
+    answers = {"one": place, "two": place, "three": place, "four": np.array([1.95, 8.05])}
+    curve = np.array([[1.5, 8.5], [2.0, 8.0]])
+    axes = drawn_on(FrontierDisplay(curve, PAIR, None, place, answers, 1))
+    marks = {line.get_gid(): line for line in axes.lines}
+    assert [each for each in marks if str(each).startswith("answer")] == ["answer-0", "answer-1"]
+    assert marks["answer-1"].get_xdata() == [1.95]
+    assert marks["PCA"].get_markersize() > 1.5 * marks["answer-0"].get_markersize()
+    told = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert told == ["frontier", "equal errors", "PCA", "one, two, three", "four"]
+
+
+def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
+    picture = pictures_of(PAIR)["frontier"]
+    near = picture._limits()
+    picture.answers = {**picture.answers, "disparity": np.array([1.5, 9.0])}
+    np.testing.assert_array_equal(near, picture._limits())
+    assert list(picture.outside()) == ["disparity"]
+    _, written = drawn(picture)
+    assert overlaps(written) == []
+    assert "disparity (1.5, 9), outside" in [text for text, *_ in written]
+    assert "first, second, third" in [text for text, *_ in written]
+    # Whoever reads the table finds it where it is.
+    assert picture.frame().iloc[-1].tolist() == ["disparity", 1.5, 9.0]
+    # The arrow stands at the upper edge, above 1.5, and points upwards.
+    arrow = next(each for each in picture.ax_.texts if each.arrow_patch and not each.get_text())
+    low, high = picture.ax_.get_ylim()
+    assert arrow.xy[0] == arrow.xyann[0] == pytest.approx(1.5)
+    assert high - 0.2 * (high - low) < arrow.xyann[1] < arrow.xy[1] < high
+
+
+def test_the_two_groups_of_a_disparity_are_named_whole():
+    picture, _ = drawn(pictures_of(("women in towns", "men in towns"))["path"])
+    said = "error of men in towns minus that of women in towns"
+    assert any(said in text for text in texts_in(picture))
+
+
+def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():
+    picture = pictures_of(PAIR)["path"]
+    drawn_on(picture)
+    for axes in picture.axes_:
+        assert axes.get_xscale() == "symlog"
+        assert axes.get_xlim() == pytest.approx((-0.1 * 0.01, 1.1 * 10))
+    # Nothing but zero has no place on such a scale.
+    nothing = replace(picture, values=np.zeros(5), current=None).plot()
+    assert all(axes.get_xscale() == "linear" for axes in nothing.axes_)
+
+
+@pytest.mark.parametrize(("reach", "is_left_out"), [(1.5, False), (3.0, True), (40.0, True)])
+def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths_wherever_the_rows_lie(
+    reach, is_left_out
+):
+    near = pictures_of(PAIR)["rows"]
+    low, high = np.quantile(near.points, [0.05, 0.95], axis=0)
+    points = near.points.copy()
+    points[0] = high + reach * (high - low).max()
+    limits = []
+    for away in (0.0, 1000.0):
+        picture = replace(near, points=points + away, means=near.means + away)
+        drawn_on(picture)
+        limits.append(np.array([picture.axes_[0].get_xlim(), picture.axes_[0].get_ylim()]) - away)
+        assert any("1 row lies" in text for text in texts_in(picture)) == is_left_out
+    np.testing.assert_allclose(limits[0], limits[1], atol=0.01)
+
+
+def test_models_beside_pca_take_looks_in_turn_and_the_colours_of_states():
+    states = np.array(["harmed", "not shown"] * 3)
+    models = dict.fromkeys(("PCA", "one", "two"), np.ones(2))
+    ends = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
+    records = records_of(PAIR, models, "expected_loss", ends, state=states)
+    axes = drawn_on(AuditDisplay(records))
+    shown = [
+        (line.get_marker(), to_hex(line.get_color()))
+        for line in axes.lines
+        if str(line.get_gid()).startswith("model")
+    ]
+    markers = [PLAIN.marker, other_look(0).marker, other_look(1).marker]
+    assert shown == [(marker, colour) for marker in markers for colour in (PURPLE, INK)]
+    legend = axes.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == [*models, "harmed", "not shown"]
+    assert [to_hex(line.get_color()) for line in legend.get_lines()] == [INK] * 3 + [PURPLE, INK]
+    assert any(list(line.get_xdata()) == [0, 0] for line in axes.lines)
+    # What was seen on the rows themselves lies inside too, wherever it is.
+    here = [{**record, "loss_here": 9.0} for record in records]
+    low, high = drawn_on(AuditDisplay(here, on_rows=True)).get_xlim()
+    assert low < 0 < 9 < high
+    # Other figures have no states: colours are those of models.
+    lines = drawn_on(AuditDisplay(here, "loss_here")).get_legend().get_lines()
+    looks = [PLAIN, other_look(0), other_look(1)]
+    assert [to_hex(line.get_color()) for line in lines] == [each.colour for each in looks]
+
+
+def test_what_is_not_known_is_grey_and_leaves_the_axes_as_they_are():
+    ends = [0.5, -1e6, np.nan], [1.5, 1e6, np.nan]
+    states = ("harmed", "cannot tell", "cannot tell")
+    values = {"PCA": [1.0, 5.0, np.nan]}
+    axes = drawn_on(AuditDisplay(records_of("abc", values, "expected_loss", ends, state=states)))
+    start, end = axes.get_xlim()
+    assert -10 < start < 0
+    assert 1.5 < end < 10
+    assert [to_hex(each.get_color()[0]) for each in axes.collections] == [PURPLE, FAINT]
+    arrows = [line.get_marker() for line in axes.lines if line.get_marker() in "<>"]
+    assert arrows == ["<", ">"]
+    (text,) = (text for text in axes.texts if "too few rows" in text.get_text())
+    assert text.get_position()[1] == 2
+
+
+def test_an_audit_shows_what_is_expected_where_it_is_known():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)) * [3, 2, 1, 1]
+    X[100:] = X[100:, ::-1]
+    groups = np.repeat(["a", "b", "few"], [100, 198, 2])
+    fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
+    audit = fs.audit(fair, X, groups)
+    picture = audit.plot()
+    assert picture.quantity == "expected_loss"
+    frame, records = picture.frame(), audit.frame()
+    for name in ("state", "expected_loss", "expected_loss_low", "expected_loss_high"):
+        assert frame[name].equals(records[name])
+    assert audit.plot(quantity="error_here").quantity == "error_here"
+    result = fs.audit(fair, X, groups, folds=None)
+    assert result.plot().quantity == "error_here"
+    with pytest.raises(InvalidInput, match="no estimates for new rows"):
+        result.plot(quantity="expected_loss")
+
+
+def test_curves_show_all_points_and_of_wide_bands_little():
+    values = np.array([[1.0, 0.5, np.nan], [0.5, -2.0, np.nan]])
+    low, high = values - 0.2, values + 0.2
+    low[1, 1], high[1, 1] = -1e6, 1e6
+    states = [["harmed", "minor", "cannot tell"], ["harmed", "cannot tell", "cannot tell"]]
+    nothing = np.full((2, 3), np.nan)
+    picture = ErrorCurveDisplay(
+        records_of(
+            ("a", "b", "few"),
+            {"PCA": values, "minimax_loss": nothing},
+            "expected_loss",
+            ([low, nothing], [high, nothing]),
+            (1, 2),
+            state=[states, np.full((2, 3), None)],
+            loss_here=[np.ones((2, 3)), np.zeros((2, 3))],
+        ),
+        on_rows=True,
+    )
+    drawn(picture)
+    start, end = picture.axes_[0].get_ylim()
+    assert -5 < start < -2
+    assert 1.2 < end < 5
+    grey = [line for line in picture.axes_[1].lines if line.get_color() == FAINT]
+    assert [line.get_ydata().tolist() for line in grey] == [[-2.0]]
+    (text,) = picture.axes_[2].texts
+    assert text.get_text() == "too few rows"
+    box, frame = text.get_window_extent(), picture.axes_[2].get_window_extent()
+    assert frame.x0 < box.x0 < box.x1 < frame.x1
+    assert frame.y0 < box.y0 < box.y1 < frame.y1
+    dotted = [line for line in picture.axes_[2].lines if line.get_linestyle() == ":"]
+    assert {line.get_color() for line in dotted} == {FAINT}
+    frame = picture.frame()
+    assert frame["state"].tolist()[:6] == [state for row in states for state in row]
+    assert frame["loss_here"].tolist() == [1.0] * 6 + [0.0] * 6
