@@ -78,12 +78,6 @@ def test_total_error_is_plain_pca_also_for_three_groups(run, table, features, tm
         assert errors == pytest.approx(expected, rel=1e-9)
 
 
-def test_without_d_as_many_dimensions_as_the_audit_takes(run, data, tmp_path):
-    (audited,) = run("audit", data, "--group", "age", "--json").facts["models"]
-    facts = run("fit", data, "--group", "age", "-o", tmp_path / "m", "--json").facts
-    assert facts["certificate"]["n_components"] == audited["n_components"]
-
-
 def test_saved_moments_give_the_same_model_without_intervals(run, data, table, features, tmp_path):
     moments, models = tmp_path / "table.moments", (tmp_path / "a", tmp_path / "b")
     fs.GroupMoments.from_rows(table[features], table["age"]).save(moments)

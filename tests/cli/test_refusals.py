@@ -342,13 +342,6 @@ def test_a_name_that_a_terminal_would_obey(refused, tmp_path, command):
     )
 
 
-@ALL
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe(refused, tmp_path, command):
-    os.mkfifo(tmp_path / "rows.csv")  # opened, it would wait for a writer for ever
-    assert "rows.csv is a pipe or a device" in refused(*command, data=tmp_path / "rows.csv")
-
-
 @pytest.mark.parametrize("command", [AUDIT, TRANSFORM], ids=["audit", "transform"])
 @pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])

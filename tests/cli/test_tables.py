@@ -7,6 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import OneHotEncoder
 
 import fairspan as fs
+from cli.conftest import TRANSFORM
 from fairspan import FileRows
 from fairspan.errors import InvalidParameter
 
@@ -54,93 +55,78 @@ def test_comments_are_passed_over_wherever_they_stand(run, people, tmp_path, mon
 
 def test_numeric_columns_alone_are_taken_and_the_others_named(run, people, tmp_path):
     people.to_csv(tmp_path / "rows.csv", index=False)
-    result = run(
-        "audit",
-        tmp_path / "rows.csv",
-        "--group",
-        "sex",
-        "--numeric-only",
-        "--json",
-        err="--numeric-only leaves out 'job'.",
-    )
+    words = ("audit", tmp_path / "rows.csv", "--group", "sex", "--numeric-only", "--json")
+    result = run(*words, err="--numeric-only leaves out 'job'.")
     assert result.facts["rows"]["n_features"] == 3  # digits alone are a number, even an id
 
 
-def one_hot_by_sklearn(frame):
+def one_hot_by_sklearn(frame, jobs=None):
+    """Numbers and indicators of these people, and the names of all; also of other jobs."""
     encoder = OneHotEncoder(sparse_output=False, handle_unknown="ignore").fit(frame[["job"]])
-    return encoder, [f"job={name}" for name in encoder.categories_[0]]
+    encoded = encoder.transform(frame[["job"]] if jobs is None else jobs)
+    names = [f"job={name}" for name in encoder.categories_[0]]
+    return np.hstack([frame[["age", "height"]][: len(encoded)], encoded]), ["age", "height", *names]
+
+
+@pytest.fixture
+def fitted(run, people, tmp_path):
+    """Rows of people in a file of any kind, and a model of their numbers and indicators."""
+
+    def fit(rows, ending="csv", *options):
+        path, model = tmp_path / f"rows.{ending}", tmp_path / "m"
+        getattr(rows.drop(columns="id"), f"to_{ending}")(path, index=False)
+        run("fit", path, "--group", "sex", "--one-hot", *options, "-d", 2, "-o", model, status=0)
+        return path, model, fs.FairSubspace.load(model)
+
+    return fit
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_categories_become_indicators_as_in_sklearn(run, people, tmp_path, ending):
-    path = tmp_path / f"rows.{ending}"
-    people = people.drop(columns="id")
-    getattr(people, f"to_{ending}")(path, index=False)
-    model = tmp_path / "m"
-    run("fit", path, "--group", "sex", "--one-hot", "-d", 2, "-o", model)
-    encoder, names = one_hot_by_sklearn(people)
-    X = np.hstack([people[["age", "height"]], encoder.transform(people[["job"]])])
-    expected = fs.FairPCA(2).fit(
-        pd.DataFrame(X, columns=["age", "height", *names]), sensitive_features=people["sex"]
-    )
-    saved = fs.FairSubspace.load(model)
-    assert saved.feature_names == ("age", "height", *names)
+def test_categories_become_indicators_as_in_sklearn(run, people, fitted, tmp_path, ending):
+    _, model, saved = fitted(people, ending)
+    X, names = one_hot_by_sklearn(people)
+    frame = pd.DataFrame(X, columns=names)
+    expected = fs.FairPCA(2).fit(frame, sensitive_features=people["sex"])
+    assert saved.feature_names == tuple(names)
     np.testing.assert_allclose(saved.components, expected.components_, atol=1e-9)
     # New rows bring the categories themselves, in other columns' order.
-    new = people.iloc[:20, ::-1].drop(columns="sex").assign(note="text")
+    new = people.iloc[:20, ::-1].drop(columns=["sex", "id"]).assign(note="text")
     getattr(new, f"to_{ending}")(tmp_path / f"new.{ending}", index=False)
     run("transform", model, tmp_path / f"new.{ending}", "-o", tmp_path / "out.csv")
     written = pd.read_csv(tmp_path / "out.csv")
     np.testing.assert_allclose(written, expected.subspace_.transform(X[:20]), atol=1e-9)
 
 
-def test_a_category_that_the_model_does_not_know(run, refused, people, tmp_path):
-    people.drop(columns="id").to_csv(tmp_path / "rows.csv", index=False)
-    model = tmp_path / "m"
-    run("fit", tmp_path / "rows.csv", "--group", "sex", "--one-hot", "-d", 2, "-o", model)
-    new = people[["age", "height", "job"]][:5].copy()
-    new.loc[3, "job"] = "pilot"
-    new.to_csv(tmp_path / "new.csv", index=False)
-    refused(
-        "transform",
-        "{model}",
-        "{data}",
-        "-o",
-        "{out}",
-        model=model,
-        data=tmp_path / "new.csv",
-        said=("'job'", "'pilot'", "'clerk'", "--unseen ignore"),
-    )
-    out = tmp_path / "out.csv"
-    run("transform", model, tmp_path / "new.csv", "-o", out, "--unseen", "ignore")
-    encoder, _ = one_hot_by_sklearn(people)
-    X = np.hstack([new[["age", "height"]], encoder.transform(new[["job"]])])
-    expected = fs.FairSubspace.load(model).transform(X)
-    np.testing.assert_allclose(pd.read_csv(out), expected, atol=1e-9)
+def test_a_category_that_the_model_does_not_know(run, refused, people, fitted, tmp_path):
+    _, model, saved = fitted(people)
+    new, out = tmp_path / "new.csv", tmp_path / "out.csv"
+    unknown = people[["age", "height", "job"]][:5].assign(job=["pilot", *people["job"][1:5]])
+    unknown.to_csv(new, index=False)
+    said = ("'job'", "'pilot'", "'clerk'", "--unseen ignore")
+    refused(*TRANSFORM, model=model, data=new, said=said)
+    run("transform", model, new, "-o", out, "--unseen", "ignore")
+    X, _ = one_hot_by_sklearn(people, unknown[["job"]])
+    np.testing.assert_allclose(pd.read_csv(out), saved.transform(X), atol=1e-9)
 
 
 def test_one_hot_models_are_verified_and_audited_on_the_categories_themselves(
-    run, refused, people, tmp_path
+    run, refused, people, fitted, tmp_path
 ):
-    people = people.drop(columns="id")
-    rows, new, model = tmp_path / "rows.csv", tmp_path / "new.csv", tmp_path / "m"
-    people.to_csv(rows, index=False)
-    run("fit", rows, "--group", "sex", "--one-hot", "--standardize", "-d", 2, "-o", model)
+    rows, model, subspace = fitted(people, "csv", "--standardize")
+    new = tmp_path / "new.csv"
     for words in ([], ["--one-hot"]):  # as it was fitted, or not
         assert run("verify", model, rows, "--group", "sex", *words).status == 0
-    people.drop(columns="job").to_csv(new, index=False)
+    people.drop(columns=["job", "id"]).to_csv(new, index=False)
     for words in (
         ("verify", model, new, "--group", "sex"),
         ("transform", model, new, "-o", "{out}"),
     ):
         assert "no column 'job'. Its columns" in refused(*words)
-    people.assign(job=["pilot", *people["job"][1:]]).to_csv(new, index=False)
+    pilot = people.drop(columns="id").assign(job=["pilot", *people["job"][1:]])
+    pilot.to_csv(new, index=False)
     asked = ("audit", new, "--group", "sex", "--model", model, "--folds", "none")
     assert "--unseen ignore" in refused(*asked)
-    encoder, _ = one_hot_by_sklearn(people)
-    jobs = pd.read_csv(new)[["job"]]
-    subspace = fs.FairSubspace.load(model)
-    X = np.hstack([people[["age", "height"]], encoder.transform(jobs)])
+    X, _ = one_hot_by_sklearn(people, pd.read_csv(new)[["job"]])
     away = (X - subspace.inverse_transform(subspace.transform(X))) / subspace.scale
     errors = (away**2).sum(axis=1)
     found = run(*asked, "--unseen", "ignore", "--json").facts["models"][0]
@@ -244,22 +230,14 @@ def test_a_file_that_is_not_in_the_encoding_named(refused, people, tmp_path):
     assert "is not written in ascii" in refused(*command, "--encoding", "ascii", **places)
 
 
-def test_a_column_of_text_that_is_empty_has_no_indicators(run, people, tmp_path):
-    people = people.drop(columns="id").assign(note=pd.Series([None] * len(people), dtype="str"))
-    people.to_parquet(tmp_path / "rows.parquet")
-    words = (tmp_path / "rows.parquet", "--group", "sex", "--one-hot", "-d", 2)
-    run("fit", *words, "-o", tmp_path / "m")
-    _, names = one_hot_by_sklearn(people)
-    assert fs.FairSubspace.load(tmp_path / "m").feature_names == ("age", "height", *names)
+def test_a_column_of_text_that_is_empty_has_no_indicators(people, fitted):
+    empty = people.assign(note=pd.Series([None] * len(people), dtype="str"))
+    *_, saved = fitted(empty, "parquet")
+    assert saved.feature_names == tuple(one_hot_by_sklearn(people)[1])
 
 
-def test_a_column_whose_indicators_are_missing_is_named_once(run, refused, people, tmp_path):
-    people = people.drop(columns="id").assign(job=np.where(people["age"] > 40, "clerk", "pilot"))
-    people.to_csv(tmp_path / "rows.csv", index=False)
-    run("fit", tmp_path / "rows.csv", "--group", "sex", "--one-hot", "-d", 2, "-o", tmp_path / "m")
-    people.drop(columns="job").to_csv(tmp_path / "new.csv", index=False)
-    command = ("transform", "{model}", "{data}", "-o", "{out}")
-    message = refused(
-        *command, model=tmp_path / "m", data=tmp_path / "new.csv", said="no column 'job'"
-    )
+def test_a_column_whose_indicators_are_missing_is_named_once(refused, people, fitted, tmp_path):
+    _, model, _ = fitted(people)
+    people.drop(columns=["job", "id"]).to_csv(tmp_path / "new.csv", index=False)
+    message = refused(*TRANSFORM, model=model, data=tmp_path / "new.csv", said="no column 'job'")
     assert "job=" not in message.partition(". ")[0]

@@ -214,14 +214,9 @@ def test_help_fits_80_columns_on_any_terminal(run, monkeypatch, name):
 def test_text_is_as_wide_as_the_terminal_and_80_columns_at_most(columns, width, monkeypatch):
     monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((columns, 24)))
 
-    class Wide(io.StringIO):
-        def isatty(self):
-            return True
-
-        def fileno(self):
-            return 1
-
-    assert width_of(Wide()) == width
+    wide = Terminal()
+    wide.fileno = lambda: 1
+    assert width_of(wide) == width
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
