@@ -9,13 +9,20 @@ from sklearn.decomposition import PCA
 
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.expected_losses import Estimate
-from fairspan.auditing.results import GroupResult, ModelResult, changes_of, verdicts_of
+from fairspan.auditing.results import (
+    GroupResult,
+    ModelResult,
+    changes_of,
+    largest_of,
+    verdicts_of,
+)
 from fairspan.formatting.text import change, in_ascii
 from sweeps import part_of
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.standard_normal((200, 4)) * [3, 1, 1, 1]
 NARROW = RNG.standard_normal((100, 4)) * [0.3, 1, 0.3, 0.3]
+ALIKE = RNG.standard_normal((100, 4)) * [3, 1, 1, 1]
 X, GROUPS = np.vstack([WIDE, NARROW]), np.repeat(["wide", "narrow"], [200, 100])
 
 
@@ -83,11 +90,18 @@ def test_a_group_with_too_few_rows_for_d_fits_itself():
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_few_rows_are_fewer_than_twenty_for_each_of_d_and_one(d):
     def few(n):
-        rows, labels = np.vstack([WIDE, NARROW[:n]]), np.repeat(["wide", "few"], [200, n])
+        rows, labels = np.vstack([WIDE, ALIKE[:n]]), np.repeat(["wide", "few"], [200, n])
         return "FS101" in codes(np.eye(4)[:d], rows, labels)
 
     limit = 20 * (d + 1)
     assert [few(n) for n in (2, limit - 1, limit, limit + 1)] == [True, True, False, False]
+
+
+def test_few_rows_of_a_group_that_is_shown_to_be_harmed_are_no_finding():
+    rows, labels = np.vstack([WIDE, NARROW[:39]]), np.repeat(["wide", "few"], [200, 39])
+    result = audit(np.eye(4)[:1], rows, labels)
+    assert [group.state for group in result.models[0].groups if group.group == "few"] == ["harmed"]
+    assert "FS101" not in [each.code for each in result.findings]
 
 
 def loss_by_chance(eigenvalues, d, n, n_draws=100):
@@ -165,7 +179,7 @@ def test_who_pays_for_plain_pca(unit):
     fair = FairPCA(1).fit(rows, sensitive_features=GROUPS)
     found = finding("FS205", fair, rows, GROUPS)
     table = audit(fair, rows, GROUPS).frame()
-    losses = dict(zip(fair.groups_, table["loss_here"][2:], strict=True))
+    losses = dict(zip(fair.groups_, table["expected_loss"][2:], strict=True))
     assert found.groups[0] == max(losses, key=losses.get)
     assert " %)" in found.message or " times)" in found.message
 
@@ -218,8 +232,17 @@ def test_what_repair_costs():
     fair = fitted()
     mine, plain = audit(fair, X, GROUPS).models
     message = finding("FS302", fair, X, GROUPS).message
+    before, after = (
+        sum(each.proportion * each.expected_error.value for each in model.groups)
+        for model in (plain, mine)
+    )
+    assert "on new rows" in message
+    assert f"({in_ascii(change(after / before - 1))})" in message
+    here = audit(fair, moments=MOMENTS)
     cost = mine.total_error_here / plain.total_error_here - 1
+    message = next(each.message for each in here.findings if each.code == "FS302")
     assert f"({in_ascii(change(cost))})" in message
+    assert "on these rows" in message
     assert cost > 0
     assert mine.largest_loss_here < plain.largest_loss_here
 
@@ -435,3 +458,24 @@ def test_of_several_groups_that_pay_the_most_is_told(n_paying):
         2: "'b', 'c' (200 rows together) pay for it, with 3.0 % of the variance at most.",
     }
     assert told[n_paying] in found.sentence
+
+
+def test_groups_that_tie_are_named_together():
+    rows = WIDE * [1, 1, 10, 1]
+    mirrored, labels = np.vstack([rows, rows[:, [1, 0, 2, 3]]]), np.repeat(["a", "b"], 200)
+    found = finding("FS205", PCA(1).fit(mirrored), mirrored, labels, folds=None)
+    assert "'a', 'b' have the largest loss on these rows" in found.message
+    assert largest_of({"a": 1.0, "b": 2.0, "c": 2.0 - 1e-14}, 1e-12)[0] == ["b", "c"]
+
+
+def test_findings_and_verdict_read_the_same_figures():
+    """On rows that are all noise, fits to them differ; nothing is claimed of new rows."""
+    rng, claims = np.random.default_rng(3), 0
+    for _ in range(12):
+        rows, labels = rng.standard_normal((120, 8)), np.repeat(["a", "b"], 60)
+        result = audit(fitted(rows, labels, 2), rows, labels)
+        claimed = {each.code for each in result.findings}
+        harmful = any(group.state == "harmed" for group in result.models[1].groups)
+        assert harmful or not claimed & {"FS205"}
+        claims += "FS202" in claimed
+    assert claims <= 2

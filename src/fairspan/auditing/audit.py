@@ -105,7 +105,7 @@ class Audit:
             kurtosis_here. For new rows: expected_error and expected_loss with _low and _high,
             cross_fitted_loss, expected_best_error, state ("harmed", "minor", "not shown", "cannot
             tell"), cross_fitted_instability, expected_change with _low and _high. Of the model:
-            disparity_here with _low and _high, n_components, center.
+            disparity_here and expected_disparity with _low and _high, n_components, center.
 
         Raises
         ------

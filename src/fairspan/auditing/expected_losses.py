@@ -124,6 +124,28 @@ def disparity_estimate(
     )
 
 
+def expected_disparity(
+    groups: Sequence["ExpectedFigures"], level: float = LEVEL
+) -> tuple[Estimate, tuple[int, int]]:
+    """The disparity of expected errors, and the positions of the two groups that make it.
+
+    The interval is simultaneous over all pairs, as that of :func:`disparity_estimate`.
+    """
+    known_ones = [i for i, group in enumerate(groups) if group.is_estimated]
+    if len(known_ones) < 2:
+        return UNKNOWN, (0, 0)
+    errors = np.array([groups[i].expected_error.value for i in known_ones])
+    first, second = (known_ones[i] for i in widest_pair(errors))
+    value = groups[second].expected_error.value - groups[first].expected_error.value
+    ends = [groups[i].expected_error for i in (first, second)]
+    half = math.hypot(*(float(each.high or each.value) - each.value for each in ends))
+    tests = len(groups) * (len(groups) - 1) // 2
+    # The intervals of single groups have their own degrees of freedom; of the many pairs that were
+    # compared, only the normal limit is made use of.
+    half *= half_width(1.0, _MANY, tests, level) / half_width(1.0, _MANY, 1, level)
+    return Estimate(value, value - half, value + half), (first, second)
+
+
 def jackknife(
     value: float, without_each: Sequence[float], tests: int = 1, level: float = LEVEL
 ) -> Estimate:
@@ -157,6 +179,8 @@ _HEAVY_SHARE, _NOT_HEAVY = 0.1, 30.0
 _FEW_ROWS = 4.0
 # Of float64's sixteen digits the last four are left to rounding.
 ROUNDING = 1e-12
+# Degrees of freedom with which Student's distribution is the normal one.
+_MANY = 1e9
 _NEW_ERROR, _CROSS, _CORRECTED, _CHANGE = (
     QUANTITIES.index(name)
     for name in ("new_error", "cross_fitted_loss", "corrected_loss", "change")

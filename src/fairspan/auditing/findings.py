@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from fairspan.auditing.results import (
     Finding,
     GroupResult,
     ModelResult,
+    harmed,
     labels,
+    largest_of,
     names,
     quoted,
 )
@@ -43,6 +46,117 @@ _ROWS_NEEDED = 20
 _MATERIAL = 0.01
 
 
+class Rule(NamedTuple):
+    """A code with its severity, and what to do; docs/findings.md says more of each."""
+
+    severity: Literal["info", "warning"]
+    remedy: str
+
+
+RULES = {
+    "FS101": Rule(
+        "warning",
+        "Use fewer dimensions, collect more rows, join the group with another one, or choose "
+        'a criterion of errors ("minimax_error", "error_gap") in place of losses.',
+    ),
+    "FS102": Rule("warning", "Collect more rows, or leave the group out and say so."),
+    "FS103": Rule(
+        "warning",
+        "Check that the group is sampled as intended. A fair criterion does not need a "
+        "large group, but few rows mean wide intervals.",
+    ),
+    "FS104": Rule(
+        "warning",
+        "Look at these rows. Often a column with the group's data is missing or was filled in.",
+    ),
+    "FS105": Rule(
+        "warning",
+        "Check the group column: a filter, a join or a misspelled name may have "
+        "removed the others.",
+    ),
+    "FS106": Rule("info", "Pass the rows, or moments of separate blocks of them."),
+    "FS107": Rule(
+        "warning", "Audit rows that hold all groups, or check how the labels are spelled."
+    ),
+    "FS108": Rule(
+        "warning",
+        "Collect more rows of the group, join it with another one, or use fewer dimensions.",
+    ),
+    "FS109": Rule(
+        "warning",
+        "Look at the rows with the largest values. Logarithms or caps of columns with long "
+        "tails make the intervals trustworthy.",
+    ),
+    "FS110": Rule(
+        "warning",
+        "Audit rows that were held out, or choose fewer features so that moments by fold fit "
+        "into memory.",
+    ),
+    "FS201": Rule(
+        "info",
+        "The ends of the interval show which differences remain possible. With more rows it "
+        "is narrower.",
+    ),
+    "FS202": Rule(
+        "warning",
+        'Decide whether you want equal errors; if so, use "error_gap" or "equal_error". If '
+        "that only raises the smaller error, report the difference instead.",
+    ),
+    "FS203": Rule(
+        "info",
+        "Nothing, if you report the estimates for new rows; otherwise audit rows that were "
+        "held out.",
+    ),
+    "FS204": Rule(
+        "warning",
+        "Look at the gap: it may be far below what matters to you. If it is open, use the "
+        "default solver and tolerance, or with more than two groups allow_extra=True. If it is "
+        "unresolved, divide the column of very large numbers by its unit, or use scale=True or "
+        'center="global".',
+    ),
+    "FS205": Rule("info", "Compare with what a fair criterion reaches."),
+    "FS206": Rule("info", "Use fewer dimensions for a comparison."),
+    "FS301": Rule(
+        "warning", "Compare each model with its own best error, or fit them with the same settings."
+    ),
+    "FS302": Rule(
+        "info", "Decide whether the smaller loss justifies the larger error over all rows."
+    ),
+    "FS303": Rule(
+        "info",
+        "Decide whether this cost is acceptable for these groups. A criterion that weighs "
+        "all rows, or more "
+        "dimensions, lowers their losses.",
+    ),
+    "FS401": Rule("warning", "Leave the feature out: drop the column, or --exclude."),
+    "FS402": Rule(
+        "warning",
+        "Leave the feature out (drop the column, or --exclude), unless it measures something.",
+    ),
+    "FS403": Rule("warning", "Use scale=True (--standardize), or divide the feature by its unit."),
+    "FS404": Rule(
+        "warning", "Join rare categories into one, leave them out (--exclude), or do not scale."
+    ),
+    "FS405": Rule("warning", "Spell the labels alike in the group column."),
+    "FS406": Rule(
+        "warning",
+        "Cross fewer attributes, or join groups; check that the group column is no identifier.",
+    ),
+}
+
+
+def seen(
+    code: str,
+    message: str,
+    model: str | None = None,
+    groups: Sequence[Label] = (),
+    columns: tuple[str, ...] = (),
+) -> Finding:
+    """A finding of one of the rules."""
+    severity, remedy = RULES[code]
+    return Finding(code, severity, message, model, tuple(groups), columns, remedy)
+
+
 def find(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
     """Apply every rule: about the rows first, then about each model, then across models."""
     return (
@@ -58,12 +172,18 @@ def _about_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[
     # With all dimensions nothing is lost, however few the rows.
     dimensions = [model.n_components for model in models if model.n_components < rows.n_features]
     d = max(dimensions, default=0)
-    few = [group for group in groups if dimensions and 1 < group.n < _ROWS_NEEDED * (d + 1)]
+    # Where harm is shown all the same, chance has been allowed for.
+    shown = {group.group for model in models for group in harmed(model)}
+    few = [
+        group
+        for group in groups
+        if dimensions and 1 < group.n < _ROWS_NEEDED * (d + 1) and group.group not in shown
+    ]
     alone = [group for group in groups if group.n == 1]
     small = [group for group in groups if group.proportion < _SMALL_SHARE]
     shares = first_of([in_ascii(share(group.proportion)) for group in small])
     flat = [group for group in groups if group.n > 1 and group.total_variance_here == 0]
-    for code, seen, message in (
+    for code, found, message in (
         (
             "FS105",
             groups if len(groups) == 1 else (),
@@ -95,16 +215,15 @@ def _about_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[
             f"{names(flat)}: no variance, so the share kept is not defined. Check these rows.",
         ),
     ):
-        if seen:
-            yield Finding(code, "warning", message, groups=labels(seen))
+        if found:
+            yield seen(code, message, groups=labels(found))
 
 
 def _no_intervals(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS106: moments alone."""
     if not rows.has_intervals:
-        yield Finding(
+        yield seen(
             "FS106",
-            "info",
             "There are no intervals: a single set of moments does not show how much errors vary. "
             "Pass the rows, or a list of moments of separate blocks.",
         )
@@ -115,9 +234,8 @@ def _missing_groups(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     here = {group.group for group in model.groups}
     absent = [label for label in model.known_groups if label not in here]
     if len(model.known_groups) > 1 and absent:
-        yield Finding(
+        yield seen(
             "FS107",
-            "warning",
             f"{model.name}: was fitted on groups that are missing from these rows: "
             f"{listed(absent)}. "
             "The audit does not cover them.",
@@ -128,30 +246,32 @@ def _missing_groups(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
 
 def _disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS201, FS202: whether the groups' errors differ by more than chance."""
-    if not model.disparity_here.has_interval or model.loses_nothing:
+    difference, pair, where = model.disparity_here, model.pair, "these rows"
+    errors = {group.group: group.error_here.value for group in model.groups}
+    if model.expected_pair is not None:
+        difference, pair, where = model.expected_disparity, model.expected_pair, "new rows"
+        errors = {group.group: group.expected_error.value for group in model.groups}
+    if not difference.has_interval or model.loses_nothing:
         return
-    first, second = model.pair
-    ends = in_ascii(interval(model.disparity_here.low, model.disparity_here.high))
+    first, second = pair
+    ends = in_ascii(interval(difference.low, difference.high))
     between = f"{quoted(second)} and {quoted(first)}"
-    if model.disparity_here.contains_zero:
-        yield Finding(
+    if difference.contains_zero:
+        yield seen(
             "FS201",
-            "info",
-            f"{model.name}: the interval of the difference in error between {between} "
+            f"{model.name}: the interval of the difference in error between {between} on {where} "
             f"({ends}) contains zero: these rows do not show that either has the larger error.",
             model.name,
-            model.pair,
+            pair,
         )
         return
-    worse, better = (second, first) if model.disparity_here.value > 0 else (first, second)
-    errors = {group.group: group.error_here.value for group in model.groups}
+    worse, better = (second, first) if difference.value > 0 else (first, second)
     ratio = errors[worse] / errors[better] if errors[better] > model.rounding else None
     more = "" if ratio is None else f"{in_ascii(relative(ratio - 1))} more error; "
-    yield Finding(
+    yield seen(
         "FS202",
-        "warning",
-        f"{model.name}: reconstructs {quoted(worse)} worse than {quoted(better)}, by "
-        f"{figure(abs(model.disparity_here.value))} ({more}interval of the difference {ends}).",
+        f"{model.name}: reconstructs {quoted(worse)} worse than {quoted(better)} on {where}, by "
+        f"{figure(abs(difference.value))} ({more}interval of the difference {ends}).",
         model.name,
         (worse, better),
     )
@@ -162,9 +282,8 @@ def _unstable(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Find
     found = _groups(models, lambda each: each.cross_fitted_instability > UNSTABLE)
     if found:
         beyond = first_of([in_ascii(share(each.cross_fitted_instability)) for each in found])
-        yield Finding(
+        yield seen(
             "FS108",
-            "warning",
             f"{names(found)}: the best subspace of the group has a larger error on rows that were "
             f"left out than on the rows of its fit, by {beyond} of its error. The loss of the "
             "group is therefore known only roughly; collect more rows, or use fewer dimensions.",
@@ -176,9 +295,8 @@ def _heavy_tails(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[F
     """FS109: errors that a few rows decide."""
     found = _groups(models, lambda each: are_heavy(each.kurtosis_here, each.n))
     if found:
-        yield Finding(
+        yield seen(
             "FS109",
-            "warning",
             f"{names(found)}: a few rows dominate the error, so intervals may miss the true value "
             "far more often than their level says. Look at the rows with the largest values; take "
             "logarithms of columns with long tails, or cap them.",
@@ -190,9 +308,8 @@ def _missing(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Findi
     """FS110: models without estimates for new rows."""
     for model in models:
         if model.why_no_estimates is not None:
-            yield Finding(
+            yield seen(
                 "FS110",
-                "warning",
                 f"{model.name}: there are no estimates for new rows, because "
                 f"{model.why_no_estimates}. Audit held-out rows, or use fewer features.",
                 model.name,
@@ -226,36 +343,46 @@ def _fitted_here(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[F
         else f"{named}: {were} fitted on these rows. The intervals hold for this projection; "
         "errors on new rows may be larger. Audit held-out rows to find out."
     )
-    yield Finding("FS203", "info", message, fitted[0].name if len(fitted) == 1 else None)
+    yield seen("FS203", message, fitted[0].name if len(fitted) == 1 else None)
 
 
 def _who_pays(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS205: the group that ordinary PCA costs most, against its own best subspace."""
-    if not model.is_plain_pca or len(model.groups) < 2 or model.largest_loss_here <= model.rounding:
+    losses, groups = model.losses(), {group.group: group for group in model.groups}
+    if not model.is_plain_pca or len(losses) < 2 or max(losses.values()) <= model.rounding:
         return
-    by_loss = sorted(model.groups, key=lambda group: group.loss_here, reverse=True)
-    most, least = by_loss[0], by_loss[-1]
+    most, loss = largest_of(losses, model.rounding)
+    least = min(losses, key=lambda label: losses[label])
+    # Of a loss that may be chance, the verdict says so; only one that is shown is named here.
+    if model.has_estimates and not {groups[each].state for each in most} <= {"harmed", "minor"}:
+        return
+    where, best = "these rows", groups[most[0]].best_error_here
+    if model.has_estimates:
+        where, best = "new rows", groups[most[0]].expected_best_error
     # A share of what is only rounding would be a number without any meaning.
-    known = most.best_error_here > max(model.rounding, ROUNDING * most.total_variance_here)
-    above = f" ({in_ascii(relative(most.loss_here / most.best_error_here))})" if known else ""
-    yield Finding(
+    known = best > max(model.rounding, ROUNDING * groups[most[0]].total_variance_here)
+    above = f" ({in_ascii(relative(loss / best))})" if known and len(most) == 1 else ""
+    has, its, this = (
+        ("has", "Its error is", "this group")
+        if len(most) == 1
+        else ("have", "Their errors are", "each group")
+    )
+    yield seen(
         "FS205",
-        "info",
-        f"{model.name}: {quoted(most.group)} has the largest loss. Its error is "
-        f"{figure(most.loss_here)}{above} above the smallest error with {_dimensions(model)} "
-        f"for this group alone; for {quoted(least.group)} the loss is "
-        f"{figure(least.loss_here)}.",
+        f"{model.name}: {first_of([quoted(each) for each in most])} {has} the largest loss on "
+        f"{where}. {its} {figure(loss)}{above} above the smallest error with "
+        f"{_dimensions(model)} for {this} alone; for {quoted(least)} the loss is "
+        f"{figure(losses[least])}.",
         model.name,
-        (most.group, least.group),
+        (*most, least),
     )
 
 
 def _loses_nothing(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS206: all that these rows vary in is kept."""
     if model.loses_nothing:
-        yield Finding(
+        yield seen(
             "FS206",
-            "info",
             f"{model.name}: {_dimensions(model)} keep all variance of every group, up to rounding, "
             "so no group has a loss. Use fewer dimensions (n_components, -d) for a comparison.",
             model.name,
@@ -277,7 +404,7 @@ def _open_gap(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
         said = f"double precision cannot tell how close it is to the optimum (unresolved){why}."
         if "column" in (model.reason or ""):
             said += ' Divide it by its unit, or use scale=True or center="global".'
-    yield Finding("FS204", "warning", f"{model.name}: {said}", model.name)
+    yield seen("FS204", f"{model.name}: {said}", model.name)
 
 
 def _different_centers(models: Sequence[ModelResult]) -> Iterator[Finding]:
@@ -286,9 +413,8 @@ def _different_centers(models: Sequence[ModelResult]) -> Iterator[Finding]:
         kinds = "; ".join(
             f"{model.name}: {model.center}{', scaled' if model.scaled else ''}" for model in models
         )
-        yield Finding(
+        yield seen(
             "FS301",
-            "warning",
             f"The models measure errors about different centres or in different units ({kinds}). "
             "Compare each with its own best error, not with each other.",
         )
@@ -304,47 +430,66 @@ def _beside_plain(models: Sequence[ModelResult]) -> list[tuple[ModelResult, Mode
 def _repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS302: what a fair projection changes compared with its plain PCA."""
     for model, plain in _beside_plain(models):
-        if plain.largest_loss_here <= plain.rounding:
+        where = _where(model, plain)
+        before, after = (
+            max(each.losses().values()) if where == "new rows" else each.largest_loss_here
+            for each in (plain, model)
+        )
+        whole_before, whole_after = (
+            each.total_error() if where == "new rows" else each.total_error_here
+            for each in (plain, model)
+        )
+        if before <= plain.rounding:
             continue
-        cost = model.total_error_here / plain.total_error_here - 1
-        yield Finding(
+        yield seen(
             "FS302",
-            "info",
-            f"{model.name} against {plain.name}: the largest excess loss of a group goes from "
-            f"{figure(plain.largest_loss_here)} to {figure(model.largest_loss_here)}, the error "
-            f"over all rows from {figure(plain.total_error_here)} to "
-            f"{figure(model.total_error_here)} ({in_ascii(change(cost))}).",
+            f"{model.name} against {plain.name} on {where}: the largest excess loss of a group "
+            f"goes from {figure(before)} to {figure(after)}, the error over all rows from "
+            f"{figure(whole_before)} to {figure(whole_after)} "
+            f"({in_ascii(change(whole_after / whole_before - 1))}).",
             model.name,
         )
+
+
+def _where(model: ModelResult, plain: ModelResult) -> str:
+    """Whether two models are compared on new rows, or on these where one has no estimates."""
+    both = (*model.groups, *plain.groups)
+    return "new rows" if all(group.is_estimated for group in both) else "these rows"
 
 
 def _who_pays_for_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS303: groups that keep clearly less of their variance than with plain PCA."""
     for model, plain in _beside_plain(models):
-        both = [
-            (before.kept_here - after.kept_here, before, after)
-            for before, after in zip(plain.groups, model.groups, strict=True)
-        ]
-        kept_less = [each for each in both if each[0] > _MATERIAL]
+        where = _where(model, plain)
+        kept_less = []
+        for before, after in zip(plain.groups, model.groups, strict=True):
+            shares: tuple[float, ...] = (before.kept_here, after.kept_here)
+            shown = True
+            if where == "new rows" and after.total_variance_here > 0:
+                whole = after.total_variance_here
+                shares = tuple(
+                    max(1 - g.expected_error.value / whole, 0.0) for g in (before, after)
+                )
+                shown = (after.expected_change.low or 0.0) > 0
+            if shown and shares[0] - shares[1] > _MATERIAL:
+                kept_less.append((shares, after))
         if not kept_less:
             continue
-        kept_less.sort(key=lambda each: each[0], reverse=True)
+        kept_less.sort(key=lambda each: each[0][0] - each[0][1], reverse=True)
         said = [
             f"{quoted(after.group)} ({_rows(after.n)}{in_ascii(share(after.proportion))} of all: "
-            f"{in_ascii(share(after.kept_here))} instead of "
-            f"{in_ascii(share(before.kept_here))})"
-            for _, before, after in kept_less
+            f"{in_ascii(share(now))} instead of {in_ascii(share(then))})"
+            for (then, now), after in kept_less
         ]
-        together = sum(after.proportion for _, _, after in kept_less)
-        n_rows = sum(after.n for _, _, after in kept_less)
+        together = sum(after.proportion for _, after in kept_less)
+        n_rows = sum(after.n for _, after in kept_less)
         in_all = "" if len(said) == 1 else f" Together: {_rows(n_rows)}{in_ascii(share(together))}."
-        yield Finding(
+        yield seen(
             "FS303",
-            "info",
-            f"{model.name} keeps less than {plain.name} of the variance of {first_of(said)}."
-            f"{in_all}",
+            f"{model.name} keeps less than {plain.name} of the variance of {first_of(said)} on "
+            f"{where}.{in_all}",
             model.name,
-            tuple(after.group for _, _, after in kept_less),
+            labels([after for _, after in kept_less]),
         )
 
 
@@ -436,25 +581,23 @@ def _columns_that_are_the_group(moments: Moments, columns: _Columns) -> Iterator
     # With the degrees of freedom of an analysis of variance, so that many groups of few rows, which
     # vary little about their own means, do not make every column look like the group.
     within = (moments.proportions @ moments.variances) * ((n_rows - 1) / freedom)
-    seen = np.flatnonzero((total > 0) & (within < _MOST_WITHIN_GROUPS * total)).tolist()
-    if seen:
-        yield Finding(
+    found = np.flatnonzero((total > 0) & (within < _MOST_WITHIN_GROUPS * total)).tolist()
+    if found:
+        yield seen(
             "FS401",
-            "warning",
-            f"{columns.listed(seen)} {'encodes' if len(seen) == 1 else 'encode'} the group: "
+            f"{columns.listed(found)} {'encodes' if len(found) == 1 else 'encode'} the group: "
             f"(nearly) "
             "constant within groups, different between them. Such a feature can hide or reverse "
             "the effect of a projection on the groups. Leave it out (drop the column; --exclude).",
-            columns=columns.named(seen),
+            columns=columns.named(found),
         )
 
 
 def _ordered_columns(ordered: Sequence[int], columns: _Columns) -> Iterator[Finding]:
     """FS402: columns whose values all differ and are in order."""
     if ordered:
-        yield Finding(
+        yield seen(
             "FS402",
-            "warning",
             f"{columns.listed(ordered)}: all values differ, and they only rise or only fall from "
             "row to row. This is typical of a row number, an identifier, a time, or the column by "
             "which the table is sorted. Leave it out, unless it measures something about each row "
@@ -486,9 +629,8 @@ def _a_column_with_most_of_the_variance(
             f"{'more than 99.9 %' if held > _NEARLY_ALL else in_ascii(share(held))} of the variance"
             for column, held in sorted(found.items())
         )
-        yield Finding(
+        yield seen(
             "FS403",
-            "warning",
             f"{holds}, and {first_of(concerned)} {'does' if len(concerned) == 1 else 'do'} not "
             "scale: the other features have little influence. Use scale=True (--standardize), or "
             "divide it "
@@ -515,14 +657,13 @@ def _components_of_rare_indicators(
         if len(mostly):
             made.append(f"{len(mostly)} of {count(len(loadings), 'component')} of {each.name}")
     if making:
-        seen = sorted(making)
-        yield Finding(
+        found = sorted(making)
+        yield seen(
             "FS404",
-            "warning",
             f"{first_of(made)}: made mostly of rare indicators (0 or 1, one value in less "
-            f"than 1 % of the rows): {columns.listed(seen)}. Scaling makes them as large as any "
+            f"than 1 % of the rows): {columns.listed(found)}. Scaling makes them as large as any "
             "other feature. Join such categories, leave them out (--exclude), or do not scale.",
-            columns=columns.named(seen),
+            columns=columns.named(found),
         )
 
 
@@ -534,9 +675,8 @@ def labels_spelled_differently(labels: Sequence[Label]) -> Iterator[Finding]:
     several = [spellings for spellings in alike.values() if len(spellings) > 1]
     if several:
         spelled = [" and ".join(map(quoted, spellings)) for spellings in several]
-        yield Finding(
+        yield seen(
             "FS405",
-            "warning",
             f"Labels that differ only by case or blanks: {first_of(spelled)}. They count as "
             "different groups. Use one spelling in the group column.",
             groups=tuple(label for spellings in several for label in spellings),
@@ -549,9 +689,8 @@ def _many_labels(moments: Moments) -> Iterator[Finding]:
     known = moments.counts[moments.counts > 0]
     n_few = int((known < _FEW_ROWS_OF_MANY_GROUPS).sum())
     if k > _MANY_GROUPS and 2 * n_few >= k:
-        yield Finding(
+        yield seen(
             "FS406",
-            "warning",
             f"{k:,} groups, of which {n_few:,} have fewer than {_FEW_ROWS_OF_MANY_GROUPS} rows, "
             "too few to say much about each. Check that the group column is no identifier; cross "
             "fewer attributes, or join groups.",

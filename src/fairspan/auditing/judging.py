@@ -19,6 +19,7 @@ from fairspan.auditing.expected_losses import (
     ExpectedFigures,
     disparity_estimate,
     error_estimates,
+    expected_disparity,
     expected_figures,
     jackknife,
     widest_pair,
@@ -120,6 +121,7 @@ def _on_rows(
                 expected[i],
                 np.nan_to_num(seen.kurtosis[i, 0]),
                 whys.get(each.name),
+                options.level,
             )
         )
     return results
@@ -158,7 +160,9 @@ def judged_on_moments(
             errors, difference = _jackknifed(each, figures, pooled, blocks, options.level)
         unknown, why = np.zeros(pooled.n_groups), failures.get(each.name)
         results.append(
-            _model_audit(each, figures, pooled, errors, difference, groups, unknown, why)
+            _model_audit(
+                each, figures, pooled, errors, difference, groups, unknown, why, options.level
+            )
         )
     return results
 
@@ -260,8 +264,12 @@ def _model_audit(
     expected: Sequence[ExpectedFigures],
     kurtosis: FloatArray,
     why: str | None,
+    level: float,
 ) -> ModelResult:
     low, high = widest_pair(figures.errors) if moments.n_groups > 1 else (0, 0)
+    if why is not None:
+        expected = [ExpectedFigures()] * moments.n_groups
+    on_new_rows, (first, second) = expected_disparity(expected, level)
     certificate = each.subspace.certificate
     return ModelResult(
         name=each.name,
@@ -286,7 +294,7 @@ def _model_audit(
                 loss_here=float(figures.excess_losses[i]),
                 kept_here=float(figures.captured_ratios[i]),
                 kurtosis_here=float(kurtosis[i]),
-                **vars(expected[i] if why is None else ExpectedFigures()),
+                **vars(expected[i]),
             )
             for i, label in enumerate(figures.labels)
         ),
@@ -294,4 +302,6 @@ def _model_audit(
         pair=(figures.labels[low], figures.labels[high]),
         why_no_estimates=why,
         is_nested=each.subspace.is_nested,
+        expected_disparity=on_new_rows,
+        expected_pair=(figures.labels[first], figures.labels[second]) if first != second else None,
     )

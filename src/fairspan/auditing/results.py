@@ -6,61 +6,24 @@ says so.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 
-from fairspan.auditing.expected_losses import ROUNDING, Estimate, ExpectedFigures, State, known
+from fairspan.auditing.expected_losses import (
+    ROUNDING,
+    UNKNOWN,
+    Estimate,
+    ExpectedFigures,
+    State,
+    known,
+)
 from fairspan.formatting.text import count, first_of, in_ascii, percent, share
 from fairspan.moments.group_means import Intake
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.typing import FloatArray
-
-# docs/findings.md says more of each code.
-_REMEDIES = {
-    "FS101": "Use fewer dimensions, collect more rows, join the group with another one, or choose "
-    'a criterion of errors ("minimax_error", "error_gap") in place of losses.',
-    "FS102": "Collect more rows, or leave the group out and say so.",
-    "FS103": "Check that the group is sampled as intended. A fair criterion does not need a "
-    "large group, but few rows mean wide intervals.",
-    "FS104": "Look at these rows. Often a column with the group's data is missing or was filled "
-    "in.",
-    "FS105": "Check the group column: a filter, a join or a misspelled name may have "
-    "removed the others.",
-    "FS106": "Pass the rows, or moments of separate blocks of them.",
-    "FS107": "Audit rows that hold all groups, or check how the labels are spelled.",
-    "FS108": "Collect more rows of the group, join it with another one, or use fewer dimensions.",
-    "FS109": "Look at the rows with the largest values. Logarithms or caps of columns with long "
-    "tails make the intervals trustworthy.",
-    "FS110": "Audit rows that were held out, or choose fewer features so that moments by fold fit "
-    "into memory.",
-    "FS201": "The ends of the interval show which differences remain possible. With more rows it "
-    "is narrower.",
-    "FS202": 'Decide whether you want equal errors; if so, use "error_gap" or "equal_error". If '
-    "that only raises the smaller error, report the difference instead.",
-    "FS203": "Nothing, if you report the estimates for new rows; otherwise audit rows that were "
-    "held out.",
-    "FS204": "Look at the gap: it may be far below what matters to you. If it is open, use the "
-    "default solver and tolerance, or with more than two groups allow_extra=True. If it is "
-    "unresolved, divide the column of very large numbers by its unit, or use scale=True or "
-    'center="global".',
-    "FS205": "Compare with what a fair criterion reaches.",
-    "FS206": "Use fewer dimensions for a comparison.",
-    "FS301": "Compare each model with its own best error, or fit them with the same settings.",
-    "FS302": "Decide whether the smaller loss justifies the larger error over all rows.",
-    "FS303": "Decide whether this cost is acceptable for these groups. A criterion that weighs "
-    "all rows, or more "
-    "dimensions, lowers their losses.",
-    "FS401": "Leave the feature out: drop the column, or --exclude.",
-    "FS402": "Leave the feature out (drop the column, or --exclude), unless it measures something.",
-    "FS403": "Use scale=True (--standardize), or divide the feature by its unit.",
-    "FS404": "Join rare categories into one, leave them out (--exclude), or do not scale.",
-    "FS405": "Spell the labels alike in the group column.",
-    "FS406": "Cross fewer attributes, or join groups; check that the group column is no "
-    "identifier.",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +114,9 @@ class ModelResult:
         Two groups: error of the second minus error of the first; more: the largest pairwise gap.
     pair : tuple of two labels
         The disparity is the error of the second of these minus that of the first.
+    expected_disparity : Estimate
+        The same of the expected errors, of two groups or the widest pair.
+    expected_pair : tuple of two labels
     reason : str or None
         Where the status is "unresolved", what in the data leaves it so.
     why_no_estimates : str or None
@@ -175,12 +141,15 @@ class ModelResult:
     reason: str | None = None
     why_no_estimates: str | None = None
     is_nested: bool = False
+    expected_disparity: Estimate = UNKNOWN
+    expected_pair: tuple[Label, Label] | None = None
 
     @property
     def records(self) -> list[dict[str, Any]]:
         """One flat dictionary for each group; None where there is no figure."""
         of_model = {
             **self.disparity_here.columns("disparity_here"),
+            **self.expected_disparity.columns("expected_disparity"),
             "n_components": self.n_components,
             "center": self.center,
         }
@@ -189,10 +158,11 @@ class ModelResult:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON; groups as in :attr:`records`."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
-        del own["disparity_here"]
+        del own["disparity_here"], own["expected_disparity"]
         return {
             **own,
             **self.disparity_here.columns("disparity_here"),
+            **self.expected_disparity.columns("expected_disparity"),
             "total_error_here": self.total_error_here,
             "groups": [group.record for group in self.groups],
         }
@@ -226,6 +196,23 @@ class ModelResult:
     def largest_loss_here(self) -> float:
         """Largest excess loss of a group."""
         return max(group.loss_here for group in self.groups)
+
+    def losses(self) -> dict[Label, float]:
+        """Of each group its loss on new rows; on these rows, where nothing is said of new ones."""
+        if not self.has_estimates:
+            return {group.group: group.loss_here for group in self.groups}
+        # The corrected loss of a group that loses nothing may be below zero by chance.
+        return {
+            group.group: max(group.expected_loss.value, 0.0)
+            for group in self.groups
+            if group.is_estimated
+        }
+
+    def total_error(self) -> float:
+        """Average error over all rows, of new ones where every group has estimates."""
+        if not all(group.is_estimated for group in self.groups):
+            return self.total_error_here
+        return sum(group.proportion * group.expected_error.value for group in self.groups)
 
 
 @dataclass(frozen=True)
@@ -264,6 +251,18 @@ def column_of(models: Sequence[ModelResult | None], name: str, n_groups: int) ->
     return np.array(rows, dtype=np.float64)
 
 
+def largest_of(figures: Mapping[Label, float], rounding: float) -> tuple[list[Label], float]:
+    """The groups with the largest figure, those included that differ by rounding alone.
+
+    Examples
+    --------
+    >>> largest_of({"a": 1.0, "b": 1.0 + 1e-15, "c": 0.5}, 1e-12)
+    (['a', 'b'], 1.000000000000001)
+    """
+    most = max(figures.values())
+    return [label for label, figure in figures.items() if figure >= most - rounding], most
+
+
 def labels(groups: Sequence[GroupResult]) -> tuple[Label, ...]:
     """Of each group its label."""
     return tuple(group.group for group in groups)
@@ -300,6 +299,8 @@ class Finding:
     groups : tuple of labels
     columns : tuple of str
         Features that it is about; x0, x1, ... where these have no names.
+    remedy : str
+        What to do about it, in more words.
     """
 
     code: str
@@ -308,11 +309,7 @@ class Finding:
     model: str | None = None
     groups: tuple[Label, ...] = ()
     columns: tuple[str, ...] = ()
-
-    @property
-    def remedy(self) -> str:
-        """What to do about it."""
-        return _REMEDIES[self.code]
+    remedy: str = ""
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}"
