@@ -7,7 +7,7 @@ import pytest
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments
 from fairspan.displays import ReducedRowsDisplay
-from fairspan.displays.projected_rows import PlaneRows
+from fairspan.displays.components import PlaneRows
 from fairspan.displays.style import BLUE
 from fairspan.errors import FairspanWarning, Incompatible, InvalidInput, UnknownGroup
 from fairspan.rows.registry import rows_of

@@ -4,12 +4,10 @@
 again; `frame()` is the data that is drawn.
 """
 
+from fairspan.displays.components import LoadingsDisplay, ReducedRowsDisplay
 from fairspan.displays.curve import ErrorCurveDisplay
-from fairspan.displays.frontier import FrontierDisplay
 from fairspan.displays.groups import AuditDisplay, GroupLossDisplay, VarianceKeptDisplay
-from fairspan.displays.loadings import LoadingsDisplay
-from fairspan.displays.path import DisparityPathDisplay
-from fairspan.displays.projected_rows import ReducedRowsDisplay
+from fairspan.displays.trade_offs import DisparityPathDisplay, FrontierDisplay
 
 __all__ = [
     "AuditDisplay",
