@@ -1,15 +1,13 @@
 """Audit pages that several tests look at: two groups, and twelve whose names are hostile."""
 
-import json
+from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
-from fairspan import write_report
-from fairspan.report.page.rendering import page_of
+from fairspan.report.page import page_of
+from report_rows import ORIGIN, report_by
 from shared_results import made_once
 
 HOSTILE = (
@@ -34,7 +32,7 @@ CRITERIA = ("minimax_error", "nash_welfare", "disparity")
 
 @cache
 def two_groups():
-    """Facts and page; PCA loses the smaller group."""
+    """Report and page; PCA loses the smaller group."""
     rng = np.random.default_rng(3)
     many = rng.normal(size=(240, 6)) * [5, 3, 2, 1, 1, 0.5]
     few = rng.normal(size=(80, 6)) * [1, 1, 2, 4, 1, 0.5]
@@ -44,7 +42,7 @@ def two_groups():
 
 @cache
 def twelve_groups():
-    """Facts and page; groups and features have hostile names.
+    """Report and page; groups and features have hostile names.
 
     The groups share most of their directions, so that all answers are proven soon, which every fit
     without a part of the rows asks again.
@@ -63,23 +61,18 @@ def twelve_groups():
 @cache
 def hostile_pair():
     """Those of two groups under other names, which every step of the slider tells."""
-    text = json.dumps(two_groups()[0])
-    for plain, hostile in (("towns", "</script><b>bold</b>"), ("hills", '"><img src=x>{{7*7}}')):
-        text = text.replace(plain, json.dumps(hostile)[1:-1])
-    facts = json.loads(text)
-    return facts, page_of(facts)
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(120, 4)) * [3, 2, 1, 1]
+    return _made(X, ["</script><b>bold</b>"] * 80 + ['"><img src=x>{{7*7}}'] * 40, n_components=2)
 
 
 def _made(X, labels, *, n_components, names=None, criteria=None):
     import pandas as pd
 
     frame = pd.DataFrame(X, columns=names or [f"feature {i}" for i in range(X.shape[1])])
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "page.html"
-        facts = write_report(
-            path, frame, labels, n_components=n_components, criteria=criteria, name="<i>rows</i>"
-        )
-        return facts, path.read_text(encoding="utf-8")
+    origin = replace(ORIGIN, name="<i>rows</i>", title="What PCA does to <i>rows</i>")
+    report = report_by(frame, labels, n_components, criteria=criteria, origin=origin)
+    return report, page_of(report)
 
 
 # The page of twelve groups takes as long to make as two hundred tests.

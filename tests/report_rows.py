@@ -1,11 +1,12 @@
-"""Made-up rows of several groups, and the facts of a report of them without a page."""
+"""Made-up rows of several groups, the report of them without a page, and parts of its facts."""
+
+from dataclasses import replace
 
 import numpy as np
 
 from fairspan.moments.group_moments import accumulate
-from fairspan.report.facts.answers import ReportSettings
-from fairspan.report.facts.assembly import facts_of
-from fairspan.report.facts.verifying import Origin
+from fairspan.report.program import Origin
+from fairspan.report.report import ReportSettings, report_of
 from fairspan.rows.registry import rows_of
 
 ORIGIN = Origin("rows", "a report", None, "a command", "pass")
@@ -19,7 +20,7 @@ def made_rows(k, p, n=40, seed=0):
     return np.vstack(blocks) + rng.normal(size=p), labels
 
 
-def facts_by(
+def report_by(
     X,
     labels,
     n_components=None,
@@ -33,7 +34,11 @@ def facts_by(
 ):
     rows = rows_of(X, labels, weights)
     asked = ReportSettings.of(criterion, criteria, n_components, center, scale)
-    return facts_of(accumulate(rows), rows, asked, origin)
+    return report_of(accumulate(rows), rows, asked, origin)
+
+
+def facts_by(*rows, **settings):
+    return report_by(*rows, **settings).to_dict()
 
 
 def model_of(facts, name):
@@ -41,4 +46,43 @@ def model_of(facts, name):
 
 
 def column(model, key):
-    return np.array([group[key] for group in model["groups"]])
+    return np.array([group[key] for group in model["groups"]], dtype=float)
+
+
+def groups_of(facts):
+    return [group["group"] for group in facts["models"][0]["groups"]]
+
+
+def certificate_of(facts, name=None):
+    name = facts["main"] if name is None else name
+    return next(each for each in facts["certificates"] if each["model"] == name)
+
+
+def curve_of(facts, model, key):
+    """One figure by dimension and group."""
+    records = [each for each in facts["by_dimension"] if each["model"] == model]
+    return np.array([each[key] for each in records]).reshape(-1, len(groups_of(facts)))
+
+
+def dimensions_of(facts):
+    return list(dict.fromkeys(each["n_components"] for each in facts["by_dimension"]))
+
+
+def changed(report, place, groups=None, **figures):
+    """The same report with other figures of a model, and of each of its groups."""
+    models = list(report.audit.models)
+    if groups is not None:
+        figures["groups"] = tuple(
+            replace(group, **more) for group, more in zip(models[place].groups, groups, strict=True)
+        )
+    models[place] = replace(models[place], **figures)
+    return replace(report, audit=replace(report.audit, models=tuple(models)))
+
+
+def certified(report, place, **figures):
+    """The same report with another certificate of a fit."""
+    fits = list(report.fits)
+    proof = replace(fits[place].certificate, **figures)
+    subspace = replace(fits[place].subspace, certificate=proof)
+    fits[place] = replace(fits[place], subspace=subspace)
+    return replace(report, fits=tuple(fits))

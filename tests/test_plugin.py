@@ -322,7 +322,7 @@ def test_rows_of_a_new_source_are_audited_verified_and_reported(rows, table, tmp
     pd.testing.assert_frame_equal(ours, theirs, rtol=1e-6)
     assert fs.verify(fair, rows).holds
     facts = fs.write_report(tmp_path / "page.html", rows, None, n_components=2, criteria=[])
-    assert facts["data"]["n_rows"] == 80
+    assert facts["rows"]["n"] == 80
     assert "input_sha256" in json.dumps(facts)
 
 

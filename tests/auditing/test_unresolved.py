@@ -7,8 +7,8 @@ import pytest
 from fairspan import FairPCA, audit, verify
 from fairspan.displays import GroupLossDisplay
 from fairspan.displays.base import unproven
-from fairspan.report.page.rendering import said
-from report_rows import facts_by
+from fairspan.report.page import said
+from report_rows import report_by
 
 COLUMN = "income"
 
@@ -72,7 +72,7 @@ def test_the_command_line(rows, tmp_path, capsys):
 
 
 def test_the_page(rows):
-    facts = facts_by(rows[0].to_numpy(), rows[1], 2, criteria=[])
+    facts = report_by(rows[0].to_numpy(), rows[1], 2, criteria=[])
     proof = said("proof", facts).striptags()
     assert proof.startswith("Unresolved: no projection to 2 dimensions lowers")
     assert "the column" in proof

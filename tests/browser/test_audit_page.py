@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from audit_pages import hostile_pair, twelve_groups, two_groups
-from fairspan.formatting.text import decimals_of, loading, number, share
+from fairspan.formatting.text import loading, number
+from fairspan.report.tables import texts_of
 
 PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
@@ -32,91 +33,82 @@ def shown_at(page):
     return figures, total, texts(page, "[data-loading]")
 
 
-def known_at(facts, index):
-    points = facts["steps"]["points"]
-    point = points[index]
-    errors, losses = (
-        decimals_of(each for point in points for each in point[what])
-        for what in ("errors_here", "losses_here")
-    )
-    figures = []
-    for error, loss, kept in zip(
-        point["errors_here"], point["losses_here"], point["kept_here"], strict=True
-    ):
-        figures += [number(error, errors), number(loss, losses), share(kept)]
-    n_components = max(len(each["components"]) for each in facts["steps"]["points"])
-    loadings = [
-        loading(round(point["components"][j][i], 2) + 0.0) if j < len(point["components"]) else ""
-        for i in range(len(facts["steps"]["features"]))
+def known_at(report, index):
+    texts, curves = texts_of(report)[index], report.curves
+    after = 3 * len(report.names)
+    loadings = curves.steps[index].loadings.round(2) + 0.0
+    n_components = max(len(step.loadings) for step in curves.steps)
+    told = [
+        loading(loadings[j, i]) if j < len(loadings) else ""
+        for i in range(len(curves.features))
         for j in range(n_components)
     ]
-    total = decimals_of(point["total_error_here"] for point in points)
-    return figures, number(point["total_error_here"], total), loadings
+    return texts[:after], texts[after], told
 
 
 @PAGES
 def test_opens_clean_and_shows_the_answer_first(made, show):
-    facts, text = made()
+    report, text = made()
     page = show(text)
-    assert page.title() == facts["title"]
-    assert shown_at(page) == known_at(facts, facts["steps"]["start"])
+    assert page.title() == report.origin.title
+    assert shown_at(page) == known_at(report, report.curves.start)
     assert page.locator("#walk-controls").is_visible()
 
 
 @PAGES
 def test_slider_moves_figures_marks_and_loadings(made, show):
-    facts, text = made()
+    report, text = made()
     page = show(text)
-    n = len(facts["steps"]["points"])
+    n = len(report.curves.steps)
     places = []
     for index in (0, n // 3, n - 1):
         walk_to(page, index)
-        assert shown_at(page) == known_at(facts, index)
+        assert shown_at(page) == known_at(report, index)
         circles = page.locator("circle[data-mark]")
         places.append(
             circles.evaluate_all("all => all.map(c => [c.cx.baseVal.value, c.cy.baseVal.value])")
         )
-        point = facts["steps"]["points"][index]
+        step = report.curves.steps[index]
         told = page.locator("#walk-slider").get_attribute("aria-valuetext")
-        assert told.replace("_", " ") == point["label"].replace("_", " ")
-        assert number(point["total_error_here"]) in page.locator("#walk-said").text_content()
+        assert told.replace("_", " ") == step.label.replace("_", " ")
+        assert number(step.total_error) in page.locator("#walk-said").text_content()
     assert places[0] != places[1] != places[2]
     strengths = page.locator("[data-loading]").evaluate_all(
         "all => all.map(cell => Number(cell.style.getPropertyValue('--strength')))"
     )
-    known = [abs(float(each.replace("\u2212", "-") or 0)) for each in known_at(facts, n - 1)[2]]
+    known = [abs(float(each.replace("\u2212", "-") or 0)) for each in known_at(report, n - 1)[2]]
     assert strengths == pytest.approx(known)
 
 
 def test_slider_and_jumps_work_by_keyboard(show):
-    facts, text = two_groups()
+    report, text = two_groups()
     page = show(text)
-    start, plain = facts["steps"]["start"], facts["steps"]["plain"]
+    start, plain = report.curves.start, report.curves.plain
     slider = page.locator("#walk-slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
-    assert shown_at(page) == known_at(facts, start + 1)
+    assert shown_at(page) == known_at(report, start + 1)
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
-    assert shown_at(page) == known_at(facts, start - 1)
+    assert shown_at(page) == known_at(report, start - 1)
     page.keyboard.press("Home")
-    assert shown_at(page) == known_at(facts, 0)
+    assert shown_at(page) == known_at(report, 0)
     jumps = page.locator(".jump")
     assert jumps.all_text_contents() == ["PCA", "minimax loss"]
     jumps.nth(0).focus()
     page.keyboard.press("Enter")
-    assert shown_at(page) == known_at(facts, plain)
+    assert shown_at(page) == known_at(report, plain)
     assert [each.get_attribute("aria-pressed") for each in jumps.all()] == ["true", "false"]
     page.keyboard.press("Tab")
     page.keyboard.press("Space")
-    assert shown_at(page) == known_at(facts, start)
+    assert shown_at(page) == known_at(report, start)
     assert slider.input_value() == str(start)
 
 
 def test_mark_stands_where_the_answer_is_drawn(show):
-    facts, text = two_groups()
+    report, text = two_groups()
     page = show(text)
-    walk_to(page, facts["steps"]["plain"])
+    walk_to(page, report.curves.plain)
     mark = page.locator("#walk circle[data-mark]").bounding_box()
     centre = (mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
     # PCA's own marker is drawn by matplotlib, hollow.
@@ -130,11 +122,11 @@ def test_mark_stands_where_the_answer_is_drawn(show):
 
 @PAGES
 def test_sorting_sorts_by_value_and_says_so(made, show):
-    facts, text = made()
+    report, text = made()
     page = show(text)
     table = page.locator("#data table.sortable")
     headings = table.locator("thead th")
-    groups = facts["data"]["groups"]
+    groups = report.plain.records
     assert {each.get_attribute("aria-sort") for each in headings.all()} == {"none"}
     button = headings.nth(1).locator("button")
     button.focus()
@@ -215,13 +207,13 @@ def test_nothing_overflows_the_window(made, width, show):
 
 @pytest.mark.parametrize("made", [twelve_groups, hostile_pair])
 def test_hostile_names_stay_text(made, show):
-    facts, text = made()
+    report, text = made()
     page = show(text)
     walk_to(page, 0)
     page.locator("#data thead button").first.click()
     assert page.locator("img, b, iframe, object, embed, main script").count() == 0
     assert page.locator("[onerror], [onload], [onclick]").count() == 0
-    names = {group["group"].strip() or "(no name)" for group in facts["data"]["groups"]}
+    names = set(report.names)
     assert set(_first_cells(page.locator("#data table"))) == names
     drawn = {each.rstrip("\u2026") for each in texts(page, "svg text")} - {""}
     assert all(any(name.startswith(each) for each in drawn) for name in names)
@@ -285,14 +277,14 @@ def test_print_hides_controls_and_what_is_folded(made, show):
 
 @PAGES
 def test_without_javascript_everything_but_the_slider_is_there(made, show):
-    facts, text = made()
+    report, text = made()
     page = show(text, java_script_enabled=False)
     assert page.locator("#walk-controls").is_hidden()
     assert "needs JavaScript" in page.locator("#walk").inner_text()
-    assert shown_at(page) == known_at(facts, facts["steps"]["start"])
+    assert shown_at(page) == known_at(report, report.curves.start)
     page.locator("#walk summary").last.click()
     steps = page.locator("#walk details").last.locator("tbody tr")
-    assert steps.count() == len(facts["steps"]["points"])
+    assert steps.count() == len(report.curves.steps)
     assert steps.first.is_visible()
 
 
@@ -315,20 +307,20 @@ def test_outline_of_the_page_reaches_a_screen_reader(show):
 
 @PAGES
 def test_tables_and_facts_are_downloaded_without_a_request(made, show):
-    facts, text = made()
+    report, text = made()
     page = show(text)
     with page.expect_download() as waiting:
         page.locator("#data .download").first.click()
     rows = list(csv.reader(waiting.value.path().read_text(encoding="utf-8").splitlines()))
     assert rows[0] == ["group", "rows", "share", "total variance"]
-    groups = facts["data"]["groups"]
+    groups = report.plain.records
     assert [float(row[3]) for row in rows[1:]] == [group["total_variance_here"] for group in groups]
     assert [int(row[1]) for row in rows[1:]] == [group["n"] for group in groups]
     with page.expect_download() as waiting:
         page.locator("#download-facts").click()
     told = json.loads(waiting.value.path().read_text(encoding="utf-8"))
-    assert told["verdict"] == facts["verdict"]
-    theirs, ours = (each["models"][1]["groups"] for each in (told, facts))
+    assert told["verdict"]["sentence"] == report.verdict.sentence
+    theirs, ours = told["models"][1]["groups"], report.main.records
     assert [group["group"] for group in theirs] == [group["group"] for group in ours]
     for name in ("error_here", "loss_here", "expected_loss"):
         values = ([group[name] for group in groups] for groups in (theirs, ours))

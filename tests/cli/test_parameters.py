@@ -329,7 +329,7 @@ def test_a_report_takes_the_column_aside(run, people, tmp_path):
     data, table = people
     reading = ("--group", "sex", "--exclude", "race", *LABEL, "-d", 2)
     facts = run("report", data, *reading, "--json").facts
-    assert (facts["data"]["feature_names"], facts["data"]["n_rows"]) == (FEATURES, len(table))
+    assert (facts["data"]["feature_names"], facts["rows"]["n"]) == (FEATURES, len(table))
     page = fs.write_report(
         tmp_path / "page.html",
         table.drop(columns="race"),

@@ -16,7 +16,7 @@ from fairspan.displays import AuditDisplay, ErrorCurveDisplay, FrontierDisplay, 
 from fairspan.displays.base import METADATA, empty_figure, reproducible
 from fairspan.displays.style import FAINT, FAIR, INK, PLAIN, PURPLE, other_look
 from fairspan.errors import InvalidInput, MissingDependency
-from fairspan.report.page.figures import inline_svg
+from fairspan.report.figures import inline_svg
 from pictures import HOSTILE, LONG, overlaps, pictures_of, records_of, texts_in, written_in
 
 KINDS = tuple(pictures_of(("a", "b")))

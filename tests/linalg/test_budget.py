@@ -162,7 +162,7 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
             lambda: verify(MODEL, MOMENTS),
         ),
         (
-            "fairspan.report.facts.assembly.answers_of",
+            "fairspan.report.report.fits_of",
             lambda: write_report("never.html", rows(40, 3), ["a", "b"] * 20),
         ),
     ],

@@ -3,20 +3,21 @@
 import base64
 import hashlib
 import json
-import os
 import re
-import subprocess
-import sys
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+import fairspan as fs
 from audit_pages import HOSTILE, PAGES, SHOWN, hostile_pair, twelve_groups, two_groups
-from fairspan.formatting.text import called, change, decimals_of, number, relative
-from fairspan.report.page.rendering import page_of, said
+from fairspan.certificates.certificate import Status
+from fairspan.formatting.text import change, decimals_of, number, relative
+from fairspan.report.figures import of_frontier
+from fairspan.report.page import page_of, said
 from page_tree import tree_of
-from report_rows import facts_by, made_rows
+from report_rows import certified, changed, made_rows, report_by
 
 # Whatever the names hold, nothing else comes to be.
 ALLOWED = {
@@ -134,95 +135,67 @@ def test_hostile_names_are_text_everywhere():
 
 @pytest.mark.long
 def test_hostile_names_in_every_step_end_no_script():
-    facts, page = hostile_pair()
+    report, page = hostile_pair()
     tree = tree_of(page)
     assert {each.tag for each in tree.all()} <= ALLOWED - {"img", "b"}
     data = next(tree.all("script")).text
     assert not set("<>&") & set(data)
     for step in json.loads(data)["steps"]:
-        assert all(group["group"] in step["said"] for group in facts["data"]["groups"])
-    assert facts["data"]["name"] == "<i>rows</i>"
+        assert all(name in step["said"] for name in report.names)
 
 
 def _body(table):
     return next(table.all("tbody")).all("tr")
 
 
-def test_json_of_the_walk_has_what_the_facts_have():
-    facts, page = two_groups()
-    data = json.loads(next(tree_of(page).all("script")).text)
-    points = facts["steps"]["points"]
-    assert len(data["steps"]) == len(points) <= 40
-    assert data["jumps"] == {"plain": facts["steps"]["plain"], "main": facts["steps"]["start"]}
-    for step, point in zip(data["steps"], points, strict=True):
-        for told, known in zip(step["loadings"], point["components"], strict=True):
-            assert told == pytest.approx(known, abs=0.00501)
+def test_json_of_the_walk_has_what_the_report_has():
+    report, page = two_groups()
+    data, curves = json.loads(next(tree_of(page).all("script")).text), report.curves
+    assert len(data["steps"]) == len(curves.steps) <= 40
+    assert data["jumps"] == {"plain": curves.plain, "main": curves.start}
+    for told, step in zip(data["steps"], curves.steps, strict=True):
+        np.testing.assert_allclose(told["loadings"], step.loadings, atol=0.00501)
 
 
-@pytest.mark.long
-def test_same_facts_give_the_same_bytes_in_another_process(tmp_path):
-    (facts, page), (more_facts, other_page) = two_groups(), twelve_groups()
-    (tmp_path / "facts.json").write_text(json.dumps([facts, more_facts]), encoding="utf-8")
-    program = (
-        "import json, sys; from fairspan.report.page.rendering import page_of\n"
-        "both = json.load(open(sys.argv[1], encoding='utf-8'))\n"
-        "sys.stdout.buffer.write(''.join(map(page_of, both)).encode())"
-    )
-    command = [sys.executable, "-c", program, str(tmp_path / "facts.json")]
-    environment = {**os.environ, "PYTHONHASHSEED": "7"}
-    other = subprocess.run(command, capture_output=True, check=True, env=environment)
-    assert other.stdout.decode() == page + other_page
+def test_the_same_report_gives_the_same_bytes():
+    report, page = two_groups()
+    assert page_of(report) == page
 
 
 @pytest.mark.long
 def test_page_stays_small_with_many_groups_steps_and_features():
-    facts = json.loads(json.dumps(twelve_groups()[0]))
-    k, n_steps, dimensions = 12, 40, list(range(1, 80, 2))
-    facts["data"]["feature_names"] = [f"a feature with a name {i}" for i in range(81)]
-    values = [[(7 * i + g) / 13 for g in range(k)] for i in range(n_steps)]
-    curve = {"errors_here": values, "losses_here": values}
-    facts["by_dimension"] = {
-        "dimensions": dimensions,
-        "best": values,
-        "plain": curve,
-        "fair": {**curve, "criterion": "minimax_loss", "status": ["optimal"] * n_steps},
-        "expected": {
-            "dimensions": dimensions[:16],
-            "plain": {
-                **curve,
-                **dict.fromkeys(
-                    (
-                        "expected_losses",
-                        "expected_losses_low",
-                        "expected_losses_high",
-                        "expected_errors",
-                    ),
-                    values[:16],
-                ),
-                "states": [["harmed"] * k] * 16,
-            },
-        },
-    }
-    facts["settings"]["n_components"] = dimensions[20]
-    features = facts["data"]["feature_names"][:20]
-    point = {
-        **facts["steps"]["points"][0],
-        "components": [[-0.123] * 20] * 5,
-        "variances_here": [1.2345] * 5,
-    }
-    points = [
-        {**point, "n_components": d, "errors_here": each, "losses_here": each}
-        for d, each in zip(dimensions, values, strict=True)
-    ]
-    facts["steps"] |= {"features": features, "points": points, "start": 20}
-    page = page_of(facts)
+    report = twelve_groups()[0]
+    n_steps, names = 40, [f"a feature with a name {i}" for i in range(81)]
+    (first, *_), step = report.curves.dimensions, report.curves.steps[0]
+    expected = report.plain.groups
+    curves = replace(
+        report.curves,
+        dimensions=tuple(
+            replace(first, n_components=2 * d + 1, expected=expected if d < 16 else ())
+            for d in range(n_steps)
+        ),
+        steps=tuple(
+            replace(
+                step,
+                n_components=2 * d + 1,
+                losses=step.losses + d,
+                loadings=np.full((5, 20), -0.123),
+                variances=np.full(5, 1.2345),
+            )
+            for d in range(n_steps)
+        ),
+        start=20,
+        features=tuple(range(20)),
+    )
+    moments = replace(fs.GroupMoments.from_rows(*wide_rows()), feature_names=tuple(names))
+    page = page_of(replace(report, curves=curves, moments=moments))
     # Of which 50 000 are the figures that it gives as JSON.
     assert len(page.encode()) < 450_000
     assert page.count("a feature with a name 7<") >= 2
 
 
-def copy_of(made):
-    return json.loads(json.dumps(made()[0]))
+def wide_rows():
+    return np.random.default_rng(0).normal(size=(24, 81)), [f"g{i % 12}" for i in range(24)]
 
 
 def tables_of(page):
@@ -243,107 +216,94 @@ def named(group):
 
 
 @PAGES
-def test_table_of_pca_shows_the_facts_with_the_decimals_of_each_column(made):
-    facts, page = made()
-    plain = facts["models"][0]
-    table = tables_of(page)[f"PCA with {facts['settings']['n_components']}\u00a0dimensions"]
+def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(made):
+    report, page = made()
+    plain, total = report.plain, report.plain.total_error_here
+    table = tables_of(page)[f"PCA with {plain.n_components}\u00a0dimensions"]
     errors, best, losses = (
-        decimals_of([group[what] for group in plain["groups"]] + [total])
-        for what, total in (
-            ("error_here", plain["total_error_here"]),
-            ("best_error_here", None),
-            ("loss_here", None),
+        decimals_of(values)
+        for values in (
+            [*(group.error_here.value for group in plain.groups), total],
+            [group.best_error_here for group in plain.groups],
+            [group.loss_here for group in plain.groups],
         )
     )
-    for row, group in zip(cells_of(table), plain["groups"], strict=True):
-        low, high = (number(group[end], errors) for end in ("error_here_low", "error_here_high"))
-        assert row[1] == f"{number(group['error_here'], errors)}{low} to\u00a0{high}"
-        assert row[2:4] == [
-            number(group["best_error_here"], best),
-            number(group["loss_here"], losses),
-        ]
-        assert row[4] == relative(group["loss_here"] / group["best_error_here"])
-        assert row[5].split() == [f"{100 * group['kept_here']:.1f}", "%"]
-        for text, what in zip(row[2:4], ("best_error_here", "loss_here"), strict=True):
-            assert float(text) == pytest.approx(group[what], rel=0.005)
-    (total,) = next(table.all("tfoot")).all("tr")
-    assert [cell.text for cell in total.all("th", "td")][:2] == [
-        "all rows",
-        number(plain["total_error_here"], errors),
-    ]
+    for row, group in zip(cells_of(table), plain.groups, strict=True):
+        low, high = (number(end, errors) for end in (group.error_here.low, group.error_here.high))
+        assert row[1] == f"{number(group.error_here.value, errors)}{low} to\u00a0{high}"
+        assert row[2:4] == [number(group.best_error_here, best), number(group.loss_here, losses)]
+        assert row[4] == relative(group.loss_here / group.best_error_here)
+        assert row[5].split() == [f"{100 * group.kept_here:.1f}", "%"]
+        for text, value in zip(row[2:4], (group.best_error_here, group.loss_here), strict=True):
+            assert float(text) == pytest.approx(value, rel=0.005)
+    (foot,) = next(table.all("tfoot")).all("tr")
+    shown = [cell.text for cell in foot.all("th", "td")][:2]
+    assert shown == ["all rows", number(total, errors)]
 
 
 @PAGES
 def test_table_of_criteria_has_every_model_and_what_it_asks(made):
-    facts, page = made()
-    table = tables_of(page)[OF_CRITERIA]
+    report, page = made()
+    table, models = tables_of(page)[OF_CRITERIA], report.audit.models
     head = next(table.all("thead")).text
     if made is two_groups:
-        names = [group["group"] for group in facts["models"][0]["groups"]]
-        assert all(head.count(name) == 2 for name in names), "error and loss of each"
+        assert all(head.count(name) == 2 for name in report.names), "error and loss of each"
     else:
         assert "largest loss" in head
-    decimals = decimals_of(model["total_error_here"] for model in facts["models"])
-    for row, model in zip(cells_of(table), facts["models"], strict=True):
-        assert row[0].replace(" ", "_").lower().startswith(model["name"].split(" (")[0].lower())
-        assert model["asks"] in row[0]
-        told = change(model["total_change_here"]) + number(model["total_error_here"], decimals)
-        assert row[-2] == told
-        assert (row[-1] == "proven") == (model["certificate"]["status"] == "optimal")
-    for each in facts["unavailable"]:
-        assert each["why"] in tree_of(page).text
+    decimals = decimals_of(model.total_error_here for model in models)
+    for row, model, fit in zip(cells_of(table), models, report.fits, strict=True):
+        assert row[0].lower().startswith(model.name.split(" (")[0].lower())
+        assert fit.problem.criterion.formula.sentence in row[0]
+        more = change(report.total_change(model))
+        assert row[-2] == more + number(model.total_error_here, decimals)
+        assert (row[-1] == "proven") == (fit.certificate.status == "optimal")
+    for _, why in report.unavailable:
+        assert why in tree_of(page).text
 
 
 def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
-    facts = copy_of(two_groups)
-    facts["models"][1]["certificate"]["status"] = "open gap"
-    told = [row[-1] for row in cells_of(tables_of(page_of(facts))[OF_CRITERIA])]
-    assert [each == "proven" for each in told] == [
-        model["certificate"]["status"] == "optimal" for model in facts["models"]
-    ]
+    report = certified(two_groups()[0], 1, lower_bound=0.0, status=Status.OPEN_GAP)
+    told = [row[-1] for row in cells_of(tables_of(page_of(report))[OF_CRITERIA])]
     assert told[1] == "open gap"
+    assert [each == "proven" for each in told] == [
+        fit.certificate.status == "optimal" for fit in report.fits
+    ]
     assert "proven" in told
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("n_alike", [1, 2, 5])
 def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
-    facts = copy_of(twelve_groups)
-    main = next(model for model in facts["models"] if model["is_main"])
-    point = facts["steps"]["points"][facts["steps"]["start"]]
-    for i, group in enumerate(main["groups"]):
-        # As a fit leaves them: the last of those that share it is ahead by rounding.
-        loss = 7.0 + 1e-9 * i if i < n_alike else 1.0
-        group["loss_here"] = point["losses_here"][i] = loss
-    main["largest_loss_here"] = max(group["loss_here"] for group in main["groups"])
-    page, first = page_of(facts), called(main["groups"][0]["group"])
+    # As a fit leaves them: the last of those that share it is ahead by rounding.
+    losses = np.array([7.0 + 1e-9 * i if i < n_alike else 1.0 for i in range(12)])
+    report = changed(twelve_groups()[0], 1, [{"loss_here": float(each)} for each in losses])
+    steps = list(report.curves.steps)
+    steps[report.curves.start] = replace(steps[report.curves.start], losses=losses)
+    report = replace(report, curves=replace(report.curves, steps=tuple(steps)))
+    page, first = page_of(report), report.names[0]
     whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
-    rows = cells_of(tables_of(page)[OF_CRITERIA])
-    assert [row[2] for row in rows][facts["models"].index(main)] == whose
+    assert cells_of(tables_of(page)[OF_CRITERIA])[1][2] == whose
     assert f"largest loss 7, of {whose};" in tree_of(page).text
     told = f"{n_alike}\u00a0groups alike" if n_alike > 1 else f"'{first}'"
-    assert f"for {told}" in re.sub("<[^>]*>", "", str(said("answers", facts)))
+    assert f"for {told}" in re.sub("<[^>]*>", "", str(said("answers", report)))
 
 
 @PAGES
-def test_sorting_values_are_those_of_the_facts(made):
-    facts, page = made()
-    (rows,) = (
-        [row.all("th", "td") for row in next(table.all("tbody")).all("tr")]
-        for caption, table in tables_of(page).items()
-        if caption == "The groups"
-    )
+def test_sorting_values_are_those_of_the_report(made):
+    report, page = made()
+    rows = [
+        row.all("th", "td") for row in next(tables_of(page)["The groups"].all("tbody")).all("tr")
+    ]
     values = [[cell.attributes["data-value"] for cell in row] for row in rows]
-    for told, group in zip(values, facts["data"]["groups"], strict=True):
-        assert told[0] == group["group"]
-        known = [group["n"], group["proportion"], group["total_variance_here"]]
-        assert list(map(float, told[1:])) == known
+    for told, group, name in zip(values, report.plain.groups, report.names, strict=True):
+        assert told[0] == name
+        known = [group.n, group.proportion, group.total_variance_here]
+        assert list(map(float, told[1:])) == pytest.approx(known, rel=1e-11)
 
 
 @PAGES
 def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
-    facts, page = made()
-    main = next(model["name"] for model in facts["models"] if model["is_main"])
+    report, page = made()
     lists = [
         list(each.all("li"))
         for each in tree_of(page).all("ol")
@@ -353,90 +313,92 @@ def test_findings_stand_with_code_message_and_remedy_and_warnings_first(made):
     about_answer = tree_of(page).with_id("findings").children
     answer = " ".join(each.text for each in about_answer if not isinstance(each, str))
     others = answer.partition("What was found about the other criteria")[2]
-    for found in facts["findings"]:
-        text = answer if found["model"] in (None, "PCA", main) else others
-        assert all(found[part] in text for part in ("code", "message", "remedy"))
+    for found in report.audit.findings:
+        text = answer if found.model in (None, "PCA", report.main.name) else others
+        assert all(each in text for each in (found.code, found.message, found.remedy))
     for entries in lists:
         severities = [each.attributes["class"] for each in entries]
         assert severities == sorted(severities, reverse=True)
 
 
 def test_summary_says_whose_loss_rises():
-    facts, _ = two_groups()
-    plain, main = (facts["models"][i]["groups"] for i in (0, 1))
-    assert facts["models"][1]["is_main"]
-    (payer,) = (g for g in (0, 1) if main[g]["loss_here"] > plain[g]["loss_here"])
-    before, after = (number(groups[payer]["loss_here"]) for groups in (plain, main))
-    told = f"The loss of {named(main[payer]['group'])} rises from {before} to {after}."
-    assert told in said("summary", facts)
+    report, _ = two_groups()
+    (g,) = (
+        g
+        for g, (before, after) in enumerate(
+            zip(report.plain.groups, report.main.groups, strict=True)
+        )
+        if after.loss_here > before.loss_here
+    )
+    before, after = (number(model.groups[g].loss_here) for model in (report.plain, report.main))
+    told = f"The loss of '<bdi>{report.names[g]}</bdi>' rises from {before} to {after}."
+    assert told in said("summary", report)
 
 
 @PAGES
 def test_page_tells_how_it_was_made_and_how_to_verify_it(made):
-    facts, page = made()
-    text = tree_of(page).text
-    told = facts["made"]
-    for part in (told["input_sha256"], told["command"], told["numpy"], told["scikit-learn"]):
+    report, page = made()
+    text, told = tree_of(page).text, report.to_dict()["made"]
+    for part in (told["command"], told["numpy"], told["scikit-learn"]):
         assert part in text
-    assert facts["verification"]["snippet"] in text
-    assert all(each in text for each in facts["verification"]["words"])
+    assert report.verification["snippet"] in text
+    assert all(each in text for each in report.verification["words"])
 
 
 def test_marks_of_the_walk_lie_on_the_drawn_frontier():
-    facts, page = two_groups()
+    report, page = two_groups()
     tree = tree_of(page)
-    steps = json.loads(next(tree.all("script")).text)["steps"]
-    marks = np.array([step["marks"][0] for step in steps])
-    errors = np.array([point["errors_here"] for point in facts["steps"]["points"]])
+    marks = marks_of(tree)[:, 0]
+    errors = np.array([step.errors for step in report.curves.steps])
     # Where a mark is depends linearly on the errors, downwards for the second group.
     for axis, sign in ((0, 1), (1, -1)):
         slope, offset = np.polyfit(errors[:, axis], marks[:, axis], 1)
         assert slope * sign > 0
         assert slope * errors[:, axis] + offset == pytest.approx(marks[:, axis], abs=0.1)
-    section = tree.with_id("walk")
     # The frontier is the longest line of the first figure.
-    svg = next(section.all("svg"))
+    svg = next(tree.with_id("walk").all("svg"))
     drawn = max((_points(path) for path in svg.all("path")), key=len)
     distances = np.linalg.norm(marks[:, None] - drawn, axis=2).min(axis=1)
     assert np.median(distances) < 1
     (first,) = (each for each in svg.all("circle"))
-    start = facts["steps"]["start"]
+    start = report.curves.start
     assert [float(first.attributes[each]) for each in ("cx", "cy")] == marks[start].tolist()
+
+
+def marks_of(tree):
+    """Where the marks of each step are."""
+    steps = json.loads(next(tree.all("script")).text)["steps"]
+    return np.array([step["marks"] for step in steps])
 
 
 @pytest.mark.long
 def test_no_answer_is_drawn_below_the_frontier():
-    facts = copy_of(two_groups)
-    errors = facts["frontier"]["errors_here"]
+    report = two_groups()[0]
     # As coarse as can be: its ends alone.
-    facts["frontier"]["errors_here"] = [errors[0], errors[-1]]
-    tree = tree_of(page_of(facts))
-    steps = json.loads(next(tree.all("script")).text)["steps"]
-    svg = next(tree.with_id("walk").all("svg"))
-    corners = np.vstack([_points(path) for path in svg.all("path")])
-    for key in ("plain", "start"):
-        mark = np.array(steps[facts["steps"][key]]["marks"][0])
+    frontier = replace(report.curves.frontier, errors=report.curves.frontier.errors[[0, -1]])
+    drawn = of_frontier(replace(report, curves=replace(report.curves, frontier=frontier)))
+    corners = np.vstack([_points(path) for path in tree_of(str(drawn.svg)).all("path")])
+    for step in (report.curves.plain, report.curves.start):
+        mark = np.array(drawn.places[step][0])
         assert np.abs(corners - mark).max(axis=1).min() < 0.1
 
 
 @pytest.mark.long
 def test_every_answer_is_drawn_inside_what_can_be_reached():
-    # Ends of the region alone: answers still lie inside what is drawn of it.
-    facts = copy_of(two_groups)
-    curve = facts["frontier"]
-    curve["region"] = curve["region"][:: max(1, len(curve["region"]) // 3)]
-    tree = tree_of(page_of(facts))
-    steps = json.loads(next(tree.all("script")).text)["steps"]
-    svg = next(tree.with_id("walk").all("svg"))
-    fills = [path for path in svg.all("path") if "var(--faint)" in path.attributes.get("style", "")]
+    # A few corners of the region alone: answers still lie inside what is drawn of it.
+    report = two_groups()[0]
+    region = report.curves.region[:: max(1, len(report.curves.region) // 3)]
+    drawn = of_frontier(replace(report, curves=replace(report.curves, region=region)))
+    fills = [
+        _points(path)
+        for path in tree_of(str(drawn.svg)).all("path")
+        if "fill: var(--faint)" in path.attributes.get("style", "")
+    ]
     # The other one is its mark in the legend.
-    region = max(
-        (_points(path) for path in fills if "fill: var(--faint)" in path.attributes["style"]),
-        key=len,
-    )
+    region = max(fills, key=len)
     sides = np.roll(region, -1, axis=0) - region
-    for step in steps:
-        to_mark = np.array(step["marks"][0]) - region
+    for ((x, y),) in drawn.places:
+        to_mark = np.array([x, y]) - region
         turns = sides[:, 0] * to_mark[:, 1] - sides[:, 1] * to_mark[:, 0]
         lengths = np.maximum(np.linalg.norm(sides, axis=1), 1e-9)
         # On the same side of every side, to the rounding of places.
@@ -450,11 +412,10 @@ def _points(path):
 
 @pytest.mark.long
 def test_every_group_has_a_mark_in_its_own_panel():
-    facts, page = twelve_groups()
-    steps = json.loads(next(tree_of(page).all("script")).text)["steps"]
-    marks = np.array([step["marks"] for step in steps])
-    assert marks.shape == (len(facts["steps"]["points"]), 12, 2)
-    losses = np.array([point["losses_here"] for point in facts["steps"]["points"]])
+    report, page = twelve_groups()
+    marks = marks_of(tree_of(page))
+    assert marks.shape == (len(report.curves.steps), 12, 2)
+    losses = np.array([step.losses for step in report.curves.steps])
     for g in range(12):
         slope, offset = np.polyfit(losses[:, g], marks[:, g, 1], 1)
         assert slope < 0
@@ -463,29 +424,14 @@ def test_every_group_has_a_mark_in_its_own_panel():
 
 
 @pytest.mark.long
-def test_without_intervals_none_is_shown():
-    facts = copy_of(two_groups)
-    facts["data"]["has_intervals"] = False
-    for model in facts["models"]:
-        model |= {"disparity_here_low": None, "disparity_here_high": None}
-        for group in model["groups"]:
-            group |= {"error_here_low": None, "error_here_high": None, "expected_loss": None}
-    facts["verdict"] = None
-    facts["models"][0]["why_no_estimates"] = "there are moments alone"
-    page = page_of(facts)
-    assert "interval" not in tree_of(page).with_id("pca").text
-    assert "chance" not in page.split("<main>")[1].split('id="findings"')[0]
-
-
-@pytest.mark.long
 def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
-    facts = copy_of(two_groups)
-    fair = facts["by_dimension"]["fair"]
-    for name in ("errors_here", "losses_here", "status"):
-        fair[name][0] = None
+    report = two_groups()[0]
+    first, *others = report.curves.dimensions
+    first = replace(first, fair=np.full(2, np.nan), certificate=None)
+    report = replace(report, curves=replace(report.curves, dimensions=(first, *others)))
     label = next(
         svg.attributes["aria-label"]
-        for svg in tree_of(page_of(facts)).all("svg")
+        for svg in tree_of(page_of(report)).all("svg")
         if "at d = 1" in svg.attributes["aria-label"]
     )
     assert "and none at d = 1;" in label
@@ -493,24 +439,24 @@ def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
 
 @pytest.mark.long
 def test_what_is_not_proven_is_not_called_proven():
-    facts = copy_of(two_groups)
-    proof = facts["models"][1]["certificate"]
-    proof |= {"status": "open gap", "gap": 0.25}
-    assert said("proof", facts).startswith("Not proven")
-    assert "0.25" in said("proof", facts)
-    assert "Proven" not in tree_of(page_of(facts)).with_id("summary").text
-    proof |= {"lower_bound": None, "gap": None}
-    assert "no bound" in said("proof", facts)
-    assert "Not proven" in tree_of(page_of(facts)).with_id("summary").text
+    report = two_groups()[0]
+    bound = report.fit.certificate.objective - 0.25
+    open_gap = certified(report, 1, lower_bound=bound, status=Status.OPEN_GAP)
+    assert said("proof", open_gap).startswith("Not proven")
+    assert "0.25" in said("proof", open_gap)
+    assert "Proven" not in tree_of(page_of(open_gap)).with_id("summary").text
+    unknown = certified(report, 1, lower_bound=-np.inf, status=Status.OPEN_GAP)
+    assert "no bound" in said("proof", unknown)
+    assert "Not proven" in tree_of(page_of(unknown)).with_id("summary").text
 
 
 @pytest.mark.long
 def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole():
     X, labels = made_rows(2, 4)
     names = {"group 00": "a" * 10_000, "group 01": "b" * 10_000}
-    facts = facts_by(X, [names[label] for label in labels], 2)
-    assert [each["group"] for each in facts["data"]["groups"]] == sorted(names.values())
-    page = page_of(facts)
+    report = report_by(X, [names[label] for label in labels], 2)
+    assert [group.group for group in report.plain.groups] == sorted(names.values())
+    page = page_of(report)
     assert len(page) < 400_000
     assert max(map(len, re.findall("a+|b+", tree_of(page).text))) <= 100
 
@@ -518,10 +464,10 @@ def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole(
 @pytest.mark.long
 def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to_be_asked_for():
     X, labels = made_rows(18, 4, n=8)
-    facts = facts_by(X, labels, 2)
-    slow = {"equal_error", "error_gap", "robust_error_gap"}
-    assert {each["name"] for each in facts["unavailable"]} == {"disparity", *slow}
-    page = page_of(facts)
+    report = report_by(X, labels, 2)
+    slow = {"equal error", "error gap", "robust error gap"}
+    assert {name for name, _ in report.unavailable} == {"disparity", *slow}
+    page = page_of(report)
     assert len(page) < 400_000
     captions = [each.text for each in tree_of(page).all("figcaption")]
     assert all("the 12 of 18 groups that lose most" in each for each in captions), captions
@@ -533,24 +479,23 @@ def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to
     ]
     assert len(boxes) >= 3
     assert all(f"group {g:02d}" in box.text for box in boxes for g in range(18))
-    chosen = facts_by(X, labels, 2, criteria=["error_gap"])
-    assert [each["name"] for each in chosen["models"]] == ["PCA", "minimax_loss", "error_gap"]
+    chosen = report_by(X, labels, 2, criteria=["error_gap"])
+    assert [fit.name for fit in chosen.fits] == ["PCA", "minimax loss", "error gap"]
 
 
 def test_a_page_of_so_few_rows_that_nothing_can_be_expected():
     rng = np.random.default_rng(0)
-    facts = facts_by(rng.normal(size=(6, 4)), [*"aaabbb"], 2)
-    page = tree_of(page_of(facts))
-    assert facts["verdict"]["kind"] == "cannot tell"
-    assert facts["verdict"]["sentence"] in " ".join(page.with_id("summary").text.split())
+    report = report_by(rng.normal(size=(6, 4)), [*"aaabbb"], 2)
+    assert report.verdict.kind == "cannot tell"
+    summary = tree_of(page_of(report)).with_id("summary").text
+    assert report.verdict.sentence in " ".join(summary.split())
 
 
 def test_a_page_of_groups_that_are_alike():
     X, _ = made_rows(2, 4)
-    facts = facts_by(np.vstack([X, X]), np.repeat(["a", "b"], len(X)), 2, criteria=[])
-    text = tree_of(page_of(facts)).text
+    rows = np.vstack([X, X]), np.repeat(["a", "b"], len(X)), 2
+    text = tree_of(page_of(report_by(*rows, criteria=[]))).text
     assert "of equal size." in text
     assert "reconstructs every group with an error of" in text
-    facts["models"] = facts["models"][:1]
-    facts["models"][0]["is_main"] = True
-    assert said("criteria", facts) == "No fair criterion was requested."
+    alone = report_by(*rows, criterion="total_error", criteria=[])
+    assert said("criteria", alone) == "No fair criterion was requested."

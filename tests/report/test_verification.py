@@ -23,8 +23,8 @@ from fairspan import (
 )
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.estimator.fit import fit_with_problem
-from fairspan.report.page.tables import of_given
-from report_rows import ORIGIN, facts_by, made_rows
+from page_tree import tree_of
+from report_rows import ORIGIN, certificate_of, facts_by, made_rows, model_of
 from sweeps import mostly_long
 
 CRITERIA = (
@@ -50,10 +50,6 @@ def run(facts, moments):
     names = {"moments": moments}
     exec(compile(program, "the program of a report", "exec"), names)
     return names
-
-
-def certificate_of(facts):
-    return next(each["certificate"] for each in facts["models"] if each["is_main"])
 
 
 @pytest.mark.long
@@ -114,7 +110,7 @@ def test_components_are_written_down_only_where_the_mixture_does_not_tell_them(m
     moments = GroupMoments.from_rows(X, labels)
     assert "V = np.array([" in facts["verification"]["snippet"]
     assert run(facts, moments)["objective"] == pytest.approx(certificate_of(facts)["objective"])
-    monkeypatch.setattr("fairspan.report.facts.verifying._MOST_NUMBERS", 0)
+    monkeypatch.setattr("fairspan.report.program._MOST_NUMBERS", 0)
     without = facts_by(X, labels, 1, criteria=[])
     found = run(without, moments)
     assert "objective" not in found
@@ -140,11 +136,7 @@ def test_an_unknown_group_is_told_and_not_passed_over():
 def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
     rows = real_data.load(name)
     facts = facts_by(rows.X, rows.groups, d, scale=True)
-    statuses = {model["name"]: model["certificate"]["status"] for model in facts["models"]}
-    # The robust error gap of more than two groups may keep a gap.
-    assert {status for name, status in statuses.items() if name != "robust_error_gap"} == {
-        "optimal"
-    }
+    assert {each["status"] for each in facts["certificates"]} == {"optimal"}
     certificate = certificate_of(facts)
     found = run(facts, GroupMoments.from_rows(rows.X, rows.groups))
     assert found["objective"] == pytest.approx(certificate["objective"], rel=1e-8)
@@ -227,7 +219,8 @@ def test_figures_are_those_of_an_audit(written):
 
 def test_each_restricted_model_is_called_what_it_is(written):
     facts, page = written
-    kinds = {model["name"]: model["kind"] for model in facts["given"]["models"]}
+    names = [model["name"] for model in facts["given"]["models"]]
+    kinds = dict(zip(names, facts["given"]["kinds"], strict=True))
     assert kinds["oblique"].startswith("oblique, total error")
     assert kinds["nested"].startswith("nested, minimax loss")
     assert "attributes='marginal'" in kinds["marginal"]
@@ -249,7 +242,7 @@ def test_held_out_rows_judge_the_models(tmp_path):
         criteria=[],
     )
     given = facts["given"]
-    assert (given["held_out"], given["n_rows"], facts["data"]["n_rows"]) == (True, half, half)
+    assert (given["held_out"], given["rows"]["n"], facts["rows"]["n"]) == (True, half, half)
     expected = fs.metrics.reconstruction_error(fair, X[half:], PEOPLE["sex"][half:])
     assert [group["error_here"] for group in given["models"][0]["groups"]] == pytest.approx(
         list(expected.values())
@@ -265,7 +258,7 @@ def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
     facts = fs.write_report(page, X, PEOPLE["sex"], models=models, criteria=[])
     assert facts["settings"]["standardize"] is True
     assert facts["settings"]["n_components"] == 2
-    main = next(model for model in facts["models"] if model["is_main"])
+    main = model_of(facts, facts["main"])
     errors = [
         [g["error_here"] for g in each["groups"]] for each in (main, facts["given"]["models"][0])
     ]
@@ -277,7 +270,7 @@ def test_a_relative_criterion_is_called_by_its_name(tmp_path):
     relative = fs.MinimaxLoss(relative=True)
     facts = fs.write_report(path, X, PEOPLE["sex"], n_components=2, criterion=relative, criteria=[])
     names = [model["name"] for model in facts["models"]]
-    assert names[:2] == ["PCA", "relative_minimax_loss"]
+    assert names[:2] == ["PCA", "relative minimax loss"]
     page = " ".join(path.read_text(encoding="utf-8").split())
     assert "the objective of relative minimax loss" in page
     assert "Under relative minimax loss" in page
@@ -299,8 +292,16 @@ def test_the_table_of_models_says_which_are_standardized(tmp_path):
     scaled = {"scaled": fitted(scale=True), "plain": fitted()}
     path = tmp_path / "page.html"
     facts = fs.write_report(path, X, PEOPLE, models=scaled, criterion="total_error", criteria=[])
-    rows = {first.text: [cell.text for cell in row] for first, *row in of_given(facts).rows}
-    assert "standardized" in rows["scaled"]
-    assert "as they came" in rows["plain"]
-    features = next(column for column in of_given(facts).columns if column.heading == "features")
-    assert features.is_text
+    assert {model["name"]: model["scaled"] for model in facts["given"]["models"]} == {
+        "scaled": True,
+        "plain": False,
+        "PCA scaled": True,
+        "PCA unscaled": False,
+    }
+    table = next(
+        each
+        for each in tree_of(path.read_text(encoding="utf-8")).all("table")
+        if next(each.all("caption")).text == "The models"
+    )
+    rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")]
+    assert [row[3] for row in rows[1:3]] == ["standardized", "as they came"]

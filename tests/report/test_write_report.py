@@ -15,7 +15,6 @@ from scipy import sparse
 
 import fairspan as fs
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
-from fairspan.report.page.rendering import page_of
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.registry import rows_of
 from report_rows import made_rows
@@ -33,7 +32,7 @@ def frame():
 @pytest.fixture
 def undrawn(monkeypatch):
     """Pages are written as a word, for tests that look at facts alone: drawing takes seconds."""
-    monkeypatch.setattr("fairspan.report.page.rendering.page_of", lambda facts, displays: "a page")
+    monkeypatch.setattr("fairspan.report.page.page_of", lambda report: "a page")
 
 
 def figures(facts):
@@ -45,7 +44,9 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
     path = tmp_path / "report.html"
     path.write_text("an earlier page")
     facts = fs.write_report(path, X, LABELS, **FEW)
-    assert path.read_text(encoding="utf-8") == page_of(facts)
+    page = path.read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert facts["verdict"]["sentence"] in page
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
     assert facts["title"] == "What PCA does to each group of these rows"
     assert facts["made"]["command"] == (
@@ -124,8 +125,8 @@ def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tm
     holes.to_csv(tmp_path / "rows.csv", index=False)
     rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], on_missing="drop")
     facts = fs.write_report(tmp_path / "page.html", rows, **FEW)
-    assert facts["data"]["n_dropped"] == holes["age"].isna().sum() > 0
-    assert facts["data"]["n_rows"] == holes["age"].notna().sum()
+    assert facts["rows"]["n_dropped"] == holes["age"].isna().sum() > 0
+    assert facts["rows"]["n"] == holes["age"].notna().sum()
 
 
 @dataclass(frozen=True)
@@ -191,10 +192,10 @@ def test_a_failure_leaves_what_stood_there(tmp_path, monkeypatch):
     page = tmp_path / "page.html"
     page.write_text("an earlier page")
 
-    def broken(facts, displays):
+    def broken(report):
         raise RuntimeError("a fault of our own")
 
-    monkeypatch.setattr("fairspan.report.page.rendering.page_of", broken)
+    monkeypatch.setattr("fairspan.report.page.page_of", broken)
     with pytest.raises(RuntimeError):
         fs.write_report(page, X, LABELS, **FEW)
     assert page.read_text() == "an earlier page"

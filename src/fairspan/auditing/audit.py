@@ -124,7 +124,7 @@ class Audit:
             "material": self.material,
             "rows": asdict(self.rows),
             "models": [model.to_dict() for model in self.models],
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": [{**asdict(each), "remedy": each.remedy} for each in self.findings],
         }
 
     def plot(self, ax: Any = None, *, quantity: str | None = None) -> Any:

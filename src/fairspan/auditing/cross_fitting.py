@@ -7,7 +7,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from fairspan.auditing.models import Audited
-from fairspan.errors import FairspanError, Incompatible
+from fairspan.errors import FairspanError
 from fairspan.estimator.fit import fit_subspace
 from fairspan.linalg.resources import in_threads
 from fairspan.model.subspace import FairSubspace
@@ -183,7 +183,11 @@ def cross_fitted(
     order = list(firsts)
     own = _best_of(firsts, whole, whole)
     plain = [each.subspace.dimension for each in audited if _is_plain(each)]
-    failures: dict[str, str] = {}
+    failures = {
+        each.name: each.why_not_refitted
+        for each, here in zip(audited, fitted_here, strict=True)
+        if here and each.why_not_refitted
+    }
 
     def without(fold: int) -> tuple[list[_Best], list[Projector | None]]:
         training = folds.without(fold)
@@ -334,12 +338,6 @@ def _refitted(
         Components of ordinary PCA on these rows, found once.
     """
     subspace, made = each.subspace, each.subspace.certificate
-    if not each.is_known:
-        raise Incompatible(
-            "how it was fitted is not known, so it was not fitted again without each part",
-            "Allowed: PCA and FairPCA, alone or after a standardization",
-            "Audit it on rows that were held out",
-        )
     scale = subspace.scale
     if made is None or _is_plain(each):
         about: Center = "none" if subspace.center == "none" else "global"
@@ -359,6 +357,7 @@ def _refitted(
         tol=made.tol,
         allow_extra=subspace.is_soft,
         nested=subspace.is_nested,
+        near=None if made.groups != tuple(training.labels) or subspace.is_nested else made,
     ).projector
 
 

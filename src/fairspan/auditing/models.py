@@ -17,6 +17,7 @@ from fairspan.rows.groups import Label, listed, printable
 from fairspan.typing import FloatArray
 
 _PLAIN = "total_error"
+_UNKNOWN = "how it was fitted is not known, so it was not fitted again without each part"
 MOST_ESTIMATED = 16
 """Numbers of dimensions of which it is estimated what new rows would show."""
 
@@ -39,8 +40,8 @@ class Audited:
     by_rows : RowModel or None
         What it does to rows, where it is no projection. Its subspace then is a stand-in that holds
         features, units and dimension alone.
-    is_known : bool
-        Whether how it was fitted is known, so that it can be fitted again to other rows.
+    why_not_refitted : str
+        Why it is not to be fitted again without parts of the rows; empty if it may be.
     """
 
     name: str
@@ -50,7 +51,7 @@ class Audited:
     is_plain_pca: bool
     baseline: str | None = None
     by_rows: RowModel | None = None
-    is_known: bool = True
+    why_not_refitted: str = ""
 
     @property
     def known_groups(self) -> tuple[Label, ...]:
@@ -165,11 +166,11 @@ def read_model(name: str, model: Any, n_features: int | None = None) -> Audited:
         # It has the features, units and dimension of the model.
         axes = np.eye(read.does.dimension, read.does.n_features)
         stand_in = FairSubspace(axes, None, read.does.scale, feature_names=read.does.feature_names)
-        return Audited(shown, stand_in, None, read.n_fitted, False, None, read.does, False)
+        return Audited(shown, stand_in, None, read.n_fitted, False, None, read.does, _UNKNOWN)
     certificate = read.does.certificate
     if certificate is None:
-        known = read.is_pca or read.part is None
-        return Audited(shown, read.does, None, read.n_fitted, read.is_pca, is_known=known)
+        why = "" if read.is_pca or read.part is None else _UNKNOWN
+        return Audited(shown, read.does, None, read.n_fitted, read.is_pca, why_not_refitted=why)
     return Audited(
         shown, read.does, _moments_of(read), sum(certificate.counts), _is_ordinary(read.does)
     )
@@ -250,8 +251,16 @@ def pca_by_dimension(
     moments: Moments, dimensions: Sequence[int], center: Any, *, scale: bool
 ) -> list[Audited]:
     """Ordinary PCA of these rows with each number of dimensions; all are audited in one pass."""
+    most = audited_pca(moments, max(dimensions), center, scale=scale)
     return [
-        audited_pca(moments, d, center, scale=scale, name=name_at("PCA", d)) for d in dimensions
+        replace(
+            most,
+            name=name_at("PCA", d),
+            subspace=replace(
+                most.subspace, components=most.subspace.components[:d], certificate=None
+            ),
+        )
+        for d in dimensions
     ]
 
 

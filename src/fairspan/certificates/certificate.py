@@ -31,7 +31,7 @@ from fairspan.linalg import graded_eigh, rounding_of_basis, rounding_of_errors, 
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import softened
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.problem import Problem, is_within
+from fairspan.problem.problem import Problem, is_within, used_parameters
 from fairspan.problem.reduction import largest_column
 from fairspan.problem.restrictions import Restriction
 from fairspan.rows.groups import Label, printable, spelled
@@ -269,6 +269,38 @@ class Certificate:
         """The status, with a tolerance that is larger than usual, as "optimal within 1 %"."""
         is_loose = self.status is Status.OPTIMAL and self.tol > USUAL_TOLERANCE
         return f"{self.status} within {self.tol * 100:.2g} %" if is_loose else str(self.status)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was minimised and what is proven, as plain values; a bound may not be finite."""
+        told = ("objective", "lower_bound", "gap")
+        more = ("relative_gap", "tolerance", "resolution", "reason", "message", "solver", "eigen")
+        others = ("n_eigenproblems", "violation", "theorem_3_2", "total_variance")
+        steps = zip((*self.prefixes, self), self.steps, strict=False)
+        return {
+            "criterion": self.criterion.name,
+            "parameters": used_parameters(self.criterion, self.groups),
+            "restriction": self.restricted_by,
+            "n_components": self.n_components,
+            # Of nested components, the first 1, 2, .. of them and each step.
+            "nested": [
+                {
+                    "n_components": d,
+                    "objective": together.objective,
+                    "lower_bound": together.lower_bound,
+                    "step": {
+                        **{name: getattr(step, name) for name in told},
+                        "status": str(step.status),
+                    },
+                }
+                for d, (together, step) in enumerate(steps, start=1)
+            ]
+            or None,
+            **{name: getattr(self, name) for name in (*told, *more, *others)},
+            "status": str(self.status),
+            "weights": self.weights.tolist(),
+            "wants_equal_errors": self.criterion.wants_equal_errors,
+            "bounds_largest_loss": self.criterion.measures_losses and not self.criterion.relative,
+        }
 
     def of_first(self, n_components: int) -> "Certificate":
         """That of the first of nested components alone."""

@@ -55,7 +55,7 @@ def demo(page: Path, as_json: bool) -> None:
         click.echo(reporting.demo_screen(certificate, result, data))
     facts = {
         "data": data.name,
-        "certificate": output.certificate_facts(certificate),
+        "certificate": certificate.to_dict(),
         **result.to_dict(),
         "page": str(page) if missing is None else None,
     }
@@ -169,7 +169,7 @@ def fit(
     certificate = fair.proven
     facts = {
         "model": str(model),
-        "certificate": output.certificate_facts(certificate),
+        "certificate": certificate.to_dict(),
         **result.to_dict(),
     }
     proof = f"{output.certificate_in_words(certificate)}\nSaved to {model}"
@@ -251,7 +251,7 @@ def report(
         "criteria": criteria or None,
         "estimates": judging.expectations,
     }
-    facts = reporting.report_of_file(
+    made = reporting.report_of_file(
         data,
         page,
         reading,
@@ -264,7 +264,7 @@ def report(
         test,
         title,
     )
-    click.echo(output.in_json(facts) if as_json else reporting.summary(facts, page))
+    click.echo(output.in_json(made.to_dict()) if as_json else reporting.summary(made, page))
 
 
 @command(

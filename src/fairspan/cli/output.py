@@ -40,37 +40,6 @@ def in_json(facts: dict[str, Any]) -> str:
     return json.dumps({"version": JSON_VERSION, **plain(facts)}, indent=2, allow_nan=False)
 
 
-def certificate_facts(certificate: "Certificate") -> dict[str, Any]:
-    """A certificate as plain values, with what was minimised."""
-    from fairspan.report.facts.answers import certificate_facts as facts_of
-
-    return {
-        "criterion": certificate.criterion.name,
-        "parameters": used_parameters(certificate.criterion, certificate.groups),
-        "restriction": certificate.restricted_by,
-        "n_components": certificate.n_components,
-        # Of nested components, the first 1, 2, .. of them and each step.
-        "nested": [
-            {
-                "n_components": d,
-                "objective": together.objective,
-                "lower_bound": together.lower_bound,
-                "step": {
-                    "objective": step.objective,
-                    "lower_bound": step.lower_bound,
-                    "gap": step.gap,
-                    "status": str(step.status),
-                },
-            }
-            for d, (together, step) in enumerate(
-                zip((*certificate.prefixes, certificate), certificate.steps, strict=False), start=1
-            )
-        ]
-        or None,
-        **facts_of(certificate),
-    }
-
-
 def audit_in_words(result: "Audit") -> str:
     """An audit as standard output shows it: as wide as that is, and in its colours."""
     return result.in_words(width_of(sys.stdout), paint_on(sys.stdout))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.auditing.audit import Audit, audit, finding_lines
+from fairspan.auditing.results import group_name
 from fairspan.certificates.certificate import Certificate
 from fairspan.cli.inputs import loaded, open_input, with_labels
 from fairspan.cli.options import Reading
@@ -16,14 +17,12 @@ from fairspan.cli.output import certificate_in_words
 from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, tumours_by_diagnosis
 from fairspan.errors import InvalidInput, MissingDependency
-from fairspan.estimator.fair_pca import FairPCA
 from fairspan.formatting.text import figure, in_ascii, relative, width_of, wrapped
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import Foreign
-from fairspan.report.facts.answers import PCA, ReportSettings, read_models
-from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.verifying import Origin, title_of, without_folders
+from fairspan.report.program import Origin, title_of, without_folders
+from fairspan.report.report import Report, ReportSettings, read_models, report_of
 from fairspan.report.writing import check_can_write, with_displays, write_page
 from fairspan.rows.groups import printable, spelled
 from fairspan.rows.protocol import Rows
@@ -51,8 +50,8 @@ def report_of_file(
     parts: Sequence[Foreign] = (),
     test: Path | None = None,
     title: str | None = None,
-) -> dict[str, Any]:
-    """Write the page of a file, if it has a name; return its facts.
+) -> Report:
+    """Write the page of a file, if it has a name; return its report.
 
     Parameters
     ----------
@@ -88,7 +87,7 @@ def report_of_file(
     table = open_input(path, reading).selected(names)
     asked = ReportSettings.of(criterion_of(criterion, **parameters), **settings)
     if table.source is not None:
-        check_size(table.source.n_features, asked)
+        asked.check_size(table.source.n_features)
     moments = table.moments
     asked = ReportSettings.of(
         criterion_of(criterion, **with_labels(parameters, moments.labels)), **settings
@@ -108,7 +107,7 @@ def report_of_file(
     audited = read_models(given, moments) if given else []
     if audited and asked.n_components is None:
         asked = replace(asked, n_components=audited[0].subspace.dimension)
-    facts = facts_of(
+    report = report_of(
         moments,
         rows,
         asked,
@@ -117,10 +116,10 @@ def report_of_file(
         test=None if test is None else held_out_rows(test, reading, moments.feature_names),
         max_memory=reading.max_memory,
     )
-    displays = with_displays(facts, moments, asked)
+    report = with_displays(report)
     if page is not None:
-        write_page(page, facts, displays)
-    return facts
+        write_page(page, report)
+    return report
 
 
 def held_out_rows(path: Path, reading: Reading, names: tuple[str, ...] | None) -> Rows:
@@ -139,27 +138,20 @@ def held_out_rows(path: Path, reading: Reading, names: tuple[str, ...] | None) -
     return table.selected(names).rows("auditing")
 
 
-def summary(facts: Mapping[str, Any], page: Path | None) -> str:
+def summary(report: Report, page: Path | None) -> str:
     """The verdict, and findings about rows, PCA and the main criterion, as wide as the terminal."""
-    width, paint = width_of(sys.stdout), paint_on(sys.stdout)
-    data, d = facts["data"], facts["settings"]["n_components"]
-    sizes = ", ".join(f"{group['group']} {group['n']:,}" for group in data["groups"])
+    width, paint, rows = width_of(sys.stdout), paint_on(sys.stdout), report.audit.rows
+    sizes = ", ".join(f"{group_name(group.group)} {group.n:,}" for group in report.plain.groups)
     what = (
-        f"{data['n_rows']:,} rows ({sizes}) of {data['n_features']} features; PCA and "
-        f"{len(facts['models']) - 1} criteria, each with {d} dimensions."
+        f"{rows.n:,} rows ({sizes}) of {rows.n_features} features; PCA and "
+        f"{len(report.fits) - 1} criteria, each with {report.main.n_components} dimensions."
     )
-    lines = [*wrapped(facts["title"], width), *wrapped(what, width), ""]
-    verdict = facts["verdict"]
-    if verdict is not None:
-        kind = f"{verdict['kind'][0].upper()}{verdict['kind'][1:]}"
-        said = f"Verdict: {kind}. {verdict['sentence']} {verdict['action']}"
-        lines += [*wrapped(said, width, "  "), ""]
-    main = next(model["name"] for model in facts["models"] if model["is_main"])
-    for finding in facts["findings"]:
-        if finding["model"] in (None, PCA, main):
-            lines += finding_lines(
-                finding["code"], finding["severity"], finding["message"], width, paint
-            )
+    lines = [*wrapped(printable(report.origin.title), width), *wrapped(what, width), ""]
+    if report.verdict is not None:
+        lines += [*wrapped(f"Verdict: {report.verdict}", width, "  "), ""]
+    for each in report.audit.findings:
+        if each.model in (None, report.plain.name, report.main.name):
+            lines += finding_lines(each.code, each.severity, each.message, width, paint)
     return "\n".join([*lines, "", f"Written to {printable(str(page))}"])
 
 
@@ -204,6 +196,8 @@ def _options_of(reading: Reading) -> Iterator[str]:
 
 def demo_facts() -> tuple[Certificate, Audit, Dataset]:
     """Fit and audit the data."""
+    from fairspan.estimator.fair_pca import FairPCA  # takes its time
+
     data = tumours_by_diagnosis()
     moments = GroupMoments.from_rows(data.X, data.sensitive_features)
     # Estimators carry the moments that tell an audit which PCA a fair fit is compared with.
@@ -235,7 +229,7 @@ def write_demo_page(page: Path, data: Dataset) -> None:
     origin = Origin(
         data.name, title_of(data.name), fingerprint_of(rows), "fairspan demo", _MAKING_MOMENTS
     )
-    write_page(page, facts_of(moments, rows, asked, origin))
+    write_page(page, report_of(moments, rows, asked, origin))
 
 
 def demo_screen(certificate: Certificate, result: Audit, data: Dataset) -> str:

@@ -59,6 +59,7 @@ def fit_with_problem(
     allow_extra: bool = False,
     nested: bool = False,
     random_state: Any = None,
+    near: Certificate | None = None,
 ) -> tuple[FairSubspace, Problem, Coordinates | None]:
     """Solve for a criterion of the groups' errors.
 
@@ -85,6 +86,9 @@ def fit_with_problem(
         Whether the first components are to be an answer of fewer dimensions.
     random_state : int, Generator, RandomState or None
         For solvers that use randomness.
+    near : Certificate, optional
+        An answer of the same dimension to nearly the same rows, in the same units, where a search
+        begins.
 
     Returns
     -------
@@ -127,6 +131,9 @@ def fit_with_problem(
             divisor=divisor,
             allow_extra=bool(allow_extra),
         )
+        if near is not None and allowed is None and family.coordinates is None:
+            start = near.components.T, near.weights
+            family = replace(family, any_dimension=replace(family.any_dimension, start=start))
         is_share = not isinstance(n_components, numbers.Integral)
         asked = float(n_components) if is_share else int(n_components)
         search: Any = solve_nested if nested else solve_for_share if is_share else solve_at

@@ -5,7 +5,7 @@ sheet; a notebook gets a small one beside the table, which takes the colours aro
 """
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -35,6 +35,8 @@ _LAYOUTS = (
 )
 # Rows that a page or a notebook shows at once; more of them scroll.
 _MOST_ROWS = 16
+# Of figures that a table sorts by.
+_DIGITS = 12
 _SHEET = """\
 .fairspan .scroll{overflow-x:auto}.fairspan .long{max-height:36em;overflow-y:auto}
 .fairspan table{border-collapse:collapse;color:inherit;background:none;min-width:24em;
@@ -64,12 +66,15 @@ class Cell:
         A second, smaller line, such as an interval.
     is_worst : bool
         Whether it stands out.
+    attributes : mapping of str to str
+        Of its element on a page.
     """
 
     text: str
     value: float | str | None = None
     below: str = ""
     is_worst: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,8 @@ class Table:
         The row that stands out.
     faint : tuple of int
         Rows without information.
+    kind : str
+        Class of a table whose figures a page changes; it is not sorted.
     """
 
     caption: str
@@ -126,6 +133,7 @@ class Table:
     notes: tuple[str | tuple[str, str], ...] = ()
     chosen: int | None = None
     faint: tuple[int, ...] = ()
+    kind: str = ""
 
     @classmethod
     def of_texts(
@@ -190,7 +198,7 @@ class Table:
     def to_html(self) -> str:
         """The table, for a page or a notebook, with its notes."""
         rows, heads, m = self.rows, dict(self.sections), str(len(self.columns))
-        is_sorted = len(rows) > 1 and not heads
+        is_sorted = len(rows) > 1 and not heads and not self.kind
         bodies = [""]
         for i, row in enumerate(rows):
             if i in heads:
@@ -215,7 +223,7 @@ class Table:
             + _element("thead", _element("tr", head))
             + "".join(_element("tbody", body) for body in bodies if body)
             + (_element("tfoot", self._row_in_html(totals)) if totals[0].text else ""),
-            "sortable" if is_sorted else "",
+            "sortable" if is_sorted else self.kind,
         )
         long, label = "long" if len(rows) > _MOST_ROWS else "", f"Table: {self.caption}"
         box = _element("div", table, "scroll", long, tabindex="0", role="group", aria_label=label)
@@ -277,9 +285,9 @@ class Table:
     def _row_in_html(self, row: Sequence[Cell], kind: str = "", *, is_sorted: bool = False) -> str:
         cells = ""
         for i, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
-            told = (
-                {"data_value": "" if cell.value is None else str(cell.value)} if is_sorted else {}
-            )
+            told = dict(cell.attributes)
+            if is_sorted:
+                told["data-value"] = _sorting_text(cell.value)
             text = name_in_html(cell.text) if column.is_text else escape(cell.text)
             shown = text + _below_in_html(cell.below)
             kinds = "text" * column.is_text, "aside" * column.is_aside, "worst" * cell.is_worst
@@ -296,6 +304,13 @@ def _element(tag: str, content: str, *kinds: str, **attributes: str) -> str:
         f' {name.replace("_", "-")}="{escape(value)}"' for name, value in attributes.items()
     )
     return f"<{tag}{told}>{content}</{tag}>"
+
+
+def _sorting_text(value: float | str | None) -> str:
+    """What a cell sorts by; the last digits of a float are left to rounding."""
+    if isinstance(value, float):
+        return f"{value + 0.0:.{_DIGITS}g}"
+    return "" if value is None else str(value)
 
 
 def _below_in_html(text: str) -> str:

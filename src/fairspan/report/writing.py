@@ -2,7 +2,8 @@
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,12 @@ from fairspan.errors import (
     kind_of,
 )
 from fairspan.extending import Display
-from fairspan.formatting.results import plain
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.moments.of_rows import not_moments
 from fairspan.registry import Foreign, object_of
-from fairspan.report.facts.answers import ReportSettings, read_models
-from fairspan.report.facts.assembly import check_size, facts_of
-from fairspan.report.facts.verifying import origin_of_call
 from fairspan.report.outputs import refuse_overwriting
+from fairspan.report.program import origin_of_call
+from fairspan.report.report import Report, ReportSettings, read_models, report_of
 from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import fingerprint_of, of_bytes, open_rows
 from fairspan.storage import check_name, write_whole
@@ -98,7 +97,7 @@ def write_report(
     title : str, optional
     displays : sequence of str or Display, optional
         Pictures beside those of every page, such as "loadings", of the main answer; or display
-        objects. `frame()` of each is among the facts.
+        objects. `frame()` of each is in the result.
     folds : int or None
         Number of folds for cross-fitting, as in :func:`fairspan.audit`; None for
         figures on the rows alone.
@@ -110,8 +109,8 @@ def write_report(
     Returns
     -------
     dict
-        The facts that the page shows, as plain values that JSON can hold. Errors are in squared
-        (scaled) units of the features.
+        What the page shows as plain values that JSON can hold: `Audit.to_dict()`, and what a page
+        has beside it. Errors are in squared (scaled) units of the features.
 
     Raises
     ------
@@ -137,7 +136,7 @@ def write_report(
     ...     facts = write_report(Path(folder) / "report.html", X, groups, n_components=2)
     ...     (Path(folder) / "report.html").read_text()[:15]
     '<!DOCTYPE html>'
-    >>> facts["settings"]["n_components"], facts["models"][1]["certificate"]["status"]
+    >>> facts["settings"]["n_components"], facts["models"][1]["status"]
     (2, 'optimal')
     """
     asked = (n_components, "global" if center is None else center, bool(scale))
@@ -155,7 +154,7 @@ def write_report(
                 "Pass X and sensitive_features to get intervals",
             )
         rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight)
-        check_size(rows.n_features, settings)
+        settings.check_size(rows.n_features)
         moments = accumulate(rows, limit, has_labels=labels is not None)
         fingerprint = fingerprint_of(rows)
     else:
@@ -190,8 +189,7 @@ def write_report(
             first.scale is not None if scale is None else scale,
         )
         settings = ReportSettings.of(criterion, criteria, *asked, displays, estimates)
-        check_size(moments.n_features, settings)
-    facts = facts_of(
+    report = report_of(
         moments,
         rows,
         settings,
@@ -199,48 +197,41 @@ def write_report(
         models=given,
         test=None if test is None else open_rows(*test, {}),
     )
-    write_page(path, facts, with_displays(facts, moments, settings))
-    return facts
+    report = with_displays(report)
+    write_page(path, report)
+    return report.to_dict()
 
 
-def with_displays(
-    facts: dict[str, Any], moments: GroupMoments, settings: ReportSettings
-) -> list[tuple[str, Display]]:
-    """The displays that were requested, by their names; what they show is added to the facts."""
-    shown = []
-    fair = None
-    for each in settings.displays:
+def with_displays(report: Report) -> Report:
+    """The same with the pictures that were requested beside those of every page."""
+    shown, fair = [], None
+    for each in report.asked.displays:
         if isinstance(each, str | Foreign) and fair is None:
-            fair = _main_answer(facts, moments, settings)
+            fair = _main_answer(report)
         display = object_of("display", each, Display, None, fair)
-        name = each if isinstance(each, str) else type(display).__name__
-        shown.append((name, display))
-        facts["displays"].append({"name": name, "data": plain(display.frame().to_dict("list"))})
-    return shown
+        shown.append((each if isinstance(each, str) else type(display).__name__, display))
+    return replace(report, displays=tuple(shown))
 
 
-def _main_answer(facts: dict[str, Any], moments: GroupMoments, settings: ReportSettings) -> Any:
+def _main_answer(report: Report) -> Any:
     """The main answer once more, as the estimator that displays take."""
     from fairspan.estimator.fair_pca import FairPCA  # takes its time
 
+    asked = report.asked
     fair = FairPCA(
-        facts["settings"]["n_components"],
-        criterion=settings.criterion,
-        center=settings.center,
-        scale=settings.scale,
+        report.main.n_components,
+        criterion=asked.criterion,
+        center=asked.center,
+        scale=asked.scale,
     )
     with warnings.catch_warnings():
         # Whatever there is to warn of was said before.
         warnings.simplefilter("ignore", FairspanWarning)
-        return fair.fit_moments(moments)
+        return fair.fit_moments(report.moments)
 
 
-def write_page(
-    path: str | os.PathLike[str],
-    facts: Mapping[str, Any],
-    displays: Sequence[tuple[str, Display]] = (),
-) -> None:
-    """Write the page of some facts; the file appears only when it is complete.
+def write_page(path: str | os.PathLike[str], report: Report) -> None:
+    """Write the page of a report; the file appears only when it is complete.
 
     Raises
     ------
@@ -248,9 +239,9 @@ def write_page(
     InvalidParameter
         The file cannot be written.
     """
-    from fairspan.report.page.rendering import page_of
+    from fairspan.report.page import page_of
 
-    write_whole(path, page_of(facts, displays).encode())
+    write_whole(path, page_of(report).encode())
 
 
 def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:

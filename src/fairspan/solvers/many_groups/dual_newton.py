@@ -345,8 +345,10 @@ class NashSearch(Search):
         """Descend; if the gap stays open, relax, and descend from there: the best basis found."""
         second, d = self.problem.second_moments, self.problem.n_components
         # All groups on equal terms, so that none starts with nothing.
-        start = second.leading(1 / second.traces, d).vectors
-        self.n_eigenproblems += 1
+        start = None if self.problem.start is None else self.problem.start[0]
+        if start is None:
+            start = second.leading(1 / second.traces, d).vectors
+            self.n_eigenproblems += 1
         if (second.captured_variances(start) <= _NOTHING * second.traces).any():
             # Where groups vary along axes of their own the logarithm has no slope: nearby it has.
             away = np.random.default_rng(0).standard_normal(start.shape) / np.sqrt(len(start))

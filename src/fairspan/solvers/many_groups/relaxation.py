@@ -232,7 +232,7 @@ class Relaxation:
         self.problem, self.pieces = problem, pieces
         self.lower, self.upper, self._least = -np.inf, np.inf, np.inf
         self.n_eigenproblems = self._n_failures = 0
-        self._settled = self.at(_even(pieces))
+        self._settled = self.at(_first(problem, pieces))
         self._shares = self._settled.hard
 
     @property
@@ -329,6 +329,14 @@ class Relaxation:
         lows, most = range(max(0, d - _LARGEST_BLOCK + 1), d), _LARGEST_BLOCK
         ends = ((low, high) for low in lows for high in range(d + 1, min(p, low + most) + 1))
         return max(ends, key=lambda block: min(gaps[block[0]], gaps[block[1]]))
+
+
+def _first(problem: Problem, pieces: Pieces) -> FloatArray:
+    """Multipliers to begin with: the weights of a problem's start where each piece has its own."""
+    coefficients = pieces.coefficients
+    if problem.start is None or not np.array_equal(coefficients, np.eye(len(coefficients))):
+        return _even(pieces)
+    return problem.start[1]
 
 
 def _even(pieces: Pieces) -> FloatArray:

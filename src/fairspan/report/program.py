@@ -20,7 +20,7 @@ from fairspan.extending import Display
 from fairspan.problem.problem import Formula
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import names_of
-from fairspan.report.facts.answers import Answer
+from fairspan.report.curves import Fit
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
@@ -64,14 +64,13 @@ class Origin:
     moments: str
 
 
-def provenance_facts(origin: Origin, settings: dict[str, Any]) -> dict[str, Any]:
+def provenance(origin: Origin) -> dict[str, Any]:
     """What is needed to make the report again."""
     return {
         "fairspan": __version__,
         "python": platform.python_version(),
         **{name: version(name) for name in _PACKAGES},
         "input_sha256": origin.input_sha256,
-        "parameters": settings,
         "command": origin.command,
     }
 
@@ -224,14 +223,15 @@ for corner, following in zip(corners, [*corners[1:], corners[0]]):
 """
 
 
-def verification_facts(answer: Answer, origin: Origin) -> dict[str, Any]:
+def verification_of(fit: Fit, moments: str) -> dict[str, Any]:
     """The formula in words, and a program that sets `objective` and `lower_bound`.
 
     Parameters
     ----------
-    answer : Answer
+    fit : Fit
         Whose certificate is verified.
-    origin : Origin
+    moments : str
+        The line of Python that sets `moments`.
 
     Returns
     -------
@@ -240,60 +240,69 @@ def verification_facts(answer: Answer, origin: Origin) -> dict[str, Any]:
         components are too many numbers to be written down. `tolerance` is how close both are to the
         certificate's.
     """
-    formula = formula_of(answer)
-    from_mixture = _mixture_tells(answer)
-    has_objective = from_mixture or answer.subspace.components.size <= _MOST_NUMBERS
+    certificate, problem, proof = fit.certificate, fit.problem, fit.certificate.proof
+    formula = problem.criterion.formula
+    # From one mixture, or from supporting lines.
+    has_bound = isinstance(proof, LinesProof) or type(proof) is Proof
+    if proof is not None and type(proof) is not Proof:
+        formula = replace(formula, bound_in_words=_BY_LINES if has_bound else _BY_A_LIMIT)
+    from_mixture = _mixture_tells(fit)
+    has_objective = from_mixture or certificate.components.size <= _MOST_NUMBERS
+    roundings = _ROUNDING * problem.n_features * problem.second_moments.traces
+    rounding = problem.criterion.rounding(roundings, certificate.errors, problem)
+    lines = _matrices(fit, moments)
+    if has_objective:
+        lines += [
+            *_components(fit, is_leading=from_mixture),
+            "left = np.eye(len(V)) - V @ V.T",
+            "errors = np.array([np.trace(left @ each @ left) for each in S])",
+        ]
+    lines += _parameters(fit)
+    if has_objective:
+        lines.append(f"objective = {formula.objective}")
+    if isinstance(proof, LinesProof):
+        rows = [f"    {each}," for each in proof.lines.tolist()]
+        lines += ["lines = np.array([", *rows, "])", *_POLYGON.splitlines()]
+    elif has_bound:
+        lines.append(f"lower_bound = {formula.bound}")
+    told = ["objective"] * has_objective + ["lower_bound"] * has_bound
     return {
-        "model": answer.name,
         "calls": list(_CALLS),
         "of_calls": _OF_CALLS,
-        "words": _words(answer, formula, has_objective=has_objective),
-        "snippet": program(
-            answer,
-            formula,
-            origin.moments,
-            components=None if from_mixture or not has_objective else answer.subspace.components,
-            has_objective=has_objective,
-        ),
-        "objective": answer.certificate.objective,
-        "lower_bound": answer.certificate.lower_bound,
-        "tolerance": _tolerance(answer),
+        "words": _words(fit, formula, has_objective=has_objective, has_bound=has_bound),
+        "snippet": "\n".join([*lines, f"print({', '.join(told)})", ""]),
+        "objective": certificate.objective,
+        "lower_bound": certificate.lower_bound,
+        # What rounding does to the certificate and to plain formulas, and a share of the objective.
+        "tolerance": certificate.resolution + rounding + _SHARE * abs(certificate.scale),
     }
 
 
-def _tolerance(answer: Answer) -> float:
-    """What rounding does to the certificate and to plain formulas, and a share of the objective."""
-    solution, problem = answer.certificate, answer.problem
-    roundings = _ROUNDING * problem.n_features * problem.second_moments.traces
-    plain = problem.criterion.rounding(roundings, solution.errors, problem)
-    return solution.resolution + plain + _SHARE * abs(solution.scale)
-
-
-def _mixture_tells(answer: Answer) -> bool:
+def _mixture_tells(fit: Fit) -> bool:
     """Whether the leading eigenvectors of the mixture have the objective: then they are enough."""
-    solution, problem = answer.certificate, answer.problem
-    leading = problem.second_moments.leading(proving_weights(answer), problem.n_components).vectors
+    certificate, problem = fit.certificate, fit.problem
+    leading = problem.second_moments.leading(proving_weights(fit), problem.n_components).vectors
     value = problem.criterion.value(problem.errors(leading), problem)
-    close = abs(value - solution.objective) <= max(
-        solution.tolerance, solution.resolution, 1e-9 * abs(solution.scale)
+    close = abs(value - certificate.objective) <= max(
+        certificate.tolerance, certificate.resolution, 1e-9 * abs(certificate.scale)
     )
-    return bool(close) and solution.violation <= solution.tolerance
+    return bool(close) and certificate.violation <= certificate.tolerance
 
 
-def _words(answer: Answer, formula: Formula, *, has_objective: bool) -> list[str]:
-    d, solution = answer.problem.n_components, answer.certificate
+def _words(fit: Fit, formula: Formula, *, has_objective: bool, has_bound: bool) -> list[str]:
+    d, certificate = fit.problem.n_components, fit.certificate
     largest = "largest" if d == 1 else f"{d} largest"
     rest = f"the sum of all eigenvalues but the {largest}"
     bound = "no bound is known"
-    if math.isfinite(solution.lower_bound):
-        among = " with equal errors" if answer.problem.criterion.wants_equal_errors else ""
-        bound = f"no subspace of as many dimensions{among} is below {solution.lower_bound:.6g}"
+    if math.isfinite(certificate.lower_bound):
+        among = " with equal errors" if fit.problem.criterion.wants_equal_errors else ""
+        bound = f"no subspace of as many dimensions{among} is below {certificate.lower_bound:.6g}"
     words = [
-        f"The objective is {formula.objective_in_words} Here it is {solution.objective:.6g}, and "
-        f"{bound}.",
+        f"The objective is {formula.objective_in_words} Here it is {certificate.objective:.6g}, "
+        f"and {bound}.",
         formula.bound_in_words.format(rest=rest),
     ]
-    if not has_bound(answer):
+    if not has_bound:
         words.append("The program below recomputes the objective; the command checks the bound.")
     if not has_objective:
         words.append(
@@ -303,105 +312,53 @@ def _words(answer: Answer, formula: Formula, *, has_objective: bool) -> list[str
     return words
 
 
-def formula_of(answer: Answer) -> Formula:
-    """How the criterion of a fit is computed, and its bound from the proof that was found."""
-    formula = answer.problem.criterion.formula
-    proof = answer.certificate.proof
-    if proof is None or type(proof) is Proof:
-        return formula
-    return replace(formula, bound_in_words=_BY_LINES if has_bound(answer) else _BY_A_LIMIT)
+def proving_weights(fit: Fit) -> FloatArray:
+    """The weights of the mixture that proves the bound."""
+    return fit.problem.criterion.dual_weights(fit.certificate.weights, fit.problem)
 
 
-def has_bound(answer: Answer) -> bool:
-    """Whether the program recomputes the bound: from one mixture, or from supporting lines."""
-    proof = answer.certificate.proof
-    return isinstance(proof, LinesProof) or type(proof) is Proof
-
-
-def program(
-    answer: Answer,
-    formula: Formula,
-    moments: str,
-    *,
-    components: FloatArray | None,
-    has_objective: bool,
-) -> str:
-    """Lines of Python that set `objective` and `lower_bound`.
-
-    Parameters
-    ----------
-    answer : Answer
-    formula : Formula
-    moments : str
-        The line that sets `moments`.
-    components : (d, p) array or None
-        None where the leading eigenvectors of the mixture are the answer.
-    has_objective : bool
-    """
-    lines = [
+def _matrices(fit: Fit, moments: str) -> list[str]:
+    """Lines that set the second moments, their mixture, and the best errors."""
+    in_units = [
+        "deviations = moments.standard_deviations",
+        "moments = moments.divided_by(np.where(deviations > 0, deviations, 1))",
+    ]
+    return [
         *_START,
         moments,
-        *_scaled(answer),
-        f'S = moments.second_moments("{answer.subspace.center}")  # one matrix for each group',
+        *(in_units if fit.subspace.scale is not None else ()),
+        f'S = moments.second_moments("{fit.subspace.center}")  # one matrix for each group',
         "q = moments.proportions",
-        f"weights = {_numbers(proving_weights(answer))}",
+        f"weights = {_numbers(proving_weights(fit))}",
         "",
-        *_LEAST_LEFT.format(dimensions=answer.problem.n_components).splitlines(),
+        *_LEAST_LEFT.format(dimensions=fit.problem.n_components).splitlines(),
         "",
         "traces = np.array([np.trace(each) for each in S])",
         "best = np.array([least_left(each) for each in S])  # least error of each group alone",
         "mixture = np.tensordot(weights, S, axes=1)",
     ]
-    if has_objective:
-        lines += [
-            *_components(answer, components),
-            "left = np.eye(len(V)) - V @ V.T",
-            "errors = np.array([np.trace(left @ each @ left) for each in S])",
-        ]
-    lines += _parameters(answer)
-    if has_objective:
-        lines.append(f"objective = {formula.objective}")
-    proof = answer.certificate.proof
-    if isinstance(proof, LinesProof):
-        rows = [f"    {each}," for each in proof.lines.tolist()]
-        lines += ["lines = np.array([", *rows, "])", *_POLYGON.splitlines()]
-    elif has_bound(answer):
-        lines.append(f"lower_bound = {formula.bound}")
-    told = ["objective"] * has_objective + ["lower_bound"] * has_bound(answer)
-    return "\n".join([*lines, f"print({', '.join(told)})", ""])
 
 
-def proving_weights(answer: Answer) -> FloatArray:
-    """The weights of the mixture that proves the bound."""
-    return answer.criterion.dual_weights(answer.certificate.weights, answer.problem)
-
-
-def _scaled(answer: Answer) -> list[str]:
-    in_units = [
-        "deviations = moments.standard_deviations",
-        "moments = moments.divided_by(np.where(deviations > 0, deviations, 1))",
-    ]
-    return [] if answer.subspace.scale is None else in_units
-
-
-def _components(answer: Answer, components: FloatArray | None) -> list[str]:
-    if components is None:
-        return [f"V = np.linalg.eigh(mixture)[1][:, -{answer.problem.n_components}:]"]
+def _components(fit: Fit, *, is_leading: bool) -> list[str]:
+    """Lines that set them: the leading eigenvectors of the mixture, or the numbers themselves."""
+    if is_leading:
+        return [f"V = np.linalg.eigh(mixture)[1][:, -{fit.problem.n_components}:]"]
+    components = fit.subspace.components
     text = ", ".join(map(str, components.round(_DIGITS).ravel().tolist()))
     numbers = wrap(text, _WIDTH, break_on_hyphens=False)
     return ["V = np.array([", *numbers, f"]).reshape({components.shape}).T"]
 
 
-def _parameters(answer: Answer) -> list[str]:
+def _parameters(fit: Fit) -> list[str]:
     """Lines that set the criterion's parameters, and what its formula needs beside them."""
-    problem, criterion = answer.problem, answer.criterion
-    formula = criterion.formula
-    values = criterion.formula_parameters(problem, answer.certificate.weights)
+    criterion = fit.problem.criterion
+    values = criterion.formula_parameters(fit.problem, fit.certificate.weights)
     lines = [
         f"{name} = {_numbers(value) if isinstance(value, np.ndarray) else repr(value)}"
         for name, value in values.items()
     ]
-    return [*lines, "", *formula.function.splitlines(), ""] if formula.function else lines
+    function = criterion.formula.function
+    return [*lines, "", *function.splitlines(), ""] if function else lines
 
 
 def _numbers(values: Any) -> str:

@@ -1,26 +1,24 @@
-"""The figures of the audit page, drawn from its facts as SVG, and where in them points lie."""
+"""The figures of a page, drawn as SVG from its report, and where in them points lie."""
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from fairspan.displays import (
-    AuditDisplay,
-    ErrorCurveDisplay,
-    FrontierDisplay,
-    GroupLossDisplay,
-    style,
-)
+from fairspan.displays import style
 from fairspan.displays.base import METADATA, Picture, empty_figure, reproducible
+from fairspan.displays.curve import ErrorCurveDisplay
+from fairspan.displays.frontier import FrontierDisplay
+from fairspan.displays.groups import AuditDisplay, GroupLossDisplay
 from fairspan.extending import Display
-from fairspan.formatting.text import called, interval, number, percent, spoken
-from fairspan.report.page.tables import Facts, has_estimates, main_of, plain_of
+from fairspan.formatting.text import interval, number, percent
+from fairspan.report.report import Report
 from fairspan.typing import FloatArray
 
 # A point of the data: the panel that it is in, and its coordinates there.
@@ -185,225 +183,175 @@ def _in_page(tag: str, key: str) -> str:
 
 # Panels side by side that a telephone has room for.
 _SIDE_BY_SIDE = 2
-# Of the names of a figure and of the ends of its interval.
-_ENDS = ("", "_low", "_high")
 # Groups that a figure shows; the tables have all.
 _MOST_GROUPS = 12
 
 
-def of_plain(facts: Facts) -> Drawn:
+def of_plain(report: Report) -> Drawn:
     """The error of each group under PCA, with its interval."""
-    model, drawn = plain_of(facts), _losing_most(facts)
-    groups = [model["groups"][g] for g in drawn]
-    has_intervals = all(group["error_here_low"] is not None for group in groups)
-    records = _records(facts, [{**model, "name": "PCA"}], drawn)
-    picture = AuditDisplay(records, "error_here", level=facts["level"])
+    records, level = _records(report, report.plain.records), report.audit.level
+    has_intervals = all(record["error_here_low"] is not None for record in records)
     told = [
-        f"{called(group['group'])} {number(group['error_here'])}"
-        + (
-            f" ({interval(group['error_here_low'], group['error_here_high'])})"
-            if has_intervals
-            else ""
-        )
-        for group in groups
+        f"{record['group']} {number(record['error_here'])}"
+        + (f" ({_interval(record, 'error_here')})" if has_intervals else "")
+        for record in records
     ]
-    with_interval = f", with its {percent(facts['level'])} interval." if has_intervals else "."
-    caption = f"Error of {_whose(facts, drawn)} under PCA{with_interval}"
+    with_interval = f", with its {percent(level)} interval." if has_intervals else "."
+    caption = f"Error of {_whose(report)} under PCA{with_interval}"
+    picture = AuditDisplay(records, "error_here", level=level)
     return draw(picture, "p", caption, f"Errors under PCA: {'; '.join(told)}.", is_narrow=True)
 
 
-def of_expected(facts: Facts) -> Drawn:
+def of_expected(report: Report) -> Drawn:
     """The loss of each group to expect on new rows under PCA, and beside it the main criterion."""
-    plain, main = plain_of(facts), main_of(facts)
-    has_both = not main["is_plain_pca"] and main["why_no_estimates"] is None
+    plain, main = report.plain, report.main
+    has_both = not main.is_plain_pca and main.why_no_estimates is None
     models = [plain, main] if has_both else [plain]
-    names, drawn = [spoken(model["name"]) for model in models], _losing_most(facts)
-    picture = AuditDisplay(
-        _records(facts, models, drawn),
-        plain=tuple(model["name"] for model in models if model["is_plain_pca"]),
-        level=facts["level"],
-    )
+    every = [_records(report, model.records) for model in models]
     told = [
-        f"{name}: " + "; ".join(_expectation(model["groups"][g]) for g in drawn)
-        for name, model in zip(names, models, strict=True)
+        f"{model.name}: " + "; ".join(map(_expectation, records))
+        for model, records in zip(models, every, strict=True)
     ]
-    caption = f"Loss of {_whose(facts, drawn)} to expect on new rows under {' and '.join(names)}."
+    names = " and ".join(model.name for model in models)
+    caption = f"Loss of {_whose(report)} to expect on new rows under {names}."
+    picture = AuditDisplay([*chain(*every)], "expected_loss", level=report.audit.level)
     return draw(picture, "e", caption, f"Expected losses under {'. '.join(told)}.", is_narrow=True)
 
 
-def _expectation(group: Facts) -> str:
-    name = called(group["group"])
-    if group["expected_loss"] is None:
-        return f"{name} {group['state'] or 'not estimated'}"
-    ends = interval(group["expected_loss_low"], group["expected_loss_high"])
-    return f"{name} {number(group['expected_loss'])} ({ends}), {group['state']}"
+def _expectation(record: Mapping[str, Any]) -> str:
+    if record["expected_loss"] is None:
+        return f"{record['group']} {record['state']}"
+    figure = f"{number(record['expected_loss'])} ({_interval(record, 'expected_loss')})"
+    return f"{record['group']} {figure}, {record['state']}"
 
 
-def of_losses(facts: Facts) -> Drawn:
+def of_losses(report: Report) -> Drawn:
     """What each group loses under PCA and under the main criterion."""
-    plain, main, drawn = plain_of(facts), main_of(facts), _losing_most(facts)
-    certificate, name = main["certificate"], spoken(main["name"])
+    made, name = report.fit.certificate, report.main.name
+    plain, main = (_records(report, model.records) for model in (report.plain, report.main))
+    bounds = made.criterion.measures_losses and not made.criterion.relative
     picture = GroupLossDisplay(
-        _records(facts, [plain, main], drawn),
+        [*plain, *main],
         "loss_here",
-        plain=(plain["name"],),
-        n_components=facts["settings"]["n_components"],
-        bound=certificate["lower_bound"] if certificate["bounds_largest_loss"] else None,
-        status=certificate["status"],
+        n_components=report.main.n_components,
+        bound=made.lower_bound if bounds and np.isfinite(made.lower_bound) else None,
+        status=str(made.status),
     )
     told = [
-        f"{called(plain['groups'][g]['group'])} {number(plain['groups'][g]['loss_here'])} and "
-        f"{number(main['groups'][g]['loss_here'])}"
-        for g in drawn
+        f"{one['group']} {number(one['loss_here'])} and {number(other['loss_here'])}"
+        for one, other in zip(plain, main, strict=True)
     ]
-    caption = f"Excess loss of {_whose(facts, drawn)} on these rows, under PCA and under {name}."
+    caption = f"Excess loss of {_whose(report)} on these rows, under PCA and under {name}."
     return draw(
         picture, "l", caption, f"Losses under PCA and {name}: {'; '.join(told)}.", is_narrow=True
     )
 
 
-def of_dimensions(facts: Facts, *, with_marks: bool) -> Drawn:
+def of_dimensions(report: Report) -> Drawn:
     """Losses of every group against the number of dimensions, expected ones where there are."""
-    curve, steps = facts["by_dimension"], facts["steps"]
-    plain, fair = curve["plain"]["losses_here"], curve["fair"]["losses_here"]
-    name, drawn = spoken(curve["fair"]["criterion"]), _losing_most(facts)
-    has_estimates, d = curve["expected"] is not None, facts["settings"]["n_components"]
+    curves, name, k = report.curves, report.main.name, len(report.names)
+    records = curves.records(name)
+    shown = [
+        record for i in range(0, len(records), k) for record in _records(report, records[i : i + k])
+    ]
     picture = ErrorCurveDisplay(
-        _by_dimension(facts, drawn),
-        "expected_loss" if has_estimates else "loss_here",
-        marked=d,
-        on_rows=has_estimates,
-        level=facts["level"],
+        shown,
+        "expected_loss" if curves.has_expected else "loss_here",
+        report.plain.n_components,
+        on_rows=curves.has_expected,
+        level=report.audit.level,
     )
     told = [
-        f"{_largest(before)} and {_largest(after)} at d = {d}"
-        for d, before, after in zip(curve["dimensions"], plain, fair, strict=True)
+        f"{_largest(each.plain_losses)} and {_largest(each.fair_losses)} at d = {each.n_components}"
+        for each in curves.dimensions
     ]
-    whose = _whose(facts, drawn)
+    whose = _whose(report)
     on_rows = f"on these rows of {whose} by number of dimensions, under PCA and under {name}"
     caption = (
-        f"Excess loss {on_rows}."
-        if curve["expected"] is None
-        else "Points with bands: the loss to expect on new rows, under PCA by number of dimensions "
+        "Points with bands: the loss to expect on new rows, under PCA by number of dimensions "
         f"and under {name} at the one that was chosen. Dotted: excess loss {on_rows}."
+        if curves.has_expected
+        else f"Excess loss {on_rows}."
     )
     alternative = f"Largest loss of a group under PCA and {name}: {'; '.join(told)}."
+    drawn = _losing_most(report)
     # One mark for each group: in its own panel, where they have panels.
     points: list[list[Point]] = [
-        [(i, point["n_components"], point["losses_here"][g]) for i, g in enumerate(drawn)]
-        for point in (steps["points"] if with_marks else ())
+        [(i, step.n_components, float(step.losses[g])) for i, g in enumerate(drawn)]
+        for step in (curves.steps if curves.frontier is None else ())
     ]
     fits = style.grid_of(len(drawn))[1] <= _SIDE_BY_SIDE
-    return draw(picture, "d", caption, alternative, points, steps["start"], is_narrow=fits)
+    return draw(picture, "d", caption, alternative, points, curves.start, is_narrow=fits)
 
 
-def _by_dimension(facts: Facts, drawn: Sequence[int]) -> list[Facts]:
-    """What PCA and the main criterion cost on these rows, and on new ones where that is known."""
-    curve, main, names = facts["by_dimension"], main_of(facts), _names(facts)
-    expected = curve["expected"] or {"dimensions": []}
-    has_own = curve["expected"] is not None and not main["is_plain_pca"]
-    chosen = facts["settings"]["n_components"] if has_own else None
-    fair = curve["fair"]
-    losses = {"PCA": curve["plain"]["losses_here"], fair["criterion"]: fair["losses_here"]}
-    records: list[Facts] = []
-    for model, by_dimension in losses.items():
-        for d, here in zip(curve["dimensions"], by_dimension, strict=True):
-            new: list[dict[str, Any]] = [{} for _ in names]
-            if model == "PCA" and d in expected["dimensions"]:
-                place, plain = expected["dimensions"].index(d), expected["plain"]
-                for end in _ENDS:
-                    for each, loss in zip(new, plain[f"expected_losses{end}"][place], strict=True):
-                        each[f"expected_loss{end}"] = loss
-                for each, state in zip(new, plain["states"][place], strict=True):
-                    each["state"] = state
-            elif model != "PCA" and d == chosen:
-                new = main["groups"]
-            records += [
-                {
-                    **new[g],
-                    "model": model,
-                    "n_components": d,
-                    "group": names[g],
-                    "loss_here": None if here is None else here[g],
-                }
-                for g in drawn
-            ]
-    return records
-
-
-def of_frontier(facts: Facts) -> Drawn:
+def of_frontier(report: Report) -> Drawn:
     """The trade-off of two groups' errors."""
-    curve, steps = facts["frontier"], facts["steps"]
-    first, second = _names(facts)
-    answers = {"PCA": curve["plain"], **curve["answers"]}
-    reached = _table([*answers.values()])
-    errors = _through(_table(curve["errors_here"]), reached)
+    curves, (first, second) = report.curves, report.names
+    assert curves.frontier is not None
+    assert curves.region is not None
+    answers = {
+        fit.name: np.array([group.error_here.value for group in model.groups])
+        for fit, model in zip(report.fits, report.audit.models, strict=True)
+    }
+    reached = np.array([*answers.values()])
+    errors = _through(curves.frontier.errors, reached)
+    plain = answers.pop(report.plain.name)
     picture = FrontierDisplay(
         errors=errors,
         groups=(first, second),
-        region=_region(_table(curve["region"]), errors, reached),
-        plain=np.array(curve["plain"], dtype=np.float64),
-        answers={name: np.array(each, dtype=np.float64) for name, each in curve["answers"].items()},
-        n_components=facts["settings"]["n_components"],
+        region=_region(curves.region, errors, reached),
+        plain=plain,
+        answers=answers,
+        n_components=report.plain.n_components,
     )
-    told = "; ".join(f"{spoken(name)} {_pair(each)}" for name, each in answers.items())
+    told = "; ".join(f"{name} {_pair(each)}" for name, each in {"PCA": plain, **answers}.items())
     alternative = (
-        f"Errors of {first} and {second}. The frontier runs from {_pair(curve['errors_here'][0])} "
-        f"to {_pair(curve['errors_here'][-1])}; {told}."
+        f"Errors of {first} and {second}. The frontier runs from "
+        f"{_pair(curves.frontier.errors[0])} to {_pair(curves.frontier.errors[-1])}; {told}."
     )
     arrow = " An arrow points to an answer outside the picture, whose errors are in the legend."
     caption = (
         "Every point of the curve is the least error of one group, given that of the other. The "
         f"filled mark is where the slider stands.{arrow if picture.outside() else ''}"
     )
-    points: list[list[Point]] = [[(0, *point["errors_here"])] for point in steps["points"]]
-    return draw(picture, "f", caption, alternative, points, steps["start"], is_narrow=True)
+    points: list[list[Point]] = [[(0, *step.errors.tolist())] for step in curves.steps]
+    return draw(picture, "f", caption, alternative, points, curves.start, is_narrow=True)
 
 
-def _losing_most(facts: Facts) -> list[int]:
+def _losing_most(report: Report) -> list[int]:
     """Positions of the groups with the largest loss under PCA: as many as there is room for."""
-    losses = _values(plain_of(facts), "expected_loss" if has_estimates(facts) else "loss_here")
+    losses = np.array(
+        [
+            group.expected_loss.value if report.has_estimates else group.loss_here
+            for group in report.plain.groups
+        ]
+    )
     # Groups of too few rows come last.
     return sorted(np.argsort(-losses, kind="stable")[:_MOST_GROUPS].tolist())
 
 
-def _names(facts: Facts, drawn: Sequence[int] | None = None) -> tuple[str, ...]:
-    names = [called(group["group"]) for group in facts["data"]["groups"]]
-    return tuple(names if drawn is None else (names[g] for g in drawn))
+def _records(report: Report, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those of the groups that are drawn, under the names that are shown."""
+    return [{**records[g], "group": report.names[g]} for g in _losing_most(report)]
 
 
-def _whose(facts: Facts, drawn: Sequence[int]) -> str:
-    n_groups = len(facts["data"]["groups"])
-    if len(drawn) == n_groups:
+def _whose(report: Report) -> str:
+    n_drawn, n_groups = len(_losing_most(report)), len(report.names)
+    if n_drawn == n_groups:
         return "each group"
-    return f"the {len(drawn)} of {n_groups} groups that lose most under PCA"
+    return f"the {n_drawn} of {n_groups} groups that lose most under PCA"
 
 
-def _values(model: Facts, what: str) -> FloatArray:
-    return np.array([group[what] for group in model["groups"]], dtype=np.float64)
+def _interval(record: Mapping[str, Any], name: str) -> str:
+    return interval(record[f"{name}_low"], record[f"{name}_high"])
 
 
-def _records(facts: Facts, models: Sequence[Facts], drawn: Sequence[int]) -> list[Facts]:
-    """The figures of some groups under models, as displays take them."""
-    names = _names(facts)
-    return [
-        {**model["groups"][g], "model": model["name"], "group": names[g]}
-        for model in models
-        for g in drawn
-    ]
+def _largest(values: FloatArray) -> str:
+    return "none" if np.isnan(values).all() else number(float(np.nanmax(values)))
 
 
-def _table(rows: Sequence[Sequence[float | None]]) -> FloatArray:
-    return np.array(rows, dtype=np.float64)
-
-
-def _largest(values: Sequence[float | None] | None) -> str:
-    known = [each for each in values or () if each is not None]
-    return number(max(known)) if known else "none"
-
-
-def _pair(errors: Sequence[float]) -> str:
-    return " and ".join(map(number, errors))
+def _pair(errors: FloatArray) -> str:
+    return " and ".join(map(number, errors.tolist()))
 
 
 def _through(frontier: FloatArray, answers: FloatArray) -> FloatArray:

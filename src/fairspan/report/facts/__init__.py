@@ -1,1 +1,0 @@
-"""Everything that a report says, as one plain dictionary."""

@@ -1,1 +1,0 @@
-"""The audit page: an HTML file made of the facts, and of nothing else."""
