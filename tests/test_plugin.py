@@ -367,7 +367,7 @@ def test_the_command_line_takes_criterion_restriction_solver_and_display(run, da
     facts = json.loads(out)
     assert facts["displays"][0]["name"] == "GroupScree"
     assert facts["displays"][0]["data"]["component"] == [1, 2]
-    assert "largest_share_lost" in [each["name"] for each in facts["models"]]
+    assert "largest share lost" in [each["name"] for each in facts["models"]]
 
 
 @pytest.mark.parametrize(

@@ -335,16 +335,15 @@ class Report:
                     "kinds": self.given.kinds,
                     **self.given.audit.to_dict(),
                 },
-                "displays": [
-                    {"name": name, "data": each.frame().to_dict("list")}
-                    for name, each in self.displays
-                ],
                 "verification": self.verification,
                 "made": {**provenance(self.origin), "parameters": self.settings},
             },
             _DIGITS,
         )
-        return facts
+        shown = [
+            {"name": name, "data": each.frame().to_dict("list")} for name, each in self.displays
+        ]
+        return {**facts, "displays": plain(shown)}
 
 
 @memory_error_hint()
