@@ -1,20 +1,35 @@
-"""Dask collections on a real cluster of two processes: the same moments, models and audits."""
+"""Dask collections on a real cluster of two processes: the same answers, and what goes wrong."""
+
+import os
+import signal
+import threading
+import time
 
 import dask
 import dask.array as da
+import dask.bag
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance
 from fairspan import FairPCA, GroupMoments
-from fairspan.errors import InvalidInput
+from fairspan.errors import FairspanError, InvalidInput, InvalidType
 from fairspan.moments.group_moments import MomentsTally
 from fairspan.rows.protocol import PartedRows
 from fairspan.rows.registry import rows_of
-from rows.dask_cluster import lines_of_docs, rows
+from rows.dask_cluster import (
+    DEADLINE,
+    block_that_fails_once,
+    block_that_kills_its_worker,
+    block_that_waits,
+    lines_of_docs,
+    part_of,
+    rows,
+)
 
 # Older Dask warns where a test asks for another scheduler than the cluster on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler")
@@ -242,3 +257,294 @@ def test_the_lines_that_the_documentation_shows(client, tmp_path, monkeypatch):
     exec(lines_of_docs("import dask.dataframe"), names)
     here = FairPCA(10).fit(wide, sensitive_features="sex")
     assert projector_distance(names["fair"].components_, here.components_) <= 1e-7
+
+
+def sexed(**columns):
+    return pd.DataFrame(X, columns=NAMES).assign(sex=GROUPS, **columns)
+
+
+def in_partitions(frames):
+    """A Dask data sexed of these partitions, which Dask does not look into."""
+    return dd.from_map(part_of, range(len(frames)), frames=frames, meta=frames[0].iloc[:0])
+
+
+def undisturbed(array, labels):
+    with dask.config.set(scheduler="synchronous"):
+        return GroupMoments.from_rows(array, labels).to_bytes()
+
+
+@pytest.mark.long
+def test_a_worker_that_is_killed_changes_no_bit(client, tmp_path):
+    n_blocks = 30
+    array = da.from_array(X, chunks=len(X) // n_blocks)
+    noted = array.map_blocks(block_that_waits, 5, str(tmp_path), dtype=float)
+    seen = []
+
+    def kill():
+        deadline = time.monotonic() + DEADLINE
+        while len(seen_now := list(tmp_path.iterdir())) < 5 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        seen.append(len(seen_now))
+        os.kill(victim, signal.SIGKILL)
+        (tmp_path / "killed").write_text("")
+
+    victim = next(iter(client.run(os.getpid).values()))
+    killer = threading.Thread(target=kill)
+    killer.start()
+    moments = GroupMoments.from_rows(noted, GROUPS)
+    killer.join()
+    assert 5 <= seen[0] < n_blocks
+    assert moments.to_bytes() == undisturbed(array, GROUPS)
+    client.wait_for_workers(2, timeout=DEADLINE)
+    assert victim not in client.run(os.getpid).values()
+
+
+def test_a_task_that_fails_once_is_run_again(client, tmp_path):
+    array = da.from_array(X, chunks=150)
+    failing = array.map_blocks(block_that_fails_once, str(tmp_path), dtype=float)
+    moments = GroupMoments.from_rows(failing, GROUPS)
+    assert len(list(tmp_path.iterdir())) == 4
+    assert moments.to_bytes() == undisturbed(array, GROUPS)
+
+
+@pytest.mark.long
+def test_a_task_that_kills_every_worker_is_an_error_in_plain_words(client):
+    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    array = da.from_array(X, chunks=600).map_blocks(
+        block_that_kills_its_worker, meta=np.empty((0, 0))
+    )
+    try:
+        with pytest.raises(FairspanError, match=r"killed again and again.*more partitions"):
+            GroupMoments.from_rows(array, GROUPS)
+    finally:
+        client.run_on_scheduler(
+            lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3)
+        )
+        client.wait_for_workers(2, timeout=DEADLINE)
+
+
+@pytest.mark.long
+def test_the_error_about_nan_names_partition_row_and_column(client):
+    holes = sexed()
+    holes.loc[17 * 30 + 3, "c"] = np.nan
+    expected = r"partition 17: X contains NaN, first in row 4 \(index 3\), column 'c'"
+    with pytest.raises(InvalidInput, match=expected):
+        GroupMoments.from_rows(dd.from_pandas(holes, npartitions=20), "sex")
+    array = da.from_array(holes[NAMES].to_numpy(), chunks=30)
+    with pytest.raises(
+        InvalidInput, match=r"partition 17: X contains NaN, first in row 4 \(index 3\), col"
+    ):
+        GroupMoments.from_rows(array, GROUPS)
+
+
+PARTS = [sexed().iloc[:200], sexed().iloc[200:400], sexed().iloc[400:]]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        (PARTS[2].assign(b="text"), r"partition 2: These columns hold no numbers .*'b'"),
+        (PARTS[2].drop(columns="b"), r"partition 2: There is no column 'b'"),
+        (PARTS[2].drop(columns="sex"), r"partition 2: There is no column 'sex'"),
+        (
+            PARTS[2].assign(sex=None),
+            r"partition 2: The group label in row 1 \(index 0\) is missing",
+        ),
+        (PARTS[2].assign(sex=1), r"partitions 0 to 3: The groups are of different types"),
+    ],
+)
+def test_a_partition_of_another_kind_is_named(client, odd, message):
+    with pytest.raises(InvalidInput, match=message):
+        GroupMoments.from_rows(in_partitions([*PARTS[:2], odd]), "sex")
+
+
+def test_blocks_of_another_width_are_named(client):
+    array = da.from_array(X, chunks=(200, 4)).map_blocks(lambda block: block[:, :3], dtype=float)
+    with pytest.raises(InvalidInput, match=r"partition \d: X has shape"):
+        GroupMoments.from_rows(array, GROUPS)
+
+
+def test_lengths_that_differ(client):
+    array, frames = da.from_array(X, chunks=200), dd.from_pandas(sexed()[NAMES], npartitions=3)
+    for labels in (GROUPS[:-1], da.from_array(GROUPS[:-1], chunks=200)):
+        with pytest.raises(InvalidInput, match=r"lengths differ: 600 rows in X, 599"):
+            GroupMoments.from_rows(array, labels)
+    with pytest.raises(InvalidInput, match=r"lengths differ: 600 rows in X, 599"):
+        GroupMoments.from_rows(frames, GROUPS[:-1])
+    with pytest.raises(InvalidInput, match=r"sample_weight has shape \(599,\) for 600 rows"):
+        GroupMoments.from_rows(frames, GROUPS, WEIGHTS[:-1])
+    for labels in (
+        dd.from_pandas(sexed()["sex"], npartitions=2),
+        da.from_array(GROUPS, chunks=60),
+    ):
+        with pytest.raises(InvalidInput, match="X has 3 partitions, but sensitive_features has"):
+            GroupMoments.from_rows(frames, labels)
+    shifted = da.from_array(GROUPS, chunks=((200, 199, 201),))
+    with pytest.raises(InvalidInput, match=r"partition [12]: The lengths differ: 200 rows"):
+        GroupMoments.from_rows(frames, shifted)
+    weights = da.from_array(WEIGHTS, chunks=((200, 199, 201),))
+    with pytest.raises(InvalidInput, match=r"partition [12]: sample_weight has shape"):
+        GroupMoments.from_rows(frames, GROUPS, weights)
+    gap = dd.concat([frames.partitions[:1], frames[frames.a > 1e9].partitions[:1]])
+    with pytest.raises(InvalidInput, match=r"partition 1: The lengths differ: no rows in X, 400"):
+        GroupMoments.from_rows(gap, da.from_array(GROUPS, chunks=((200, 400),)))
+
+
+def never(block):
+    raise AssertionError("nothing may be computed")
+
+
+LAZY = da.from_array(X, chunks=200).map_blocks(never, dtype=float, meta=np.empty((0, 0)))
+LAZY_FRAME = dd.from_pandas(sexed(), npartitions=3).map_partitions(never, meta=sexed().iloc[:0])
+
+
+@pytest.mark.parametrize(
+    ("table", "groups", "error", "message"),
+    [
+        (LAZY_FRAME, "gender", InvalidInput, r"The table has no column 'gender'.*'sex'"),
+        (LAZY_FRAME[["a", "b"]], None, InvalidInput, "sensitive_features is missing"),
+        (LAZY_FRAME.assign(t="a"), "sex", InvalidInput, r"These columns hold no numbers .*'t'"),
+        (LAZY_FRAME[["sex"]], "sex", InvalidInput, "No column is left as a feature"),
+        (LAZY, "sex", InvalidInput, "but X has no column names"),
+        (LAZY[:, 0], GROUPS, InvalidInput, r"X has 1 dimension\(s\)"),
+        (LAZY[:, :0], GROUPS, InvalidInput, r"0 feature\(s\)"),
+        (LAZY.astype(complex), GROUPS, InvalidInput, "complex"),
+        (LAZY.astype("M8[s]"), GROUPS, InvalidType, "dates"),
+        (LAZY_FRAME["a"], GROUPS, InvalidType, "X is a Dask Series"),
+        (dask.bag.from_sequence([1, 2]), GROUPS, InvalidType, "X is a Dask Bag"),
+        (LAZY.map_blocks(scipy.sparse.csr_array), GROUPS, InvalidType, "of csr_array blocks"),
+    ],
+)
+def test_what_the_metadata_show_is_refused_before_anything_is_computed(
+    table, groups, error, message
+):
+    with pytest.raises(error, match=message):
+        GroupMoments.from_rows(table, groups)
+
+
+@pytest.mark.parametrize("weight", ["nothing", "sex"])
+def test_weights_that_are_no_column_or_no_numbers(client, weight):
+    with pytest.raises(InvalidInput, match=r"'nothing'|holds no numbers"):
+        GroupMoments.from_rows(dd.from_pandas(sexed(g=GROUPS), npartitions=3), "g", weight)
+
+
+@pytest.mark.long
+def test_no_rows_at_all(client):
+    empty = dd.from_pandas(sexed(), npartitions=3)
+    with pytest.raises(InvalidInput, match="There are no rows"):
+        GroupMoments.from_rows(empty[empty.a > 1e9], "sex")
+    zero = dd.from_pandas(sexed(w=0.0), npartitions=3)
+    with pytest.raises(InvalidInput, match="There are no rows"):
+        GroupMoments.from_rows(zero, "sex", "w")
+
+
+FRAME = pd.DataFrame(X, columns=NAMES, index=np.arange(len(X)) * 2)
+NAMED = FairPCA(2, scale=True).fit(FRAME.assign(sex=GROUPS), sensitive_features="sex")
+UNNAMED = FairPCA(2).fit(X, sensitive_features=GROUPS)
+
+
+def test_a_frame_stays_a_frame_with_its_index_and_divisions():
+    whole = dd.from_pandas(FRAME.assign(sex=GROUPS)[["sex", "d", "b", "c", "a"]], npartitions=5)
+    reduced = NAMED.transform(whole)
+    assert isinstance(reduced, dd.DataFrame)
+    assert list(reduced.columns) == ["fairpca0", "fairpca1"]
+    assert reduced.divisions == whole.divisions
+    assert (reduced.dtypes == np.float64).all()
+    here = reduced.compute()
+    pd.testing.assert_index_equal(here.index, FRAME.index)
+    np.testing.assert_allclose(here, NAMED.transform(FRAME), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("precision", [np.float64, np.float32, np.int16])
+def test_an_array_stays_an_array_of_its_precision(precision):
+    values = X.astype(precision)
+    reduced = UNNAMED.transform(da.from_array(values, chunks=(170, 3)))
+    assert isinstance(reduced, da.Array)
+    assert reduced.chunks == ((170, 170, 170, 90), (2,))
+    expected = UNNAMED.transform(values)
+    assert reduced.dtype == expected.dtype
+    here = reduced.compute()
+    assert here.dtype == expected.dtype
+    np.testing.assert_allclose(here, expected, rtol=1e-6 if precision == np.float32 else 1e-12)
+
+
+def test_unknown_chunks_and_partitions_without_rows():
+    whole = dd.from_pandas(FRAME, npartitions=4)
+    some = whole[whole.a > 100]
+    expected = UNNAMED.transform(X[X[:, 0] > 100])
+    np.testing.assert_allclose(UNNAMED.transform(some.to_dask_array()).compute(), expected)
+    gap = dd.concat([whole.partitions[:2], whole[whole.a > 1e9], whole.partitions[2:]])
+    assert len(NAMED.transform(gap).compute()) == len(X)
+    single = da.from_array(X.astype(np.float32), chunks=100)
+    holey = UNNAMED.transform(da.concatenate([single[:100], single[:0], single[100:]])).compute()
+    assert (holey.shape, holey.dtype) == ((len(X), 2), np.float32)
+
+
+def test_nothing_is_computed_before_it_is_asked_for():
+    lazy = dd.from_pandas(FRAME, npartitions=3).map_partitions(never, meta=FRAME.iloc[:0])
+    NAMED.transform(lazy)
+    with pytest.raises(InvalidInput, match="The table has no column 'd'"):
+        NAMED.transform(lazy[["a", "b", "c"]])
+    with pytest.raises(InvalidInput, match=r"no numbers .*'a'"):
+        NAMED.transform(lazy.assign(a="text"))
+    array = da.from_array(X, chunks=100).map_blocks(never, meta=np.empty((0, 0)))
+    UNNAMED.transform(array)
+    with pytest.raises(InvalidInput, match="X has 3 features, but FairSubspace is expecting 4"):
+        UNNAMED.transform(array[:, :3])
+    with pytest.raises(InvalidType, match="X is a Dask Series"):
+        NAMED.transform(lazy["a"])
+
+
+def test_errors_name_the_partition():
+    holes = FRAME.copy()
+    holes.iloc[450, 2] = np.nan
+    with pytest.raises(InvalidInput, match=r"partition 4: X contains NaN.*'c'"):
+        NAMED.transform(dd.from_pandas(holes, npartitions=6)).compute()
+    with pytest.raises(InvalidInput, match="partition 4: X contains NaN"):
+        UNNAMED.transform(da.from_array(holes.to_numpy(), chunks=100)).compute()
+    frames = [FRAME, FRAME.drop(columns="b")]
+    odd = dd.from_map(part_of, [0, 1], frames=frames, meta=FRAME.iloc[:0])
+    with pytest.raises(InvalidInput, match="partition 1: The table has no column 'b'"):
+        NAMED.transform(odd).compute()
+
+
+def test_coordinates_are_brought_back_lazily():
+    coordinates = UNNAMED.transform(X)
+    expected = UNNAMED.inverse_transform(coordinates)
+    lazy = UNNAMED.inverse_transform(da.from_array(coordinates, chunks=(100, 1)))
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == X.shape
+    np.testing.assert_allclose(lazy.compute(), expected)
+    frames = NAMED.transform(dd.from_pandas(FRAME, npartitions=3))
+    np.testing.assert_allclose(
+        NAMED.inverse_transform(frames).compute(),
+        NAMED.inverse_transform(NAMED.transform(FRAME)),
+    )
+    with pytest.raises(InvalidInput, match="expecting 2 coordinates"):
+        UNNAMED.inverse_transform(da.from_array(X, chunks=100))
+
+
+def test_rows_are_scored_lazily():
+    expected = UNNAMED.score_samples(X)
+    lazy = UNNAMED.score_samples(da.from_array(X, chunks=(100, 3)))
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == (len(X),)
+    np.testing.assert_allclose(lazy.compute(), expected)
+    assert UNNAMED.score(da.from_array(X, chunks=100)) == pytest.approx(UNNAMED.score(X))
+    whole = dd.from_pandas(FRAME.assign(sex=GROUPS), npartitions=3)
+    series = NAMED.score_samples(whole).compute()
+    pd.testing.assert_index_equal(series.index, FRAME.index)
+    np.testing.assert_allclose(series, NAMED.score_samples(FRAME))
+    assert NAMED.score(whole) == pytest.approx(NAMED.score(FRAME))
+
+
+@pytest.mark.long
+def test_on_a_cluster(client):
+    # The last test, as from here on this process is connected to a cluster.
+    whole = dd.from_pandas(FRAME, npartitions=5)
+    np.testing.assert_allclose(
+        NAMED.transform(whole).compute(), NAMED.transform(FRAME), rtol=0, atol=1e-12
+    )
+    array = da.from_array(X, chunks=100)
+    np.testing.assert_allclose(UNNAMED.transform(array).compute(), UNNAMED.transform(X))

@@ -1,8 +1,12 @@
-"""Rows of CSV and other files and of folders, against what was written into them."""
+"""Rows of files and folders, in one process and in several, against what was written."""
 
 import csv
+import os
+import signal
 import subprocess
 import sys
+import threading
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -14,8 +18,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from fairspan import FileRows, GroupMoments
-from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.moments.group_moments import accumulate
+from fairspan.errors import FairspanError, FairspanWarning, InvalidInput
+from fairspan.moments.group_moments import MomentsTally, accumulate
+from fairspan.rows.files.file_rows import sigint_blocked
+from fairspan.rows.protocol import GroupLimit
 from rows.file_rows import labels_of, rows_of_text, values_of
 
 
@@ -460,3 +466,76 @@ def test_identifiers_that_double_precision_would_round_are_told(tmp_path):
     path.write_text(f"id,y,g\n{2**53 + 1},1,a\n{2**53 + 3},2,a\n7,3,b\n")
     with pytest.warns(FairspanWarning, match="'id', so some that differ become the same"):
         GroupMoments.from_rows(path, "g")
+
+
+@pytest.fixture
+def parted(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((1_000, 4)), columns=list("wxyz"))
+    frame["g"] = rng.choice(["a", "b"], 1_000)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    return tmp_path / "rows.parquet"
+
+
+@pytest.mark.long
+def test_any_number_of_processes_gives_the_same_bits(parted):
+    rows = FileRows.open(parted, ["g"])
+    alone = accumulate(rows).to_bytes()
+    for jobs in (1, 3):
+        assert accumulate(replace(rows, jobs=jobs)).to_bytes() == alone
+
+
+@pytest.mark.long
+def test_an_error_comes_back_with_the_place_it_is_about(parted):
+    frame = pd.read_parquet(parted)
+    frame.loc[17 * 50 + 3, "y"] = np.nan
+    frame.to_parquet(parted, row_group_size=50)
+    rows = replace(FileRows.open(parted, ["g"]), jobs=2)
+    with pytest.raises(
+        InvalidInput, match=r"row group 17: X contains NaN, first in row 4 \(index 3\), .*'y'"
+    ):
+        accumulate(rows)
+
+
+@dataclass(frozen=True)
+class Killing(MomentsTally):
+    """Kills the process that it runs in."""
+
+    def over(self, rows):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.long
+def test_a_process_that_is_killed_is_an_error_that_says_so(parted):
+    rows = replace(FileRows.open(parted, ["g"]), jobs=2)
+    with pytest.raises(FairspanError, match="processes that read files was killed"):
+        rows.tallied(Killing())
+
+
+def test_an_interruption_waits_until_workers_are_started():
+    reached = []
+    # A test run that a shell has put into the background ignores the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _interrupted_while_blocked(reached)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert reached == ["the end"]
+
+
+def _interrupted_while_blocked(reached):
+    with sigint_blocked():
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        reached.append("the end")
+
+
+@pytest.mark.long
+def test_results_that_nobody_takes_end_the_processes_without_a_word(parted):
+    """Two parts have more groups together than each of them, so that merging fails."""
+    frame = pd.read_parquet(parted)
+    frame.loc[frame.index[:50], "g"] = "c"
+    frame.to_parquet(parted, row_group_size=50)
+    rows = replace(FileRows.open(parted, ["g"]), jobs=2)
+    with pytest.raises(InvalidInput, match="3 groups among 100 rows so far"):
+        accumulate(rows, GroupLimit(max_groups=2))

@@ -432,12 +432,6 @@ class ArrayRows(RowsInMemory):
         """(n, p)."""
         return tuple(self.array.shape)
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether these are numbers with labels, without weights, of which no row is left out."""
-        numbers = self.array.dtype.kind in "fiub" and self.labels is not None
-        return numbers and self.weights is None and self.on_missing == "error"
-
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
         return checked_values(self.array, 0, None)

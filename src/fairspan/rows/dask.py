@@ -385,34 +385,28 @@ def _by_partition(
     if values is None or isinstance(values, Everyone):
         return [values] * len(partitions)
     if hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed"):
-        return _aligned(values, partitions, sizes, name)
+        if hasattr(values, "chunks"):
+            own = _row_sizes(values)
+            if own is not None and sizes is not None:
+                check_same_length(sum(sizes), sum(own), f"values in {name}")
+                values = values.rechunk({0: sizes})
+            if values.ndim == 2:
+                values = values.rechunk({1: -1})
+        parts = _partitions_of(values)
+        if len(parts) != len(partitions):
+            raise InvalidInput(
+                f"X has {len(partitions)} partitions, but {name} has {len(parts)}",
+                "Allowed: partitions that hold the same rows",
+                f"Cut {name} as X is, with repartition(divisions=X.divisions) for a series, or "
+                "make it a column of X and pass its name",
+            )
+        return parts
     if isinstance(values, str):  # said before anything is counted
         known(0)
     if sizes is None:
         sizes = _computed(_delayed(list)([_delayed(len)(partition) for partition in partitions]))
     whole = known(sum(sizes))
     return [_delayed(whole[a:b]) for a, b in pairwise(accumulate(sizes, initial=0))]
-
-
-def _aligned(
-    values: Any, partitions: Sequence[Any], sizes: tuple[int, ...] | None, name: str
-) -> list[Any]:
-    if hasattr(values, "chunks"):
-        own = _row_sizes(values)
-        if own is not None and sizes is not None:
-            check_same_length(sum(sizes), sum(own), f"values in {name}")
-            values = values.rechunk({0: sizes})
-        if values.ndim == 2:
-            values = values.rechunk({1: -1})
-    parts = _partitions_of(values)
-    if len(parts) != len(partitions):
-        raise InvalidInput(
-            f"X has {len(partitions)} partitions, but {name} has {len(parts)}",
-            "Allowed: partitions that hold the same rows",
-            f"Cut {name} as X is, with repartition(divisions=X.divisions) for a series, or make it "
-            "a column of X and pass its name",
-        )
-    return parts
 
 
 def _merged_in_pairs(tally: Any, results: Sequence[Any]) -> Any:

@@ -9,7 +9,6 @@ import math
 import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
@@ -233,11 +232,6 @@ class CodedLabels:
         """The label of each row."""
         return [self.distinct[code] for code in self.codes.tolist()]
 
-    @cached_property
-    def n_present(self) -> int:
-        """How many of the distinct labels occur."""
-        return int(np.count_nonzero(np.bincount(self.codes)))
-
     @property
     def missing(self) -> BoolArray:
         """Which rows have no label (None or NaN), shape (r,)."""
@@ -289,7 +283,8 @@ class LabelCoder:
         # In the order of the rows, so that the same mistake gives the same message.
         # Nearly all blocks hold few labels, and looking at some rows finds them all.
         found = dict.fromkeys(labels.codes[:_GLANCE].tolist())
-        if len(found) < len(labels.distinct) and len(found) < labels.n_present:
+        n_distinct = len(labels.distinct)
+        if len(found) < n_distinct and len(found) < np.count_nonzero(np.bincount(labels.codes)):
             found = dict.fromkeys(labels.codes.tolist())
         met = {index: self._code_of(labels, index, first_row) for index in found}
         if all(code == index for index, code in met.items()):
@@ -372,7 +367,9 @@ def in_order(labels: CodedLabels) -> tuple[tuple[Any, ...], IndexArray]:
 
 # Constants of the generator splitmix64 (Steele, Lea and Flood 2014), which turns consecutive
 # numbers into independent ones.
-_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_STEP, _FIRST, _SECOND = map(
+    np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -437,7 +434,11 @@ class Folds:
     def of_positions(self, first_row: int, n_rows: int) -> IndexArray:
         """Folds of consecutive rows, shape (n_rows,)."""
         positions = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
-        runs = _scrambled(positions // np.uint64(self.n_folds), self.seed)
+        with np.errstate(over="ignore"):  # the numbers look drawn at random
+            runs = (positions // np.uint64(self.n_folds) + np.uint64(1 + self.seed)) * _STEP
+            runs = (runs ^ (runs >> np.uint64(30))) * _FIRST
+            runs = (runs ^ (runs >> np.uint64(27))) * _SECOND
+            runs ^= runs >> np.uint64(31)
         return np.asarray((positions + runs) % np.uint64(self.n_folds), dtype=np.intp)
 
     def of_cluster(self, cluster: Label) -> int:
@@ -465,12 +466,3 @@ class Folds:
             )
         folds = np.array([self.of_cluster(label) for label in clusters.distinct], dtype=np.intp)
         return FoldedLabels(labels.without_last_attribute(), folds[clusters.codes], clusters)
-
-
-def _scrambled(values: Any, seed: int) -> Any:
-    """Numbers that look drawn at random, by splitmix64."""
-    with np.errstate(over="ignore"):
-        mixed = (values + np.uint64(1 + seed)) * np.uint64(_STEP)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_FIRST)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(_SECOND)
-        return mixed ^ (mixed >> np.uint64(31))

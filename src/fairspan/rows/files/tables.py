@@ -5,6 +5,7 @@ sent to another process.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -225,6 +226,8 @@ def _kind(path: Path) -> str:
     return kind or str(found)
 
 
+# "01" is a name: as a number it would become 1. Arrow has no room for 19 digits or more.
+_WHOLE = re.compile(r"0|(?=.{1,18}$)-?[1-9]\d*", re.ASCII)
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -315,7 +318,7 @@ def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
     numbers = {
         name
         for name in texts[0]
-        if all(each[name] is None or _is_whole(str(each[name])) for each in texts)
+        if all(each[name] is None or _WHOLE.fullmatch(str(each[name])) for each in texts)
     }
     return [
         tuple(
@@ -324,11 +327,6 @@ def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
         )
         for each in texts
     ]
-
-
-def _is_whole(text: str) -> bool:
-    # "01" is a name: as a number it would become 1. Arrow has no room for 19 digits or more.
-    return text.removeprefix("-").isdecimal() and text == str(int(text)) and len(text) < 19
 
 
 def _check_alike(first: Path, known: Any, other: Path, schema: Any) -> None:

@@ -1,10 +1,15 @@
-"""Arrays of other packages, on any device, give what the same rows in numpy give."""
+"""Matrices that are no arrays of numpy: those of other packages, on any device, and sparse ones."""
 
+import itertools
+import warnings
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 
 from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
@@ -14,6 +19,7 @@ from fairspan.rows.arrays import on_host
 from fairspan.rows.matrices import DeviceRows
 from fairspan.rows.registry import rows_of
 from rows.source_cases import CASES
+from spoiling import answered_or_refused
 
 # The second lies on a device that numpy cannot read without being told to, as a GPU does.
 KINDS = ["strict", "strict elsewhere", "torch", "jax"]
@@ -105,8 +111,8 @@ def test_weights_may_lie_there_too_and_zero_counts_as_absent(there):
 def test_a_group_of_one_row_and_rows_sorted_by_group(there):
     labels = np.sort(CODES)
     labels[-1] = 9
-    for given in (labels, there(labels)):
-        source = replace(rows_of(there(ROWS.X), given), block_numbers=1)
+    for named in (labels, there(labels)):
+        source = replace(rows_of(there(ROWS.X), named), block_numbers=1)
         assert_moments(accumulate(source), moments_by_hand(ROWS.X, labels.tolist()))
 
 
@@ -361,3 +367,154 @@ def test_only_sums_leave_the_device(torch, monkeypatch):
     source = rows_of(torch.tensor(ROWS.X), torch.tensor(CODES))
     assert_moments(accumulate(replace(source, block_numbers=1)), moments_by_hand(ROWS.X, CODES))
     assert max(sizes) == 64 * 6  # the first rows of a group, whatever the number of rows
+
+
+GROUPS = ["a", "b"] * 10
+WIDTH = 6
+
+
+def sound(kind):
+    rng = np.random.default_rng(1)
+    dense = np.where(rng.random((20, WIDTH)) < 0.4, rng.standard_normal((20, WIDTH)), 0.0)
+    dense[0, 0] = dense[19, WIDTH - 1] = 1.0
+    if kind.startswith("dia"):
+        return getattr(scipy.sparse, kind)(scipy.sparse.coo_array(dense))
+    return getattr(scipy.sparse, kind)(dense)
+
+
+def with_entry(name, value):
+    """What spoils one number of an array of a matrix."""
+
+    def spoil(matrix):
+        getattr(matrix, name)[-1] = value
+
+    return spoil
+
+
+def cut(name):
+    """What takes the last numbers of an array away."""
+
+    def spoil(matrix):
+        setattr(matrix, name, getattr(matrix, name)[:-3])
+
+    return spoil
+
+
+def backwards(matrix):
+    matrix.indptr[1] = matrix.indptr[-1]
+
+
+def spoilt_list(column):
+    def spoil(matrix):
+        matrix.rows[3] = [column]
+        matrix.data[3] = [1.0]
+
+    return spoil
+
+
+def unequal_lists(matrix):
+    matrix.data[3] = [1.0] * 500
+
+
+def other_offsets(matrix):
+    matrix.offsets = matrix.offsets[:-1]
+
+
+COMPRESSED = {
+    "beyond": with_entry("indices", 10**9),
+    "the shape itself": with_entry("indices", 20),
+    "negative": with_entry("indices", -1),
+    "fewer indices": cut("indices"),
+    "fewer values": cut("data"),
+    "pointers beyond": with_entry("indptr", 10**6),
+    "negative pointers": with_entry("indptr", -5),
+    "pointers that go back": backwards,
+}
+COORDINATES = {
+    "rows beyond": lambda matrix: matrix.row.__setitem__(-1, 20),
+    "columns beyond": lambda matrix: matrix.col.__setitem__(0, 10**9),
+    "negative rows": lambda matrix: matrix.row.__setitem__(0, -1),
+    "fewer values": cut("data"),
+}
+SPARSE_KINDS = ("csr_array", "csr_matrix", "csc_array", "csc_matrix", "bsr_array")
+ATTACKS = [(kind, name, COMPRESSED) for kind in SPARSE_KINDS for name in COMPRESSED]
+ATTACKS += [
+    (kind, name, COORDINATES) for kind in ("coo_array", "coo_matrix") for name in COORDINATES
+]
+OTHERS = {
+    "lil beyond": ("lil_array", spoilt_list(10**9)),
+    "lil negative": ("lil_matrix", spoilt_list(-1)),
+    "lil unequal": ("lil_array", unequal_lists),
+    "dia": ("dia_array", other_offsets),
+}
+
+
+def check_refused(matrix):
+    fitted = FairPCA(1).fit(sound("csr_array"), sensitive_features=GROUPS)
+    for attempt in (
+        lambda: GroupMoments.from_rows(matrix, GROUPS),
+        lambda: FairPCA(1).fit(matrix, sensitive_features=GROUPS),
+        lambda: fitted.transform(matrix),
+        lambda: fitted.score_samples(matrix),
+    ):
+        with pytest.raises(InvalidInput, match="sparse matrix whose indices are wrong"):
+            attempt()
+
+
+@pytest.mark.parametrize(("kind", "name", "attacks"), ATTACKS, ids=lambda each: str(each)[:24])
+def test_wrong_indices_are_refused(kind, name, attacks):
+    matrix = sound(kind)
+    attacks[name](matrix)
+    check_refused(matrix)
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_wrong_lists_and_diagonals_are_refused(case):
+    kind, spoil = OTHERS[case]
+    matrix = sound(kind)
+    spoil(matrix)
+    check_refused(matrix)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia", "dok", "lil"])
+@pytest.mark.parametrize("what", ["array", "matrix"])
+def test_looking_changes_nothing(kind, what):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scipy's, of slow diagonals
+        matrix = sound(f"{kind}_{what}")
+    if kind == "csr":  # room for more, which scipy would cut off
+        matrix.data, matrix.indices = (
+            np.append(each, each) for each in (matrix.data, matrix.indices)
+        )
+    before = {
+        name: np.copy(each) for name, each in vars(matrix).items() if isinstance(each, np.ndarray)
+    }
+    moments = GroupMoments.from_rows(matrix, GROUPS)
+    expected = GroupMoments.from_rows(sound("csr_array").toarray(), GROUPS)
+    np.testing.assert_allclose(moments.scatters, expected.scatters, rtol=1e-12, atol=1e-12)
+    for name, array in before.items():
+        np.testing.assert_array_equal(getattr(matrix, name), array)
+
+
+ODD = [-1, 0, 1, 4, 5, WIDTH, 19, 20, 21, 10**9, -(2**31), 2**31 - 1]
+
+
+@pytest.mark.parametrize("kind", [*SPARSE_KINDS, "coo_array"])
+@given(spoil=st.lists(st.tuples(st.booleans(), st.integers(0, 999), st.sampled_from(ODD))))
+def test_a_changed_structure_is_refused_or_read_as_it_stands(kind, spoil):
+    matrix = sound(kind)
+    names = ("row", "col") if kind == "coo_array" else ("indices", "indptr")
+    for which, place, value in spoil:
+        array = getattr(matrix, names[which])
+        array[place % len(array)] = value
+    with answered_or_refused():
+        FairSubspace(np.eye(2, WIDTH), np.zeros(WIDTH)).transform(matrix)
+        FairPCA(2).fit(matrix, sensitive_features=GROUPS)
+        found = GroupMoments.from_rows(matrix, GROUPS)
+        if kind == "csr_array":
+            dense = np.zeros(matrix.shape)
+            for row, (start, end) in enumerate(itertools.pairwise(matrix.indptr)):
+                np.add.at(dense[row], matrix.indices[start:end], matrix.data[start:end])
+            expected = GroupMoments.from_rows(dense, GROUPS)
+            np.testing.assert_allclose(found.scatters, expected.scatters, atol=1e-9)
+            np.testing.assert_allclose(found.means, expected.means, atol=1e-12)
