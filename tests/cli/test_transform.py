@@ -174,6 +174,8 @@ def test_a_query_computes_indicators_from_text(run, tmp_path):
     database.register("data", pd.concat([table, unseen]))
     found = database.sql(query.out).df().to_numpy()
     np.testing.assert_allclose(found[:40], pd.read_parquet(tmp_path / "z.parquet"), atol=1e-9)
+    in_python = FairSubspace.load(made).transform(table)  # a frame with the text itself
+    np.testing.assert_allclose(in_python, found[:40], atol=1e-9)
     unseen.iloc[:1].to_csv(tmp_path / "new.csv", index=False)
     run("transform", made, tmp_path / "new.csv", "--unseen", "ignore", "-o", tmp_path / "n.csv")
     np.testing.assert_allclose(found[40:41], pd.read_csv(tmp_path / "n.csv"), atol=1e-9)

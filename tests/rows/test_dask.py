@@ -36,11 +36,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:Running on a single-machine sche
 
 X, GROUPS, WEIGHTS = rows()
 NAMES = ["a", "b", "c", "d"]
-# What depends on which rows are left out together.
-OF_FOLDS = (
-    *("expected_error", "expected_error_low", "expected_error_high", "expected_best_error"),
-    *("expected_loss", "expected_loss_low", "expected_loss_high", "cross_fitted_loss", "state"),
-)
+# Beginnings of the names of what depends on which rows are left out together.
+OF_FOLDS = ("expected_", "cross_fitted_", "state")
 AGES = np.random.default_rng(5).choice([20, 40], len(X))
 
 
@@ -223,7 +220,7 @@ def test_rows_are_left_out_together_by_position_or_by_cluster(client):
 
 def assert_same_figures(audit, expected, but=()):
     for one, other in zip(expected.records(), audit.records(), strict=True):
-        for name in set(one) - set(but):
+        for name in [name for name in one if not name.startswith(but)]:
             value = one[name]
             close = pytest.approx(value, rel=1e-9) if isinstance(value, float) else value
             assert other[name] == close, name

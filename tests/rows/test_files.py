@@ -22,7 +22,19 @@ from fairspan.errors import FairspanError, FairspanWarning, InvalidInput
 from fairspan.moments.group_moments import MomentsTally, accumulate
 from fairspan.rows.files.file_rows import sigint_blocked
 from fairspan.rows.protocol import GroupLimit
-from rows.file_rows import labels_of, rows_of_text, values_of
+
+
+def values_of(rows):
+    return np.concatenate([block.values for block in rows.blocks()])
+
+
+def labels_of(rows):
+    return [label for block in rows.blocks() for label in block.labels.to_list()]
+
+
+def rows_of_text(path, text, **choice):
+    path.write_text(text, newline="")
+    return FileRows.open(path, **choice)
 
 
 @pytest.fixture
