@@ -363,7 +363,7 @@ def _by_partition(
     name: str,
     known: Callable[[int], Any],
 ) -> list[Any]:
-    """Delayed labels or weights of each partition, or what stands for those of all rows.
+    """Delayed labels or weights of each partition, or what is the same for all rows.
 
     Parameters
     ----------
