@@ -200,7 +200,7 @@ def _installed() -> tuple[str, ...]:
 
 @contextmanager
 def _any_font() -> Iterator[None]:
-    """Texts are measured and stay texts: whoever shows them may have other fonts."""
+    """Silence warnings of missing glyphs: texts stay texts, and are shown with other fonts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         yield
