@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import clone
 
 from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.expected_losses import ROUNDING
@@ -25,7 +24,6 @@ from fairspan.errors import (
     InvalidType,
     kind_of,
 )
-from fairspan.estimator.fair_pca import FairPCA
 from fairspan.metrics import group_figures
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, moments_of
@@ -66,6 +64,8 @@ def moments_of_fit(estimator: Any, purpose: str) -> Any:
     InvalidType
         Something else, or a FairPCA that is not fitted.
     """
+    from fairspan.estimator.fair_pca import FairPCA  # takes its time
+
     unfitted = isinstance(estimator, FairPCA)
     if unfitted and isinstance(moments := getattr(estimator, "moments_", None), Moments):
         return moments
@@ -140,6 +140,8 @@ def refitted(estimator: Any, **settings: Any) -> Any:
             f"It was fitted with criterion {then[0]!r}, center {then[1]!r} and scale {then[2]}",
             "Fit it again",
         )
+    from sklearn.base import clone  # takes its time
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairspanWarning)
         try:

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from fairspan.displays import style
+from fairspan.displays import (
+    AuditDisplay,
+    ErrorCurveDisplay,
+    FrontierDisplay,
+    GroupLossDisplay,
+    style,
+)
 from fairspan.displays.base import METADATA, Picture, empty_figure, reproducible
-from fairspan.displays.curve import ErrorCurveDisplay
-from fairspan.displays.frontier import FrontierDisplay
-from fairspan.displays.groups import AuditDisplay, GroupLossDisplay
 from fairspan.extending import Display
 from fairspan.formatting.text import interval, number, percent
 from fairspan.report.report import Report
