@@ -109,6 +109,7 @@ def an_intersection():
 
 
 HELPS, MOVES, NONE = "harm, and repair helps", "harm, and repair moves it", "no harm shown"
+WORSE = "no harm shown, repair harms"
 TRUTHS = (
     Truth("a harmed minority", harmed_minority, HELPS, ("few",), harmed=("few",), d=3),
     Truth("one distribution", same_distribution, NONE, action="Use PCA"),
@@ -116,7 +117,7 @@ TRUTHS = (
     Truth("the group is a feature", group_is_a_feature, NONE, action="Use PCA", finding="FS401"),
     Truth("a tiny group", a_tiny_group, "cannot tell", ("tiny",), action="Collect more rows"),
     # A few rows lead the repair astray, and nothing can be said of those who have them.
-    Truth("heavy tails", heavy_tails, MOVES, ("steady",), action="Do not use minimax loss"),
+    Truth("heavy tails", heavy_tails, WORSE, ("steady",), action="Do not use minimax loss"),
     Truth("nothing is lost", nothing_is_lost, NONE, action="Use PCA"),
     Truth("harm that moves", moved_to_another, MOVES, ("a", "c"), ("b",), "Choose another", d=1),
     Truth(

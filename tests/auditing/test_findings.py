@@ -334,6 +334,7 @@ def verdict(plain, *fair):
         if fair
         else [model("PCA", *plain)],
         0.95,
+        0.01,
     )
     return found
 
@@ -353,6 +354,20 @@ KINDS = [
         ["Under fair, 'b' (100 rows) is harmed, whom PCA does not harm beyond chance"],
     ),
     (
+        [group("a", "harmed", 2.0), group("b", "harmed"), group("c", "not shown", 0.0)],
+        [group("a", "minor", 0.1, -0.9), group("b", "harmed", 1.4, 0.4),
+         group("c", "not shown", 0.0)],
+        "harm, and repair trades",
+        ["'a' regains 8.0 % to 10.0 % of its variance on new rows",
+         "but 'b' (100 rows), harmed by PCA already, is served worse still, by 4.0 %"],
+    ),
+    (
+        [group("a", "harmed"), group("b", "cannot tell", 0.5)],
+        [group("a", "minor", 0.1, -0.9), group("b", "cannot tell", 0.5)],
+        "harm, and repair helps",
+        ["no other group is shown to become harmed, which cannot be told of 'b' (100 rows)"],
+    ),
+    (
         [group("a", "harmed"), group("b", "not shown", 0.0)],
         [group("a", "harmed", 1.0, -0.05), group("b", "not shown", 0.0, 0.0)],
         "harm, and repair does not help",
@@ -361,7 +376,7 @@ KINDS = [
     (
         [group("a", "not shown", 0.0), group("b", "minor", 0.05)],
         [group("a", "harmed", 1.0, 1.0), group("b", "minor", 0.05, 0.0)],
-        "harm, and repair moves it",
+        "no harm shown, repair harms",
         ["The repair itself does harm: under fair, 'a' (100 rows) is harmed",
          "while PCA is not shown to harm any group."],
     ),
@@ -405,7 +420,7 @@ def test_harm_that_the_repair_alone_does_is_said_to_be_its_own():
             group("a", "not shown", 0.0, 0.0),
             group("b", "harmed", 1.0, 1.0),
         )
-        assert found.kind == "harm, and repair moves it"
+        assert found.kind == "no harm shown, repair harms"
         assert found.groups == ("b",)
         assert found.sentence.startswith("The repair itself does harm: under fair, 'b'")
         assert found.action == "Do not use fair in place of PCA."
@@ -430,7 +445,7 @@ def test_each_model_has_a_verdict_of_its_own():
     bad = model(
         "bad", group("a", "harmed", 1.0, 0.0), group("b", "minor", 0.1, 0.2), baseline="PCA"
     )
-    kinds = [(each.model, each.kind) for each in verdicts_of([good, bad, plain], 0.95)]
+    kinds = [(each.model, each.kind) for each in verdicts_of([good, bad, plain], 0.95, 0.01)]
     assert kinds == [("good", "harm, and repair helps"), ("bad", "harm, and repair does not help")]
     changes = changes_of([good, bad, plain])
     assert [(each["model"], each["group"]) for each in changes] == [

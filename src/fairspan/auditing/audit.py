@@ -417,7 +417,7 @@ def _finished(
         tuple(results),
         tuple(sorted(findings, key=lambda each: each.severity != "warning")),
         rows,
-        verdicts_of(results, options.level) if estimated else (),
+        verdicts_of(results, options.level, options.material) if estimated else (),
         options.level,
         options.material,
     )

@@ -20,6 +20,7 @@ from fairspan.auditing.expected_losses import (
     State,
     known,
 )
+from fairspan.formatting.text import change as relative_change
 from fairspan.formatting.text import count, first_of, in_ascii, percent, share
 from fairspan.moments.group_means import Intake
 from fairspan.rows.groups import Label, printable, spelled
@@ -316,10 +317,12 @@ class Finding:
 
 
 Kind = Literal[
-    "harm, and repair helps",
     "harm, and repair moves it",
+    "harm, and repair trades",
+    "harm, and repair helps",
     "harm, and repair does not help",
     "harm, no repair tried",
+    "no harm shown, repair harms",
     "cannot tell",
     "no harm shown",
 ]
@@ -333,7 +336,7 @@ class Verdict:
     Attributes
     ----------
     kind : str
-        One of the six kinds.
+        One of the eight kinds.
     sentence : str
         What was found, about whom.
     action : str
@@ -354,12 +357,15 @@ class Verdict:
         return f"{self.kind[0].upper()}{self.kind[1:]}. {self.sentence} {self.action}"
 
 
-def verdicts_of(models: Sequence[ModelResult], level: float) -> tuple[Verdict, ...]:
+def verdicts_of(
+    models: Sequence[ModelResult], level: float, material: float
+) -> tuple[Verdict, ...]:
     """One verdict for each model that is compared with ordinary PCA; of PCA alone if none is."""
     by_name = {model.name: model for model in models}
     compared = [model for model in models if model.baseline in by_name]
     if compared:
-        return tuple(_compared(model, by_name[str(model.baseline)], level) for model in compared)
+        pairs = [(model, by_name[str(model.baseline)]) for model in compared]
+        return tuple(_compared(model, plain, level, material) for model, plain in pairs)
     return tuple(_alone(model, level) for model in models)
 
 
@@ -399,15 +405,14 @@ def _alone(model: ModelResult, level: float) -> Verdict:
     )
 
 
-def _compared(fair: ModelResult, plain: ModelResult, level: float) -> Verdict:
+def _compared(fair: ModelResult, plain: ModelResult, level: float, material: float) -> Verdict:
     before, after = harmed(plain), harmed(fair)
     newly = [group for group in after if group.group not in {each.group for each in before}]
     verb = "is" if len(newly) == 1 else "are"
     if not before:
         if newly:
-            # Of all kinds this alone says that somebody becomes harmed, whom to warn of.
             return Verdict(
-                "harm, and repair moves it",
+                "no harm shown, repair harms",
                 f"The repair itself does harm: under {fair.name}, {_with_rows(newly)} "
                 f"{verb} harmed, while {plain.name} is not shown to harm any group.",
                 f"Do not use {fair.name} in place of {plain.name}.",
@@ -431,13 +436,32 @@ def _compared(fair: ModelResult, plain: ModelResult, level: float) -> Verdict:
         )
     if change.high is not None and change.high < 0:
         back = _of_variance(-change.high, -(change.low or 0.0), worst)
+        gained = f"{said} Under {fair.name}, {names([worst])} regains {back} of its variance on new"
+        paying = [
+            each
+            for each in fair.groups
+            if each.group in groups
+            and (each.expected_change.low or 0.0) > fair.rounding
+            and _share_paid(each) > material
+        ]
+        if paying:
+            rise = in_ascii(relative_change(fair.total_error() / plain.total_error() - 1))
+            verb = "is" if len(paying) == 1 else "are"
+            return Verdict(
+                "harm, and repair trades",
+                f"{gained} rows, but {_with_rows(paying)}, harmed by {plain.name} already, {verb} "
+                f"served worse still, by {in_ascii(share(max(map(_share_paid, paying))))} of the "
+                f"variance{' at most' if len(paying) > 1 else ''}. The error over all new rows "
+                f"changes by {rise}.",
+                "Decide whom to serve, or choose another criterion or more dimensions.",
+                fair.name,
+                groups,
+            )
+        payers = _payers(fair)
         return Verdict(
             "harm, and repair helps",
-            f"{said} Under {fair.name}, {names([worst])} regains {back} of its variance on new "
-            f"rows, and no other group becomes harmed.{_payers(fair)}",
-            f"Use {fair.name}, and state which groups pay."
-            if _payers(fair)
-            else f"Use {fair.name}.",
+            f"{gained} rows, and {_nobody_else(fair, groups, material)}.{payers}",
+            f"Use {fair.name}, and state which groups pay." if payers else f"Use {fair.name}.",
             fair.name,
             groups,
         )
@@ -487,6 +511,22 @@ def _harm(model: ModelResult, found: Sequence[GroupResult]) -> str:
         f"{names([worst])} ({in_ascii(count(worst.n, 'row'))}) is harmed by {model.name}: on new "
         f"rows it loses {share_lost} more of its variance than with its own best "
         f"{in_ascii(count(model.n_components, 'dimension'))}.{also}"
+    )
+
+
+def _nobody_else(fair: ModelResult, before: Sequence[Label], material: float) -> str:
+    """That no other group becomes harmed; only as far as the intervals exclude it."""
+    unknown = []
+    for group in fair.groups:
+        matters = material * group.total_variance_here
+        ends = (group.expected_loss.high, group.expected_change.high)
+        told = group.state == "not shown" or any(end is not None and end < matters for end in ends)
+        if group.group not in before and not told:
+            unknown.append(group)
+    if not unknown:
+        return "no other group becomes harmed"
+    return (
+        f"no other group is shown to become harmed, which cannot be told of {_with_rows(unknown)}"
     )
 
 
