@@ -16,7 +16,7 @@ on each other, Householder's QR of W' gives Q to full precision. A direction is 
 row reaches further into it than n epsilon of its own length.
 
 However Q was found, products with random columns bound s = ||Q'Q - I|| and how far rows lie beside
-Q. A subspace of coordinates with the columns U stands for the span of QU, which leaves of a row Ql
+Q. The columns U of a subspace of coordinates are lifted to the span of QU, which leaves of a row Ql
 between 1 - s and 1 + s times what U leaves of l. So s is a share of every error and of the bound,
 and both belong to what a fit cannot resolve; coordinates of which either is more than 1e-8 are not
 used, by a fit or by verification.
