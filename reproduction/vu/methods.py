@@ -142,8 +142,9 @@ def limited_covariances(moments: GroupMoments, d: int, setting: Setting, seed: i
     least that one reaches.
     """
     first, second = moments.second_moments("group")
-    free = MeanParity().directions(moments.means, np.array([first, second]), d)
-    assert free is not None, "exact mean parity always names its directions"
+    # Any tolerance but zero: those with equal means along which rows vary.
+    of_any = CovarianceParity(tolerance=1.0)
+    free = of_any.directions(moments.means, np.array([first, second]), d)
     values = np.linalg.eigvalsh(free.T @ (first - second) @ free)
     # The eigenvalues of V'DV interlace with those of D, and every such set is reached.
     least = max(float(values[d - 1]), -float(values[len(values) - d]), 0.0)

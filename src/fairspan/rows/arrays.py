@@ -143,8 +143,11 @@ def _of_array(array: AnyArray, name: str) -> CodedLabels:
         low, high = int(array.min()), int(array.max())
         if high - low < _SMALL_RANGE:
             # A table of all whole numbers in the range is far faster than sorting the rows.
-            wide = array if array.dtype.itemsize == 8 else array.astype(np.intp)
-            codes = (wide - wide.dtype.type(low)).astype(np.intp)
+            if array.dtype.itemsize == 8:  # where whole numbers beyond those of intp have room
+                codes = (array - array.dtype.type(low)).astype(np.intp, copy=False)
+            else:
+                codes = array.astype(np.intp)
+                codes -= low
             return CodedLabels(list(range(low, high + 1)), codes)
     distinct, codes = np.unique(array, return_inverse=True)
     return CodedLabels(distinct.tolist(), codes)
