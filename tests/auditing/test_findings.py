@@ -365,7 +365,7 @@ KINDS = [
         [group("a", "harmed"), group("b", "cannot tell", 0.5)],
         [group("a", "minor", 0.1, -0.9), group("b", "cannot tell", 0.5)],
         "harm, and repair helps",
-        ["no other group is shown to become harmed, and these rows cannot tell it of 'b' (100 rows)"],
+        ["no other group is shown to become harmed; it remains open for 'b' (100 rows)"],
     ),
     (
         [group("a", "harmed"), group("b", "not shown", 0.0)],

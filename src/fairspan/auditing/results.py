@@ -525,7 +525,7 @@ def _nobody_else(fair: ModelResult, before: Sequence[Label], material: float) ->
             unknown.append(group)
     if not unknown:
         return "no other group becomes harmed"
-    return f"no other group is shown to become harmed, and these rows cannot tell it of {_with_rows(unknown)}"
+    return f"no other group is shown to become harmed; it remains open for {_with_rows(unknown)}"
 
 
 def _payers(fair: ModelResult) -> str:
