@@ -189,7 +189,9 @@ def test_rows_of_zeros_a_single_group_and_all_components(criterion):
         sparse, dense = both(table, groups, d=d, criterion=criterion)
         assert sparse.components_.shape == (d, 8)
         np.testing.assert_allclose(sparse.group_errors_, dense.group_errors_, atol=1e-12)
-        assert sparse.solution_.status == "estimated"
+        # The root of an error that is zero up to rounding is not known to the tolerance.
+        steep = criterion == "robust_error_gap" and d == 8
+        assert sparse.solution_.status == ("unresolved" if steep else "estimated")
 
 
 @pytest.mark.usefixtures("through_rows")

@@ -65,6 +65,8 @@ _SIMILAR = 100.0
 # What rounding does to fits of rows is of another size than to matrices, but no way makes more of
 # it than so many times what it does to the variance.
 _OTHER_WAYS, _AT_MOST = ("thin", "matrix-free"), 10.0
+# To what share of the variance groups' own optima are found inside a subspace that grows.
+_FOUND_TO = 1e-12
 # Means of rows that were read in other blocks differ by a few roundings.
 _ROUNDINGS = 8
 # Columns of a basis shorter than this lie outside of the rows' coordinates.
@@ -268,9 +270,14 @@ def _verified(
         of_other_way = criterion.rounding(_AT_MOST * whole.variance_roundings, errors, whole)
         of_other_way += PRECISION * abs(found.objective)
     if claimed.eigen == "thin":  # of coordinates that a fit may have used
-        in_rows = replace(reduction.problem, stretched=MOST_STRETCHED)
+        in_rows = replace(
+            whole, stretched=MOST_STRETCHED, unrestricted=reduction.problem.unrestricted
+        )
         off = np.maximum(in_rows.off_by_coordinates(errors), whole.off_by_coordinates(errors))
-        of_other_way += criterion.rounding(_AT_MOST * off, errors, whole)
+        of_other_way += criterion.rounding(_AT_MOST * off, errors, in_rows)
+    found_to = _FOUND_TO * traces.max() if claimed.eigen == "projected" else 0.0
+    if criterion.measures_losses:
+        of_other_way += criterion.rounding(np.full(len(traces), found_to), errors, whole)
     claims = {
         **_of_rows(subspace, claimed, moments, whole.proportions @ kept),
         "errors": (errors, claimed.errors, most + turned),
@@ -283,7 +290,7 @@ def _verified(
     if whole.has_matrices:
         # Of what each group loses beyond its own best, both parts are rounded.
         losses = np.maximum(errors - whole.best_errors, 0.0)
-        claims["losses"] = (losses, claimed.losses, 2 * most)
+        claims["losses"] = (losses, claimed.losses, 2 * most + found_to)
     parts = (claimed, *claimed.steps)
     is_scaled = subspace.scale is not None
     problems = [replace(whole, n_components=each.n_components) for each in parts]
@@ -514,6 +521,8 @@ def _of_certificate(
     for name in () if by_rows else ("resolution", "tolerance"):
         smaller = min(getattr(found, name), getattr(claimed, name))
         allowed[name] = (_SIMILAR - 1) * smaller + of_other_way
+    if not by_rows:  # of what is rounding, a share is as well
+        allowed["tolerance"] = float(allowed["tolerance"] or 0.0) + claimed.tol * resolved
     for name, most in allowed.items():
         yield from _differing({name: (getattr(found, name), getattr(claimed, name), most)})
     said = claimed.lower_bound

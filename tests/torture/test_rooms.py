@@ -389,6 +389,7 @@ def beside_dense(rows: Rows, *, is_sparse: bool) -> str:
 
 
 Check = Callable[[Rows], str]
+LARGE = "large against dense"
 THIN, PARTS, SPARSE = (
     "thin rows, part {}",
     "parts of rows, merged and added",
@@ -403,7 +404,7 @@ ROOMS: dict[str, tuple[Maker, Check, int, int]] = {
         f"one large column of {p}": (one_large_column(p), without_the_column, 3, 60)
         for p in (300, 500, 800)
     },
-    "large against dense": (
+    LARGE: (
         many_features(is_sparse=False),
         partial(beside_dense, is_sparse=False),
         8,
@@ -432,9 +433,13 @@ def test_room(name, how_many, record_property):
 
 # Each fell once: the value's own rounding left open (parts 265), means that are rounded (182, 365),
 # axes that are not quite orthonormal (thin 126, 300), what matrices resolve and rows do not (457,
-# 449, 141), and a bound of iterations (sparse).
+# 449, 141, 145), a bound of iterations (sparse), and optima found inside a subspace (large).
 FELL = [(PARTS, 265), (PARTS, 182), (PARTS, 365), (SPARSE, 205)]
-FELL += [(THIN.format(part), n) for part, n in ((1, 126), (1, 300), (1, 457), (2, 141), (2, 449))]
+FELL += [(PARTS, 316), ("one large column of 800", 32), (LARGE, 245), (LARGE, 192)]
+FELL += [
+    (THIN.format(part), number)
+    for part, number in ((1, 126), (1, 300), (1, 457), (2, 141), (2, 449), (4, 145))
+]
 
 
 @pytest.mark.filterwarnings("ignore:All rows are of one group")

@@ -462,8 +462,7 @@ def evaluate(
         tolerance = max(tolerance, resolution)
     status = Status.OPEN_GAP
     # A bound that is met exactly, such as that of errors of zero, does not make the value exact.
-    known_to = own if lower_bound is None else 0.0
-    if max(worst, known_to) <= room * tolerance:
+    if max(worst, own) <= room * tolerance:
         status = Status.OPTIMAL
     elif worst <= room * resolution:
         status = Status.UNRESOLVED

@@ -604,8 +604,11 @@ class _Growth:
         if self.matrices and not open_within and found.status != Status.OPTIMAL:
             raise NoSmallSubspace
         proven = self.matrices or found.status != Status.OPTIMAL
+        # The objective is as uncertain as the groups' own optima that it is measured against.
+        of_optima = self.of_whole if problem.criterion.measures_losses else 0.0
         return replace(
             found,
+            resolution=found.resolution + of_optima,
             status=found.status if proven else Status.ESTIMATED,
             eigen="projected" if self.matrices else "matrix-free",
             trace=tuple(
