@@ -254,7 +254,8 @@ def _verified(
     errors = _errors(reduction, projector, basis)
     kept = kept_by_component(projector, whole.second_moments)
     few = claimed.restriction is None or claimed.restriction.forbids_few
-    basis, outside = _within(reduction, basis, _ORTHONORMAL if few else _EIGENVECTORS)
+    most_outside = _ORTHONORMAL + _turned_by_means(moments) if few else _EIGENVECTORS
+    basis, outside = _within(reduction, basis, min(most_outside, _EIGENVECTORS))
     found = _evaluated(reduction, basis, claimed.proof, claimed.tol)
     # Directions that a restriction leaves are rounded, and the components were chosen in others:
     # what lies outside of these moves an error as a turn of the subspace does.
@@ -363,6 +364,14 @@ def _errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> Fl
     if not lost <= _SAME * best + whole.total_variance * _LOST_ROUNDED:
         raise _Fails(f"The encoder loses {lost:.1e} more than the best one of its decoder.")
     return errors
+
+
+def _turned_by_means(moments: Moments) -> float:
+    """By how much the directions of differences of means may turn, as means are rounded."""
+    sizes = np.linalg.svd(moments.means[1:] - moments.means[0], compute_uv=False)
+    rounding = _ROUNDINGS * _EPSILON * float(np.linalg.norm(np.abs(moments.means).max(axis=0)))
+    seen = sizes[sizes > rounding]
+    return rounding / float(seen.min()) if seen.size else 0.0
 
 
 def _within(reduction: Reduction, basis: FloatArray, most: float) -> tuple[FloatArray, float]:
