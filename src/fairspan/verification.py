@@ -573,7 +573,7 @@ def _of_status(
     if said is Status.UNRESOLVED:
         holds = nearly is not Status.OPEN_GAP or found.gap <= of_other_way
     if said is Status.ESTIMATED:  # which only iterations without matrices leave
-        holds = holds and claimed.eigen == "matrix-free"
+        holds = (holds or found.gap <= of_other_way) and claimed.eigen == "matrix-free"
     own = max(claimed.gap, claimed.violation)
     if not holds:
         rows_tell = nearly is Status.UNRESOLVED and claimed.eigen == "thin"

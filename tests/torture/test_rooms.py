@@ -431,7 +431,7 @@ def test_room(name, how_many, record_property):
     tally.settled(record_property, name)
 
 
-# Each fell once: the value's own rounding left open (parts 265), means that are rounded (182, 365),
+# Each fell once: roots of rounding (parts 265), means that are rounded (182, 365),
 # axes that are not quite orthonormal (thin 126, 300), what matrices resolve and rows do not (457,
 # 449, 141, 145), a bound of iterations (sparse), and optima found inside a subspace (large).
 FELL = [(PARTS, 265), (PARTS, 182), (PARTS, 365), (SPARSE, 205)]

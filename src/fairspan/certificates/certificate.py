@@ -461,8 +461,9 @@ def evaluate(
     if known and resolution <= room * tol * _size(problem, errors, resolution):
         tolerance = max(tolerance, resolution)
     status = Status.OPEN_GAP
-    # A bound that is met exactly, such as that of errors of zero, does not make the value exact.
-    if max(worst, own) <= room * tolerance:
+    # Scores with roots are steep at errors near zero: that a bound is met does not make them known.
+    steep = own if criterion.has_concave_scores else 0.0
+    if max(worst, steep) <= room * tolerance:
         status = Status.OPTIMAL
     elif worst <= room * resolution:
         status = Status.UNRESOLVED
