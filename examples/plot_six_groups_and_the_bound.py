@@ -25,7 +25,7 @@ plt.show()
 
 verdict = fs.audit({"fair": fair}, X, groups).verdict
 print(verdict)
-assert verdict.kind == "harm, and repair moves it"
+assert verdict.kind == "no harm shown, repair harms"
 assert all(group.endswith("university_or_above") for group in verdict.groups)
 
 # %%
