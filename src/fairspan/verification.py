@@ -574,7 +574,7 @@ def _of_status(
         holds = nearly is not Status.OPEN_GAP or found.gap <= of_other_way
     if said is Status.ESTIMATED:  # which only iterations without matrices leave
         holds = (holds or found.gap <= of_other_way) and claimed.eigen == "matrix-free"
-    own = max(claimed.gap, claimed.violation)
+    own = max(abs(claimed.gap), claimed.violation)
     if not holds:
         rows_tell = nearly is Status.UNRESOLVED and claimed.eigen == "thin"
         yield (
