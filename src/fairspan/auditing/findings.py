@@ -436,7 +436,7 @@ def _repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
             for each in (plain, model)
         )
         whole_before, whole_after = (
-            each.total_error() if where == "new rows" else each.total_error_here
+            each.expected_total_error if where == "new rows" else each.total_error_here
             for each in (plain, model)
         )
         if before <= plain.rounding:

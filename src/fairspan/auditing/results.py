@@ -209,10 +209,9 @@ class ModelResult:
             if group.is_estimated
         }
 
-    def total_error(self) -> float:
-        """Average error over all rows, of new ones where every group has estimates."""
-        if not all(group.is_estimated for group in self.groups):
-            return self.total_error_here
+    @property
+    def expected_total_error(self) -> float:
+        """Average error over new rows of all groups; NaN where a group has no estimate."""
         return sum(group.proportion * group.expected_error.value for group in self.groups)
 
 
@@ -445,14 +444,15 @@ def _compared(fair: ModelResult, plain: ModelResult, level: float, material: flo
             and _share_paid(each) > material
         ]
         if paying:
-            rise = in_ascii(relative_change(fair.total_error() / plain.total_error() - 1))
+            rise = fair.expected_total_error / plain.expected_total_error - 1
+            whole = f" The error over all new rows changes by {in_ascii(relative_change(rise))}."
             verb = "is" if len(paying) == 1 else "are"
             return Verdict(
                 "harm, and repair trades",
                 f"{gained} rows, but {_with_rows(paying)}, harmed by {plain.name} already, {verb} "
                 f"served worse still, by {in_ascii(share(max(map(_share_paid, paying))))} of the "
-                f"variance{' at most' if len(paying) > 1 else ''}. The error over all new rows "
-                f"changes by {rise}.",
+                f"variance{' at most' if len(paying) > 1 else ''}."
+                f"{'' if math.isnan(rise) else whole}",
                 "Decide whom to serve, or choose another criterion or more dimensions.",
                 fair.name,
                 groups,
