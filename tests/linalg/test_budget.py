@@ -88,7 +88,7 @@ def test_the_command_line_tells_it_wherever_it_happens(monkeypatch, tmp_path, ca
 
 def test_parts_that_fit_are_refused_where_their_sum_does_not():
     X, groups = rows(40, 300), np.repeat(["a", "b", "c", "d"], 10)
-    tally = MomentsTally(GroupLimit(in_parts=True, max_memory=3 * 24 * 300**2))
+    tally = MomentsTally(GroupLimit(max_memory=3 * 24 * 300**2))
     parts = [
         tally.over(rows_of(X[start : start + 20], groups[start : start + 20])) for start in (0, 20)
     ]

@@ -269,8 +269,7 @@ def audit(
     random_state : int, Generator, RandomState or None
         For the assignment of rows to folds.
     max_groups : int, optional
-        Most groups that rows may have. By default, more than 100 groups that are also more than a
-        third of the rows are refused, unless a model was fitted on as many.
+        Most groups that rows may have, by default 100, or as many as a model was fitted on.
 
     Returns
     -------

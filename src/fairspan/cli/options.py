@@ -438,7 +438,7 @@ _READING = (
         "--max-groups",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Allow up to N groups; by default up to 100, or a third as many as rows.",
+        help="Allow up to N groups; by default 100.",
     ),
     click.option(
         "--max-memory",

@@ -129,8 +129,8 @@ class FairPCA(
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
     max_groups : int or None, default=None
-        Most groups that rows may have. None refuses more than 100 groups that are also more than a
-        third of the rows: these are no groups but an identifier, or a continuous number.
+        Most groups that rows may have. None allows 100: more look like an identifier or a
+        continuous number.
     random_state : int, Generator, RandomState or None
         For solvers that use randomness; the default one does not.
 
@@ -389,10 +389,8 @@ class FairPCA(
         if not isinstance(moments, Moments):
             raise not_moments(moments)
         settings = self._settings()
-        if self.max_groups is not None:  # the usual limit is one of rows
-            GroupLimit(self.max_groups).check(
-                moments.n_groups, int(moments.counts.sum()), moments.n_features
-            )
+        if self.max_groups is not None:  # moments of more than usual were allowed when made
+            GroupLimit(self.max_groups).check(moments.labels, int(moments.counts.sum()))
         fitted = copy(self)
         take_features(fitted, moments, reset=True)
         return self._become(fitted, moments, settings, (), has_groups=True)

@@ -106,8 +106,7 @@ def reconstruction_error(
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     sample_weight : (n,) array-like, or column name of X, optional
     max_groups : int, optional
-        Most groups that rows may have. By default, more than 100 groups that are also more than a
-        third of the rows are refused, unless the model was fitted on as many.
+        Most groups that rows may have, by default 100, or as many as the model was fitted on.
 
     Returns
     -------

@@ -21,7 +21,7 @@ from fairspan.linalg.resources import FEW_FEATURES, in_threads, threads_for
 from fairspan.rows.arrays import ArrayRows, Place, RowsInMemory, on_host
 from fairspan.rows.groups import CodedLabels, Folds, Label, LabelCoder, label_array
 from fairspan.rows.matrices import FEWEST_BLOCK_ROWS, DeviceRows, LabelsThere
-from fairspan.rows.protocol import GroupLimit, KnownRows, RowSource
+from fairspan.rows.protocol import MANY_GROUPS, GroupLimit, KnownRows, RowSource
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # What may be subtracted, as a multiple of what remains: about two bits are lost.
@@ -123,8 +123,8 @@ class _Total:
 
     def codes_of(
         self, labels: CodedLabels, first_row: int, weights: FloatArray | None, *, drop: bool = False
-    ) -> tuple[IndexArray, int, int]:
-        """Codes of consecutive rows, and how many groups and rows of them count.
+    ) -> IndexArray:
+        """Codes of consecutive rows.
 
         The code is -1 without weight, and -2 without a label where it may be missing.
         """
@@ -140,12 +140,17 @@ class _Total:
         if weights is not None:
             codes = np.where((weights == 0) & (codes >= 0), -1, codes)
         counts = np.bincount(codes + 2)[2:]
-        present, n_rows = np.flatnonzero(counts).tolist(), int(counts.sum())
-        self.groups.update(present)
-        self.n_rows += n_rows
-        if own is not None:
-            codes = np.where(codes < 0, codes, codes * self.n_folds + own)
-        return codes, len(present), n_rows
+        self.groups.update(np.flatnonzero(counts).tolist())
+        self.n_rows += int(counts.sum())
+        return codes if own is None else np.where(codes < 0, codes, codes * self.n_folds + own)
+
+    def check(self, *, so_far: bool = False) -> None:
+        """Make sure that there are not too many groups, nor too large matrices."""
+        if len(self.groups) > min(self.limit.most, MANY_GROUPS):
+            labels = self.coder.labels
+            found = [labels[code] for code in self.groups]
+            self.limit.check(found, self.n_rows, so_far=so_far)
+        self.limit.check_memory(len(self.groups), self.n_features)
 
     def add(self, sums: "dict[int, Sums]", n_dropped: int) -> None:
         """Add the moments of some rows."""
@@ -210,15 +215,13 @@ def _blocks_in_memory(
     plain = weights is None and total.folds is None and not drop
     if plain and isinstance(rows.labels, LabelsThere):
         labels = CodedLabels(rows.labels.distinct, np.arange(len(rows.labels.distinct)))
-        here, n_groups, _ = total.codes_of(labels, 0, None)
-        codes, n_rows = xp.take(place.constant(here), rows.labels.there), rows.n_rows
+        codes = xp.take(place.constant(total.codes_of(labels, 0, None)), rows.labels.there)
+        total.n_rows = rows.n_rows
     else:
-        here, n_groups, n_rows = total.codes_of(rows.labels, 0, weights, drop=drop)
-        codes = place.constant(here)
+        codes = place.constant(total.codes_of(rows.labels, 0, weights, drop=drop))
         weights = None if weights is None else place.constant(weights)
-    total.limit.check(n_groups, n_rows, p)
-    total.limit.check_memory(n_groups, p)
-    size = _block_rows(p, n_groups * total.n_folds)
+    total.check()
+    size = _block_rows(p, len(total.groups) * total.n_folds)
     if device is not None:
         size = max(device.block_numbers // p, FEWEST_BLOCK_ROWS)
 
@@ -244,34 +247,26 @@ def _block_rows(n_features: int, n_codes: int) -> int:
 
 
 def _add_blocks(total: _Total, rows: RowSource) -> None:
-    """Add rows that can be read only once.
-
-    They wait while they have too many groups, so that no matrix is made of what may be an
-    identifier: they take less room than the matrices of their groups would, as a rule.
-    """
+    """Add rows that can be read only once; some wait, so that matrices are added up less often."""
     waiting: list[Block] = []
-    n_waiting, limit, p = 0, total.limit, rows.n_features
+    n_waiting, p = 0, rows.n_features
     for block in rows.blocks():
         if block.labels is None:
             raise InvalidInput(
                 "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
             )
         total.n_dropped += block.n_dropped
-        codes = total.codes_of(block.labels, block.first_row, block.weights)[0]
+        codes = total.codes_of(block.labels, block.first_row, block.weights)
         n_waiting += block.values.size
-        limit.check_waiting(len(total.groups), total.n_rows, n_waiting)
-        enough = min(_block_rows(p, total.n_codes) * p, _WAITING_NUMBERS)
-        if n_waiting < enough or limit.waits(len(total.groups), total.n_rows):
+        total.check(so_far=True)
+        if n_waiting < min(_block_rows(p, total.n_codes) * p, _WAITING_NUMBERS):
             # A copy, as the source may write the next block to the same memory.
             waiting.append((block.values.copy(), codes, block.weights))
         else:
-            limit.check_memory(len(total.groups), p)
             blocks = [*waiting, (block.values, codes, block.weights)]
             total.add(*_summed(HOST, blocks.copy, total.n_codes)[:2])
             waiting, n_waiting = [], 0
-    limit.check(len(total.groups), total.n_rows, p)
     if waiting:
-        limit.check_memory(len(total.groups), p)
         total.add(*_summed(HOST, waiting.copy, total.n_codes)[:2])
 
 

@@ -44,7 +44,6 @@ from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 _SPARSE_UP_TO = 1 / 12
 # How far a covariance may be from symmetric, as a share of the deviations of its features.
 _ASYMMETRY = 1e-12
-_OF_A_PART = GroupLimit(in_parts=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,9 +155,8 @@ class GroupMoments(GroupMeans):
             What to do with rows in which a feature or the group is missing. Those that are dropped
             are counted in `intake`.
         max_groups : int, optional
-            Most groups that are allowed. By default, more than 100 groups that are also more than
-            a third of the rows are refused: these are no groups but an identifier, or a continuous
-            number.
+            Most groups that are allowed, by default 100: more look like an identifier or a
+            continuous number.
         max_memory : int, optional
             Bytes that may be taken, about 24 k p^2; more is refused before any matrix is made. By
             default, what this machine or container has. With labels, k counts every group in
@@ -650,7 +648,7 @@ class MomentsTally:
         With these, the last attribute of each label is the fold of the rows.
     """
 
-    limit: GroupLimit = _OF_A_PART
+    limit: GroupLimit = USUAL_LIMIT
     folds: Folds | None = None
 
     @memory_error_hint()  # also in workers, whose errors say which part it was
@@ -673,8 +671,7 @@ class MomentsTally:
         labels = {*left.pairs.labels, *right.pairs.labels}
         if self.folds is not None:
             labels = set(map(without_last_attribute, labels))
-        n_rows = int(left.counts.sum() + right.counts.sum())
-        self.limit.check(len(labels), n_rows, left.n_features)
+        self.limit.check(labels, int(left.counts.sum() + right.counts.sum()), so_far=True)
         self.limit.check_memory(len(labels), left.n_features)
         return merged([left, right])
 
@@ -729,14 +726,10 @@ def accumulate(
         Whatever the source finds wrong with its rows; no rows at all; too many groups; numbers
         whose squares overflow.
     """
-    limit, wanted = limit.over(rows), limit
-    if has_labels:  # a limit that was set is one of groups, not of their classes
-        limit = replace(limit, max_groups=None)
+    limit = replace(limit.over(rows), has_classes=has_labels)
     limit.check_memory(1, rows.n_features)  # before a cluster is asked, or started
     if not isinstance(rows, SparseRows | DeviceRows):
         tell_if_long(rows.n_rows, rows.n_features)
-    if onto is not None or folds is not None:
-        limit = replace(limit, in_parts=True)
     tally = MomentsTally(limit, folds)
     found = tallied(rows, tally)
     if found is None or not found.n_groups:
@@ -745,10 +738,6 @@ def accumulate(
         found = found.over_classes()
     if onto is not None:
         found = tally.merged(onto, found)
-    labels, n_rows = found.pairs.labels, int(found.counts.sum())
-    for is_more, limited in ((folds is not None, limit), (has_labels, wanted)):
-        labels = list(set(map(without_last_attribute, labels))) if is_more else labels
-        replace(limited, in_parts=False).check(len(labels), n_rows, found.n_features)
     return found.in_range()
 
 

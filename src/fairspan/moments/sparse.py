@@ -182,7 +182,7 @@ def positions_of_groups(
     codes = codes if weights is None else np.where(weights > 0, codes, -1)
     counts = np.bincount(codes + 1, minlength=1)[1:]
     present = np.flatnonzero(counts).tolist()
-    limit.check(len(present), int(counts.sum()), n_features)
+    limit.check([coder.labels[code] for code in present], int(counts.sum()))
     present.sort(key=coder.labels.__getitem__)
     return {coder.labels[code]: np.flatnonzero(codes == code) for code in present}
 

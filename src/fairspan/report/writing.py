@@ -90,8 +90,7 @@ def write_report(
     moments : GroupMoments, optional
         Instead of rows; then there are no intervals.
     max_groups : int, optional
-        Most groups that rows may have. By default, more than 100 groups that are also more than a
-        third of the rows are refused.
+        Most groups that rows may have, by default 100.
     name : str, optional
         Name of the data; by default the name of their file.
     title : str, optional

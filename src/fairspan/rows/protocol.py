@@ -5,7 +5,7 @@ memory of their matrices are limited.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -17,7 +17,7 @@ from fairspan.errors import FairspanError, InvalidInput
 from fairspan.linalg.resources import check_memory
 from fairspan.registry import check_count
 from fairspan.rows.checks import checked_values, converted
-from fairspan.rows.groups import CodedLabels, listed
+from fairspan.rows.groups import CodedLabels, Label, listed, without_last_attribute
 from fairspan.typing import AnyArray, FloatArray
 
 # Numbers in one block: large enough that a matrix product runs at full speed, small enough to stay
@@ -256,44 +256,30 @@ def row_block(
     return RowBlock(first_row, values, labels, weights, n_dropped, extra_columns)
 
 
-# So many groups are never refused, however few the rows are.
+# More groups than that are refused unless somebody allows them, or a model knows them.
 MANY_GROUPS = 100
-
-
-# More groups than that need at least so many rows each, on average.
-FEWEST_ROWS_EACH = 3
-
-
-# Numbers (1 GB) that matrices of one part of the rows may take although its groups look too many:
-# the other parts may hold rows enough, where rows are sorted by group or files are small.
-_ROOM_OF_A_PART = 2**27
-
-
-# What a group takes beside its matrix, in numbers.
-_BESIDE_THE_MATRIX = 2**10
-
-
-# Numbers (128 MB) of rows that may wait until enough rows have come for their groups.
-_MOST_WAITING = 2**24
 
 
 @dataclass(frozen=True)
 class GroupLimit:
     """How many groups some rows may have.
 
-    Without `max_groups`, more than `MANY_GROUPS` groups that are also more than a third of the rows
-    are refused. Rows count, not weights.
+    More look like an identifier or a continuous number, and matrices of all of them would take
+    long.
 
     Attributes
     ----------
     max_groups : int or None
-        So many are allowed whatever the number of rows, and no more.
+        So many are allowed, and no more; by default `MANY_GROUPS`.
     n_known : int
-        Groups that a fitted model knows: so many are groups, however few the rows are.
+        Groups that a fitted model knows: by default so many are allowed.
     columns : tuple of names
         Columns that make the groups, for messages; none where they have no names.
     in_parts : bool
-        Whether these are some of the rows, and more may come.
+        Whether a pass sees only some of the rows at a time.
+    has_classes : bool
+        Whether the last attribute of each label is the class in y; of classes `MANY_GROUPS` are
+        allowed.
     max_memory : int or None
         Bytes that matrices may take while they are made; None: what the machine has.
 
@@ -304,15 +290,15 @@ class GroupLimit:
 
     Examples
     --------
-    >>> limit = GroupLimit()
-    >>> limit.doubts(101, 302), limit.doubts(101, 303), limit.doubts(100, 100)
-    (True, False, False)
+    >>> GroupLimit().most, GroupLimit(7).most, GroupLimit(n_known=120).most
+    (100, 7, 120)
     """
 
     max_groups: int | None = None
     n_known: int = 0
     columns: tuple[Any, ...] = ()
     in_parts: bool = False
+    has_classes: bool = False
     max_memory: int | None = None
 
     def __post_init__(self) -> None:
@@ -321,87 +307,70 @@ class GroupLimit:
                 check_count(name, getattr(self, name))
 
     def over(self, rows: Rows) -> "GroupLimit":
-        """The same for these rows: it knows the names of their columns, and whether they are cut.
-
-        A pass over several parts sees only some of the rows at a time.
-        """
+        """The same for these rows: it knows the names of their columns, and whether they are cut."""
         known = rows if isinstance(rows, KnownRows) else KnownRows()
-        return replace(
-            self,
-            columns=known.group_columns,
-            in_parts=self.in_parts or (isinstance(rows, PartedRows) and known.n_parts != 1),
-        )
+        is_cut = isinstance(rows, PartedRows) and known.n_parts != 1
+        return replace(self, columns=known.group_columns, in_parts=self.in_parts or is_cut)
 
-    def doubts(self, n_groups: int, n_rows: int) -> bool:
-        """Whether these would be refused, if no more rows came."""
-        if self.max_groups is not None:
-            return n_groups > self.max_groups
-        return n_groups > max(MANY_GROUPS, self.n_known) and FEWEST_ROWS_EACH * n_groups > n_rows
+    @property
+    def most(self) -> int:
+        """How many groups are allowed."""
+        return self.max_groups or max(MANY_GROUPS, self.n_known)
 
-    def waits(self, n_groups: int, n_rows: int) -> bool:
-        """Whether to wait for more rows before a matrix is made of each group.
-
-        Also with few groups, as the next rows may bring many.
-        """
-        many = self.max_groups is None and n_groups > self.n_known
-        return many and FEWEST_ROWS_EACH * n_groups > n_rows
-
-    def check(self, n_groups: int, n_rows: int, n_features: int) -> None:
-        """Make sure that rows, or a part of them, have no more groups than allowed.
-
-        A part is refused only where more rows cannot help, or its matrices would be large.
-
-        Raises
-        ------
-        InvalidInput
-        """
-        is_large = n_groups * (n_features**2 + _BESIDE_THE_MATRIX) > _ROOM_OF_A_PART
-        is_last = self.max_groups is not None or not self.in_parts or is_large
-        if is_last and self.doubts(n_groups, n_rows):
-            raise self._refusal(n_groups, n_rows, so_far=self.in_parts)
-
-    def check_memory(self, n_groups: int, n_features: int) -> None:
-        """Make sure that the matrices of so many groups fit into memory; raises InvalidInput."""
-        check_memory(n_groups, n_features, self.max_memory)
-
-    def check_waiting(self, n_groups: int, n_rows: int, n_waiting: int) -> None:
-        """Make sure that rows may wait for more rows of their groups.
+    def check(self, labels: Collection[Label], n_rows: int, *, so_far: bool = False) -> None:
+        """Make sure that there are no more groups than allowed.
 
         Parameters
         ----------
-        n_groups, n_rows : int
-            So far.
-        n_waiting : int
-            Numbers in the rows that wait.
+        labels : collection of labels, all different
+        n_rows : int
+            Rows that have them.
+        so_far : bool
+            Whether more rows may come.
 
         Raises
         ------
         InvalidInput
         """
-        is_last = self.max_groups is not None or n_waiting > _MOST_WAITING
-        if is_last and self.doubts(n_groups, n_rows):
-            raise self._refusal(n_groups, n_rows, so_far=True)
-
-    def _refusal(self, n_groups: int, n_rows: int, *, so_far: bool) -> InvalidInput:
+        classes: set[Any] = set()
+        so_far |= self.in_parts
+        if self.has_classes:
+            classes = {label[-1] for label in labels if isinstance(label, tuple)}
+            labels = set(map(without_last_attribute, labels))
+        among = f"among {n_rows} rows{' so far' if so_far else ''}"
+        if len(classes) > MANY_GROUPS:
+            raise InvalidInput(
+                f"There are {len(classes)} classes of y {among}, so y looks like an identifier or "
+                "a continuous number rather than classes",
+                f"Allowed: up to {MANY_GROUPS} classes",
+                "Pass classes, or put numbers into bins",
+            )
+        if len(labels) <= self.most:
+            return
         several = min(len(self.columns), 2)
         named = listed(self.columns)
         subject = ("There are", f"The column {named} has", f"The columns {named} make")[several]
-        counted = f"{subject} {n_groups} groups among {n_rows} rows{' so far' if so_far else ''}"
+        counted = f"{subject} {len(labels)} groups {among}"
         if self.max_groups is not None:
-            return InvalidInput(
+            raise InvalidInput(
                 f"{counted}, and max_groups is {self.max_groups}",
                 f"Allowed: at most {self.max_groups} groups",
                 "Choose a larger max_groups (--max-groups), or pass another column as "
                 "sensitive_features (--group)",
             )
         looks = ("the labels look", "its values look", "their values look")[several]
-        allow = "N" if so_far else n_groups
-        return InvalidInput(
+        allow = "N" if so_far else len(labels)
+        raise InvalidInput(
             f"{counted}, so {looks} like an identifier or a continuous number rather than groups",
-            f"Allowed: up to {MANY_GROUPS} groups, or at most a third as many groups as rows",
-            "Pass another column as sensitive_features (--group), put numbers into bins, or allow "
-            f"that many groups with max_groups={allow} (--max-groups {allow})",
+            f"Allowed: up to {self.most} groups",
+            "Pass another column as sensitive_features (--group), put numbers into bins "
+            "(pandas.cut, --bin COLUMN=EDGES), or allow that many groups with "
+            f"max_groups={allow} (--max-groups {allow})",
         )
+
+    def check_memory(self, n_groups: int, n_features: int) -> None:
+        """Make sure that the matrices of so many groups fit into memory; raises InvalidInput."""
+        check_memory(n_groups, n_features, self.max_memory)
 
 
 USUAL_LIMIT = GroupLimit()
