@@ -14,7 +14,6 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.rows import protocol
 from fairspan.rows.registry import open_rows
 
 X = np.arange(18.0).reshape(6, 3) ** 1.5

@@ -307,7 +307,7 @@ class GroupLimit:
                 check_count(name, getattr(self, name))
 
     def over(self, rows: Rows) -> "GroupLimit":
-        """The same for these rows: it knows the names of their columns, and whether they are cut."""
+        """The same for these rows: it knows their columns, and whether they come in parts."""
         known = rows if isinstance(rows, KnownRows) else KnownRows()
         is_cut = isinstance(rows, PartedRows) and known.n_parts != 1
         return replace(self, columns=known.group_columns, in_parts=self.in_parts or is_cut)
