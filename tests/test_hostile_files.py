@@ -99,17 +99,17 @@ NUMBERS = {
     "triangles of fewer groups": ("triangles", np.zeros((1, 6)), "triangles has"),
     "huge means": ("means", np.full((2, 3), 1e300), "numbers of about 1e+300"),
     "NaN in a scatter": ("triangles", np.full((2, 6), np.nan), "triangles reaches from nan"),
-    "negative variance": ("triangles", np.array([EYE, [-1.0, 0, 1, 0, 0, 1]]), "triangles[1] is"),
-    "indefinite": ("triangles", np.array([[1.0, 2, 1, 0, 0, 1], EYE]), "triangles[0] is not pos"),
+    "negative variance": ("triangles", np.array([EYE, [-1.0, 0, 1, 0, 0, 1]]), "'b' has a neg"),
+    "indefinite": ("triangles", np.array([[1.0, 2, 1, 0, 0, 1], EYE]), "'a' has a negative"),
     "indefinite in three": (
         "triangles",
         np.array([EYE, [1.0, -0.9, 1, -0.9, -0.9, 1]]),
-        "triangles[1] is not positive semidefinite",
+        "The matrix of group 'b' has a negative eigenvalue",
     ),
     "covariance without variance": (
         "triangles",
         np.array([EYE, [0.0, 1e-3, 1, 0, 0, 1]]),
-        "triangles[1] is not positive semidefinite",
+        "The matrix of group 'b' has a negative eigenvalue",
     ),
     "another array": ("surprise", np.zeros(2), "surprise is unknown"),
 }

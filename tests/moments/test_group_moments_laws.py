@@ -365,7 +365,7 @@ TURNED = np.diag([5.0, *[0.0] * (OWN.n_features - 1)])
 @pytest.mark.parametrize(
     ("changed", "because"),
     [
-        ({"scatters": -OWN.scatters}, "scatter of group 'a' has a negative eigenvalue"),
+        ({"scatters": -OWN.scatters}, "matrix of group 'a' has a negative eigenvalue"),
         ({"scatters": OWN.scatters - 1e3 * (1 - np.eye(OWN.n_features))}, "negative eigenvalue"),
         ({"scatters": OWN.scatters + np.roll(TURNED, 1, 1)}, "'a' is not symmetric"),
         ({"scatters": OWN.scatters[:1]}, "scatters has shape"),
@@ -444,7 +444,7 @@ def test_how_many_rows_covariances_are_of_is_told_nowhere(tmp_path):
         ({"covariances": COVARIANCES - np.eye(3)}, "'a' has a negative eigenvalue"),
         ({"means": np.zeros((3, 2))}, r"means has shape \(3, 2\), not \(2, 3\)"),
         ({"means": [[0, 0, np.nan]] * 2}, "means holds NaN"),
-        ({"weights": [1, 0]}, "weights holds 0"),
+        ({"weights": [1, 0]}, "weights are 1.0, 0.0"),
         ({"weights": [1]}, "weights has shape"),
         ({"groups": ["a", "a"]}, "groups are 'a', 'a'"),
         ({"groups": ["a", "b", "c"]}, "groups are 'a', 'b', 'c'"),

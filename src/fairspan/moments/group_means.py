@@ -1,9 +1,10 @@
 """Weights, means and variances of groups, and the centre about which errors are measured."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal, Protocol, Self, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -107,7 +108,8 @@ def check_center(center: object) -> None:
         )
 
 
-class GroupMeans(Protocol):
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupMeans(ABC):
     """Weight, mean and variances of each group: what all kinds of moments have.
 
     Attributes
@@ -133,10 +135,11 @@ class GroupMeans(Protocol):
     counts: IntegerArray
     weights: FloatArray
     means: FloatArray
-    intake: Intake
-    feature_names: tuple[str, ...] | None
+    feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
+    intake: Intake = field(default=EVERY_ROW, kw_only=True)
 
     @property
+    @abstractmethod
     def variances(self) -> FloatArray:
         """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
 
@@ -151,6 +154,7 @@ class GroupMeans(Protocol):
         check_sizes(self.means, self.variances, self.feature_names)
         return self
 
+    @abstractmethod
     def operator_about(self, point: FloatArray | None) -> SecondMoments:
         """Second moments about a point, or about each group's own mean if it is None."""
 

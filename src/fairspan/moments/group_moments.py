@@ -36,9 +36,9 @@ from fairspan.storage import (
     archive_bytes,
     check_name,
     read_archive,
-    write_archive,
+    write_whole,
 )
-from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
+from fairspan.typing import AnyArray, BoolArray, FloatArray
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
 _SPARSE_UP_TO = 1 / 12
@@ -85,13 +85,7 @@ class GroupMoments(GroupMeans):
     array([4, 2])
     """
 
-    groups: AnyArray
-    counts: IntegerArray
-    weights: FloatArray
-    means: FloatArray
     scatters: FloatArray
-    feature_names: tuple[str, ...] | None = None
-    intake: Intake = EVERY_ROW
     by_label: "GroupMoments | None" = None
     # Moments of rows need no check, which takes up to a tenth of an eigenproblem.
     is_made_here: InitVar[bool] = False
@@ -101,26 +95,19 @@ class GroupMoments(GroupMeans):
             return
         k, p = len(self.groups), self.means.shape[-1]
         shapes = {"counts": (k,), "weights": (k,), "means": (k, p), "scatters": (k, p, p)}
-        for name, shape in shapes.items():
-            numbers = np.asarray(getattr(self, name))
-            if numbers.shape != shape:
-                raise _not_moments(f"{name} has shape {numbers.shape}", shape)
-            if not np.isfinite(numbers).all():
-                raise _not_moments(f"{name} holds NaN or infinity", shape)
+        _check_arrays({name: (getattr(self, name), shape) for name, shape in shapes.items()})
         if len(set(self.labels)) < k or sorted(self.labels) != self.labels:
-            raise _not_moments(f"groups are {listed(self.labels)}", (k,))
+            raise _not_moments(f"groups are {listed(self.labels)}")
         for name, wrong in (("counts", self.counts < 0), ("weights", self.weights <= 0)):
             if wrong.any():
-                raise _not_moments(f"{name} are {listed(getattr(self, name).tolist())}", (k,))
-        for label, scatter, mean, weight in zip(
-            self.labels, self.scatters, self.means, self.weights, strict=True
-        ):
-            if not is_symmetric(scatter):
-                raise _not_moments(f"The scatter of group {label!r} is not symmetric", (p, p))
+                raise _not_moments(f"{name} are {listed(getattr(self, name).tolist())}")
+        own = (self.scatters, self.means, self.weights)
+        for label, scatter, mean, weight in zip(self.labels, *own, strict=True):
+            sizes = np.sqrt(np.abs(np.diag(scatter)))
+            if (np.abs(scatter - scatter.T) > _ASYMMETRY * np.outer(sizes, sizes)).any():
+                raise _not_moments(f"The matrix of group {label!r} is not symmetric")
             if not may_be_scatter(scatter, mean, weight):
-                raise _not_moments(
-                    f"The scatter of group {label!r} has a negative eigenvalue", (p, p)
-                )
+                raise _not_moments(f"The matrix of group {label!r} has a negative eigenvalue")
 
     @classmethod
     def from_rows(
@@ -232,30 +219,20 @@ class GroupMoments(GroupMeans):
             means = np.zeros((k, p)) if means is None else np.asarray(means, dtype=np.float64)
             weights = np.ones(k) if weights is None else np.asarray(weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise _not_covariances(f"There are values that are no numbers ({error})") from error
-        given = {"covariances": (matrices, (k, p, p)), "means": (means, (k, p))}
-        for name, (array, shape) in {**given, "weights": (weights, (k,))}.items():
-            if array.shape != shape or not array.size:
-                raise _not_covariances(f"{name} has shape {array.shape}, not {shape}")
-            if not np.isfinite(array).all():
-                raise _not_covariances(f"{name} holds NaN or infinity")
-        if (weights <= 0).any():
-            raise _not_covariances(f"weights holds {weights.min():g}")
+            raise _not_moments(f"There are values that are no numbers ({error})") from error
+        own = {"covariances": (matrices, (k or 1, p or 1, p)), "means": (means, (k, p))}
+        _check_arrays({**own, "weights": (weights, (k,))})
         coder, given_groups = LabelCoder(), np.arange(k) if groups is None else groups
         coder.encode(labels_of(given_groups, len(given_groups), None, "groups"))
         if len(coder.labels) != len(given_groups) or len(given_groups) != k:
-            raise _not_covariances(f"groups are {listed(list(given_groups))}")
-        for label, matrix, mean, weight in zip(coder.labels, matrices, means, weights, strict=True):
-            if not is_symmetric(matrix):
-                raise _not_covariances(f"The matrix of group {label!r} is not symmetric")
-            if not may_be_scatter(weight * matrix, mean, weight):
-                raise _not_covariances(f"The matrix of group {label!r} has a negative eigenvalue")
-        scatters = weights[:, None, None] * (matrices + matrices.transpose(0, 2, 1)) / 2
+            raise _not_moments(f"groups are {listed(list(given_groups))}")
         order = sorted(range(k), key=coder.labels.__getitem__)
         labels = label_array([coder.labels[i] for i in order])
-        unknown = np.zeros(k, dtype=np.int64)
-        own = (weights[order], means[order], scatters[order])
-        return cls(labels, unknown, *own, is_made_here=True).in_range()
+        weights, unknown = weights[order], np.zeros(k, dtype=np.int64)
+        scatters = weights[:, None, None] * matrices[order]
+        found = cls(labels, unknown, weights, means[order], scatters)
+        halves = (scatters + scatters.transpose(0, 2, 1)) / 2
+        return replace(found, scatters=halves, is_made_here=True).in_range()
 
     @property
     def pairs(self) -> "GroupMoments":
@@ -410,7 +387,7 @@ class GroupMoments(GroupMeans):
             The name is that of another kind of file, such as a table, or cannot be written.
         """
         check_name(path, "moments are")
-        write_archive(path, MOMENTS.kind, *packed(checked_part(self)))
+        write_whole(path, checked_part(self).to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "GroupMoments":
@@ -430,7 +407,17 @@ class GroupMoments(GroupMeans):
 
     def to_bytes(self) -> bytes:
         """What :meth:`save` would write."""
-        return archive_bytes(MOMENTS.kind, *packed(self))
+        names, stored = self.feature_names, self.pairs
+        header = {
+            "groups": stored.labels,
+            "feature_names": None if names is None else list(names),
+            "n_dropped": self.intake.n_dropped,
+        }
+        if self.by_label is not None:
+            header["n_label_columns"] = 1
+        triangles = stored.scatters[:, np.tri(self.n_features, dtype=bool)]
+        arrays = {"counts": stored.counts, "weights": stored.weights, "means": stored.means}
+        return archive_bytes(MOMENTS.kind, header, {**arrays, "triangles": triangles})
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> "GroupMoments":
@@ -444,30 +431,23 @@ class GroupMoments(GroupMeans):
         return _unpacked(read_archive(contents, MOMENTS), "The archive that was received")
 
 
-def _not_covariances(received: str) -> InvalidInput:
+def _not_moments(received: str) -> InvalidInput:
     return InvalidInput(
         received,
-        "Allowed: covariances (k, p, p), symmetric without negative eigenvalues; means (k, p); "
-        "positive weights (k,); k different groups; all finite",
-        "Check each argument; where covariances were rounded, set their negative eigenvalues to "
-        "zero",
+        "Allowed: symmetric matrices (k, p, p) without negative eigenvalues, means (k, p), "
+        "positive weights (k,), counts (k,) of zero or more, and k different groups; all finite. "
+        "The constructor takes groups in sorted order, from_covariances in any",
+        "Check each argument; where matrices were rounded, set their negative eigenvalues to zero",
     )
 
 
-def is_symmetric(matrix: FloatArray) -> bool:
-    """Whether a matrix of variances is, up to a share of the deviations of its features."""
-    sizes = np.sqrt(np.abs(np.diag(matrix)))
-    return bool((np.abs(matrix - matrix.T) <= _ASYMMETRY * np.outer(sizes, sizes)).all())
-
-
-def _not_moments(received: str, shape: tuple[int, ...]) -> InvalidInput:
-    return InvalidInput(
-        received,
-        f"Allowed: what rows of k groups have, here an array of shape {shape}: different groups in "
-        "sorted order, counts of zero or more, positive weights, symmetric scatters without "
-        "negative eigenvalues, all finite",
-        "Make moments with GroupMoments.from_rows, from_covariances or load",
-    )
+def _check_arrays(arrays: dict[str, tuple[AnyArray, tuple[int, ...]]]) -> None:
+    """Make sure that arrays have their shapes and hold finite numbers; raises InvalidInput."""
+    for name, (array, shape) in arrays.items():
+        if np.shape(array) != shape:
+            raise _not_moments(f"{name} has shape {np.shape(array)}, not {shape}")
+        if not np.isfinite(array).all():
+            raise _not_moments(f"{name} holds NaN or infinity")
 
 
 def merged(
@@ -503,7 +483,8 @@ def merged(
             for label, mean, count, weight, scatter in zip(part.labels, *own, strict=True):
                 add_to(sums, new_label(label), Sums(mean, count, weight, 0.0, scatter.copy()))
         stacked = in_order(sums, first.n_features)
-        whole = GroupMoments(*stacked, first.feature_names, intake, is_made_here=True)
+        names = first.feature_names
+        whole = GroupMoments(*stacked, feature_names=names, intake=intake, is_made_here=True)
     return checked_part(whole)
 
 
@@ -566,25 +547,6 @@ def _described(moments: GroupMoments) -> str:
     return f"{moments.n_features} named {listed(moments.feature_names)}"
 
 
-def packed(moments: GroupMoments) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """Header and arrays of moments, as archives hold them: of each scatter the lower triangle."""
-    names, stored = moments.feature_names, moments.pairs
-    header = {
-        "groups": stored.labels,
-        "feature_names": None if names is None else list(names),
-        "n_dropped": moments.intake.n_dropped,
-    }
-    if moments.by_label is not None:
-        header["n_label_columns"] = 1
-    lower = np.tri(moments.n_features, dtype=bool)
-    return header, {
-        "counts": stored.counts,
-        "weights": stored.weights,
-        "means": stored.means,
-        "triangles": stored.scatters[:, lower],
-    }
-
-
 def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
     """The moments again, from header and arrays as the schema allows them.
 
@@ -598,27 +560,20 @@ def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
     scatters = np.zeros((len(labels), p, p))
     scatters[:, np.tri(p, dtype=bool)] = stored["triangles"]
     scatters += np.tril(scatters, -1).transpose(0, 2, 1)
-    moments = GroupMoments(
-        label_array(labels),
-        stored["counts"],
-        stored["weights"],
-        stored["means"],
-        scatters,
-        None if names is None else tuple(names),
-        Intake(stored["n_dropped"]),
-        is_made_here=True,
-    )
     has_classes = stored.get("n_label_columns", 0) == 1
     try:
         for index, label in enumerate(labels):
             if has_classes and not (isinstance(label, tuple) and len(label) > 1):
                 raise NotAllowed(f"groups[{index}]", "has no class of y", "a group and a class")
-            if not may_be_scatter(scatters[index], moments.means[index], moments.weights[index]):
-                raise NotAllowed(
-                    f"triangles[{index}]",
-                    "is not positive semidefinite",
-                    "the scatter of some rows",
-                )
+        moments = GroupMoments(
+            label_array(labels),
+            stored["counts"],
+            stored["weights"],
+            stored["means"],
+            scatters,
+            feature_names=None if names is None else tuple(names),
+            intake=Intake(stored["n_dropped"]),
+        )
         checked_part(moments)
         return moments.over_classes() if has_classes else moments
     except ValueError as error:
@@ -661,8 +616,8 @@ class MomentsTally:
             found = moments_of_row_groups(groups, rows.n_features, intake)
         else:
             stacked, n_dropped = sums_of(rows, self.limit, self.folds)
-            intake = Intake(n_dropped)
-            found = GroupMoments(*stacked, rows.feature_names, intake, is_made_here=True)
+            own = {"feature_names": rows.feature_names, "intake": Intake(n_dropped)}
+            found = GroupMoments(*stacked, **own, is_made_here=True)
         return checked_part(found)
 
     @memory_error_hint()

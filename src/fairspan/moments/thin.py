@@ -24,7 +24,7 @@ used, by a fit or by verification.
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -33,7 +33,7 @@ from scipy.linalg import blas, lapack, qr
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg.resources import check_memory, memory_error_hint
-from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
+from fairspan.moments.group_means import Center, GroupMeans, check_sizes
 from fairspan.moments.group_moments import GroupMoments, moments_of_row_groups, no_rows
 from fairspan.moments.sparse import (
     RowGroup,
@@ -47,7 +47,7 @@ from fairspan.rows.frames import FrameRows
 from fairspan.rows.groups import Label, label_array
 from fairspan.rows.matrices import SparseRows
 from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit
-from fairspan.typing import AnyArray, FloatArray, IndexArray, IntegerArray
+from fairspan.typing import FloatArray, IndexArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # How far axes from products of rows may be from orthonormal, by theory and by the bound.
@@ -89,13 +89,7 @@ class _KeptRows(GroupMeans):
     feature_names : tuple of str or None
     """
 
-    groups: AnyArray
-    counts: IntegerArray
-    weights: FloatArray
-    means: FloatArray
-    parts: tuple[RowGroup, ...] = field(repr=False)
-    intake: Intake = EVERY_ROW
-    feature_names: tuple[str, ...] | None = None
+    parts: tuple[RowGroup, ...]
     by_label: ClassVar[None] = None
 
     @classmethod
