@@ -1,9 +1,7 @@
 """The pass of an audit over rows: means and spreads of what projections leave of each row."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from io import BytesIO
 
 import numpy as np
 
@@ -161,28 +159,6 @@ class RowStatistics:
             _joined_order(left.order, right.order),
             {**mine, **theirs, **both},
         )
-
-    def to_bytes(self, result: Sums) -> bytes:
-        """The sums as bytes."""
-        file = BytesIO()
-        np.savez(
-            file,
-            powers=result.powers,
-            totals=result.totals,
-            order=result.order,
-            keys=np.frombuffer(json.dumps(list(result.clusters)).encode(), dtype=np.uint8),
-            values=np.array(list(result.clusters.values())),
-        )
-        return file.getvalue()
-
-    def from_bytes(self, contents: bytes) -> Sums:
-        """The sums again."""
-        with np.load(BytesIO(contents), allow_pickle=False) as stored:
-            named = [
-                (int(group), str(name)) for group, name in json.loads(stored["keys"].tobytes())
-            ]
-            clusters = dict(zip(named, stored["values"], strict=True))
-            return Sums(stored["powers"], stored["totals"], stored["order"], clusters)
 
     def figures(self, sums: Sums) -> RowFigures:
         """Means and standard errors of all rows."""

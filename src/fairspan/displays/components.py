@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from io import BytesIO
 from math import ceil
 from typing import Any, NamedTuple, Self
 
@@ -353,16 +352,6 @@ class PlaneRows:
         rows: Any = map(np.concatenate, zip(left[2:], right[2:], strict=True))
         both = InPlane(left.n_rows + right.n_rows, left.sums + right.sums, *rows)
         return both.thinned(self.most)
-
-    def to_bytes(self, result: InPlane) -> bytes:
-        """A result as bytes."""
-        np.savez(file := BytesIO(), *result)
-        return file.getvalue()
-
-    def from_bytes(self, contents: bytes) -> InPlane:
-        """The result again."""
-        with np.load(BytesIO(contents), allow_pickle=False) as stored:
-            return InPlane(*stored.values())
 
     def _of_block(self, block: RowBlock, coder: LabelCoder, random: np.random.Generator) -> InPlane:
         if block.labels is None:

@@ -616,8 +616,8 @@ class MomentsTally:
             found = moments_of_row_groups(groups, rows.n_features, intake)
         else:
             stacked, n_dropped = sums_of(rows, self.limit, self.folds)
-            own = {"feature_names": rows.feature_names, "intake": Intake(n_dropped)}
-            found = GroupMoments(*stacked, **own, is_made_here=True)
+            names, intake = rows.feature_names, Intake(n_dropped)
+            found = GroupMoments(*stacked, feature_names=names, intake=intake, is_made_here=True)
         return checked_part(found)
 
     @memory_error_hint()
@@ -629,14 +629,6 @@ class MomentsTally:
         self.limit.check(labels, int(left.counts.sum() + right.counts.sum()), so_far=True)
         self.limit.check_memory(len(labels), left.n_features)
         return merged([left, right])
-
-    def to_bytes(self, result: GroupMoments) -> bytes:
-        """Moments as bytes."""
-        return result.to_bytes()
-
-    def from_bytes(self, contents: bytes) -> GroupMoments:
-        """The moments again."""
-        return GroupMoments.from_bytes(contents)
 
 
 def moments_of_row_groups(

@@ -114,7 +114,7 @@ class RowSource(Features, Protocol):
 class Tally(Protocol[Result]):
     """One pass over rows.
 
-    A tally is a plain value that can be sent to another process. It keeps nothing between parts, so
+    A tally and its results are plain values that can be sent to another process. It keeps nothing between parts, so
     that a part may be read again, anywhere, without being counted twice.
     """
 
@@ -123,12 +123,6 @@ class Tally(Protocol[Result]):
 
     def merged(self, left: Result, right: Result) -> Result:
         """The result over both parts; associative up to rounding."""
-
-    def to_bytes(self, result: Result) -> bytes:
-        """A result as bytes, as Spark moves it."""
-
-    def from_bytes(self, contents: bytes) -> Result:
-        """The result again."""
 
 
 @runtime_checkable

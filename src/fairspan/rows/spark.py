@@ -1,9 +1,10 @@
 """Rows in a Spark DataFrame, read by Spark's own workers; only results leave them.
 
-Every task returns one result as bytes.
+Every task returns one result, pickled, as Spark's own are: the workers run our code.
 """
 
 import json
+import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -148,7 +149,7 @@ def _read_partition(tally: Tally[Any], chosen: ChosenColumns, batches: Batches) 
         # With one thread for linear algebra, as other tasks run beside this one.
         with error_context(f"partition {number}"), threadpool_limits(1):
             result = tally.over(ArrowStream(reader, chosen))
-            contents = None if result is None else tally.to_bytes(result)
+            contents = None if result is None else pickle.dumps(result)
     except FairspanError as met:
         error = json.dumps([type(met).__name__, *met.args])
     if contents is not None or error is not None:
@@ -251,7 +252,7 @@ def _merged(outcomes: Any, tally: Tally[Result]) -> Result | None:
             name, *texts = json.loads(failed[0]["error"])
             raise getattr(errors, name, InvalidInput)(*texts)
         # One part after the other, in their order, as Spark limits what is fetched together.
-        results = (tally.from_bytes(bytes(row["result"])) for row in kept.toLocalIterator())
+        results = (pickle.loads(bytes(row["result"])) for row in kept.toLocalIterator())
         return merged_in_order(tally, results)
     finally:
         kept.unpersist()
