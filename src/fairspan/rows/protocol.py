@@ -114,8 +114,8 @@ class RowSource(Features, Protocol):
 class Tally(Protocol[Result]):
     """One pass over rows.
 
-    A tally and its results are plain values that can be sent to another process. It keeps nothing between parts, so
-    that a part may be read again, anywhere, without being counted twice.
+    A tally and its results are plain values that can be sent to another process. It keeps nothing
+    between parts, so that a part may be read again, anywhere, without being counted twice.
     """
 
     def over(self, rows: RowSource) -> Result | None:
