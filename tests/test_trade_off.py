@@ -8,7 +8,7 @@ import pytest
 
 import real_data
 from by_hand import errors_by_hand, projector_distance, random_rows
-from fairspan import Disparity, ErrorGap, GroupMoments, frontier
+from fairspan import Disparity, EqualError, ErrorGap, GroupMoments, frontier
 from fairspan.errors import (
     FairspanWarning,
     Incompatible,
@@ -238,6 +238,10 @@ def test_answers_past_an_end_are_not_on_it():
     np.testing.assert_allclose(overshot.errors, [5.2, 5], atol=1e-12)
     assert not overshot.on_frontier
     assert curve.place(Disparity(trade_off=1.0)).on_frontier
+    # On the same edge e_1 - e_2 goes from -1.2 to 0.2.
+    near = curve.place(EqualError(0.6))
+    share = 0.6 / 1.4
+    np.testing.assert_allclose(near.errors, [3.2 + 2 * share, 4.4 + 0.6 * share], rtol=1e-8)
 
 
 def test_landmarks_are_all_criteria_that_have_an_answer():

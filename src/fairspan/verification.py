@@ -560,7 +560,7 @@ def _of_status(
     if problem.limit is not None and not is_within(problem.limit, basis):
         yield "The components exceed the limit of the restriction."
     if found.violation > _FEW * max(found.tolerance, found.resolution):
-        yield f"The groups' errors are to be equal, and differ by {found.violation:.1e}."
+        yield f"The groups' errors differ by {found.violation:.1e} more than the criterion allows."
     if found.proof is None:
         unproven = Status.OPEN_GAP if problem.has_matrices else Status.ESTIMATED
         if said not in (Status.OPEN_GAP, unproven):

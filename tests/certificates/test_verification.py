@@ -333,7 +333,7 @@ def test_a_restriction_that_is_not_met_is_no_optimum():
     [
         ({"restriction": fs.MeanParity(0.01)}, "exceed the limit"),
         ({"restriction": fs.CovarianceParity(tolerance=0.1)}, "leave the directions"),
-        ({"criterion": "equal_error"}, "are to be equal"),
+        ({"criterion": "equal_error"}, "more than the criterion allows"),
     ],
 )
 def test_an_open_gap_is_no_leave_to_violate_what_is_required(settings, because):

@@ -11,6 +11,7 @@ from sklearn.decomposition import PCA
 
 import fairspan as fs
 from audit_pages import two_groups
+from fairspan import EqualError
 from fairspan.auditing.expected_losses import Estimate
 from fairspan.formatting.text import number
 from fairspan.report import figures, tables
@@ -37,6 +38,15 @@ def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone():
     assert (
         "no subspace of as many dimensions with equal errors is" in report.verification["words"][0]
     )
+
+
+def test_the_bound_within_a_tolerance_is_claimed_of_such_errors_alone():
+    report = report_by(*made_rows(2, 4), 2, criterion=EqualError(0.01), criteria=[])
+    errors = report.fit.certificate.errors
+    assert abs(errors[0] - errors[1]) == pytest.approx(0.01, rel=1e-9)
+    among = "with errors at most 0.01 apart"
+    assert f"no projection to 2 dimensions {among} lowers" in said("proof", report)
+    assert f"no subspace of as many dimensions {among} is" in report.verification["words"][0]
 
 
 def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():

@@ -46,7 +46,8 @@ class Relaxation:
         else:
             value = total
         if name == "equal_error":
-            constraints += [each == errors[0] for each in errors[1:]]
+            # The tolerance takes the place of the penalty, which this criterion has not.
+            constraints += [cvxpy.abs(each - errors[0]) <= self.penalty for each in errors[1:]]
         self.problem = cvxpy.Problem(cvxpy.Minimize(value), constraints)
 
     def optimum(

@@ -30,7 +30,7 @@ def criterion(rng: np.random.Generator, k: int, *, without: tuple[str, ...] = ()
         "minimax_loss": fs.MinimaxLoss(),
         "minimax_error": fs.MinimaxError(),
         "total_error": fs.TotalError(),
-        **({"equal_error": fs.EqualError()} if k <= 2 else {}),
+        **({"equal_error": fs.EqualError(penalty - 0.1)} if k <= 2 else {}),
         "error_gap": fs.ErrorGap(penalty),
         "robust_error_gap": fs.RobustErrorGap(penalty, float(rng.choice([0.0, 0.15, 1.0]))),
         "nash_welfare": fs.NashWelfare(),
@@ -305,6 +305,21 @@ def equal_error_at_the_border(rng):
     if rng.random() < 0.5:
         matrices = matrices[::-1]
     return Case(d, fs.EqualError(), matrices=matrices, may_be_refused=False)
+
+
+@hard_case
+def errors_just_within_a_tolerance(rng):
+    """The tolerance is the least gap that any subspace has: one face alone is within it."""
+    p = int(rng.integers(2, 5))
+    d = int(rng.integers(1, p))
+    difference = rng.integers(1, 5, p).astype(float)
+    factor = rng.integers(-2, 3, (p, p)).astype(float)
+    second = factor @ factor.T + 16 * np.eye(p)
+    matrices = np.array([second + np.diag(difference), second])
+    if rng.random() < 0.5:
+        matrices = matrices[::-1]
+    least = float(np.sort(difference)[: p - d].sum())
+    return Case(d, fs.EqualError(least), matrices=matrices, may_be_refused=False)
 
 
 @hard_case

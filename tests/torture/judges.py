@@ -275,7 +275,9 @@ def _judged(case: Case, model: Any, solution: Any, exact: Exact) -> Judgement:
         raise Wrong(f"objective is not the value of the components: {said}")
     if lower > bound + resolution + bound_unsure + outer + 4 * _spacing(objective):
         raise Wrong(f"lower bound is more than its weights prove: {said}")
-    apart = max(errors) - min(errors) if trouble.wants_equal else mpf(0)
+    apart = mpf(0)
+    if trouble.wants_equal:
+        apart = max(max(errors) - min(errors) - trouble.allowed, mpf(0))
     # Errors that differ, as the tolerance lets them, make a total below that of equal ones.
     unequal = apart * proven.leverage
     if str(solution.status) == "optimal":
@@ -320,6 +322,7 @@ class Criterion:
         self.is_largest = self.name in ("minimax_loss", "minimax_error", "least_variance")
         self.is_relative = getattr(criterion, "relative", False)
         self.wants_equal = self.name == "equal_error" and exact.k > 1
+        self.allowed = mpf(float(getattr(criterion, "tolerance", 0)))
         self.traces = [_trace(each) for each in exact.matrices]
         # What is kept is the trace less the error, and both are unsure.
         self.traces_unsure = [
@@ -481,7 +484,8 @@ class Proven:
             self.leverage = sum(
                 (abs(w / total - q) for w, q in zip(weights, criterion.q, strict=True)), mpf(0)
             )
-            return least / total, moved / total
+            # The leverage of two groups is twice the multiplier of their gap.
+            return least / total - criterion.allowed * self.leverage / 2, moved / total
         if criterion.is_nash:
             whole = _dot(weights, criterion.traces)
             kept, k = whole - least, len(weights)

@@ -106,8 +106,10 @@ def drawn_case(rng, name):
         "minimax_error": fs.MinimaxError(),
         "error_gap": fs.ErrorGap(penalty),
         "total_error": fs.TotalError(),
-        "equal_error": fs.EqualError(),
+        "equal_error": fs.EqualError(penalty - 0.1),
     }[name]
+    if name == "equal_error":
+        penalty = chosen.tolerance
     return Case(int(rng.integers(1, p)), chosen, matrices=matrices, shares=shares), penalty
 
 

@@ -346,7 +346,7 @@ class Certificate:
             ("solver", self.solver),
         ]
         if self.violation > self.tolerance:
-            rows.append(("groups' errors differ by", f"{self.violation:.1e}"))
+            rows.append(("groups' errors differ too much by", f"{self.violation:.1e}"))
         notes = (f"{self.called}: {self.message}.",)
         return Table.of_texts("Certificate", ("", "value"), rows, notes=notes)._repr_html_()
 
@@ -440,9 +440,8 @@ def evaluate(
     else:
         gap, lowered = objective - lower_bound, own
         unsure = gap
-    violation = 0.0
+    violation = max(criterion.violation(errors), 0.0)
     if problem.n_groups > 1 and criterion.wants_equal_errors:
-        violation = float(np.ptp(errors))
         # Errors are equal up to rounding, which weights that nearly cancel make much of.
         weights = criterion.dual_weights(proof.weights, problem)
         own += float(np.abs(problem.proportions - weights / weights.sum()) @ roundings)

@@ -54,8 +54,8 @@ def certificate_in_words(solution: "Certificate") -> str:
     if solution.restricted_by is not None:
         criterion += f" with {printable(solution.restricted_by)}"
     steps = in_ascii(count(solution.n_eigenproblems, "eigenproblem"))
-    among = " with equal errors" if solution.criterion.wants_equal_errors else ""
-    subspace = f"subspace of {in_ascii(count(solution.n_components, 'dimension'))}{among}"
+    dimensions = in_ascii(count(solution.n_components, "dimension"))
+    subspace = f"subspace of {dimensions}{solution.criterion.condition}"
     said = f"Certificate: {criterion}{values and f' ({values})'} is {solution.objective:.6g}; "
     status = f"Status: {solution.status}: {solution.message}."
     if math.isfinite(solution.lower_bound):
@@ -71,9 +71,8 @@ def certificate_in_words(solution: "Certificate") -> str:
         may = f"a better {subspace} may exist, and by how much is not known."
         status = f"Status: {solution.status}: {may}"
     if solution.violation > solution.tolerance:
-        status += (
-            f" The groups' errors are meant to be equal, but differ by {solution.violation:.1e}."
-        )
+        more = f"{solution.violation:.1e} more than the criterion allows"
+        status += f" The groups' errors differ by {more}."
     if solution.theorem_3_2 is False:
         status += (
             " The condition of Theorem 3.2 of Vu et al. (2022) does not hold: their equation (6) "

@@ -130,7 +130,7 @@ class PartElsewhere:
     name: str
     settings: dict[str, Any]
     measures_losses: ClassVar[bool] = False
-    wants_equal_errors: ClassVar[bool] = False
+    condition: ClassVar[str] = ""
 
     def __repr__(self) -> str:
         return self.name

@@ -178,13 +178,30 @@ class Disparity(Criterion):
 
 @dataclass(frozen=True)
 class EqualError(Criterion):
-    """Total error subject to the same error for both of two groups.
+    """Total error subject to the same error for both of two groups, up to a tolerance.
 
-    Not every table has such a subspace. It exists if and only if zero lies between the sums of the
-    p - d smallest and the p - d largest eigenvalues of S_1 - S_2; that rank(S_1 - S_2) <= d
-    suffices is Proposition 2.2 of Vu et al. (2022), which is not necessary. If there is none, the
-    fit raises Incompatible, which states the smallest achievable gap. With more than two groups it
-    is refused; :class:`ErrorGap` with a large penalty makes the largest gap small.
+    Minimises sum_g q_g e_g subject to ``|e_1 - e_2| <= tolerance``: the exactly (0) and the
+    approximately fair projection of Vu et al. (2022), section 2. The optimum is that of
+    :class:`ErrorGap` with one certain penalty, which is the multiplier of the constraint.
+
+    Not every table has such a subspace. One of equal errors exists if and only if zero lies between
+    the sums of the p - d smallest and the p - d largest eigenvalues of S_1 - S_2; that
+    rank(S_1 - S_2) <= d suffices is Proposition 2.2 of Vu et al. (2022), which is not necessary. If
+    there is none, the fit raises Incompatible, which states the smallest achievable gap: the
+    smallest tolerance that can be met. With more than two groups it is refused; :class:`ErrorGap`
+    with a large penalty makes the largest gap small.
+
+    Parameters
+    ----------
+    tolerance : float, default=0.0
+        The largest difference of the groups' errors that is allowed, in squared units of the
+        (scaled) features.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        The tolerance is no finite number, or negative. When fitting: Incompatible for more than
+        two groups, or where no subspace has errors so close.
 
     Examples
     --------
@@ -195,21 +212,61 @@ class EqualError(Criterion):
     >>> fair = FairPCA(1, criterion=EqualError()).fit(X, sensitive_features=groups)
     >>> fair.group_errors_.round(3)
     array([3.273, 3.273])
+    >>> near = FairPCA(1, criterion=EqualError(tolerance=1.0)).fit(X, sensitive_features=groups)
+    >>> near.group_errors_.round(3)
+    array([2.455, 3.455])
     """
 
+    tolerance: float = 0.0
     name: ClassVar[str] = "equal_error"
-    formula: ClassVar[Formula] = Formula(
-        "All groups have the same error. Among such projections, this criterion minimises the "
-        "error over all rows.",
-        "the error over all rows, where all groups have the same error.",
-        "float(q @ errors)",
-        KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M). Where "
-        "all errors are the same, the sum is sum_g w_g times one error.",
-        "least_left(mixture) / float(weights.sum())",
+    formulas: ClassVar[tuple[Formula, Formula]] = (
+        Formula(
+            "All groups have the same error. Among such projections, this criterion minimises the "
+            "error over all rows.",
+            "the error over all rows, where all groups have the same error.",
+            "float(q @ errors)",
+            KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M). "
+            "Where all errors are the same, the sum is sum_g w_g times one error.",
+            "least_left(mixture) / float(weights.sum())",
+        ),
+        Formula(
+            "The errors of the two groups differ by no more than the tolerance. Among such "
+            "projections, this criterion minimises the error over all rows.",
+            "the error over all rows, where the groups' errors differ by no more than the "
+            "tolerance.",
+            "float(q @ errors)",
+            KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M). "
+            "With weights divided by their sum, that sum exceeds the error over all rows by "
+            "w_1 - q_1 times the difference of the errors, which is at most the tolerance.",
+            "least_left(mixture) / float(weights.sum()) - tolerance * "
+            "abs(float(weights[0] / weights.sum() - q[0]))",
+        ),
     )
     wants_equal_errors: ClassVar[bool] = True
     is_never_negative: ClassVar[bool] = True
     moves_with_errors: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("tolerance", self.tolerance, 0)
+
+    @property
+    def formula(self) -> Formula:
+        """How a reader computes it."""
+        return self.formulas[self.tolerance > 0]
+
+    def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
+        """The tolerance, where there is one."""
+        return {"tolerance": self.tolerance} if self.tolerance > 0 else {}
+
+    @property
+    def condition(self) -> str:
+        """That errors are equal, or how far they may be apart."""
+        apart = f" with errors at most {self.tolerance:g} apart"
+        return apart if self.tolerance > 0 else " with equal errors"
+
+    def violation(self, errors: FloatArray) -> float:
+        """The difference beyond the tolerance."""
+        return float(np.ptp(errors)) - self.tolerance
 
     def check(self, labels: list[Label]) -> None:
         """Raise for more than two groups, of which equal errors are seldom achievable."""
@@ -221,16 +278,18 @@ class EqualError(Criterion):
             )
 
     def pieces(self, problem: Problem) -> Pieces:
-        """The groups' shares of the rows; whether the errors are equal is checked separately."""
+        """The groups' shares of the rows; the condition is checked separately."""
         return Pieces(problem.proportions[None], np.zeros(1))
 
     def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
-        """Any with a positive sum: if errors are equal, w.e is this sum times the error."""
+        """Any with a positive sum: w.e is this sum times q.e, plus a multiple of the gap."""
         return weights if weights.sum() > 0 else problem.proportions
 
     def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
-        """The error of all groups of which the weighted sum is the least."""
-        return least / float(weights.sum())
+        """With w / sum(w) = q + nu (1, -1), q.e is w.e / sum(w) less nu times the gap."""
+        total = float(weights.sum())
+        multiplier = abs(float(weights[0]) / total - float(problem.proportions[0]))
+        return least / total - self.tolerance * multiplier
 
 
 _LOSS_IN_WORDS = (

@@ -221,7 +221,7 @@ class Criterion(ABC):
     Attributes
     ----------
     wants_equal_errors : bool
-        Whether the errors of all groups must be equal.
+        Whether the errors of all groups must be equal, or nearly so.
     has_concave_scores : bool
         Whether it is the largest of concave functions of the errors: its `scores`.
     measures_losses : bool
@@ -264,6 +264,15 @@ class Criterion(ABC):
     def moves_with_errors(self) -> float | None:
         """By how much the value rises if all errors rise by one."""
         return None
+
+    @property
+    def condition(self) -> str:
+        """What follows "no subspace" where not all are allowed, such as " with equal errors"."""
+        return ""
+
+    def violation(self, errors: FloatArray) -> float:
+        """By how much (k,) errors break the condition; zero or less if they do not."""
+        return 0.0
 
     def settled(self, problem: "Problem") -> Self:
         """The same, with everything named that was left to be chosen."""

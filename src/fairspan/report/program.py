@@ -295,7 +295,7 @@ def _words(fit: Fit, formula: Formula, *, has_objective: bool, has_bound: bool) 
     rest = f"the sum of all eigenvalues but the {largest}"
     bound = "no bound is known"
     if math.isfinite(certificate.lower_bound):
-        among = " with equal errors" if fit.problem.criterion.wants_equal_errors else ""
+        among = fit.problem.criterion.condition
         bound = f"no subspace of as many dimensions{among} is below {certificate.lower_bound:.6g}"
     words = [
         f"The objective is {formula.objective_in_words} Here it is {certificate.objective:.6g}, "

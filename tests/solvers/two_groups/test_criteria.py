@@ -237,6 +237,46 @@ def _check_equal_error(problem):
     assert solution.objective == pytest.approx(problem.proportions @ errors, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize("tolerance", [0.0, 0.2, 1.0, 3.0])
+@pytest.mark.parametrize("seed", range(6))
+def test_errors_within_a_tolerance_against_every_angle(seed, tolerance):
+    """Two features, one component: every line through the origin is looked at."""
+    first, second = random_moments(np.random.default_rng(seed), 2, 2)
+    problem = problem_of([first, second], 1, EqualError(tolerance), [0.3, 0.7])
+    angles = np.linspace(0, np.pi, 400_001)
+    lines = np.array([np.cos(angles), np.sin(angles)])
+    errors = [np.trace(each) - (lines * (each @ lines)).sum(axis=0) for each in (first, second)]
+    gaps = np.abs(errors[0] - errors[1])
+    allowed = gaps <= tolerance + 1e-4
+    if gaps.min() > tolerance + 1e-4:
+        with pytest.raises(Incompatible, match="least reachable gap") as refused:
+            solve(problem)
+        told = float(str(refused.value.args[0]).rsplit(" ", 1)[1])
+        assert told == pytest.approx(gaps.min(), rel=1e-5)
+        return
+    best = (0.3 * errors[0] + 0.7 * errors[1])[allowed].min()
+    solution = solve(problem)
+    assert solution.status == "optimal"
+    assert solution.objective == pytest.approx(best, abs=2e-3)
+    assert np.ptp(errors_of([first, second], solution.components.T)) <= tolerance + 1e-9
+
+
+def test_errors_within_a_tolerance_are_those_of_the_error_gap():
+    """The multiplier of the constraint is the penalty that has the same answer."""
+    moments = moments_of("default_credit:group__education")
+    near = solve(problem_from(moments, 10, EqualError(0.05), "group"), 1e-13)
+    weights = near.weights / near.weights.sum()
+    q = moments.weights / moments.weights.sum()
+    penalty = float(abs(weights[0] - q[0]))
+    assert penalty > 0.01
+    gap = solve(problem_from(moments, 10, ErrorGap(penalty), "group"), 1e-13)
+    assert gap.objective == pytest.approx(near.objective + penalty * 0.05, rel=1e-11)
+    # Beyond the gap of ordinary PCA the constraint says nothing.
+    plain = solve(problem_from(moments, 10, TotalError(), "group"))
+    free = solve(problem_from(moments, 10, EqualError(float(np.ptp(plain.errors)) + 1), "group"))
+    assert free.objective == pytest.approx(plain.objective, rel=1e-12)
+
+
 def test_a_large_penalty_is_equal_error():
     moments = moments_of("default_credit:group__education")
     # A value is least to second order: subspaces are known to the root of the tolerance.

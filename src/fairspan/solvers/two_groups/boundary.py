@@ -19,15 +19,16 @@ are then optimal for the same mixture, and so is every subspace on the path betw
 
 Equal errors: let D = S_1 - S_2. The gap e_1 - e_2 = tr U'DU, U the complement of V, takes every
 value between the sums of the p - d smallest and the p - d largest eigenvalues of D. Where zero lies
-inside, the optimum is the root of the gap along the mixtures (q_1 + nu) S_1 + (q_2 - nu) S_2. Where
-zero is at the border, the subspaces that reach it hold the eigenvectors of D beyond the cut and any
-choice among those tied at it, and the best choice is a smaller problem of its own.
+inside, the optimum is the root of the gap along the mixtures (q_1 + nu) S_1 + (q_2 - nu) S_2. A
+tolerance takes the place of zero, on the side where ordinary PCA lies. Where it is at the border,
+the subspaces that reach it hold the eigenvectors of D beyond the cut and any choice among those
+tied at it, and the best choice is a smaller problem of its own.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from fairspan.certificates.certificate import Certificate, Solver, TracePoint, c
 from fairspan.certificates.proofs import MeansProof
 from fairspan.errors import Incompatible
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
+from fairspan.problem.criteria import EqualError
 from fairspan.problem.problem import MeansWithin, Pieces, Problem
 from fairspan.solvers.two_groups.faces import BranchAndBound, Found, PathBetween, ends_of_face
 from fairspan.typing import FloatArray
@@ -366,13 +368,14 @@ _MULTIPLIERS = tuple(10.0 ** (half / 2) for half in range(2, 18))
 
 
 def _equal_errors(problem: Problem, tol: float) -> Found:
-    """The least total error where both errors are equal.
+    """The least total error where both errors are equal, or differ by no more than a tolerance.
 
     Raises
     ------
     Incompatible
-        No subspace has equal errors.
+        No subspace has such errors.
     """
+    allowed = cast(EqualError, problem.criterion).tolerance
     first, last = problem.errors(problem.pooled_optimum.vectors)
     # Turned so that ordinary PCA has a positive gap.
     gap = np.array([1.0, -1.0]) * (1.0 if first >= last else -1.0)
@@ -381,7 +384,7 @@ def _equal_errors(problem: Problem, tol: float) -> Found:
         problem,
         tol,
         total_and_gap,
-        lambda _, errors: (errors @ total_and_gap.T).tolist(),
+        lambda _, errors: (errors @ total_and_gap.T - (0.0, allowed)).tolist(),
         constrained=True,
         # Nearly identical groups have a steep trade-off: nearly equal errors are not equal.
         met=_MET * float(max(first, last)),
@@ -395,30 +398,36 @@ def _equal_errors(problem: Problem, tol: float) -> Found:
     if right.last < -search.goal_at(left.errors):
         search.close(left, right)
         return search.found
-    # Where the least gap is zero; otherwise it is too large, and equal errors are out of reach.
+    # Where the least gap is just the tolerance; otherwise it is too large to be reached.
     least, *bounds = (
         second.smallest_sum(each, problem.n_components)
         for each in (gap, *(problem.proportions + multiplier * gap for multiplier in _MULTIPLIERS))
     )
     rounding = least.rounding + _EPSILON * float(second.outside.sum())
-    if least.value + float(gap @ second.outside) - rounding > search.goal_at(right.errors):
+    apart = least.value + float(gap @ second.outside)
+    if apart - rounding - allowed > search.goal_at(right.errors):
         whole = problem.unrestricted is None
         raise Incompatible(
             "The criterion 'equal_error' was requested, but no subspace of "
-            f"{problem.n_components} dimensions has the same error for both groups: "
-            f"the least reachable gap is {np.ptp(right.errors):.6g}",
+            f"{problem.n_components} dimensions has "
+            + (f"errors at most {allowed:g} apart" if allowed else "the same error for both groups")
+            + f": the least reachable gap is {np.ptp(right.errors):.6g}",
             "Allowed: tables where "
             + (
                 "zero lies between the sums of the p - d smallest and the p - d largest "
                 "eigenvalues of S_1 - S_2"
                 if whole
                 else "the restriction leaves such a subspace"
-            ),
+            )
+            + "; or a tolerance of at least that gap",
             "Use 'error_gap' with a large penalty, another n_components, or another center"
             + ("" if whole else ", or leave the restriction out"),
         )
-    best = max(bounds, key=lambda bound: bound.value - _ROUNDING_COUNTS * bound.rounding)
-    weights = problem.proportions + _MULTIPLIERS[bounds.index(best)] * gap
+    multiplier = max(
+        zip(_MULTIPLIERS, bounds, strict=True),
+        key=lambda each: each[1].value - each[0] * allowed - _ROUNDING_COUNTS * each[1].rounding,
+    )[0]
+    weights = problem.proportions + multiplier * gap
     return right.basis, weights, search.n_eigenproblems, search.trace
 
 
