@@ -103,9 +103,24 @@ def test_a_model_is_judged_on_held_out_rows(run, table, features, tmp_path):
         table.loc[:119, features].std(ddof=0).to_numpy(),
         center="global",
     )
-    (audited,) = result.facts["models"]
+    audited, plain = result.facts["models"]
     assert (audited["name"], audited["fitted_here"]) == ("m", False)
     assert_agrees(audited, by_hand)
+    # Ordinary PCA of these rows, in the units of the model.
+    units = table.loc[:119, features].std(ddof=0)
+    assert (plain["name"], plain["scaled"], plain["fitted_here"]) == ("PCA", True, True)
+    assert_agrees(plain, plain_pca_by_hand(held_out[features] / units, held_out["age"], 2))
+    assert result.facts["verdict"]["kind"] != "harm, no repair tried"
+
+
+def test_a_saved_model_is_compared_with_ordinary_pca_as_when_it_was_fitted(run, data, model):
+    at_fit = run("fit", data, "--group", "age", "-d", 2, "-o", model, "--force", "--json").facts
+    found = run("audit", data, "--group", "age", "--model", model, "--json").facts
+    assert [each["name"] for each in found["models"]] == [model.name, "PCA"]
+    for fact in ("kind", "groups"):
+        assert found["verdict"][fact] == at_fit["verdict"][fact]
+    changes = [[{**each, "model": None} for each in facts["changes"]] for facts in (found, at_fit)]
+    assert changes[0] == changes[1] != []
 
 
 def test_the_group_column_may_be_a_feature_of_the_model(run, table, features, tmp_path):
@@ -142,7 +157,43 @@ def test_models_side_by_side_keep_their_order_and_names(run, data, tmp_path):
     paths = [folder / "m" for folder in folders]
     both = run("audit", data, "--group", "age", "--model", paths[1], "--model", paths[0], "--json")
     found = [(each["name"], each["n_components"]) for each in both.facts["models"]]
-    assert found == [(str(paths[1]), 3), (str(paths[0]), 1)]
+    assert found == [(str(paths[1]), 3), (str(paths[0]), 1), ("PCA d=3", 3), ("PCA d=1", 1)]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_numbers_are_cut_into_groups_whose_lower_edge_belongs_to_them(
+    run, table, features, tmp_path, ending
+):
+    path, years = tmp_path / f"ages.{ending}", np.arange(len(table)) % 70 + 15.5
+    years[:4] = 30, 60, 29, 60.5
+    frame = table[features].assign(years=years, sex=table["sex"])
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    by_hand = np.where(years < 30, "below 30", np.where(years < 60, "30 to below 60", "60 or more"))
+    words = ("audit", path, "--group", "years", "--group", "sex", "--bin", "years=30,60", "-d", 1)
+    facts = run(*words, "--json", status=0).facts
+    expected = (pd.Series(by_hand) + "/" + table["sex"]).value_counts()
+    groups = facts["models"][0]["groups"]
+    assert {"/".join(each["group"]): each["n"] for each in groups} == dict(expected)
+    assert facts["rows"]["n_features"] == len(features)
+    frame.loc[7, "years"] = np.nan
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    run(*words, status=2, err="row 8 (index 7) is missing")
+    assert run(*words, "--on-missing", "drop", "--json").facts["rows"]["n_dropped"] == 1
+
+
+@pytest.mark.parametrize(
+    ("bins", "said"),
+    [
+        (["age=30"], "holds text"),
+        (["limit=0"], "add --group limit"),
+        (["age=1,2", "age=3"], "given twice"),
+        *[([f"age={edges}"], "rising numbers") for edges in ("", "30,20", "5,5", "nan", "1,inf")],
+        (["30,60"], "rising numbers"),
+    ],
+)
+def test_bins_that_cannot_be_are_refused(run, data, bins, said):
+    options = [word for each in bins for word in ("--bin", each)]
+    run("audit", data, "--group", "age", *options, status=2, out="", err=said)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Rows, labels and groups that cannot be used are refused, with what is allowed and what to do."""
 
+import json
 import re
 import sqlite3
 from contextlib import closing
@@ -12,7 +13,7 @@ import pytest
 import scipy.sparse
 from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 
-from fairspan import FairPCA, GroupMoments
+from fairspan import FairPCA, FairSubspace, GroupMoments, audit
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.rows.registry import open_rows
 
@@ -516,3 +517,31 @@ def test_rows_of_somebody_elses_source_are_refused(tmp_path):
     rows = SqliteRows(table, tuple(COLUMNS), "person")
     with pytest.raises(InvalidInput, match="There are 3000 groups among 3000 rows"):
         GroupMoments.from_rows(rows, None)
+
+
+@pytest.mark.parametrize("kind", ["beside", "column", "series of intervals", "crossed"])
+def test_intervals_of_pandas_are_labels(kind, tmp_path):
+    ages = np.arange(60) % 80
+    cut = pd.cut(pd.Series(ages), [-1, 29, 59, 100])
+    X, sex = pd.DataFrame(PEOPLE[:60], columns=COLUMNS), pd.Series(["f", "m"] * 30, name="sex")
+    expected = ["(-1, 29]", "(29, 59]", "(59, 100]"][: len(set(cut))]
+    labels = {
+        "beside": cut,
+        "column": "age",
+        "series of intervals": pd.Series(list(cut)),
+        "crossed": pd.DataFrame({"age": cut, "sex": sex}),
+    }[kind]
+    table = X.assign(age=cut) if kind == "column" else X
+    model = FairPCA(1).fit(table, sensitive_features=labels)
+    found = audit(model, table, labels)
+    model.subspace_.save(tmp_path / "m")
+    loaded = FairSubspace.load(tmp_path / "m")
+    assert list(loaded.certificate.groups) == list(model.groups_)
+    json.dumps(found.to_dict(), allow_nan=True)
+    parts = [group.group for group in found.models[0].groups]
+    ages_of = {part[0] if kind == "crossed" else part for part in parts}
+    assert ages_of == set(expected)
+    again = audit({"loaded": loaded}, table, labels).models[0]
+    assert [each.error_here.value for each in again.groups] == pytest.approx(
+        [each.error_here.value for each in found.models[0].groups], rel=1e-12
+    )

@@ -62,6 +62,11 @@ class Audited:
         certificate = self.subspace.certificate
         return () if certificate is None or len(certificate.groups) < 2 else certificate.groups
 
+    @property
+    def is_fair(self) -> bool:
+        """Whether it was fitted by another criterion than ordinary PCA, or under a restriction."""
+        return self.subspace.certificate is not None and not self.is_plain_pca
+
     def check_groups(self, labels: Sequence[Label]) -> None:
         """Raise UnknownGroup if the rows hold a group that the model was not fitted on."""
         unknown = [label for label in labels if label not in self.known_groups]
@@ -118,7 +123,7 @@ def models_of(models: Any, n_features: int | None = None) -> list[Audited]:
         )
     audited = [read_model(str(name), model, n_features) for name, model in named.items()]
     _check_same_features(audited)
-    return _with_plain_beside(audited)
+    return with_plain_beside(audited)
 
 
 def plain_pca(moments: Moments, n_components: int, center: Any, *, scale: bool) -> FairSubspace:
@@ -194,18 +199,40 @@ def _moments_of(read: ReadModel) -> Moments | None:
     return again if scale is None or np.allclose(scale, usual) else None
 
 
-def _with_plain_beside(audited: Sequence[Audited]) -> list[Audited]:
-    """Add one ordinary PCA for each dimension, centre, scaling and set of training rows."""
+def with_plain_beside(audited: Sequence[Audited], here: Moments | None = None) -> list[Audited]:
+    """Add one ordinary PCA for each dimension, centre, scaling and set of training rows.
+
+    Parameters
+    ----------
+    audited : sequence of Audited
+    here : Moments, optional
+        Of the audited rows: a fair model that carries no moments of its own is compared with their
+        ordinary PCA, in the units of the model.
+    """
     plain: dict[_Kind, str] = {_kind_of(m): m.name for m in audited if m.is_plain_pca}
-    wanted = {_kind_of(m): m for m in audited if m.moments and _kind_of(m) not in plain}
+    wanted = {
+        _kind_of(m): m
+        for m in audited
+        if (m.moments or (here is not None and m.is_fair)) and _kind_of(m) not in plain
+    }
     taken = {each.name for each in audited}
     added = []
     for kind, like in wanted.items():
-        assert like.moments is not None
         name = _plain_name(kind, list(wanted))
         # Somebody's own model may be called PCA; two sets of training rows may need one each.
         name = name if name not in taken else f"{name} beside {like.name}"
-        pca = audited_pca(like.moments, *kind[:2], scale=kind[2], name=name)
+        if like.moments is not None:
+            pca = audited_pca(like.moments, *kind[:2], scale=kind[2], name=name)
+        else:
+            assert here is not None
+            unit = like.subspace.scale
+            pca = audited_pca(
+                here if unit is None else here.divided_by(unit), *kind[:2], scale=False, name=name
+            )
+            if unit is not None:
+                mean = pca.subspace.mean
+                own = replace(pca.subspace, scale=unit, mean=None if mean is None else mean * unit)
+                pca = replace(pca, subspace=own)
         added.append(replace(pca, moments=like.moments))
         taken.add(name)
         plain[kind] = name

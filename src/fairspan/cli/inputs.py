@@ -16,6 +16,7 @@ from fairspan.auditing.models import (
     models_of,
     pca_by_dimension,
     read_model,
+    with_plain_beside,
 )
 from fairspan.cli.options import Fitting, Judging, Reading, refuse_if
 from fairspan.cli.reading import check_numeric, holds_archive, opened
@@ -192,7 +193,12 @@ def loaded(paths: Sequence[Path], parts: Sequence[Foreign] = ()) -> dict[str, Fa
 
 
 def audited_table(table: Input, audited: Sequence[Audited], judging: Judging) -> Audit:
-    """The audit of models on rows, or on moments instead of rows."""
+    """The audit of models on rows, or on moments instead of rows.
+
+    A saved fair model is compared with ordinary PCA of the table.
+    """
+    if any(each.is_fair and each.baseline is None for each in audited):
+        audited = with_plain_beside(audited, table.moments)
     options = replace(judging.expectations, has_labels=table.has_labels)
     if table.source is None:
         return audit_moments(audited, [table.moments], options)

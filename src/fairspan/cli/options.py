@@ -16,6 +16,7 @@ import click
 from fairspan.cli.parameters import (
     DATA_PATH,
     Named,
+    bin_edges,
     folds_or_none,
     number_or_share,
     parameters_of,
@@ -124,7 +125,7 @@ def refuse_if(holds: object, message: str) -> None:
 
 
 def _option_of(name: str) -> str:
-    return "--group" if name == "groups" else f"--{name.replace('_', '-')}"
+    return {"groups": "--group", "bins": "--bin"}.get(name, f"--{name.replace('_', '-')}")
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ class Reading:
     ----------
     groups : tuple of str
         Group columns.
+    bins : tuple of (str, tuple of float)
+        Group columns of numbers, and where these are cut.
     label : str or None
         Column of y, the class of each row.
     features, exclude : tuple of str
@@ -160,6 +163,7 @@ class Reading:
     """
 
     groups: tuple[str, ...] = ()
+    bins: tuple[tuple[str, tuple[float, ...]], ...] = ()
     label: str | None = None
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -180,6 +184,10 @@ class Reading:
 
     def __post_init__(self) -> None:
         refuse_if(self.numeric_only and self.one_hot, "--one-hot encodes text: no --numeric-only.")
+        for column, _ in self.bins:
+            refuse_if(
+                column not in self.groups, f"--bin cuts a group column: add --group {column}."
+            )
 
     @property
     def limit(self) -> "GroupLimit":
@@ -222,6 +230,13 @@ def each_once(
     twice = sorted({value for value in values if values.count(value) > 1})
     if twice:
         raise click.BadParameter(f"{twice[0]!r} is given twice; name each column once.")
+    return values
+
+
+def _bins(
+    context: click.Context, option: click.Parameter, values: tuple[tuple[str, Any], ...]
+) -> tuple[tuple[str, Any], ...]:
+    each_once(context, option, tuple(column for column, _ in values))
     return values
 
 
@@ -416,6 +431,16 @@ _READING = (
         callback=each_once,
         metavar="COL",
         help="Group column; repeat it for intersections.",
+    ),
+    click.option(
+        "--bin",
+        "bins",
+        multiple=True,
+        type=bin_edges,
+        callback=_bins,
+        metavar="COL=EDGES",
+        help="Cut the numbers of a group column into groups: age=30,60 makes 'below 30', '30 to "
+        "below 60' and '60 or more', so that a bin holds its lower edge (repeatable).",
     ),
     click.option(
         "--label",

@@ -1,7 +1,9 @@
 """Values of options: paths, sizes, shares, names, and parameters of criteria and restrictions."""
 
+import math
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,27 @@ def size(value: str) -> int:
             f"{value!r} is not a size; write a number with a unit, such as 500MB or 8GB."
         )
     return n_bytes
+
+
+def bin_edges(value: str) -> tuple[str, tuple[float, ...]]:
+    """A column, and the rising numbers at which its values are cut.
+
+    Examples
+    --------
+    >>> bin_edges("age=30,60")
+    ('age', (30.0, 60.0))
+    """
+    column, _, text = value.rpartition("=")
+    try:
+        edges = tuple(map(float, text.split(",")))
+    except ValueError:
+        edges = ()
+    rising = all(low < high for low, high in pairwise(edges))
+    if not (column and edges and rising and all(map(math.isfinite, edges))):
+        raise click.BadParameter(
+            f"{value!r} is not a column with rising numbers at which it is cut, such as age=30,60."
+        )
+    return column, edges
 
 
 def folds_or_none(value: str | int) -> int:

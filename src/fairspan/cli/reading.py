@@ -66,9 +66,17 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
         on_missing=reading.on_missing,
         csv=csv_format(reading),
     )
+    for column, _ in reading.bins:
+        if is_text(rows.schema.field(column).type):
+            raise InvalidInput(
+                f"{rows.where}: --bin cuts the column {column!r}, which holds text",
+                "Allowed: group columns of numbers",
+                "Leave out --bin, and each text is a group",
+            )
     if reading.numeric_only or reading.one_hot:
         rows = _prepared(rows, one_hot=reading.one_hot)
-    chosen = replace(rows.chosen, ignores_unseen=reading.unseen == "ignore")
+    ignores = reading.unseen == "ignore"
+    chosen = replace(rows.chosen, ignores_unseen=ignores, bins=dict(reading.bins))
     return replace(rows, jobs=reading.jobs or 1, chosen=chosen)
 
 

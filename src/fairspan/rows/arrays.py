@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -19,6 +21,7 @@ from fairspan.rows.checks import (
     check_shape,
     checked_values,
     float64_of,
+    number_columns,
     numbers_of,
     warn_of_rounding,
 )
@@ -94,9 +97,26 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def labels_of_columns(frame: Any, names: Sequence[str]) -> CodedLabels:
-    """Columns of a data frame or a pyarrow Table, each as it is; several of them crossed."""
-    return CodedLabels.crossed([labels_of_series(frame[name], (name,)) for name in names])
+def labels_of_columns(
+    frame: Any, names: Sequence[str], bins: Mapping[str, tuple[float, ...]] = MappingProxyType({})
+) -> CodedLabels:
+    """Columns of a data frame or a pyarrow Table, as they are or in bins; several are crossed."""
+    columns = [
+        _in_bins(number_columns(frame.select([name]))[0], name, bins[name])
+        if name in bins
+        else labels_of_series(frame[name], (name,))
+        for name in names
+    ]
+    return CodedLabels.crossed(columns)
+
+
+def _in_bins(numbers: AnyArray, name: str, edges: tuple[float, ...]) -> CodedLabels:
+    """Numbers by the bin that they are in, which holds its lower edge and not its upper one."""
+    written = [f"{edge:.15g}" for edge in edges]
+    between = [f"{low} to below {high}" for low, high in pairwise(written)]
+    distinct = [f"below {written[0]}", *between, f"{written[-1]} or more", None]
+    codes = np.where(np.isnan(numbers), len(edges) + 1, np.digitize(numbers, edges))
+    return CodedLabels(distinct, codes, (name,))
 
 
 def labels_of_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:

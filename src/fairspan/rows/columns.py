@@ -75,6 +75,8 @@ class ChosenColumns:
         Whether a text that is no known category is 0 in all indicators; otherwise it is an error.
     extra_columns : tuple of str
         Columns that blocks hold as they are.
+    bins : mapping of column to tuple of float
+        Group columns of numbers, and the edges at which these are cut into groups.
     """
 
     available: tuple[Any, ...]
@@ -87,6 +89,7 @@ class ChosenColumns:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ignores_unseen: bool = False
     extra_columns: tuple[str, ...] = ()
+    bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -177,7 +180,7 @@ class ChosenColumns:
     @property
     def labels(self) -> tuple[str, ...]:
         """Columns that are read as text where a file has no types."""
-        numeric = set(self.features).difference(self.categories)
+        numeric = {*self.features, *self.bins}.difference(self.categories)
         texts = dict.fromkeys((*self.groups, *self.extra_columns, *self.categories))
         return tuple(name for name in texts if name not in numeric)
 

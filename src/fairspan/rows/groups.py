@@ -1,8 +1,8 @@
 """Group labels: which values may name a group, their order and their codes; folds of rows.
 
 A label is text, a whole number, a real number or a truth value, or a tuple of those where several
-attributes are crossed. Labels of one attribute must all be of one type: 1 and "1" in the same
-column is a mistake that would silently make two groups.
+attributes are crossed; an interval of pandas becomes text. Labels of one attribute must all be of
+one type: 1 and "1" in the same column is a mistake that would silently make two groups.
 """
 
 import math
@@ -118,7 +118,9 @@ def kind_in_words(labels: Sequence[Label]) -> str:
 
 
 def plain_label(value: Any) -> Any:
-    """A label in Python's own types."""
+    """A label in Python's own types; an interval, as pandas.cut makes them, in its notation."""
+    if type(value).__name__ == "Interval":
+        return str(value)
     if isinstance(value, tuple | list):
         return tuple(plain_label(part) for part in value)
     if isinstance(value, np.generic):
