@@ -13,6 +13,7 @@ import pytest
 import fairspan as fs
 from audit_pages import HOSTILE, PAGES, SHOWN, hostile_pair, twelve_groups, two_groups
 from fairspan.certificates.certificate import Status
+from fairspan.cli.output import certificate_in_words
 from fairspan.formatting.text import change, decimals_of, number, relative
 from fairspan.report.figures import of_frontier
 from fairspan.report.page import page_of, said
@@ -269,6 +270,21 @@ def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
         fit.certificate.status == "optimal" for fit in report.fits
     ]
     assert "proven" in told
+
+
+def test_a_loose_tolerance_stands_with_every_status():
+    report = certified(two_groups()[0], 1, tol=0.01, status=Status.OPTIMAL)
+    page = page_of(report)
+    assert cells_of(tables_of(page)[OF_CRITERIA])[1][-1] == "proven within 1 %"
+    text = " ".join(tree_of(page).text.split())
+    assert "Proven within 1 %: no projection" in text
+    assert "Optimality on these rowsProven within 1 %" in text
+    X, labels = made_rows(2, 4)
+    fair = fs.FairPCA(2, tol=0.01).fit(X, sensitive_features=labels)
+    model = fs.audit(fair, X, labels, folds=None).models[0]
+    assert (model.status, model.tol, model.called) == ("optimal", 0.01, "optimal within 1 %")
+    assert "Status: optimal within 1 %:" in certificate_in_words(fair.solution_)
+    assert fs.displays.GroupLossDisplay.undrawn(fair).status == "optimal within 1 %"
 
 
 @pytest.mark.long

@@ -277,6 +277,7 @@ def _model_audit(
         center=each.subspace.center,
         scaled=each.subspace.scale is not None,
         status=None if certificate is None else str(certificate.status),
+        tol=None if certificate is None else certificate.tol,
         reason=None if certificate is None else certificate.reason,
         gap=None if certificate is None else certificate.gap,
         is_plain_pca=each.is_plain_pca,

@@ -20,6 +20,7 @@ from fairspan.auditing.expected_losses import (
     State,
     known,
 )
+from fairspan.certificates.certificate import within
 from fairspan.formatting.text import change as relative_change
 from fairspan.formatting.text import count, first_of, in_ascii, percent, share
 from fairspan.moments.group_means import Intake
@@ -101,6 +102,8 @@ class ModelResult:
         Whether figures are in scaled units.
     status : str or None
         Status of the model's certificate; None for models that carry none.
+    tol : float or None
+        The gap that the certificate calls optimal, as a share of the objective.
     gap : float or None
         Gap of the certificate, in the units of its objective.
     is_plain_pca : bool
@@ -142,8 +145,16 @@ class ModelResult:
     reason: str | None = None
     why_no_estimates: str | None = None
     is_nested: bool = False
+    tol: float | None = None
     expected_disparity: Estimate = UNKNOWN
     expected_pair: tuple[Label, Label] | None = None
+
+    @property
+    def called(self) -> str | None:
+        """The status, with a tolerance that is larger than usual, as "optimal within 1 %"."""
+        if self.status is None or self.tol is None:
+            return self.status
+        return self.status + within(self.status, self.tol)
 
     @property
     def records(self) -> list[dict[str, Any]]:

@@ -246,7 +246,7 @@ class Certificate:
                 f"{len(self.steps)} proven optimal so); {len(self.steps)} components chosen "
                 "together may be better, by at most the gap"
             )
-        if self.called != self.status:
+        if self.within:
             means += f", {self.tol:.2g} of the objective"
         if self.reason is None:
             return means
@@ -267,8 +267,12 @@ class Certificate:
     @property
     def called(self) -> str:
         """The status, with a tolerance that is larger than usual, as "optimal within 1 %"."""
-        is_loose = self.status is Status.OPTIMAL and self.tol > USUAL_TOLERANCE
-        return f"{self.status} within {self.tol * 100:.2g} %" if is_loose else str(self.status)
+        return f"{self.status}{self.within}"
+
+    @property
+    def within(self) -> str:
+        """Of an optimal solution with a tolerance that is larger than usual, " within 1 %"."""
+        return within(self.status, self.tol)
 
     def to_dict(self) -> dict[str, Any]:
         """What was minimised and what is proven, as plain values; a bound may not be finite."""
@@ -366,6 +370,18 @@ class Certificate:
         return Table.of_texts(caption, ("group", "rows", "error", "loss"), rows, notes=(said,))
 
 
+def within(status: str, tol: float) -> str:
+    """What to add to the status "optimal" if its tolerance is larger than usual.
+
+    Examples
+    --------
+    >>> within("optimal", 0.01), within("optimal", 1e-9), within("open gap", 0.01)
+    (' within 1 %', '', '')
+    """
+    is_loose = status == Status.OPTIMAL and tol > USUAL_TOLERANCE
+    return f" within {tol * 100:.2g} %" if is_loose else ""
+
+
 class Solver(Protocol):
     """A method that solves the problems it accepts, and certifies the solution."""
 
@@ -461,8 +477,10 @@ def evaluate(
         tolerance = max(tolerance, resolution)
     status = Status.OPEN_GAP
     # Scores with roots are steep at errors near zero: that a bound is met does not make them known.
-    steep = own if criterion.has_concave_scores else 0.0
-    if max(worst, steep) <= room * tolerance:
+    unknown = own if criterion.has_concave_scores else 0.0
+    # Beside a large constant, the last digit of the objective may be more than the tolerance.
+    unknown = max(unknown, _EPSILON * abs(objective + problem.offset))
+    if max(worst, unknown) <= room * tolerance:
         status = Status.OPTIMAL
     elif worst <= room * resolution:
         status = Status.UNRESOLVED

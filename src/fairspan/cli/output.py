@@ -57,7 +57,7 @@ def certificate_in_words(solution: "Certificate") -> str:
     dimensions = in_ascii(count(solution.n_components, "dimension"))
     subspace = f"subspace of {dimensions}{solution.criterion.condition}"
     said = f"Certificate: {criterion}{values and f' ({values})'} is {solution.objective:.6g}; "
-    status = f"Status: {solution.status}: {solution.message}."
+    status = f"Status: {solution.called}: {solution.message}."
     if math.isfinite(solution.lower_bound):
         bound = f"{solution.lower_bound:.6g} (gap {solution.gap:.1e}, {steps})."
         said += f"no {subspace} is below {bound}"
@@ -80,9 +80,9 @@ def certificate_in_words(solution: "Certificate") -> str:
         )
     # The status begins a line, so no line ends within it.
     role: Role = "proven" if solution.status == "optimal" else "unproven"
-    coloured = paint_on(sys.stdout)(str(solution.status), role)
+    coloured = paint_on(sys.stdout)(solution.called, role)
     first, *others = wrapped(status, width_of(sys.stdout))
-    first = first.replace(solution.status, coloured, 1)
+    first = first.replace(solution.called, coloured, 1)
     return "\n".join([*wrapped(said, width_of(sys.stdout)), first, *others])
 
 

@@ -373,7 +373,8 @@ class GroupLossDisplay(AuditDisplay):
     bound : float or None
         No subspace has a smaller largest loss; None where the criterion proves no such thing.
     status : str
-        How the fit ended: "optimal", "estimated", "open gap" or "unresolved".
+        How the fit ended: "optimal" (with a loose tolerance "optimal within 1 %", for example),
+        "estimated", "open gap" or "unresolved".
     """
 
     n_components: int = 1
@@ -443,7 +444,7 @@ class GroupLossDisplay(AuditDisplay):
         moments, d = moments_of_fit(estimator, cls.__name__), estimator.subspace_.dimension
         check_flag("on_rows", on_rows)
         solution, fits = estimator.solution_, {d: estimator}
-        said: dict[str, Any] = {"n_components": d, "status": str(solution.status)}
+        said: dict[str, Any] = {"n_components": d, "status": solution.called}
         if (rows := rows_for(estimator, X, sensitive_features, cls.__name__)) is not None:
             records, why = records_on_new_rows(estimator, fits, rows)
             if why:
@@ -488,8 +489,10 @@ class GroupLossDisplay(AuditDisplay):
         if self.bound is None:
             return f"{name} minimises another quantity, so it gives no bound on the largest loss."
         above = axis_number(float(f"{self.values()[-1].max() - self.bound:.3g}"))
+        if self.status.startswith("optimal"):
+            proven = self.status.replace("optimal", "Proven")
+            return f"{proven}: no subspace has a smaller largest loss than that of {name}."
         said = {
-            "optimal": f"Proven: no subspace has a smaller largest loss than that of {name}.",
             "estimated": "The lower bound is an estimate: it depends on eigenvectors found by "
             "iteration.",
             "unresolved": "The gap to the lower bound is within the rounding error of these data.",

@@ -238,7 +238,7 @@ def of_losses(report: Report) -> Drawn:
         "loss_here",
         n_components=report.main.n_components,
         bound=made.lower_bound if bounds and np.isfinite(made.lower_bound) else None,
-        status=str(made.status),
+        status=made.called,
     )
     told = [
         f"{one['group']} {number(one['loss_here'])} and {number(other['loss_here'])}"

@@ -199,8 +199,8 @@ def _criteria_column(report: Report, *, is_told: bool = False) -> Column:
 
 def _statuses_column(report: Report) -> Column:
     """How each fit ended."""
-    statuses = [str(fit.certificate.status) for fit in report.fits]
-    cells = [Cell("proven" if each == "optimal" else each, each) for each in statuses]
+    made = [fit.certificate for fit in report.fits]
+    cells = [Cell(each.called.replace("optimal", "proven"), str(each.status)) for each in made]
     return Column("status", cells, is_text=True)
 
 
@@ -367,7 +367,7 @@ def of_given(given: Given) -> Table:
             names_column("kind", given.kinds),
             _counts_column("dimensions", [model.n_components for model in models]),
             names_column("features", units),
-            names_column("certificate", [model.status or "carries none" for model in models]),
+            names_column("certificate", [model.called or "carries none" for model in models]),
             figures_column("error over all rows", [model.total_error_here for model in models]),
         ),
     )
