@@ -11,7 +11,6 @@ import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance
 from cli.conftest import COLUMNS, made_rows, write_folder
 from fairspan.formatting.text import terminal_width
-from fairspan.moments.group_means import Intake
 
 BY_SEX = ("--group", "sex")
 JOBS = pytest.mark.parametrize(
@@ -200,7 +199,7 @@ def test_dropped_rows_add_up(run, tmp_path):
     files = [tmp_path / "a", tmp_path / "b"]
     for path, n_dropped in zip(files, (2, 3), strict=True):
         moments = fs.GroupMoments.from_rows(np.eye(3), list("xxy"))
-        object.__setattr__(moments, "intake", Intake(n_dropped))
+        object.__setattr__(moments, "n_dropped", n_dropped)
         moments.save(path)
     said = "6 rows, 3 features; 5 rows with missing values left out"
     run("merge", *files, "-o", tmp_path / "c", out=said)

@@ -230,7 +230,7 @@ def test_rows_with_missing_cells_or_groups_can_be_dropped(share):
     rows = rows_of(scipy.sparse.csr_array(X), labels, weights, "drop")
     for moments in (accumulate(rows), SparseMoments.of_rows(rows).matrices()):
         assert_moments(moments, moments_by_hand(X[kept], labels[kept], weights[kept]))
-        assert moments.intake.n_dropped == 3
+        assert moments.n_dropped == 3
     X[3, 3] = np.inf
     with pytest.raises(
         InvalidInput, match=r"infinity, first in row 4 \(index 3\), column 4 \(index 3\)"

@@ -68,7 +68,7 @@ class Case:
             X, sensitive_features, sample_weight, on_missing=self.on_missing
         )
         assert_moments(moments, expected)
-        assert moments.intake.n_dropped == self.n_dropped
+        assert moments.n_dropped == self.n_dropped
         if self.on_missing == "error":
             fair = FairPCA(2).fit(
                 X, sensitive_features=sensitive_features, sample_weight=sample_weight

@@ -147,7 +147,7 @@ def test_rows_with_missing_cells_are_dropped_and_counted(client):
     rows = rows_of(dd.from_pandas(holes, npartitions=4), "sex", on_missing="drop")
     moments = rows.tallied(MomentsTally())
     assert_moments(moments, moments_by_hand(X[whole], GROUPS[whole]))
-    assert moments.intake.n_dropped == 3
+    assert moments.n_dropped == 3
 
 
 def test_every_scheduler_gives_the_same_bits(client):

@@ -226,7 +226,7 @@ def test_names_are_unquoted_and_no_value_is_a_missing_label(tmp_path):
         GroupMoments.from_rows(tmp_path, "g")
     moments = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
     assert moments.labels == ["a b"]
-    assert moments.intake.n_dropped == 1
+    assert moments.n_dropped == 1
 
 
 @pytest.mark.parametrize("ending", ["csv", "feather", "parquet"])
@@ -295,10 +295,10 @@ def test_no_value_among_numbers_is_missing(tmp_path):
     by_year = GroupMoments.from_rows(
         FileRows.open(tmp_path, ["year"], ["x"], on_missing="drop"), None
     )
-    assert (by_year.labels, by_year.intake.n_dropped) == ([2024], 2)
+    assert (by_year.labels, by_year.n_dropped) == ([2024], 2)
     as_feature = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
     assert as_feature.means.tolist() == [[2.0, 2024.0], [4.0, 2024.0]]
-    assert as_feature.intake.n_dropped == 2
+    assert as_feature.n_dropped == 2
     with pytest.raises(InvalidInput, match=r"NaN, first in row 1 \(index 0\), column 'year'"):
         GroupMoments.from_rows(tmp_path, "g")
 
@@ -308,7 +308,7 @@ def test_a_file_in_which_nothing_is_known_of_a_column(tmp_path):
     write(tmp_path, "b.parquet", x=[2.0, 4.0], g=["a", "b"])
     moments = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
     assert moments.means.tolist() == [[2.0], [4.0]]
-    assert moments.intake.n_dropped == 2
+    assert moments.n_dropped == 2
     with pytest.raises(
         InvalidInput, match=r"a\.parquet, row group 0: .*NaN, first in row 1 \(index 0\)"
     ):

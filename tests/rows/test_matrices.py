@@ -180,7 +180,7 @@ def test_rows_with_missing_values_are_dropped_and_counted(there, weighted):
     moments = accumulate(replace(source, block_numbers=1))
     given = None if weights is None else weights[kept]
     assert_moments(moments, moments_by_hand(X[kept], labels[kept].tolist(), given))
-    assert moments.intake.n_dropped == 4
+    assert moments.n_dropped == 4
     X[40, 5] = np.inf
     with pytest.raises(InvalidInput, match="infinity"):
         accumulate(rows_of(there(X), labels, weights, "drop"))
@@ -191,7 +191,7 @@ def test_rows_are_dropped_also_where_the_labels_lie_there(there):
     X[[0, 4999], [1, 3]] = np.nan
     moments = accumulate(rows_of(there(X), there(CODES), None, "drop"))
     assert_moments(moments, moments_by_hand(X[1:-1], CODES[1:-1].tolist()))
-    assert moments.intake.n_dropped == 2
+    assert moments.n_dropped == 2
 
 
 def test_no_row_left(there):

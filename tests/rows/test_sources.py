@@ -300,7 +300,7 @@ def test_whole_numbers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
         moments = GroupMoments.from_rows(kinds[kind](), "g", "w", on_missing="drop")
     assert moments.means.ravel().tolist() == [2.0**60, 2.0**63]
     assert moments.weights.tolist() == [7.0, 2.0**63]
-    assert moments.intake.n_dropped == 1
+    assert moments.n_dropped == 1
     with (
         pytest.warns(FairspanWarning),
         pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\)"),
@@ -335,7 +335,7 @@ def test_missing_numbers_among_objects(kind):
     rows = kind(pd.DataFrame({"a": [1, 2, 3], "b": [True, pd.NA, False]}, dtype=object))
     moments = GroupMoments.from_rows(rows, ["x", "x", "y"], on_missing="drop")
     assert moments.means.tolist() == [[1.0, 1.0], [3.0, 0.0]]
-    assert moments.intake.n_dropped == 1
+    assert moments.n_dropped == 1
     with pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\)"):
         GroupMoments.from_rows(rows, ["x", "x", "y"])
 
@@ -569,7 +569,7 @@ def test_missing_vectors_and_entries_are_dropped_and_counted():
     with pytest.raises(InvalidInput, match=r"NaN, first in row 4 \(index 3\), column 'face\[0\]'"):
         fs.GroupMoments.from_rows(table, "g")
     moments = fs.GroupMoments.from_rows(table, "g", on_missing="drop")
-    assert moments.intake.n_dropped == 2
+    assert moments.n_dropped == 2
     kept = np.delete(np.arange(80), [3, 7])
     labels = [GROUP[row] for row in kept]
     expected = fs.GroupMoments.from_rows(ENTRIES[kept].astype(np.float32), labels)

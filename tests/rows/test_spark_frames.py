@@ -224,7 +224,7 @@ def test_missing_labels_are_an_error_or_dropped_and_counted(spark):
     moments = accumulate(rows_of(rows, "sex", on_missing="drop"))
     kept = np.setdiff1d(np.arange(300), [70, 71, 299])
     assert_moments(moments, moments_by_hand(ROWS.X[kept], ROWS.labels[kept]))
-    assert moments.intake.n_dropped == 3
+    assert moments.n_dropped == 3
 
 
 def test_text_arrays_and_names_are_refused_before_a_job_starts(spark):

@@ -408,7 +408,7 @@ def _finished(
         int(moments.counts.sum()),
         moments.n_features,
         has_intervals,
-        moments.intake.n_dropped,
+        moments.n_dropped,
     )
     estimated = options.folds is not None and has_intervals
     findings = [*find_in_data(audited, moments, ordered), *find(results, rows)]

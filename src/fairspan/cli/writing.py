@@ -393,7 +393,7 @@ def merge_moments(
             total = more if total is None else total + more
     assert total is not None
     if not total.n_groups:
-        raise no_rows(total.intake)
+        raise no_rows(total.n_dropped)
     for found in labels_spelled_differently(total.labels):
         complain("warning", found.message)
     write_whole(out, total.to_bytes())
@@ -419,7 +419,7 @@ def facts_of(moments: GroupMoments, out: Path) -> dict[str, Any]:
     return {
         "output": str(out),
         "n_rows": int(moments.counts.sum()),
-        "n_dropped": moments.intake.n_dropped,
+        "n_dropped": moments.n_dropped,
         "n_features": moments.n_features,
         "feature_names": None if names is None else list(names),
         "groups": [

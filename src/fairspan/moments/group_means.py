@@ -23,29 +23,16 @@ _SMALLEST, _LARGEST = 1e-75, 1e75
 _ABOVE_MEAN_SQUARE = 4.0
 
 
-@dataclass(frozen=True)
-class Intake:
-    """Rows that moments do not hold although they were read.
+def left_out(n_dropped: int, text: str = "{}") -> str:
+    """How many rows were left out, written into a text; nothing if all rows are in.
 
-    Attributes
-    ----------
-    n_dropped : int
-        Rows left out since a feature or the group is missing in them.
+    Examples
+    --------
+    >>> left_out(3, " ({})"), left_out(0, " ({})")
+    (' (3 rows with missing values left out)', '')
     """
-
-    n_dropped: int = 0
-
-    def __add__(self, other: "Intake") -> "Intake":
-        return Intake(self.n_dropped + other.n_dropped)
-
-    def __str__(self) -> str:
-        if not self.n_dropped:
-            return ""
-        rows = "row" if self.n_dropped == 1 else "rows"
-        return f"{self.n_dropped:,} {rows} with missing values left out"
-
-
-EVERY_ROW = Intake()
+    rows = f"{n_dropped:,} row{'s' * (n_dropped > 1)}"
+    return text.format(f"{rows} with missing values left out") if n_dropped else ""
 
 
 def check_sizes(
@@ -122,8 +109,8 @@ class GroupMeans(ABC):
         n_g, the sum of the sample weights.
     means : (k, p) array
         Weighted mean row of each group.
-    intake : Intake
-        Rows that were read but left out, if any.
+    n_dropped : int
+        Rows that were read and left out, since a feature or the group is missing in them.
     matrix_free : bool
         Whether p x p matrices are avoided, so that only products with second moments are to be had.
     feature_names : tuple of str or None
@@ -136,7 +123,7 @@ class GroupMeans(ABC):
     weights: FloatArray
     means: FloatArray
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
-    intake: Intake = field(default=EVERY_ROW, kw_only=True)
+    n_dropped: int = field(default=0, kw_only=True)
 
     @property
     @abstractmethod
@@ -214,10 +201,8 @@ class GroupMeans(ABC):
             f"{spelled(label)}: {count or 'unknown'}"
             for label, count in zip(self.labels, self.counts.tolist(), strict=True)
         )
-        intake = f" ({self.intake})" if str(self.intake) else ""
-        return (
-            f"<{type(self).__name__} of {self.n_features} features, rows by group: {sizes}{intake}>"
-        )
+        whole = f"{type(self).__name__} of {self.n_features} features, rows by group: {sizes}"
+        return f"<{whole}{left_out(self.n_dropped, ' ({})')}>"
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
@@ -243,10 +228,9 @@ class GroupMeans(ABC):
         ]
         n_rows, p = int(self.counts.sum()), self.n_features
         known = f"{n_rows:,} row{'s' if n_rows > 1 else ''}, " if self.counts.all() else ""
-        caption = f"{known}{p:,} feature{'s' if p > 1 else ''}"
-        intake = f"; {self.intake}" if str(self.intake) else ""
+        caption = f"{known}{p:,} feature{'s' if p > 1 else ''}{left_out(self.n_dropped, '; {}')}"
         return Table.of_texts(
-            f"{caption}{intake}; variance of all features, about the mean of each group",
+            f"{caption}; variance of all features, about the mean of each group",
             ("group", "rows", "weight", "share", "variance"),
             rows,
         )

@@ -12,7 +12,7 @@ from fairspan.errors import InvalidInput
 from fairspan.linalg import may_be_scatter
 from fairspan.linalg.resources import memory_error_hint, tell_if_long
 from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
-from fairspan.moments.group_means import EVERY_ROW, Center, GroupMeans, Intake, check_sizes
+from fairspan.moments.group_means import Center, GroupMeans, check_sizes, left_out
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import RowGroup, sparse_groups
 from fairspan.rows.arrays import labels_of
@@ -66,8 +66,8 @@ class GroupMoments(GroupMeans):
     scatters : (k, p, p) array
         Weighted sums of (x - mean)(x - mean)' about each group's own mean, undivided.
     feature_names : tuple of str or None
-    intake : Intake
-        Rows that were read but left out, if any.
+    n_dropped : int
+        Rows that were read and left out, since a feature or the group is missing in them.
     by_label : GroupMoments or None
         The moments of each group and class of y, tuples whose last part is the class; None where
         no y was given. The other attributes are their sums over the classes.
@@ -140,7 +140,7 @@ class GroupMoments(GroupMeans):
             (`MeanParity(given_labels=...)`); see `by_label`.
         on_missing : {"error", "drop"}
             What to do with rows in which a feature or the group is missing. Those that are dropped
-            are counted in `intake`.
+            are counted in `n_dropped`.
         max_groups : int, optional
             Most groups that are allowed, by default 100: more look like an identifier or a
             continuous number.
@@ -355,7 +355,7 @@ class GroupMoments(GroupMeans):
             )
         kept = self.of_groups(large)
         is_small = kept.by_label is not None and (kept.by_label.counts < minimum).any()
-        return replace(kept, by_label=None) if is_small else kept
+        return replace(kept, by_label=None, is_made_here=True) if is_small else kept
 
     def of_groups(self, chosen: BoolArray) -> "GroupMoments":
         """The moments of some of the groups, a (k,) array that says which."""
@@ -411,7 +411,7 @@ class GroupMoments(GroupMeans):
         header = {
             "groups": stored.labels,
             "feature_names": None if names is None else list(names),
-            "n_dropped": self.intake.n_dropped,
+            "n_dropped": self.n_dropped,
         }
         if self.by_label is not None:
             header["n_label_columns"] = 1
@@ -471,11 +471,11 @@ def merged(
     parts = [part.in_order_of(first.feature_names) for part in parts]
     for part in parts[1:]:
         check_mergeable(first, part)
-    intake = sum((part.intake for part in parts), EVERY_ROW)
+    n_dropped = sum(part.n_dropped for part in parts)
     if first.by_label is not None:
         pairs = [part.by_label for part in parts if part.by_label is not None]
         found = merged(pairs, new_label).over_classes()
-        return replace(found, intake=intake, is_made_here=True)
+        return replace(found, n_dropped=n_dropped, is_made_here=True)
     sums: dict[Label, Sums] = {}
     with np.errstate(over="ignore", invalid="ignore"):  # found by the check
         for part in parts:
@@ -484,7 +484,7 @@ def merged(
                 add_to(sums, new_label(label), Sums(mean, count, weight, 0.0, scatter.copy()))
         stacked = in_order(sums, first.n_features)
         names = first.feature_names
-        whole = GroupMoments(*stacked, feature_names=names, intake=intake, is_made_here=True)
+        whole = GroupMoments(*stacked, feature_names=names, n_dropped=n_dropped, is_made_here=True)
     return checked_part(whole)
 
 
@@ -572,7 +572,7 @@ def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
             stored["means"],
             scatters,
             feature_names=None if names is None else tuple(names),
-            intake=Intake(stored["n_dropped"]),
+            n_dropped=stored["n_dropped"],
         )
         checked_part(moments)
         return moments.over_classes() if has_classes else moments
@@ -611,13 +611,14 @@ class MomentsTally:
         """Moments of some rows; of no group if there are none."""
         self.limit.check_memory(1, rows.n_features)  # how many groups there are, the rows tell
         if isinstance(rows, SparseRows) and rows.density <= _SPARSE_UP_TO and self.folds is None:
-            groups, intake = sparse_groups(rows, self.limit)
+            groups, n_dropped = sparse_groups(rows, self.limit)
             self.limit.check_memory(len(groups), rows.n_features)
-            found = moments_of_row_groups(groups, rows.n_features, intake)
+            found = moments_of_row_groups(groups, rows.n_features, n_dropped)
         else:
             stacked, n_dropped = sums_of(rows, self.limit, self.folds)
-            names, intake = rows.feature_names, Intake(n_dropped)
-            found = GroupMoments(*stacked, feature_names=names, intake=intake, is_made_here=True)
+            found = GroupMoments(
+                *stacked, feature_names=rows.feature_names, n_dropped=n_dropped, is_made_here=True
+            )
         return checked_part(found)
 
     @memory_error_hint()
@@ -632,14 +633,14 @@ class MomentsTally:
 
 
 def moments_of_row_groups(
-    groups: Sequence[RowGroup], n_features: int, intake: Intake
+    groups: Sequence[RowGroup], n_features: int, n_dropped: int
 ) -> GroupMoments:
     """Moments with matrices of rows that are held by group."""
     sums = {
         each.label: Sums(each.mean, len(each.positions), each.weight, 0.0, each.scatter())
         for each in groups
     }
-    return GroupMoments(*in_order(sums, n_features), intake=intake, is_made_here=True)
+    return GroupMoments(*in_order(sums, n_features), n_dropped=n_dropped, is_made_here=True)
 
 
 @memory_error_hint()
@@ -680,7 +681,7 @@ def accumulate(
     tally = MomentsTally(limit, folds)
     found = tallied(rows, tally)
     if found is None or not found.n_groups:
-        raise no_rows(EVERY_ROW if found is None else found.intake)
+        raise no_rows(0 if found is None else found.n_dropped)
     if has_labels and folds is None and found.by_label is None:
         found = found.over_classes()
     if onto is not None:
@@ -688,11 +689,10 @@ def accumulate(
     return found.in_range()
 
 
-def no_rows(intake: Intake) -> InvalidInput:
+def no_rows(n_dropped: int) -> InvalidInput:
     """What to raise where no row is left, or none that counts."""
-    left_out = f" ({intake})" if str(intake) else ""
     return InvalidInput(
-        f"There are no rows{left_out}",
+        f"There are no rows{left_out(n_dropped, ' ({})')}",
         "Allowed: at least one row of a weight above zero",
         "Check the file, the filter or the weights",
     )

@@ -7,7 +7,6 @@ import numpy as np
 
 from fairspan.errors import InvalidType, kind_of
 from fairspan.linalg.resources import bytes_of_moments, memory_error_hint
-from fairspan.moments.group_means import EVERY_ROW, Intake
 from fairspan.moments.group_moments import GroupMoments, accumulate, merged
 from fairspan.moments.thin import SparseMoments, ThinMoments
 from fairspan.rows.arrays import ArrayRows
@@ -86,22 +85,22 @@ class SummedFolds:
     ----------
     parts : tuple of K GroupMoments, or None for a fold without rows
         Of the rows in each fold; a group may be missing in some.
-    intake : Intake
+    n_dropped : int
         Rows that are in none of them.
     """
 
     parts: tuple[GroupMoments | None, ...]
-    intake: Intake = EVERY_ROW
+    n_dropped: int = 0
 
     @cached_property
     def whole(self) -> GroupMoments:
         """Of all rows."""
-        return replace(self.without(-1), intake=self.intake)
+        return replace(self.without(-1), n_dropped=self.n_dropped, is_made_here=True)
 
     def without(self, fold: int) -> GroupMoments:
         """Of all rows but those of a fold; groups that are in no other fold are missing."""
         others = [part for each, part in enumerate(self.parts) if each != fold]
-        return replace(merged([part for part in others if part is not None]), intake=EVERY_ROW)
+        return merged([part for part in others if part is not None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,10 +156,10 @@ def fold_moments(
     fold_of = np.array([label[-1] for label in found.labels if isinstance(label, tuple)])
     parts: list[GroupMoments | None] = [None] * folds.n_folds
     for fold in np.unique(fold_of).tolist():
-        own = replace(found.of_groups(fold_of == fold), intake=EVERY_ROW)
+        own = replace(found.of_groups(fold_of == fold), n_dropped=0, is_made_here=True)
         part = merged([own], without_last_attribute)
         parts[fold] = part.over_classes() if has_labels else part
-    return SummedFolds(tuple(parts), found.intake)
+    return SummedFolds(tuple(parts), found.n_dropped)
 
 
 def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT) -> SparseFolds:

@@ -25,7 +25,6 @@ from fairspan.linalg import (
     leading_subspace_of,
     symmetric,
 )
-from fairspan.moments.group_means import Intake
 from fairspan.moments.operators import CANCELLING, softened
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder
 from fairspan.rows.matrices import Csr, SparseRows
@@ -187,10 +186,8 @@ def positions_of_groups(
     return {coder.labels[code]: np.flatnonzero(codes == code) for code in present}
 
 
-def sparse_groups(
-    given: SparseRows, limit: GroupLimit = USUAL_LIMIT
-) -> tuple[list[RowGroup], Intake]:
-    """Sparse rows of each group, without those in which something is missing.
+def sparse_groups(given: SparseRows, limit: GroupLimit = USUAL_LIMIT) -> tuple[list[RowGroup], int]:
+    """Sparse rows of each group, and how many are left out since something is missing in them.
 
     Raises
     ------
@@ -211,7 +208,7 @@ def sparse_groups(
             pilot = _pilot(whole.matrix[own], weights[own])
             rows = _shifted(whole.matrix[own], pilot)
             groups.append(RowGroup.of(label, rows, weights[own], pilot, own))
-    return groups, Intake(given.n_rows - whole.n_rows)
+    return groups, given.n_rows - whole.n_rows
 
 
 def _diagonal(values: FloatArray) -> Any:

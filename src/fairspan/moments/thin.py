@@ -85,7 +85,7 @@ class _KeptRows(GroupMeans):
     counts, weights : (k,) arrays
     means : (k, p) array
     parts : tuple of RowGroup
-    intake : Intake
+    n_dropped : int
     feature_names : tuple of str or None
     """
 
@@ -118,13 +118,13 @@ class _KeptRows(GroupMeans):
 
     def divided_by(self, scale: FloatArray) -> Self:
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
-        return self._of([part.divided_by(scale) for part in self.parts], intake=self.intake)
+        return self._of([part.divided_by(scale) for part in self.parts], n_dropped=self.n_dropped)
 
     @memory_error_hint()
     def matrices(self) -> GroupMoments:
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
         check_memory(self.n_groups, self.n_features)
-        whole = moments_of_row_groups(self.parts, self.n_features, self.intake)
+        whole = moments_of_row_groups(self.parts, self.n_features, self.n_dropped)
         return replace(whole, feature_names=self.feature_names, is_made_here=True)
 
 
@@ -142,10 +142,10 @@ class SparseMoments(_KeptRows):
         InvalidInput
             No rows, a bad label, too many groups, or numbers whose squares overflow.
         """
-        groups, intake = sparse_groups(rows, limit)
+        groups, n_dropped = sparse_groups(rows, limit)
         if not groups:
-            raise no_rows(intake)
-        found = cls._of(groups, intake=intake)
+            raise no_rows(n_dropped)
+        found = cls._of(groups, n_dropped=n_dropped)
         check_sizes(found.means, found.variances, None, in_part=True)
         return found
 
