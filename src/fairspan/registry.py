@@ -220,9 +220,17 @@ def _advice(kind: str, name: str = "") -> tuple[str, str]:
 
 
 def check_number(
-    name: str, value: Any, least: float, most: float = math.inf, *, whole: bool = False
+    name: str,
+    value: Any,
+    least: float,
+    most: float = math.inf,
+    *,
+    whole: bool = False,
+    also: str = "",
 ) -> None:
     """Make sure that a parameter is a finite number in a range, or a whole one.
+
+    `also` names what the caller allows besides, such as "'auto', or ".
 
     Raises
     ------
@@ -232,7 +240,7 @@ def check_number(
         Out of range, infinite or NaN.
     """
     kind: Any = numbers.Integral if whole else numbers.Real
-    allowed = f"Allowed: a {'whole' if whole else 'finite'} number of at least {least:g}"
+    allowed = f"Allowed: {also}a {'whole' if whole else 'finite'} number of at least {least:g}"
     if most < math.inf:
         allowed = f"Allowed: a number from {least:g} to {most:g}"
     if not isinstance(value, kind) or isinstance(value, bool):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fairspan import DualNewton, GroupMoments
 from fairspan.errors import InvalidParameter, InvalidType
 from fairspan.problem.criteria import ErrorGap, LeastVariance, MinimaxError, MinimaxLoss
 from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights
@@ -13,12 +14,14 @@ from problems import (
     bound_of,
     divisors_of,
     errors_of,
+    problem_from,
     problem_of,
     random_moments,
     references_of,
     solve,
     traces_of,
 )
+from real_data import load
 from sweeps import part_of
 
 SEEDS = pytest.mark.parametrize("seed", range(8))
@@ -46,7 +49,7 @@ def most_of(matrices, n_components, criterion):
 def test_two_groups_against_the_exact_optimum(seed, criterion):
     problem, matrices = random_problem(seed, 2, criterion)
     optimum = solve(problem).objective
-    solution = MultiplicativeWeights().solve(problem, 0.0)
+    solution = MultiplicativeWeights(1.0).solve(problem, 0.0)
     rounding = 1e-9 * problem.total_variance
     assert solution.lower_bound <= optimum + rounding
     assert solution.objective >= optimum - rounding
@@ -132,13 +135,44 @@ def test_only_a_soft_projection_reaches_the_bound_of_three_lines_in_the_plane():
 
 def test_ends_once_the_gap_is_closed_and_traces_every_round():
     problem, _ = random_problem(4, 2, MinimaxLoss())
-    solution = MultiplicativeWeights(max_iter=500).solve(problem, 0.2)
+    solution = MultiplicativeWeights(1.0, max_iter=500).solve(problem, 0.2)
     assert solution.status == "optimal"
     counts = [point.n_eigenproblems for point in solution.trace]
     assert counts == [*range(1, len(counts) + 1)] < [*range(1, 100)]
     lower = [point.lower_bound for point in solution.trace]
     assert lower == sorted(lower)
     assert solution.objective <= solution.trace[-1].upper_bound + 1e-12
+
+
+@each_criterion
+def test_an_accuracy_is_kept(criterion):
+    """Theorem A.2: the average of so many rounds is within epsilon of the optimum."""
+    solver = MultiplicativeWeights.for_accuracy(0.2, n_groups=3)
+    assert solver.step == pytest.approx(0.2 / 8)
+    assert solver.max_iter == np.ceil(32 * np.log(3) / 0.2**2)
+    problem, matrices = random_problem(5, 3, criterion, allow_extra=True)
+    scale = most_of(matrices, problem.n_components, criterion)
+    optimum = DualNewton().solve(problem, 1e-9).objective
+    assert solver.solve(problem, 0.0).objective <= optimum + 0.2 * scale
+    for wrong in (0.0, -0.1, 1.5):
+        with pytest.raises(InvalidParameter):
+            MultiplicativeWeights.for_accuracy(wrong)
+
+
+@pytest.mark.parametrize("d", [5, 8])
+def test_the_steps_of_auto_close_what_one_small_step_leaves_open(d):
+    rows = load("default_credit:group__education")
+    moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
+    problem = problem_from(moments, d, MinimaxLoss(), "group")
+    optimum = solve(problem).objective
+    small = MultiplicativeWeights(1.0).solve(problem, 1e-9)
+    auto = MultiplicativeWeights().solve(problem, 1e-9)
+    assert auto.lower_bound <= optimum + 1e-9
+    assert auto.gap < 1e-6 < small.gap
+    # Each step goes on from the best weights, so that no bound is lost.
+    lower = [point.lower_bound for point in auto.trace]
+    assert lower == sorted(lower)
+    assert len(auto.trace) <= 100
 
 
 def test_what_it_takes():

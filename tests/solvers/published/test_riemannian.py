@@ -50,8 +50,8 @@ def test_direction_is_minus_the_gradient_of_the_criterion(seed, k):
     np.testing.assert_allclose(numerical, expected, rtol=1e-5, atol=1e-6)
 
 
-def printed_algorithm(problem, start, iterations, retraction):
-    """Algorithm 1 as printed, for two groups, on the complement U; its best subspace by (4)."""
+def printed_algorithm(problem, start, iterations, retraction, returned):
+    """Algorithm 1 as printed, for two groups, on the complement U; its best or last subspace."""
     moments, q, criterion = problem.second_moments.matrices, problem.proportions, problem.criterion
     eps, lam = criterion.radii(problem), criterion.penalty
     U, visited = scipy.linalg.null_space(start.T), []
@@ -77,23 +77,29 @@ def printed_algorithm(problem, start, iterations, retraction):
             U = np.linalg.qr(U + step)[0]
         else:
             U = (U + step) @ np.linalg.inv(scipy.linalg.sqrtm(np.eye(U.shape[1]) + step.T @ step))
+    subspaces = [np.eye(len(U)) - U @ U.T for U in visited]
+    if returned == "last":
+        return subspaces[-1]
     return min(
-        (np.eye(len(U)) - U @ U.T for U in visited),
+        subspaces,
         key=lambda P: problem.value(np.linalg.eigh(P)[1][:, -problem.n_components :]),
     )
 
 
+@pytest.mark.parametrize("returned", ["best", "last"])
 @pytest.mark.parametrize("retraction", ["qr", "polar"])
 @SEEDS
-def test_same_subspaces_as_printed(seed, retraction):
+def test_same_subspaces_as_printed(seed, retraction, returned):
     problem, _ = robust_problem(2 * seed + 1)
     if (problem.second_moments.matrices[:, 0, 0] == 0).any():
         pytest.skip("the printed form divides by zero")
     shape = (1, problem.n_features, problem.n_components)
     start = np.linalg.qr(np.random.default_rng(5).standard_normal(shape))[0][0]
-    solver = RiemannianSubgradient(max_iter=25, n_starts=1, retraction=retraction)
+    solver = RiemannianSubgradient(
+        max_iter=25, n_starts=1, retraction=retraction, returned=returned
+    )
     found = solver.solve(problem, 0.0, 5).components
-    expected = printed_algorithm(problem, start, 25, retraction)
+    expected = printed_algorithm(problem, start, 25, retraction, returned)
     np.testing.assert_allclose(found.T @ found, expected, atol=1e-7)
 
 
@@ -121,6 +127,19 @@ def test_paper_settings_never_end_below_the_proven_value(name, which):
     assert solution.status == "open gap" or "magic" in name
     if "magic" in name:
         assert solution.objective == pytest.approx(proven, rel=1e-6)
+
+
+def test_the_last_subspace_is_worse_after_few_steps():
+    """The figures of docs/guide/solvers.md."""
+    rows = load("parkinsons:group__sex")
+    moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
+    problem = problem_from(moments, 3, RobustErrorGap(0.5, 0.15), "none")
+    best, last = (
+        RiemannianSubgradient(50, 1, returned=returned).solve(problem, 1e-9).objective
+        for returned in ("best", "last")
+    )
+    assert best == pytest.approx(9.239, abs=1e-3)
+    assert last == pytest.approx(11.868, abs=1e-3)
 
 
 @pytest.mark.long

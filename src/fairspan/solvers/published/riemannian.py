@@ -44,18 +44,21 @@ class RiemannianSubgradient(Solver):
         Random starting points.
     retraction : {"qr", "polar"}
         Both give the same subspaces.
+    returned : {"best", "last"}
+        Which subspace on the way from each start is returned: the best one visited, or the last
+        one, as the paper has it. The last one may be far worse.
 
     Raises
     ------
     InvalidParameter, InvalidType
-        Fewer steps or starts than one, or another retraction.
+        Fewer steps or starts than one, or another retraction or choice.
 
     Notes
     -----
     With errors e, weights v of the active ordered pair of groups and radii eps, the step is V +
     gamma (I - VV')GV, G = sum_g (2 abs(v_g) sqrt(eps_g / e_g) + 2 v_g) S_g, and then back to
     orthonormal columns. For two groups this is the paper's gradient; for more, the other groups'
-    terms v_g = q_g stay in it. The best visited subspace is returned, as measured by the criterion
+    terms v_g = q_g stay in it. Subspaces are compared by the criterion
     and not by the paper's equation (6), which may underestimate it. The lower bound comes from
     `solver="auto"`, which solves the problem once more.
 
@@ -75,12 +78,14 @@ class RiemannianSubgradient(Solver):
     max_iter: int = 1000
     n_starts: int = 20
     retraction: str = "qr"
+    returned: str = "best"
     name: ClassVar[str] = "riemannian"
 
     def __post_init__(self) -> None:
         check_count("max_iter", self.max_iter)
         check_count("n_starts", self.n_starts)
         check_choice("retraction", self.retraction, tuple(RETRACTIONS))
+        check_choice("returned", self.returned, ("best", "last"))
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
@@ -124,7 +129,7 @@ class RiemannianSubgradient(Solver):
         )
 
     def _descended(self, problem: Problem, bases: FloatArray) -> FloatArray:
-        """The best basis on the way from each of the (n, p, d) starts, same shape."""
+        """The best or last basis on the way from each of the (n, p, d) starts, same shape."""
         second, scores = problem.second_moments, _PaperScores(problem)
         n, p, d = bases.shape
         gamma, retract = 1 / np.sqrt(self.max_iter + 1), RETRACTIONS[self.retraction]
@@ -140,7 +145,7 @@ class RiemannianSubgradient(Solver):
             if step < self.max_iter:
                 ascent = np.einsum("gn,gpnd->npd", scores.doubled_slopes(errors, active), images)
                 bases = retract(bases, gamma * horizontal(bases, ascent))
-        return best
+        return best if self.returned == "best" else bases
 
 
 class _PaperScores:

@@ -15,7 +15,7 @@ from fairspan.certificates.certificate import Certificate, Solver, TracePoint, c
 from fairspan.errors import Incompatible
 from fairspan.linalg import leading_subspace
 from fairspan.problem.criteria import LargestOfGroups, LeastVariance
-from fairspan.problem.problem import Blocks, Problem
+from fairspan.problem.problem import Blocks, Pieces, Problem
 from fairspan.registry import check_count, check_number
 from fairspan.solvers.exact_rank import best_rounding, soft_basis
 from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
@@ -33,6 +33,8 @@ _SIMPLEX = {
 }
 # A step is positive; one that is smaller than this changes no weight.
 _SMALLEST_STEP = 1e-12
+# Those of "auto", one after the other.
+_STEPS = (16.0, 4.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -194,13 +196,15 @@ class MultiplicativeWeights(Solver):
 
     Parameters
     ----------
-    step : float, default=1.0
+    step : "auto" or float, default="auto"
         eta times the scale of the losses, positive. The theory requires losses in [0, 1], so each
         is divided by the largest that it can be, max_g t_d(S_g) (minimax loss) or max_g tr S_g
         (minimax error, least variance): eta is `step` / that scale, in units of 1 / variance.
-        Relative ones have the same scale, each group's divided by its tr S_g.
+        Relative ones have the same scale, each group's divided by its tr S_g. "auto" takes
+        16, 4 and 1 for a third of the rounds each, each from the weights that have proven the best
+        bound so far, and keeps the best bound and the best subspace of all.
     max_iter : int, default=100
-        T, the most rounds. They end earlier where the gap is within the tolerance.
+        T, the most rounds in all. They end earlier where the gap is within the tolerance.
 
     Raises
     ------
@@ -216,8 +220,10 @@ class MultiplicativeWeights(Solver):
     last and the best V are starts of a local descent at exactly d components.
 
     The average is within scale * (log(k) / (step * T) + step / 8) of the lower bound, the best of
-    the dual values seen (Freund & Schapire 1997): for a small gap, lower the step and take more
-    rounds.
+    the dual values seen (Freund & Schapire 1997). That holds for every problem, and calls for a
+    small step and many rounds: :meth:`for_accuracy`. On most data a step far above 1 is better, as
+    losses are far smaller than the scale; where it is too large, the weights swing to and fro and
+    the gap stays open.
 
     Examples
     --------
@@ -226,20 +232,54 @@ class MultiplicativeWeights(Solver):
     >>> X = np.array([[3.0, 1, 0], [-3, -1, 0], [0, 2, 1], [0, -2, -1]])
     >>> groups = ["a", "a", "b", "b"]
     >>> for rounds in (2, 100):
-    ...     solver = MultiplicativeWeights(max_iter=rounds)
+    ...     solver = MultiplicativeWeights(step=1.0, max_iter=rounds)
     ...     fair = FairPCA(1, solver=solver).fit(X, sensitive_features=groups)
     ...     print(fair.solution_.n_eigenproblems, fair.solution_.status)
     2 open gap
     10 optimal
     """
 
-    step: float = 1.0
+    step: float | str = "auto"
     max_iter: int = 100
     name: ClassVar[str] = "multiplicative"
 
     def __post_init__(self) -> None:
-        check_number("step", self.step, _SMALLEST_STEP)
+        if self.step != "auto":
+            check_number("step", self.step, _SMALLEST_STEP, also="'auto', or ")
         check_count("max_iter", self.max_iter)
+
+    @classmethod
+    def for_accuracy(cls, accuracy: float, n_groups: int = 2) -> "MultiplicativeWeights":
+        """Step and rounds that guarantee an accuracy: Theorem A.2 of Samadi et al. (2018).
+
+        Parameters
+        ----------
+        accuracy : float
+            epsilon, above 0 and at most 1: the gap of the average, as a share of the scale by which
+            losses are divided.
+        n_groups : int, default=2
+            m, how many groups there are: the rounds grow with its logarithm.
+
+        Returns
+        -------
+        MultiplicativeWeights
+            eta = epsilon / (8 l) and T = 32 l rho log(m) / epsilon^2, in units of the scale, where
+            l and rho are one.
+
+        Raises
+        ------
+        InvalidParameter, InvalidType
+            An accuracy that is no number above 0 and at most 1, or fewer than one group.
+
+        Examples
+        --------
+        >>> MultiplicativeWeights.for_accuracy(0.1)
+        MultiplicativeWeights(step=0.0125, max_iter=2219)
+        """
+        check_number("accuracy", accuracy, _SMALLEST_STEP, 1)
+        check_count("n_groups", n_groups)
+        rounds = 32 * np.log(max(n_groups, 2)) / accuracy**2
+        return cls(step=accuracy / 8, max_iter=int(np.ceil(rounds)))
 
     def objection(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
@@ -264,35 +304,83 @@ class MultiplicativeWeights(Solver):
             Its trace has one point for each round. The upper bounds are those of subspaces of d
             dimensions, or with `allow_extra` of the average as well.
         """
-        pieces, second, d = problem.pieces, problem.second_moments, problem.n_components
+        pieces = problem.pieces
         assert pieces is not None
         # Losses and errors are between zero and these; what is negative varies by the variance.
+        traces = problem.second_moments.traces
         never_negative = problem.criterion.is_never_negative
-        most = pieces.at(second.traces) if never_negative else pieces.coefficients @ second.traces
+        most = pieces.at(traces) if never_negative else pieces.coefficients @ traces
         # All zero without rows that vary, and then so are the values.
-        eta = self.step / float(most.max()) if most.max() > 0 else 0.0
-        log_weights, total = np.zeros(problem.n_groups), np.zeros(problem.n_groups)
-        projectors = np.zeros((problem.n_features, problem.n_features))
-        least, lower, trace = np.inf, -np.inf, list[TracePoint]()
-        for n in range(1, self.max_iter + 1):
-            multipliers = pieces.blocks.normalised(np.exp(log_weights - log_weights.max()))
-            weights = multipliers @ pieces.coefficients
-            basis = second.leading(weights, d).vectors
-            errors = problem.errors(basis)
-            values = pieces.at(errors)
-            log_weights = log_weights + eta * values
-            projectors, total = projectors + basis @ basis.T, total + errors
-            if float(multipliers @ values) > lower:
-                lower, proof = float(multipliers @ values), weights
-            if values.max() < least:
-                least, nearest, its_errors = float(values.max()), basis, errors
-            average = pieces.value(total / n) if problem.allow_extra else np.inf
-            trace.append(TracePoint(n, lower, min(least, average)))
-            if min(least, average) - lower <= goal(problem, its_errors, tol):
+        unit = 1 / float(most.max()) if most.max() > 0 else 0.0
+        steps = _STEPS if self.step == "auto" else (float(self.step),)
+        games, trace, start = list[_Game](), list[TracePoint](), np.zeros(problem.n_groups)
+        for n in range(self.max_iter):
+            if n % -(-self.max_iter // len(steps)) == 0:
+                games.append(_Game(problem, pieces, steps[len(games)] * unit, start))
+            games[-1].play()
+            best = min(games, key=lambda each: each.upper)
+            proven = max(games, key=lambda each: each.lower)
+            start = proven.proven
+            trace.append(TracePoint(n + 1, proven.lower, best.upper))
+            if best.upper - proven.lower <= goal(problem, best.errors, tol):
                 break
-        answer = soft_basis(*np.linalg.eigh(projectors / n), d)
-        if average >= least:
-            answer = best_rounding(problem, answer, [basis, nearest])
+        answer = soft_basis(*np.linalg.eigh(best.projectors / best.n), problem.n_components)
+        if best.average >= best.least:
+            answer = best_rounding(problem, answer, [best.basis, best.nearest])
         return certify(
-            problem, answer, proof, tol=tol, n_eigenproblems=n, trace=trace, solver=self.name
+            problem,
+            answer,
+            proven.proof,
+            tol=tol,
+            n_eigenproblems=n + 1,
+            trace=trace,
+            solver=self.name,
         )
+
+
+class _Game:
+    """The rounds of one step: the weights, the bound that they prove, and the subspaces met.
+
+    Attributes
+    ----------
+    n : int
+        Rounds so far.
+    lower : float
+        The best dual value, which the weights `proof` prove; `proven` are their logarithms.
+    least : float
+        The best value of a subspace, `nearest`, which has these `errors`.
+    average : float
+        The value of the average of all projectors; infinite unless extra dimensions are allowed.
+    """
+
+    def __init__(self, problem: Problem, pieces: Pieces, eta: float, start: FloatArray) -> None:
+        self.problem, self.pieces, self.eta = problem, pieces, eta
+        self.log_weights, self.total = start, np.zeros(problem.n_groups)
+        self.projectors = np.zeros((problem.n_features, problem.n_features))
+        self.n, self.lower, self.least, self.average = 0, -np.inf, np.inf, np.inf
+        self.proof = self.proven = self.errors = self.basis = self.nearest = np.empty(0)
+
+    @property
+    def upper(self) -> float:
+        """The best value so far."""
+        return min(self.least, self.average)
+
+    def play(self) -> None:
+        """One round."""
+        problem, pieces = self.problem, self.pieces
+        raised = np.exp(self.log_weights - self.log_weights.max())
+        multipliers = pieces.blocks.normalised(raised)
+        weights = multipliers @ pieces.coefficients
+        self.basis = problem.second_moments.leading(weights, problem.n_components).vectors
+        errors = problem.errors(self.basis)
+        values = pieces.at(errors)
+        self.projectors += self.basis @ self.basis.T
+        self.total += errors
+        if float(multipliers @ values) > self.lower:
+            self.lower, self.proof = float(multipliers @ values), weights
+            self.proven = self.log_weights
+        if values.max() < self.least:
+            self.least, self.nearest, self.errors = float(values.max()), self.basis, errors
+        self.n, self.log_weights = self.n + 1, self.log_weights + self.eta * values
+        if problem.allow_extra:
+            self.average = pieces.value(self.total / self.n)
