@@ -8,12 +8,16 @@ import threading
 import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import resources
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import fairspan as fs
 from fairspan import datasets
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
+from real_data import path_of
 
 CREDIT = "\n".join(
     [
@@ -265,3 +269,36 @@ def test_other_columns_than_expected_are_listed(server, places):
 def test_another_group_is_refused(places):
     with pytest.raises(InvalidParameter, match="'education', 'sex'"):
         datasets.fetch_default_credit("age", **places)
+
+
+def test_adult_ships_with_its_attribution_and_gives_the_printed_differences():
+    data = datasets.adult()
+    assert (data.X.shape, len(data.labels)) == ((32561, 99), 32561)
+    table = dict(zip(data.feature_names, data.X.T, strict=True))
+    assert not [name for name in table if name.startswith(("race", "fnlwgt", "class"))]
+    rich = np.where(data.labels == ">50K", 1, 0)
+    sex = datasets.adult("sex").sensitive_features
+    # Kun (2015) prints what a group without the attribute has more of high incomes.
+    for has, printed in (
+        (sex == "Female", 0.1963),
+        (table["workclass=Private"], 0.0731),
+        (data.sensitive_features == "Asian-Pac-Islander", -0.0256),
+        (table["marital-status=Divorced"], 0.1582),
+    ):
+        told = np.where(has, "with", "without")
+        bias = fs.metrics.label_bias(rich, told, "with")
+        assert bias == pytest.approx(printed, abs=5e-5)
+    path = resources.files("fairspan").joinpath("adult.npz")
+    with path.open("rb") as file, np.load(file) as held:
+        assert "CC BY 4.0" in str(held["attribution"])
+
+
+def test_shipped_adult_is_the_training_file():
+    data, frame = datasets.adult("sex"), pd.read_parquet(path_of("adult_train.parquet"))
+    table = dict(zip(data.feature_names, data.X.T, strict=True))
+    named = {"age": "age", "hours-per-week": "hours_per_week", "capital-gain": "capital_gain"}
+    named |= {name: name for name in ("occupation=Sales", "race=Black")}
+    for ours, theirs in named.items():
+        np.testing.assert_array_equal(table[ours], frame[theirs])
+    np.testing.assert_array_equal(data.sensitive_features, frame["meta__sex"])
+    np.testing.assert_array_equal(data.labels == ">50K", frame["label__income_gt_50k"] == 1)

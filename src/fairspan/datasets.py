@@ -1,4 +1,4 @@
-"""Real data: two sets that scikit-learn ships, and three that are fetched from OpenML once.
+"""Real data: one set that fairspan ships, two of scikit-learn, three that are fetched once.
 
 Nothing is fetched on import or by any other part of fairspan.
 """
@@ -10,8 +10,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
+from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 
 import numpy as np
@@ -23,6 +24,7 @@ from fairspan.typing import AnyArray, FloatArray
 
 __all__ = [
     "Dataset",
+    "adult",
     "diabetes_by_sex",
     "fetch_adult",
     "fetch_compas",
@@ -32,6 +34,8 @@ __all__ = [
 
 
 _VARIABLE = "FAIRSPAN_CACHE"
+# The shipped file stores a column of texts as positions in another array, its values.
+_VALUES = " values"
 _CREDIT_NAMES = (
     *("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE"),
     *(f"PAY_{month}" for month in range(1, 7)),
@@ -62,6 +66,52 @@ class Dataset:
     sensitive_features: npt.NDArray[np.str_]
     feature_names: tuple[str, ...]
     labels: AnyArray | None = None
+
+
+_ADULT_GROUPS: dict[str, Callable[[Any], str]] = {"race": str, "sex": str}
+
+
+def adult(group: str = "race") -> Dataset:
+    """Adult census income (Becker and Kohavi 1996), the 32,561 rows of the training file.
+
+    It comes with fairspan (CC BY 4.0, see LICENSES/adult.md); nothing is fetched.
+
+    Parameters
+    ----------
+    group : {"race", "sex"}
+        Race has five values. The column is no feature.
+
+    Returns
+    -------
+    Dataset
+        Five numbers (age, years of education, capital gain and loss, hours per week) and one
+        feature for each value of the columns of text, all zero where it is missing. The sampling
+        weight fnlwgt is left out. `labels` say whether the income is above 50,000 dollars.
+
+    Raises
+    ------
+    InvalidParameter
+        Another group.
+
+    Examples
+    --------
+    >>> data = adult()
+    >>> data.X.shape, sorted(set(data.sensitive_features.tolist()))[:2]
+    ((32561, 99), ['Amer-Indian-Eskimo', 'Asian-Pac-Islander'])
+    """
+    with (
+        resources.files("fairspan").joinpath("adult.npz").open("rb") as file,
+        np.load(file) as held,
+    ):
+        stored = {name: values for name, values in held.items() if name != "attribution"}
+    texts = {name.removesuffix(_VALUES) for name in stored if name.endswith(_VALUES)}
+    columns = {
+        name: Column(name, stored[name + _VALUES][codes] if name in texts else codes.astype(float))
+        for name, codes in stored.items()
+        if not name.endswith(_VALUES)
+    }
+    source = "Adult (Becker and Kohavi 1996, UCI)"
+    return _dataset("adult", columns, source, group, _ADULT_GROUPS, label="class")
 
 
 def diabetes_by_sex() -> Dataset:
@@ -150,7 +200,7 @@ def fetch_default_credit(
         "education": lambda code: "higher" if code in (1, 2) else "lower",
         "sex": lambda code: "male" if code == 1 else "female",
     }
-    return _dataset("default_credit", columns, 42477, group, spell, label="y")
+    return _dataset("default_credit", columns, "OpenML 42477", group, spell, label="y")
 
 
 def fetch_adult(
@@ -174,7 +224,7 @@ def fetch_adult(
     """
     columns = fetched(1590, cache)
     columns.pop("fnlwgt", None)
-    return _dataset("adult", columns, 1590, group, {"sex": str, "race": str}, label="class")
+    return _dataset("adult", columns, "OpenML 1590", group, _ADULT_GROUPS, label="class")
 
 
 def fetch_compas(
@@ -201,7 +251,7 @@ def fetch_compas(
         "race": str,
         "sex": lambda code: str(code) if isinstance(code, str) else f"sex {code:.0f}",
     }
-    return _dataset("compas", columns, 42192, group, spell, label=label or "twoyearrecid")
+    return _dataset("compas", columns, "OpenML 42192", group, spell, label=label or "twoyearrecid")
 
 
 class Column(NamedTuple):
@@ -315,7 +365,7 @@ def _gone(number: int, answer: str) -> InvalidInput:
 def _dataset(
     name: str,
     columns: dict[str, Column],
-    number: int,
+    source: str,
     group: str,
     spell: Mapping[str, Callable[[float], str]],
     label: str,
@@ -325,31 +375,31 @@ def _dataset(
             f"group is {group!r}", f"Allowed: {listed(list(spell))}", "Choose one of these"
         )
     if label not in columns:
-        raise _unexpected(number, list(columns), f"a column {label!r}")
+        raise _unexpected(source, list(columns), f"a column {label!r}")
     labels = columns.pop(label).values
-    groups = _groups(columns, number, group, spell[group])
+    groups = _groups(columns, source, group, spell[group])
     features = [feature for column in columns.values() for feature in _numbers(column)]
     names = tuple(feature for feature, _ in features)
     X = np.column_stack([values for _, values in features])
     if not np.isfinite(X).all():
         missing = [each for each, values in features if not np.isfinite(values).all()]
         raise CorruptFile(
-            f"The columns {listed(missing)} of OpenML {number} have missing numbers",
+            f"The columns {listed(missing)} of {source} have missing numbers",
             "Expected is a number in every row",
             "The set has changed at its source; use another copy of it",
         )
-    return Dataset(name, f"OpenML {number}", X, groups, names, labels)
+    return Dataset(name, source, X, groups, names, labels)
 
 
 def _groups(
-    columns: dict[str, Column], number: int, group: str, spell: Callable[[float], str]
+    columns: dict[str, Column], source: str, group: str, spell: Callable[[float], str]
 ) -> npt.NDArray[np.str_]:
     """Take the group column, or the block of columns GROUP_VALUE, out of the features."""
     if group in columns:
         return np.array([spell(value) for value in columns.pop(group).values.tolist()])
     block = [each for each in columns if each.startswith(f"{group}_")]
     if not block:
-        raise _unexpected(number, list(columns), f"a column {group!r}")
+        raise _unexpected(source, list(columns), f"a column {group!r}")
     names = [columns[each].name[len(group) + 1 :] for each in block]
     marks = np.column_stack([columns.pop(each).values.astype(float) for each in block])
     return np.where(marks.any(axis=1), np.array(names)[marks.argmax(axis=1)], "other")
@@ -366,9 +416,9 @@ def _numbers(column: Column) -> list[tuple[str, FloatArray]]:
     ]
 
 
-def _unexpected(number: int, found: list[str], expected: str) -> InvalidInput:
+def _unexpected(source: str, found: list[str], expected: str) -> InvalidInput:
     return InvalidInput(
-        f"OpenML {number} has the columns {listed(found, most=40)}",
+        f"{source} has the columns {listed(found, most=40)}",
         f"Expected is {expected}",
         "The set has changed at its source; use another copy of it",
     )
