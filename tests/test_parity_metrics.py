@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from fairlearn.metrics import MetricFrame, demographic_parity_difference, selection_rate
+from sklearn.linear_model import LogisticRegression
 
 import real_data
 from fairspan import metrics
@@ -115,6 +116,61 @@ def test_signed_bias_takes_models_and_names_of_columns():
     assert expected > 0.1
     assert metrics.signed_bias(model, frame, SEX, "f") == expected
     assert metrics.signed_bias(model.predict, frame.assign(sex=SEX), "sex", "f") == expected
+
+
+def test_the_rest_may_be_some_of_the_groups():
+    team = ["a"] * 4 + ["b"] * 4 + ["c"] * 2
+    hired = [1, 1, 0, 0, 1, 1, 1, 0, 0, 0]
+    assert metrics.label_bias(hired, team, "a") == pytest.approx(3 / 6 - 0.5)
+    assert metrics.label_bias(hired, team, "a", rest="b") == pytest.approx(0.25)
+    assert metrics.label_bias(hired, team, "a", rest=["b", "c"]) == pytest.approx(0.0)
+    assert metrics.label_bias(hired, team, "a", rest="c", interval=True).rest_share == 0.0
+    rows = np.arange(10)[:, None]
+    chosen = metrics.signed_bias(lambda X: np.array(hired)[X[:, 0]], rows, team, "a", rest="b")
+    assert chosen == pytest.approx(0.25)
+    with pytest.raises(UnknownGroup, match="compared group is 'd'"):
+        metrics.label_bias(hired, team, "a", rest="d")
+    with pytest.raises(InvalidInput, match="Leave it out"):
+        metrics.label_bias(hired, team, "a", rest=["a", "b"])
+
+
+@pytest.mark.parametrize("weights", [None, np.arange(1.0, 201.0)])
+def test_signed_bias_of_probabilities_is_that_of_many_draws(weights):
+    rng = np.random.default_rng(3)
+    chance, sex = rng.uniform(size=200), rng.choice(["f", "m"], 200)
+    found = metrics.signed_bias(
+        lambda X: X[:, 0], chance[:, None], sex, "f", probabilities=True, sample_weight=weights
+    )
+    men, women = (
+        np.average(chance[sex == s], weights=None if weights is None else weights[sex == s])
+        for s in "mf"
+    )
+    assert found == pytest.approx(men - women)
+    draws = [
+        metrics.signed_bias(
+            lambda X: (rng.uniform(size=200) < X[:, 0]).astype(int),
+            chance[:, None],
+            sex,
+            "f",
+            sample_weight=weights,
+        )
+        for _ in range(400)
+    ]
+    assert np.mean(draws) == pytest.approx(found, abs=4 * np.std(draws) / 20)
+
+
+def test_signed_bias_of_a_models_probabilities_is_of_the_positive_label():
+    rows = np.random.default_rng(0).standard_normal((60, 2))
+    answers, sex = np.where(rows[:, 0] > 0, "yes", "no"), np.array(["f", "m", "m"] * 20)
+    model = LogisticRegression().fit(rows, answers)
+    chance = model.predict_proba(rows)[:, 1]
+    found = metrics.signed_bias(model, rows, sex, "f", "yes", probabilities=True)
+    assert found == pytest.approx(chance[sex == "m"].mean() - chance[sex == "f"].mean())
+    assert metrics.signed_bias(model, rows, sex, "f", "no", probabilities=True) == pytest.approx(
+        -found
+    )
+    with pytest.raises(InvalidParameter, match="probability of predict"):
+        metrics.signed_bias(lambda X: X[:, 0], rows, sex, "f", probabilities=True)
 
 
 def test_signed_bias_of_a_constant_classifier_is_zero():

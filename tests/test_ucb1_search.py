@@ -556,6 +556,43 @@ def test_regret_and_its_bound_by_hand():
     assert policy.regret_bound([0.5, 0.5, 0.5], 100) == 0.0
 
 
+@pytest.mark.parametrize("n_arms", [2, 10])
+def test_no_arms_have_a_regret_above_the_worst_case(n_arms):
+    """Of any means, the most that plays may cost which Theorem 1 and the rounds allow."""
+    policy, rng = UCB1(n_arms), np.random.default_rng(0)
+    nearest = 0.0
+    for rounds in (10, 1000, 100_000):
+        for _ in range(300):
+            means = 10.0 ** rng.uniform(-4, 0) * rng.uniform(size=n_arms)
+            shortfalls = np.sort(means.max() - means)[:0:-1]  # of the worse arms, largest first
+            regret, left = 0.0, float(rounds)
+            for gap in shortfalls[shortfalls > 0]:
+                plays = min(8 * math.log(rounds) / gap**2 + 1 + math.pi**2 / 3, left)
+                regret, left = regret + gap * plays, left - plays
+            nearest = max(nearest, regret / policy.worst_case_bound(rounds))
+    assert 0.5 < nearest <= 1
+    assert policy.worst_case_bound(400) > policy.worst_case_bound(100)
+    assert UCB1(1).worst_case_bound(100) == 0.0
+    with pytest.raises(InvalidParameter, match="n_rounds"):
+        policy.worst_case_bound(0)
+
+
+def test_the_regret_of_the_hardest_gap_is_below_the_worst_case():
+    """Gaps of sqrt(K log T / T), of which no bound by the gap says anything."""
+    rounds, rng = 2000, np.random.default_rng(1)
+    means = np.full(5, 0.5)
+    means[0] += np.sqrt(5 * np.log(rounds) / rounds)
+    regrets = []
+    for _ in range(5):
+        policy = UCB1(5)
+        for _ in range(rounds):
+            arm = policy.select()
+            policy.update(arm, float(rng.uniform() < means[arm]))
+        regrets.append(policy.cumulative_regret(means))
+    assert policy.regret_bound(means, rounds) > policy.worst_case_bound(rounds)
+    assert 0.1 * rounds**0.5 < np.mean(regrets) < policy.worst_case_bound(rounds)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_regret_stays_below_the_bound(seed):

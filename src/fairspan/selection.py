@@ -217,6 +217,38 @@ class UCB1:
         grows = 8.0 * math.log(rounds) * float((1.0 / worse).sum())
         return grows + (1.0 + math.pi**2 / 3.0) * float(shortfalls.sum())
 
+    def worst_case_bound(self, n_rounds: int) -> float:
+        """Upper bound of the expected regret after T rounds, whatever the arms are.
+
+        sqrt((K - 1) T (8 ln T + 1 + pi^2 / 3)), and no more than T: the rate O(sqrt(K T log T)). An
+        arm is played at most 8 ln T / Delta_i^2 + 1 + pi^2 / 3 times in expectation (Auer et al.
+        2002, Theorem 1), so it costs at most sqrt(E n_i (8 ln T + 1 + pi^2 / 3)), and the E n_i of
+        the K - 1 worse arms sum to at most T.
+
+        Parameters
+        ----------
+        n_rounds : int
+            T, at least 1.
+
+        Returns
+        -------
+        float
+            In units of the reward.
+
+        Raises
+        ------
+        InvalidType, InvalidParameter
+            No whole number of rounds, or none.
+
+        Examples
+        --------
+        >>> round(UCB1(10).worst_case_bound(1_000_000))
+        32145
+        """
+        check_count("n_rounds", n_rounds)
+        plays = 8.0 * math.log(n_rounds) + 1.0 + math.pi**2 / 3.0
+        return min(math.sqrt((self.n_arms - 1) * n_rounds * plays), float(n_rounds))
+
     def _shortfalls(self, true_means: Any) -> FloatArray:
         """Delta_i, shape (n_arms,)."""
         said = f"true_means is {true_means!r}"

@@ -1,6 +1,7 @@
 """What a projection does to each group, and what its reduced data do downstream.
 
-Errors, losses, variance kept and disparity judge a projection by the groups' rows; label bias and
+Errors, losses, variance kept and disparity judge a projection by the groups' rows, and the worst
+case by all rows within a distance of them; label bias and
 statistical parity judge labels or predictions; leakage and the maximum mean discrepancy judge how
 well the groups can be told apart in a representation.
 """
@@ -16,11 +17,13 @@ from fairspan.metrics.reconstruction import (
     GroupFigures,
     captured_variance_ratio,
     disparity,
+    error_plus_gap,
     excess_loss,
     group_figures,
     reconstruction_error,
 )
 from fairspan.metrics.separation import Discrepancy, leakage, mmd
+from fairspan.metrics.worst_case import gaussian_wasserstein, worst_case_error
 
 __all__ = [
     "Discrepancy",
@@ -29,7 +32,9 @@ __all__ = [
     "StatisticalParity",
     "captured_variance_ratio",
     "disparity",
+    "error_plus_gap",
     "excess_loss",
+    "gaussian_wasserstein",
     "group_figures",
     "label_bias",
     "leakage",
@@ -37,4 +42,5 @@ __all__ = [
     "reconstruction_error",
     "signed_bias",
     "statistical_parity",
+    "worst_case_error",
 ]

@@ -1,6 +1,7 @@
 """Label bias and statistical parity: how the groups' shares of each outcome differ."""
 
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any, Literal, overload
 
@@ -52,6 +53,7 @@ def label_bias(
     protected: Any,
     positive: Any = 1,
     *,
+    rest: Any = None,
     sample_weight: Any = None,
     interval: Literal[False] = False,
     n_bootstrap: int = 1000,
@@ -67,6 +69,7 @@ def label_bias(
     protected: Any,
     positive: Any = 1,
     *,
+    rest: Any = None,
     sample_weight: Any = None,
     interval: Literal[True],
     n_bootstrap: int = 1000,
@@ -81,6 +84,7 @@ def label_bias(
     protected: Any,
     positive: Any = 1,
     *,
+    rest: Any = None,
     sample_weight: Any = None,
     interval: bool = False,
     n_bootstrap: int = 1000,
@@ -100,8 +104,11 @@ def label_bias(
     sensitive_features : (n,) or (n, a) array-like or data frame, or mapping of name to column
         Group of each row, matched by position; several attributes make their intersections.
     protected : label
-        The protected group; a tuple for an intersection. All other rows are the rest.
+        The protected group; a tuple for an intersection.
     positive : label, default=1
+    rest : label or list of labels, optional
+        The groups that the protected one is compared with; all others by default. Rows of further
+        groups then count as absent.
     sample_weight : (n,) array-like, optional
         Finite and not negative; a row of weight zero counts as absent.
     interval : bool, default=False
@@ -120,7 +127,7 @@ def label_bias(
     Raises
     ------
     UnknownGroup
-        No row is of the protected group.
+        No row is of the protected group, or of a group of the rest.
     InvalidInput
         Every row is; no label is positive; a missing label; lengths that differ.
     InvalidType
@@ -149,18 +156,19 @@ def label_bias(
     """
     check_flag("interval", interval)
     check_count("n_bootstrap", n_bootstrap)
-    table = outcomes_by_group(labels, sensitive_features, sample_weight).against_rest(protected)
+    table = outcomes_by_group(labels, sensitive_features, sample_weight)
+    table = table.against_rest(protected, rest)
     positive_code = _position(table, positive, "labels")
-    rest, its = table.distribution()[:, positive_code].tolist()
+    others, its = table.distribution()[:, positive_code].tolist()
     if not interval:
-        return float(rest - its)
+        return float(others - its)
     low, high = table.interval(
         lambda shares: shares[:, 0, positive_code] - shares[:, 1, positive_code],
         n_bootstrap,
         confidence,
         random_state,
     )
-    return LabelBias(rest - its, low, high, float(confidence), its, rest)
+    return LabelBias(others - its, low, high, float(confidence), its, others)
 
 
 def signed_bias(
@@ -170,6 +178,8 @@ def signed_bias(
     protected: Any,
     positive: Any = 1,
     *,
+    rest: Any = None,
+    probabilities: bool = False,
     sample_weight: Any = None,
 ) -> float:
     """Label bias of predictions: the share among the rest minus that of the protected group.
@@ -179,13 +189,18 @@ def signed_bias(
     Parameters
     ----------
     predict : callable, or fitted model with a method `predict`
-        Returns one label for each row of X. If all labels are the same, the bias is 0.
+        Returns one label for each row of X. If all labels are the same, the bias is 0. With
+        `probabilities` it returns the probability of the positive label; of a model it is then
+        `predict_proba` at that label.
     X : (n, p) array or data frame
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         Columns that are named are dropped from X before it is predicted; to keep them as features,
         pass the labels instead.
-    protected, positive, sample_weight
+    protected, positive, rest, sample_weight
         As for :func:`label_bias`.
+    probabilities : bool, default=False
+        Whether the hypothesis is randomised: it gives each row the positive label with a
+        probability. The bias is then the difference of the mean probabilities.
 
     Returns
     -------
@@ -195,9 +210,10 @@ def signed_bias(
     Raises
     ------
     UnknownGroup
-        No row is of the protected group.
+        No row is of the protected group, or of a group of the rest.
     InvalidInput
-        Predictions that are not one label for each row, or of which none is positive.
+        Predictions that are not one label for each row, or of which none is positive; or
+        probabilities outside of [0, 1].
     InvalidType
         `predict` is neither callable nor a model with this method.
 
@@ -209,9 +225,13 @@ def signed_bias(
     >>> sex = ["female", "female", "male", "male"]
     >>> metrics.signed_bias(lambda X: (X[:, 0] > 0.5).astype(int), X, sex, protected="female")
     0.5
+    >>> metrics.signed_bias(lambda X: X[:, 0], X, sex, protected="female", probabilities=True)
+    0.4
     """
+    check_flag("probabilities", probabilities)
     if not callable(predict):
-        predict = getattr(predict, "predict", None)
+        own = partial(_probability_of, predict, positive) if probabilities else None
+        predict = own or getattr(predict, "predict", None)
     if not callable(predict):
         raise InvalidType(
             "predict is neither a function nor a model with a method predict",
@@ -233,11 +253,22 @@ def signed_bias(
     predictions = predict(X)
     _check_predictions(predictions, X.shape[0] if hasattr(X, "shape") else len(X))
     table = outcomes_by_group(predictions, sensitive_features, sample_weight, "predict(X)")
-    table = table.against_rest(protected)
+    table = table.against_rest(protected, rest)
+    if probabilities:
+        # The mean of each group is that of the distinct probabilities by their shares.
+        for probability in table.outcomes[:1] + table.outcomes[-1:]:
+            check_number("a probability of predict(X)", probability, 0, 1)
+        others, its = (table.distribution() @ np.array(table.outcomes, dtype=np.float64)).tolist()
+        return float(others - its)
     if len(table.outcomes) == 1 and isinstance(table.outcomes[0], str) == isinstance(positive, str):
         return 0.0
-    rest, its = table.distribution()[:, _position(table, positive, "predict(X)")].tolist()
-    return float(rest - its)
+    others, its = table.distribution()[:, _position(table, positive, "predict(X)")].tolist()
+    return float(others - its)
+
+
+def _probability_of(model: Any, positive: Any, X: Any) -> FloatArray:
+    """Of the positive label, for each row, by a classifier's `predict_proba`."""
+    return np.asarray(model.predict_proba(X)[:, list(model.classes_).index(positive)])
 
 
 def _position(table: OutcomesByGroup, positive: Any, name: str) -> int:

@@ -1,7 +1,7 @@
 """Outcomes counted by group: coded labels, and a table of how many rows have each of them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -258,26 +258,45 @@ class OutcomesByGroup:
         shares[:, present] = np.add.reduceat(weighted, starts, axis=1)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    def against_rest(self, protected: Any) -> "OutcomesByGroup":
-        """Two groups: all the others, then the protected one.
+    def against_rest(self, protected: Any, rest: Any = None) -> "OutcomesByGroup":
+        """Two groups: the rest, by default all the others, then the protected one.
+
+        Parameters
+        ----------
+        protected : label
+        rest : label or list of labels, optional
 
         Raises
         ------
         UnknownGroup
-            No row is of the protected group.
+            No row is of the protected group, or of a group of the rest.
         InvalidInput
-            Every row is.
+            Every row is of the protected group, or the rest contains it.
         """
-        (label,) = plain_labels([protected])
-        if label not in self.groups:
-            raise UnknownGroup(
-                f"The protected group is {label!r}, which no row belongs to",
-                f"The rows hold the groups {listed(self.groups)}",
-                "Name one of these groups",
-            )
+        asked = [] if rest is None else rest if isinstance(rest, list) else [rest]
+        label, *others = plain_labels([protected, *asked])
+        for each in (label, *others):
+            if each not in self.groups:
+                raise UnknownGroup(
+                    f"The {'protected' if each is label else 'compared'} group is {each!r}, which "
+                    "no row belongs to",
+                    f"The rows hold the groups {listed(self.groups)}",
+                    "Name one of these groups",
+                )
         check_several(self.groups)
-        codes = (self.group_codes == self.groups.index(label)).astype(np.int64)
-        return replace(self, groups=("rest", label), group_codes=codes)
+        if label in others:
+            raise InvalidInput(
+                f"The rest holds {label!r}, which is the protected group",
+                f"Allowed: others of the groups {listed(self.groups)}",
+                "Leave it out",
+            )
+        codes = self.group_codes
+        kept = np.isin(codes, [self.groups.index(each) for each in (label, *others)])
+        kept |= rest is None
+        its = (codes[kept] == self.groups.index(label)).astype(np.int64)
+        return OutcomesByGroup(
+            ("rest", label), self.outcomes, its, self.outcome_codes[kept], self.weights[kept]
+        )
 
 
 def outcomes_by_group(

@@ -205,12 +205,55 @@ def disparity(
     )
 
 
+def error_plus_gap(
+    model: Any,
+    X: Any,
+    sensitive_features: Any,
+    *,
+    sample_weight: Any = None,
+    max_groups: int | None = None,
+) -> float:
+    """Minus the average error of all rows and the largest gap of two groups: larger is better.
+
+    It is -(ARE + ABDiff), by which Vu et al. (2022) choose radius and penalty. As a scorer of
+    scikit-learn it takes the groups as y: `GridSearchCV(FairPCA(...), grid,
+    scoring=error_plus_gap).fit(X, groups, sensitive_features=groups)`. Parameters, units and errors
+    are those of :func:`reconstruction_error`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import metrics
+    >>> X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1]])
+    >>> metrics.error_plus_gap(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
+    -1.5
+    """
+    subspace = FairSubspace.of(model)
+    moments = moments_for(subspace, X, sensitive_features, sample_weight, max_groups)
+    errors = group_figures(subspace, moments).errors
+    return -float(np.average(errors, weights=moments.weights) + np.ptp(errors))
+
+
 def _figures(
     model: Any, X: Any, sensitive_features: Any, sample_weight: Any, max_groups: int | None
 ) -> GroupFigures:
     subspace = FairSubspace.of(model)
+    moments = moments_for(subspace, X, sensitive_features, sample_weight, max_groups)
+    return group_figures(subspace, moments)
+
+
+def moments_for(
+    subspace: FairSubspace,
+    X_or_moments: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    max_groups: int | None,
+) -> Moments:
+    """Moments as they are, or of rows: of the features that the subspace takes."""
+    if isinstance(X_or_moments, Moments):
+        return X_or_moments
     known = 0 if subspace.certificate is None else len(subspace.certificate.groups)
-    source = rows_of(X, sensitive_features, sample_weight)
+    source = rows_of(X_or_moments, sensitive_features, sample_weight)
     if subspace.feature_names is not None:
         source = source.selected(subspace.feature_names)
-    return group_figures(subspace, moments_of(source, GroupLimit(max_groups, n_known=known)))
+    return moments_of(source, GroupLimit(max_groups, n_known=known))

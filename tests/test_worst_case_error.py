@@ -1,0 +1,141 @@
+"""Errors at the worst distribution near the rows, and the distance by which it is near."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from sklearn.model_selection import GridSearchCV
+
+import fairspan as fs
+from fairspan import metrics
+from fairspan.errors import InvalidInput, InvalidParameter, UnknownGroup
+
+RNG = np.random.default_rng(4)
+GROUPS = np.array(["a", "b", "b"] * 30)
+X = RNG.standard_normal((90, 5)) * [3, 2, 2, 1, 0.5] + 2 * (GROUPS == "b")[:, None]
+FAIR = fs.FairPCA(2).fit(X, sensitive_features=GROUPS)
+RADIUS = {"a": 0.7, "b": 0.3}
+
+
+def moments_of(rows):
+    return rows.mean(axis=0), np.cov(rows, rowvar=False, ddof=0)
+
+
+def moved(rows, subspace, eps, sign=1.0):
+    """x + sqrt(eps / e) (I - VV')(x - mean)."""
+    outside = (rows - subspace.mean) @ (np.eye(5) - subspace.projector.basis @ subspace.components)
+    error = float((outside**2).sum(axis=1).mean())
+    return rows + sign * np.sqrt(eps / error) * outside
+
+
+def error_of(rows, subspace):
+    return float(((rows - subspace.inverse_transform(subspace.transform(rows))) ** 2).sum(1).mean())
+
+
+@pytest.mark.parametrize("least", [False, True])
+def test_the_worst_case_is_attained_at_the_edge_of_the_ball(least):
+    subspace, sign = FAIR.subspace_, -1.0 if least else 1.0
+    worst = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS, least=least)
+    for label, eps in RADIUS.items():
+        rows = X[label == GROUPS]
+        there = moved(rows, subspace, eps, sign)
+        apart = metrics.gaussian_wasserstein(*moments_of(rows), *moments_of(there))
+        assert apart == pytest.approx(eps, rel=1e-9)
+        assert error_of(there, subspace) == pytest.approx(worst[label], rel=1e-10)
+
+
+def test_no_other_distribution_at_that_distance_has_a_larger_error():
+    subspace = FAIR.subspace_
+    worst = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS)
+    lowest = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS, least=True)
+    rows, eps, rng = X[GROUPS == "a"], RADIUS["a"], np.random.default_rng(0)
+    for _ in range(200):
+        turn = 0.5 * rng.standard_normal((5, 5))
+        step = rows @ turn + rng.standard_normal(5)
+        # The linear map that is as far as the ball allows, along this direction.
+        ends = [0.0, 8.0]
+        for _ in range(60):
+            middle = sum(ends) / 2
+            there = rows + middle * step
+            near = metrics.gaussian_wasserstein(*moments_of(rows), *moments_of(there)) <= eps
+            ends[0 if near else 1] = middle
+        error = error_of(rows + ends[0] * step, subspace)
+        assert lowest["a"] - 1e-9 <= error <= worst["a"] + 1e-9
+
+
+def test_a_robust_models_objective_is_made_of_worst_cases():
+    """Equation (4): with lambda = 0 the objective is the shares of the worst errors."""
+    robust = fs.FairPCA(2, criterion=fs.RobustErrorGap(0.0, 0.8)).fit(X, sensitive_features=GROUPS)
+    worst = metrics.worst_case_error(robust, robust.moments_, radius=0.8)
+    by_rows = metrics.worst_case_error(robust, X, GROUPS, 0.8)
+    assert worst == pytest.approx(by_rows)
+    shares = robust.moments_.weights / robust.moments_.weights.sum()
+    assert robust.solution_.objective == pytest.approx(shares @ list(worst.values()))
+
+
+def test_an_error_below_the_radius_may_vanish():
+    near = metrics.worst_case_error(FAIR, X, GROUPS, {"a": 1e3, "b": 0.0}, least=True)
+    assert near["a"] == 0.0
+    assert near["b"] == pytest.approx(metrics.reconstruction_error(FAIR, X, GROUPS)["b"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_distance_agrees_with_matrix_square_roots(seed):
+    rng = np.random.default_rng(seed)
+    first, second = (each @ each.T for each in rng.standard_normal((2, 4, 4)))
+    means = rng.standard_normal((2, 4))
+    root = scipy.linalg.sqrtm(first)
+    cross = np.trace(scipy.linalg.sqrtm(root @ second @ root)).real
+    expected = ((means[0] - means[1]) ** 2).sum() + np.trace(first + second) - 2 * cross
+    found = metrics.gaussian_wasserstein(means[0], first, means[1], second)
+    assert found == pytest.approx(expected, rel=1e-8)
+    assert metrics.gaussian_wasserstein(means[0], first, means[0], first) < 1e-12
+
+
+def test_the_distance_of_covariances_that_commute_and_of_points():
+    ones = np.zeros(3)
+    variances = np.array([4.0, 9.0, 0.0]), np.array([1.0, 0.0, 16.0])
+    found = metrics.gaussian_wasserstein(ones, np.diag(variances[0]), ones, np.diag(variances[1]))
+    assert found == pytest.approx(1 + 9 + 16)
+    empty = np.zeros((3, 3))
+    assert metrics.gaussian_wasserstein([1, 2, 3], empty, [1, 2, 5], empty) == 4.0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ([0.0], np.eye(2), [0.0, 0.0], np.eye(2)),
+        ([0.0, 0.0], np.eye(2), [0.0, 0.0, 0.0], np.eye(2)),
+        ([0.0, 0.0], -np.eye(2), [0.0, 0.0], np.eye(2)),
+        ([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]], [0.0, 0.0], np.eye(2)),
+        ([0.0, np.nan], np.eye(2), [0.0, 0.0], np.eye(2)),
+    ],
+)
+def test_what_is_no_mean_or_covariance_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="Allowed"):
+        metrics.gaussian_wasserstein(*wrong)
+
+
+def test_radii_are_checked():
+    with pytest.raises(InvalidParameter, match="radius"):
+        metrics.worst_case_error(FAIR, X, GROUPS, -1.0)
+    with pytest.raises(UnknownGroup, match="radius is given for"):
+        metrics.worst_case_error(FAIR, X, GROUPS, {"a": 1.0})
+
+
+def test_a_search_chooses_what_error_plus_gap_prefers():
+    """The scorer is -(ARE + ABDiff) of each fold's held-out rows, computed here by hand."""
+    folds = [(np.arange(90)[30:], np.arange(30)), (np.arange(60), np.arange(60, 90))]
+    grid = {"criterion__penalty": [0.0, 0.5, 2.0]}
+    model = fs.FairPCA(2, criterion=fs.RobustErrorGap(radius=0.15))
+    search = GridSearchCV(model, grid, scoring=metrics.error_plus_gap, cv=folds)
+    search.fit(X, GROUPS, sensitive_features=GROUPS)
+    scores = search.cv_results_["mean_test_score"]
+    for penalty, score in zip(grid["criterion__penalty"], scores, strict=True):
+        by_hand = []
+        for train, test in folds:
+            fit = fs.FairPCA(2, criterion=fs.RobustErrorGap(penalty, 0.15))
+            fit.fit(X[train], sensitive_features=GROUPS[train])
+            errors = -fit.score_samples(X[test])
+            gap = errors[GROUPS[test] == "a"].mean() - errors[GROUPS[test] == "b"].mean()
+            by_hand.append(-errors.mean() - abs(gap))
+        assert score == pytest.approx(np.mean(by_hand))
