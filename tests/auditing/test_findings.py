@@ -24,6 +24,9 @@ WIDE = RNG.standard_normal((200, 4)) * [3, 1, 1, 1]
 NARROW = RNG.standard_normal((100, 4)) * [0.3, 1, 0.3, 0.3]
 ALIKE = RNG.standard_normal((100, 4)) * [3, 1, 1, 1]
 X, GROUPS = np.vstack([WIDE, NARROW]), np.repeat(["wide", "narrow"], [200, 100])
+OTHERS = np.random.default_rng(1).standard_normal((300, 4)) * np.repeat(
+    [[3, 1, 1, 1], [0.3, 1, 0.3, 0.3]], [200, 100], axis=0
+)
 
 
 def codes(*arguments, **named):
@@ -59,8 +62,8 @@ SMALL = {n: np.repeat(["wide", "small"], [300 - n, n]) for n in (14, 15)}
         ("FS107", True, (fitted(), WIDE, ["wide"] * 200), {}),
         ("FS107", False, (fitted(), X, GROUPS), {}),
         ("FS203", True, (BOTH, X, GROUPS), {}),
-        ("FS203", False, (BOTH, X[::2], GROUPS[::2]), {}),
-        ("FS203", False, (BOTH, X + 1, GROUPS), {}),
+        ("FS203", True, (BOTH, X[1:], GROUPS[1:]), {}),
+        ("FS203", False, (BOTH, OTHERS, GROUPS), {}),
         ("FS204", False, (fitted(d=2), X, GROUPS), {}),
         ("FS301", True, (CENTRES, X, GROUPS), {}),
         ("FS301", False, (CENTRES["group"], X, GROUPS), {}),

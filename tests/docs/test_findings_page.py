@@ -61,6 +61,12 @@ def poorly_known():
     return audit(PCA(4).fit(many), many, np.repeat(["many", "few"], [400, 60]))
 
 
+def made_from_a_group():
+    many = rows_of(460, [1.0] * 20, seed=3)
+    few = PCA(4).fit(many[400:]).components_
+    return audit(few, many, np.repeat(["many", "few"], [400, 60]))
+
+
 def one_outlier():
     rows = np.vstack([ALIKE, rows_of(60, [1, 1, 1, 1], seed=4)])
     rows[-1] = [0, 500, 0, 0]
@@ -103,6 +109,7 @@ CASES = {
     "FS204": lambda: audit(fitted(1, ALIKE, THREE, solver=STOPPED), ALIKE, THREE),
     "FS205": lambda: audit(fitted(), X, GROUPS),
     "FS206": lambda: audit(PCA(4).fit(X), X, GROUPS),
+    "FS207": made_from_a_group,
     "FS301": lambda: audit(
         {"about all": PCA(1).fit(X), "about each": fitted(center="group")}, X, GROUPS
     ),

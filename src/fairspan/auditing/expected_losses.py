@@ -230,6 +230,10 @@ class ExpectedFigures:
         """Whether anything is known of new rows."""
         return not math.isnan(self.expected_loss.value)
 
+    def is_impossible(self, rounding: float) -> bool:
+        """Whether the whole interval of the loss is below zero, beyond rounding."""
+        return self.expected_loss.high is not None and self.expected_loss.high < -rounding
+
 
 @dataclass(frozen=True)
 class Expectations:
@@ -427,8 +431,8 @@ def _state(
     "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor less
     than what the group's own best subspace loses on rows that it was found without. "minor": it is
     above zero beyond chance, and the corrected loss is immaterial. "not shown": the high end of the
-    corrected loss is immaterial. "cannot tell": otherwise. If the losses of single rows have long
-    tails, a loss counts only if it exceeds what a few rows can have added.
+    corrected loss is immaterial, and not below zero. "cannot tell": otherwise. If the losses of
+    single rows have long tails, a loss counts only if it exceeds what a few rows can have added.
 
     Parameters
     ----------
@@ -454,4 +458,5 @@ def _state(
         return "cannot tell"  # intervals mean little where a few rows decide
     if low > rounding:
         return "minor" if value < matters else "cannot tell"
-    return "not shown" if high < max(matters, rounding) else "cannot tell"
+    # No loss is below zero: such rows are not those of a model that was made without them.
+    return "not shown" if -rounding <= high < max(matters, rounding) else "cannot tell"

@@ -116,6 +116,11 @@ RULES = {
     ),
     "FS205": Rule("info", "Compare with what a fair criterion reaches."),
     "FS206": Rule("info", "Use fewer dimensions for a comparison."),
+    "FS207": Rule(
+        "warning",
+        "Audit rows that had no part in making the model, or pass the fitted model itself in "
+        "place of its components, so that it can be fitted again without each part of the rows.",
+    ),
     "FS301": Rule(
         "warning", "Compare each model with its own best error, or fit them with the same settings."
     ),
@@ -336,11 +341,14 @@ def _fitted_here(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[F
     named = ", ".join(model.name for model in fitted)
     were = "was" if len(fitted) == 1 else "were"
     their, they_are = ("Its", "it is") if len(fitted) == 1 else ("Their", "they are")
+    said = f"{were} fitted on these rows"
+    if any(model.seems_fitted_here for model in fitted):
+        said += " or on most of them, as far as their figures tell"
     message = (
-        f"{named}: {were} fitted on these rows. {their} errors on new rows are estimated by "
+        f"{named}: {said}. {their} errors on new rows are estimated by "
         f"cross-fitting: {they_are} fitted again with one part of the rows left out at a time."
         if any(model.has_estimates for model in fitted)
-        else f"{named}: {were} fitted on these rows. The intervals hold for this projection; "
+        else f"{named}: {said}. The intervals hold for this projection; "
         "errors on new rows may be larger. Audit held-out rows to find out."
     )
     yield seen("FS203", message, fitted[0].name if len(fitted) == 1 else None)
@@ -386,6 +394,20 @@ def _loses_nothing(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
             f"{model.name}: {_dimensions(model)} keep all variance of every group, up to rounding, "
             "so no group has a loss. Use fewer dimensions (n_components, -d) for a comparison.",
             model.name,
+        )
+
+
+def _impossible(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
+    """FS207: losses below zero, which no model has that was made without these rows."""
+    found = [group for group in model.groups if group.is_impossible(model.rounding)]
+    if found:
+        yield seen(
+            "FS207",
+            f"{model.name}: the interval of the expected loss of {names(found)} is below zero, "
+            "which no loss can be. Either this is chance, or the rows had a part in making the "
+            "model; nothing is claimed of it. Audit held-out rows.",
+            model.name,
+            labels(found),
         )
 
 
@@ -498,7 +520,7 @@ def _dimensions(model: ModelResult) -> str:
 
 
 _ABOUT_ROWS = (_about_groups, _no_intervals, _missing, _unstable, _heavy_tails, _fitted_here)
-_ABOUT_MODEL = (_missing_groups, _loses_nothing, _who_pays, _disparity, _open_gap)
+_ABOUT_MODEL = (_missing_groups, _loses_nothing, _who_pays, _disparity, _open_gap, _impossible)
 _ACROSS = (_different_centers, _repair, _who_pays_for_repair)
 
 

@@ -25,6 +25,7 @@ from fairspan.auditing.expected_losses import (
     widest_pair,
 )
 from fairspan.auditing.models import Audited
+from fairspan.auditing.own_rows import OwnRows, own_rows
 from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.auditing.row_statistics import RowFigures
 from fairspan.errors import Incompatible
@@ -76,10 +77,12 @@ def judged_on_rows(
     ordered: tuple[int, ...] = ()
     if folded is not None:
         judged = [_judge(each, moments) for each in linear]
-        repeats = figures_by_fold(folded, judged, _fitted_here(linear, judged, moments))
+        own = own_rows(linear, judged, moments, folded.audited, folded.moments)
+        folded = replace(folded, audited=_with_reasons(folded.audited, own))
+        repeats = figures_by_fold(folded, judged, [each.fitted_here for each in own])
         cross, seen = repeats[0]
         expected = _expected(repeats, judged, options)
-        results = _on_rows(linear, judged, moments, seen, expected, cross.failures, options)
+        results = _on_rows(linear, judged, moments, own, seen, expected, cross.failures, options)
         if folded.rows.n_features == moments.n_features:
             ordered = seen.ordered
     rest = audited if folded is None else others
@@ -88,7 +91,8 @@ def judged_on_rows(
         seen = figures_of_errors(rest, judged, rows, moments, has_labels=options.has_labels)
         whys = {each.name: why if each.by_rows is None else NO_PROJECTION for each in rest}
         expected = [[ExpectedFigures()] * moments.n_groups for _ in rest]
-        results += _on_rows(rest, judged, moments, seen, expected, whys, options)
+        own = own_rows(rest, judged, moments)
+        results += _on_rows(rest, judged, moments, own, seen, expected, whys, options)
         if folded is None and linear:
             ordered = seen.ordered
     places = {each.name: place for place, each in enumerate(audited)}
@@ -100,6 +104,7 @@ def _on_rows(
     audited: Sequence[Audited],
     judged: Sequence[GroupFigures],
     moments: Moments,
+    own: Sequence[OwnRows],
     seen: RowFigures,
     expected: _Expected,
     whys: Mapping[str, str | None],
@@ -116,6 +121,7 @@ def _on_rows(
                 each,
                 figures,
                 moments,
+                own[i],
                 error_estimates(*spreads),
                 disparity_estimate(*spreads),
                 expected[i],
@@ -150,10 +156,11 @@ def judged_on_moments(
     judged = [_judge(each, pooled) for each in audited]
     expected: _Expected = [[ExpectedFigures()] * pooled.n_groups for _ in audited]
     failures: dict[str, str] = {}
+    own = own_rows(audited, judged, pooled)
     if len(blocks) > 1 and options.folds is not None:
-        expected, failures = _from_blocks(audited, judged, blocks, options)
+        expected, failures, own = _from_blocks(audited, judged, blocks, options)
     results = []
-    for each, figures, groups in zip(audited, judged, expected, strict=True):
+    for each, figures, groups, known in zip(audited, judged, expected, own, strict=True):
         errors = [Estimate(error) for error in figures.errors.tolist()]
         difference = Estimate(signed_disparity(figures.errors))
         if len(blocks) > 1:
@@ -161,7 +168,16 @@ def judged_on_moments(
         unknown, why = np.zeros(pooled.n_groups), failures.get(each.name)
         results.append(
             _model_audit(
-                each, figures, pooled, errors, difference, groups, unknown, why, options.level
+                each,
+                figures,
+                pooled,
+                known,
+                errors,
+                difference,
+                groups,
+                unknown,
+                why,
+                options.level,
             )
         )
     return results
@@ -186,13 +202,14 @@ def _from_blocks(
     judged: Sequence[GroupFigures],
     blocks: Sequence[GroupMoments],
     options: Expectations,
-) -> tuple[_Expected, dict[str, str]]:
-    """Estimates with blocks in place of folds, and why some models have none."""
+) -> tuple[_Expected, dict[str, str], list[OwnRows]]:
+    """Estimates with blocks in place of folds, why some models have none, and what is their own."""
     folds = SummedFolds(tuple(blocks))
-    here = _fitted_here(audited, judged, folds.whole)
+    own = own_rows(audited, judged, folds.whole, audited, folds)
+    here = [each.fitted_here for each in own]
     few = len(blocks) < FEWEST_FOLDS
     cross = cross_fitted(
-        audited,
+        _with_reasons(audited, own),
         [each.errors for each in judged],
         [fitted and not few for fitted in here],
         folds,
@@ -203,7 +220,7 @@ def _from_blocks(
     if few:
         why = f"{len(blocks)} blocks are too few to fit it again without each"
         failures |= {each.name: why for each, fitted in zip(audited, here, strict=True) if fitted}
-    return _expected([(cross, seen)], judged, options), failures
+    return _expected([(cross, seen)], judged, options), failures, own
 
 
 def _expected(
@@ -241,12 +258,11 @@ def _jackknifed(
     )
 
 
-def _fitted_here(
-    audited: Sequence[Audited], judged: Sequence[GroupFigures], moments: Moments
-) -> list[bool]:
+def _with_reasons(audited: Sequence[Audited], own: Sequence[OwnRows]) -> list[Audited]:
+    """The models with why they cannot be fitted again, where that is so."""
     return [
-        each.was_fitted_on(moments, figures.errors)
-        for each, figures in zip(audited, judged, strict=True)
+        replace(each, why_not_refitted=known.why_not_refitted)
+        for each, known in zip(audited, own, strict=True)
     ]
 
 
@@ -259,6 +275,7 @@ def _model_audit(
     each: Audited,
     figures: GroupFigures,
     moments: Moments,
+    own: OwnRows,
     errors: Sequence[Estimate],
     difference: Estimate,
     expected: Sequence[ExpectedFigures],
@@ -281,7 +298,8 @@ def _model_audit(
         reason=None if certificate is None else certificate.reason,
         gap=None if certificate is None else certificate.gap,
         is_plain_pca=each.is_plain_pca,
-        fitted_here=each.was_fitted_on(moments, figures.errors),
+        fitted_here=own.fitted_here,
+        seems_fitted_here=own.by_test,
         baseline=each.baseline,
         known_groups=each.known_groups,
         groups=tuple(

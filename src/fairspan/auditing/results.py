@@ -108,7 +108,9 @@ class ModelResult:
         Gap of the certificate, in the units of its objective.
     is_plain_pca : bool
     fitted_here : bool
-        Whether the model was fitted on the audited rows.
+        Whether the model was fitted on the audited rows, or on rows among which these are.
+    seems_fitted_here : bool
+        Whether a test says so, as number and mean of the rows are not those of the fit.
     baseline : str or None
         Name of the ordinary PCA of the same rows, dimension, centre and scale beside it.
     known_groups : tuple of labels
@@ -146,6 +148,7 @@ class ModelResult:
     why_no_estimates: str | None = None
     is_nested: bool = False
     tol: float | None = None
+    seems_fitted_here: bool = False
     expected_disparity: Estimate = UNKNOWN
     expected_pair: tuple[Label, Label] | None = None
 

@@ -1,0 +1,139 @@
+"""Rows that a model was fitted on are recognised, also where some of them are missing."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.decomposition import PCA
+
+import fairspan as fs
+from fairspan.auditing.own_rows import MADE_HERE
+from fairspan.auditing.student import fisher_below
+from sweeps import part_of
+
+
+def draw(rng, n, p, kind="normal"):
+    sizes = 1 / np.sqrt(np.arange(1, p + 1))
+    X = rng.normal(size=(n, p))
+    if kind == "indicators":  # one of p categories: products of features are zero in every row
+        X = np.eye(p)[rng.integers(0, p, n)]
+    if kind == "heavy tails":
+        X /= np.sqrt(rng.chisquare(3, size=(n, 1)) / 3)
+    return X * sizes, np.where(np.arange(n) % 4 == 0, "few", "many")
+
+
+def models_on(X, groups, d):
+    fair = fs.FairPCA(d).fit(X, sensitive_features=groups)
+    ordinary = PCA(d).fit(X)
+    return {
+        "fair": fair,
+        "saved": fair.subspace_,
+        "ordinary": ordinary,
+        "array": ordinary.components_,
+    }
+
+
+def recognised(models, *rows, **named):
+    result = fs.audit(models, *rows, **named)
+    return {model.name: model for model in result.models if model.fitted_here}
+
+
+def test_some_of_the_rows_of_the_fit_are_recognised_and_models_fitted_again():
+    rng = np.random.default_rng(0)
+    X, groups = draw(rng, 240, 12)
+    models = models_on(X, groups, 3)
+    for rows, named in (
+        ((X, groups), {}),
+        ((X[:-1], groups[:-1]), {}),
+        ((X[:216], groups[:216]), {}),
+        ((X, groups), {"sample_weight": rng.uniform(0.5, 1.5, 240)}),
+    ):
+        found = recognised(models, *rows, **named)
+        assert set(found) == {*models, "PCA"}
+        assert all(model.has_estimates for model in found.values())
+        # Number and mean of the rows say so already where these are all rows, of equal weight.
+        exact = set() if len(rows[0]) < 240 or named else {"fair", "saved", "ordinary", "PCA"}
+        assert {name for name, model in found.items() if not model.seems_fitted_here} == exact
+    assert recognised(models, *draw(rng, 240, 12)) == {}
+    assert recognised(models, *draw(rng, 60, 12)) == {}
+
+
+def test_new_rows_of_one_categorical_column_are_not_taken_for_those_of_the_fit():
+    """Products of indicators differ between samples by far less than independent features do."""
+    rng = np.random.default_rng(1)
+    models = models_on(*draw(rng, 300, 20, "indicators"), 3)
+    assert recognised(models, *draw(rng, 300, 20, "indicators")) == {}
+
+
+def test_estimates_of_rows_but_one_are_those_of_all_rows():
+    rng = np.random.default_rng(2)
+    X, groups = draw(rng, 160, 15)
+    fair = fs.FairPCA(3).fit(X, sensitive_features=groups)
+    whole, part = (fs.audit(fair, X[:n], groups[:n]) for n in (160, 159))
+    for first, second in zip(whole.models, part.models, strict=True):
+        for mine, other in zip(first.groups, second.groups, strict=True):
+            assert other.expected_error.value == pytest.approx(mine.expected_error.value, rel=0.05)
+            assert mine.expected_error.value > 1.02 * mine.error_here.value
+
+
+def test_a_basis_that_was_made_from_these_rows_in_an_unknown_way_has_no_estimates():
+    """Components 2 to 4 of an ordinary PCA: as close to the rows, but not the leading ones."""
+    rng = np.random.default_rng(3)
+    X, groups = draw(rng, 240, 12)
+    result = fs.audit(PCA(4).fit(X).components_[1:], X, groups)
+    assert result.models[0].why_no_estimates == MADE_HERE
+    assert result.verdict.kind == "cannot tell"
+    assert MADE_HERE in result.verdict.sentence
+
+
+def test_a_loss_below_zero_is_never_called_not_shown():
+    rng = np.random.default_rng(4)
+    X, groups = rng.normal(size=(460, 20)), np.repeat(["many", "few"], [400, 60])
+    result = fs.audit(PCA(4).fit(X[400:]).components_, X, groups)
+    few = next(group for group in result.models[0].groups if group.group == "few")
+    assert few.expected_loss.high < 0
+    assert few.state == "cannot tell"
+    assert "FS207" in [finding.code for finding in result.findings]
+
+
+@pytest.mark.parametrize("first", [1.5, 3, 40, 3000])
+def test_the_lower_tail_of_fishers_distribution(first):
+    for ratio in (0.0, 1e-8, 0.01, 0.3, 0.8):
+        found = fisher_below(ratio, first, 9 * first)
+        assert found == pytest.approx(stats.f.cdf(ratio, first, 9 * first), rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.long
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", ["normal", "heavy tails", "indicators"])
+def test_how_often_rows_are_recognised(kind):
+    """Of the fit but for one: always, as an array nearly so; new ones and true axes: never."""
+    rng = np.random.default_rng(5)
+    found = {"but one": [], "new": [], "true axes": []}
+    for _ in part_of(range(30), 3):
+        X, groups = draw(rng, 200, 20, kind)
+        models = models_on(X, groups, 3)
+        names = [*models, "PCA"]
+        for name, rows in (("but one", (X[1:], groups[1:])), ("new", draw(rng, 200, 20, kind))):
+            seen = recognised(models, *rows)
+            found[name].append([each in seen for each in names])
+        found["true axes"].append(bool(recognised(np.eye(20)[:3], *draw(rng, 200, 20))))
+    shares = dict(zip(names, np.mean(found["but one"], axis=0), strict=True))
+    assert shares.pop("array") >= (0.98 if kind == "normal" else 0.85)
+    assert min(shares.values()) >= 0.98
+    assert np.mean(found["new"]) == 0
+    assert np.mean(found["true axes"]) <= 0.007
+
+
+@pytest.mark.long
+@pytest.mark.sweep
+@pytest.mark.parametrize("n_missing", [0, 1])
+def test_errors_of_groups_that_are_alike_are_seldom_called_different(n_missing):
+    """FS202 on rows of the fit, of which errors on these rows would say so far more often."""
+    rng, raised = np.random.default_rng(6), []
+    for _ in part_of(range(60), 3):
+        X, groups = draw(rng, 260, 20)
+        fair = fs.FairPCA(3).fit(X, sensitive_features=groups)
+        result = fs.audit(fair, X[n_missing:], groups[n_missing:])
+        raised.append([f.model for f in result.findings if f.code == "FS202"])
+    for name in ("minimax_loss", "PCA"):
+        assert np.mean([name in each for each in raised]) <= 0.12
