@@ -112,7 +112,12 @@ def _is_near(each: Audited, in_folds: Audited, folds: SummedFolds) -> bool:
     # Of weighted rows it is not known how many equally weighted ones they stand for.
     is_weighted = not np.allclose(weights * counts.sum(), counts * weights.sum())
     kept = each.moments
-    if isinstance(kept, GroupMoments) and kept.n_features == folds.whole.n_features:
+    if (
+        isinstance(kept, GroupMoments)
+        and kept.n_features == folds.whole.n_features
+        and kept.counts.all()
+        and not set(folds.whole.labels).isdisjoint(kept.labels)
+    ):
         # Second moments tell more, but of heavy tails a single row may decide them.
         few = kept.n_features <= _SCATTERS_UP_TO
         return any(
@@ -158,14 +163,15 @@ def _across(each: Audited, folds: SummedFolds) -> tuple[FloatArray, FloatArray]:
     if subspace.oblique_decoder is not None or subspace.is_soft:
         return none
     made, basis = subspace.certificate, subspace.components.T
-    weights, point = whole.weights / whole.weights.sum(), whole.mean
+    weights = whole.weights / whole.weights.sum()
+    point: FloatArray | None = whole.mean
     if made is not None and not each.is_plain_pca:
         if made.groups != tuple(whole.labels):
             return none
         weights = made.weights
         point = point if subspace.center == "global" else subspace.reference_point(whole)
     elif subspace.center == "none":
-        point = np.zeros_like(point)
+        point = np.zeros_like(whole.mean)
     unit = np.ones(len(basis)) if subspace.scale is None else subspace.scale
 
     def images(moments: GroupMoments) -> FloatArray:
@@ -199,7 +205,7 @@ def _of_moments(
     ratios = np.zeros(len(common)) if is_weighted else whole.counts[ours] / kept.counts[theirs]
 
     def figures(moments: GroupMoments, group: int, mean: FloatArray) -> FloatArray:
-        offset = (moments.means[group] - mean) / unit
+        offset: FloatArray = (moments.means[group] - mean) / unit
         if not with_second:
             return offset
         second = moments.scatters[group] / moments.weights[group] / np.outer(unit, unit)
