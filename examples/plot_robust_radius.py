@@ -12,6 +12,8 @@ from sklearn.model_selection import train_test_split
 
 import fairspan as fs
 from reproduction.data import load
+from reproduction.vu.radius import N_TEST, performance
+from reproduction.vu.toy import N_TRAIN, toy_rows
 
 people = load("default_credit")
 few, _, groups, _ = train_test_split(
@@ -34,3 +36,24 @@ print(f"gap at radius 0: {gaps[0]:.3f}, at radius {display.values[-1]:.0f}: {gap
 assert np.isclose(gaps[0], abs(gap.disparity_), atol=1e-6)
 assert gaps[-1] > gaps[0] + 0.1
 assert robust.solution_.status == "optimal"
+
+# %%
+# Out of sample a radius can pay. Vu et al. (2022) draw two normal groups in the plane, 200 and 100
+# rows, and let the radius of the smaller group grow (their Figure 4). On many new rows error plus
+# gap falls at first, and rises again where the ball is so wide that it says little of the rows.
+
+radii = [0.0, 1.0, 2.5, 5.0, 7.5, 10.0]
+new_rows = toy_rows(N_TEST, np.random.default_rng(0))
+draws = [toy_rows(N_TRAIN, np.random.default_rng((1, i))) for i in range(20)]
+found = np.mean([performance(draw, new_rows, radii) for draw in draws], axis=0)
+worse = dict(zip(radii, found.sum(axis=1), strict=True))
+figure, ax = plt.subplots()
+for name, values in (("error", found[:, 1]), ("gap", found[:, 0]), ("both", found.sum(axis=1))):
+    ax.plot(radii, values, marker="o", label=name)
+ax.set(xlabel="radius of the smaller group", ylabel="on new rows, means of 20 draws")
+ax.legend()
+plt.show()
+
+print("error plus gap:", {alpha: round(float(value), 2) for alpha, value in worse.items()})
+assert worse[2.5] < worse[0.0] - 0.1
+assert worse[10.0] > worse[2.5] + 0.3

@@ -130,6 +130,26 @@ def test_paper_settings_never_end_below_the_proven_value(name, which):
         assert solution.objective == pytest.approx(proven, rel=1e-6)
 
 
+def test_the_printed_objective_is_not_convex_at_large_penalties():
+    """The sentence of docs/theory.md: penalty 2, second moments of mean trace 1."""
+    rng, widest = np.random.default_rng(0), 0.0
+    for _ in range(30):
+        matrices = np.array(random_moments(rng, 2, 4))
+        matrices /= np.mean([np.trace(each) for each in matrices])
+        problem = problem_of(matrices, 2, RobustErrorGap(2.0, 0.15))
+
+        def value(U):
+            errors = np.einsum("pr,gpq,qr->g", U, matrices, U)  # noqa: B023
+            return problem.criterion.value(errors, problem)  # noqa: B023
+
+        for _ in range(100):
+            U, W = np.linalg.qr(rng.standard_normal((2, 4, 2)))[0]
+            widest = max(widest, value((U + W) / 2) - (value(U) + value(W)) / 2)
+    assert widest > 0.2
+    L = 4.77
+    assert 2 * np.sqrt(2 * L**3 * (L + 1)) / 1001**0.25 == pytest.approx(12.6, abs=0.05)
+
+
 def test_the_last_subspace_is_worse_after_few_steps():
     """The figures of docs/guide/solvers.md."""
     rows = load("parkinsons:group__sex")
