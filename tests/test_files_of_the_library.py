@@ -12,10 +12,11 @@ import scipy.sparse
 
 import fairspan
 from fairspan import FairPCA
+from fairspan.cli import run
 from fairspan.registry import check_flag
 
 ROOT = Path(fairspan.__file__).parent
-MOST_OF_TWO_GROUPS, MOST = 25, 30
+MOST_OF_TWO_GROUPS, MOST, MOST_OF_A_REPORT = 25, 30, 75
 
 
 def table(n_rows: int, n_features: int) -> np.ndarray:
@@ -44,6 +45,19 @@ def test_a_fit_enters_few_files(case):
     groups = np.arange(rows.shape[0]) % n_groups
     files = entered(lambda: FairPCA(2).fit(rows, sensitive_features=groups))
     assert len(files) <= most, files
+
+
+@pytest.mark.parametrize("n_groups", [2, 5])
+def test_a_report_enters_few_files(n_groups, tmp_path, capsys):
+    source, page = tmp_path / "rows.csv", tmp_path / "page.html"
+    lines = [
+        f"g{i % n_groups},{x:.3f},{y:.3f},{z:.3f}" for i, (x, y, z) in enumerate(table(200, 3))
+    ]
+    source.write_text("\n".join(["group,x,y,z", *lines]), encoding="utf-8")
+    command = ["report", str(source), "--group", "group", "-d", "1", "-o", str(page)]
+    files = entered(lambda: run(command))
+    assert page.exists()
+    assert len(files) <= MOST_OF_A_REPORT, files
 
 
 def test_entered_files_are_counted():

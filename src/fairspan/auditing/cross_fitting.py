@@ -354,7 +354,7 @@ def _refitted(
         criterion=made.criterion,
         restriction=made.restriction,
         center=cast(Center, subspace.center),
-        tol=made.tol,
+        tol=max(made.tol, each.refit_tol),
         allow_extra=subspace.is_soft,
         nested=subspace.is_nested,
         near=None if made.groups != tuple(training.labels) or subspace.is_nested else made,

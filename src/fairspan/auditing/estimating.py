@@ -1,8 +1,7 @@
 """What new rows would show, from rows in folds or from blocks of moments in place of folds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ from fairspan.moments.of_rows import (
     moments_of,
     sparse_folds,
 )
-from fairspan.moments.operators import Projector, errors_under
+from fairspan.moments.operators import Projector, SecondMoments, errors_under
 from fairspan.moments.thin import ThinMoments
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.groups import Folds, Label
@@ -309,7 +308,7 @@ def block_figures(
         for i, label in enumerate(block.labels):
             group = list(labels).index(label)
             weights[fold, group] = block.weights[i]
-            errors = partial(_error, block.of_groups(np.arange(block.n_groups) == i), group)
+            errors = _errors_of(block.of_groups(np.arange(block.n_groups) == i), group)
             values[fold, :, :, group] = measured_by(
                 errors, cross.benchmarks, cross.projections, group, fold, len(blocks)
             )[:, :, 0]
@@ -324,14 +323,22 @@ def block_figures(
     )
 
 
-def _error(
-    alone: GroupMoments, group: int, benchmark: Benchmark, projector: Projector
-) -> FloatArray:
-    """Mean squared residual of one group of a block, (1,)."""
-    point = benchmark.points[group if len(benchmark.points) > 1 else 0]
-    if benchmark.scale is not None:
-        alone, point = alone.divided_by(benchmark.scale), point / benchmark.scale
-    return errors_under(projector, alone.operator_about(point))
+def _errors_of(alone: GroupMoments, group: int) -> Callable[[Benchmark, Projector], FloatArray]:
+    """Mean squared residual (1,) of one group of a block, for a benchmark and a projector.
+
+    Benchmarks of different dimensions share the second moments about their centre.
+    """
+    second: dict[tuple[bytes, bytes], SecondMoments] = {}
+
+    def error(benchmark: Benchmark, projector: Projector) -> FloatArray:
+        point, scale = benchmark.points[group if len(benchmark.points) > 1 else 0], benchmark.scale
+        key = (point.tobytes(), b"" if scale is None else scale.tobytes())
+        if key not in second:
+            unit = np.ones_like(point) if scale is None else scale
+            second[key] = alone.divided_by(unit).operator_about(point / unit)
+        return errors_under(projector, second[key])
+
+    return error
 
 
 def errors_without_each(

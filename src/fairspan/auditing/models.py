@@ -42,6 +42,8 @@ class Audited:
         features, units and dimension alone.
     why_not_refitted : str
         Why it is not to be fitted again without parts of the rows; empty if it may be.
+    refit_tol : float
+        At which gap, as a share of the objective, these fits may stop if that of the model is less.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Audited:
     baseline: str | None = None
     by_rows: RowModel | None = None
     why_not_refitted: str = ""
+    refit_tol: float = 0.0
 
     @property
     def known_groups(self) -> tuple[Label, ...]:

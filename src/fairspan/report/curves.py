@@ -34,8 +34,8 @@ NO_ANSWER = "no answer"
 MOST = 40
 # Of many features, or of more than two groups, each dimension takes its time.
 _MANY_FEATURES, _MOST_OF_MANY = 300, 16
-# As a share of the objective: more than any picture shows.
-_TOLERANCE = 1e-6
+# As a share of the objective: more than a picture shows, and far less than rows leave uncertain.
+TOLERANCE = 1e-6
 MOST_STEPS = 40
 # Steps with errors this near, as a share of the total variance, are one.
 _SAME = 1e-7
@@ -391,7 +391,7 @@ def along_dimensions(
 def _solved(problem: Problem) -> Certificate | None:
     """The answer; None if there is none, such as equal errors that are out of reach."""
     try:
-        return Auto().solve(problem, _TOLERANCE)
+        return Auto().solve(problem, TOLERANCE)
     except Incompatible:
         return None
 

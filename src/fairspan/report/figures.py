@@ -36,7 +36,7 @@ _SIZE = (6.4, 4.6)
 # In points.
 _NARROW = 480
 # In inches: with it letters can be read in the window of a telephone.
-_NARROW_SCREEN = 4.4
+_NARROW_SCREEN = 4.2
 # Colours that the page sets, so that they can be light or dark.
 _VARIABLES = {
     style.INK: "--ink",
@@ -111,11 +111,12 @@ def draw(
     is_narrow : bool
         Whether it is drawn as narrow as the window of a telephone; wider pictures scroll there.
     """
-    from matplotlib import rc_context
-    from matplotlib.style import context
+    from matplotlib import rc_context, rcParamsDefault
 
-    # The same bytes, whatever style the reader has chosen for his own figures.
-    with context("default"), reproducible(key):
+    # The same bytes, whatever style the reader has chosen for his own figures. matplotlib.style
+    # would read all of its style sheets first.
+    default = {key: each for key, each in rcParamsDefault.items() if not key.startswith("backend")}
+    with rc_context(default), reproducible(key):
         figure = empty_figure("the audit page")
         width, height = picture.size() if isinstance(picture, Picture) else _SIZE
         figure.set_size_inches(min(width, _NARROW_SCREEN) if is_narrow else width, height)
@@ -322,15 +323,23 @@ def of_frontier(report: Report) -> Drawn:
 
 
 def _losing_most(report: Report) -> list[int]:
-    """Positions of the groups with the largest loss under PCA: as many as there is room for."""
+    """Positions of the groups that are drawn, from the largest loss under PCA on.
+
+    As many as there is room for, and beside them those that are harmed or that the verdict names.
+    """
     losses = np.array(
         [
             group.expected_loss.value if report.has_estimates else group.loss_here
             for group in report.plain.groups
         ]
     )
+    named = set() if report.verdict is None else set(report.verdict.groups)
+    for model in (report.plain, report.main) if report.has_estimates else ():
+        named |= {group.group for group in model.groups if group.state == "harmed"}
     # Groups of too few rows come last.
-    return sorted(np.argsort(-losses, kind="stable")[:_MOST_GROUPS].tolist())
+    order = np.argsort(-losses, kind="stable").tolist()
+    others = [g for g in order[_MOST_GROUPS:] if report.plain.groups[g].group in named]
+    return [*order[:_MOST_GROUPS], *others[:_MOST_GROUPS]]
 
 
 def _records(report: Report, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -342,7 +351,8 @@ def _whose(report: Report) -> str:
     n_drawn, n_groups = len(_losing_most(report)), len(report.names)
     if n_drawn == n_groups:
         return "each group"
-    return f"the {n_drawn} of {n_groups} groups that lose most under PCA"
+    harmed = " or are harmed" if n_drawn > _MOST_GROUPS else ""
+    return f"the {n_drawn} of {n_groups} groups that lose most under PCA{harmed}"
 
 
 def _interval(record: Mapping[str, Any], name: str) -> str:

@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,7 @@ def said(name: str, report: Report) -> Markup:
                 "plain": plain_pca,
                 "main": main,
                 "certificate": report.fit.certificate,
+                "has_bound": isfinite(report.fit.certificate.lower_bound),
                 "change": report.total_change(main),
                 "version": __version__,
                 "worst": plain_pca.groups[sharing_largest(losses)[0]],

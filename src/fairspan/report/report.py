@@ -28,7 +28,7 @@ from fairspan.problem.problem import check_n_components, used_parameters
 from fairspan.problem.reduction import criterion_of
 from fairspan.progress import track
 from fairspan.registry import check_count, check_flag, field_values
-from fairspan.report.curves import PCA, Curves, Fit, curves_of
+from fairspan.report.curves import PCA, TOLERANCE, Curves, Fit, curves_of
 from fairspan.report.program import Origin, provenance, verification_of
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
@@ -477,9 +477,9 @@ def audit_of(
     pca = read_model(PCA, replace(fits[0].subspace, center=asked.center))
     audited = [replace(pca, is_plain_pca=True)]
     for each in fits[1:]:
-        model, criterion = replace(read_model(each.name, each.subspace), baseline=PCA), each.problem
-        is_slow = criterion.criterion.name in _MANY_GROUPS and moments.n_groups > _FEW_GROUPS
-        if is_slow and criterion.criterion != asked.criterion:
+        model = replace(read_model(each.name, each.subspace), baseline=PCA, refit_tol=TOLERANCE)
+        is_slow = each.problem.criterion.name in _MANY_GROUPS and moments.n_groups > _FEW_GROUPS
+        if is_slow and each.problem.criterion != asked.criterion:
             model = replace(model, why_not_refitted=_NOT_REFITTED.format(_FEW_GROUPS))
         audited.append(model)
     folds = None

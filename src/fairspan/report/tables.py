@@ -178,7 +178,7 @@ def _of_models(report: Report, *columns: Column) -> Table:
         (
             _criteria_column(report, is_told=True),
             *columns,
-            Column("error over all rows", costs),
+            Column("error over these rows", costs),
             _statuses_column(report),
         ),
         chosen=report.place,
@@ -429,10 +429,10 @@ def of_changes(report: Report) -> Table:
         f"Who gains and who pays: from PCA to {report.main.name}, on new rows",
         (
             _groups_column(report),
+            names_column("outcome", outcomes),
+            Column("change in expected error / variance", cells),
             _counts_column("rows", [group.n for group in groups]),
             shares_column("share of the rows", [group.proportion for group in groups]),
-            Column("change in error / variance", cells),
-            names_column("outcome", outcomes),
         ),
         faint=tuple(i for i, cell in enumerate(cells) if cell.value is None),
     )

@@ -140,14 +140,18 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   }
 
-  // ---- Print has headings as text: buttons are not repeated on each page. ----
+  // ---- Print has headings as text: buttons are not repeated on each page. Notes are printed. ----
+  const closed = [];
   window.addEventListener("beforeprint", () => {
+    closed.push(...document.querySelectorAll("details.printed:not([open])"));
+    for (const each of closed) each.open = true;
     for (const [heading, button] of sorting) {
       heading.append(...button.childNodes);
       button.remove();
     }
   });
   window.addEventListener("afterprint", () => {
+    for (const each of closed.splice(0)) each.open = false;
     for (const [heading, button] of sorting) {
       button.append(...heading.childNodes);
       heading.append(button);
