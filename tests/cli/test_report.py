@@ -88,6 +88,7 @@ def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
     path = tmp_path / "rows.parquet"
     table.assign(w=1.0 + (table.index % 3)).to_parquet(path)
     options = ("--group", "age", "--exclude", "sex", "--weight", "w", "--center", "group")
+    cut = ("--group", "limit", "--bin", "limit=-5,12.5")
     criterion = ("--criterion", "disparity", "--param", "protected=old", "--param", "trade_off=0.8")
     facts = run("report", path, *options, *criterion, "--json").facts
     assert facts["data"]["weighted"]
@@ -101,6 +102,9 @@ def test_options_choose_rows_columns_and_the_criterion(run, table, tmp_path):
         "fairspan moments rows.parquet --group age --exclude sex --weight w -o moments.npz"
         in snippet
     )
+    facts = run("report", path, *options[:4], *cut, "--compare", "minimax_loss", "--json").facts
+    told = "--group age --group limit --bin limit=-5.0,12.5 --exclude sex -o moments.npz"
+    assert told in facts["verification"]["snippet"]
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ is known only when the rows have been read, so a name stays text until then; usa
 once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from pathlib import Path
@@ -200,6 +200,15 @@ class Reading:
     def requested(self) -> set[str]:
         """Names of the options that were given another value than usual."""
         return {each.name for each in fields(self) if getattr(self, each.name) != each.default}
+
+    def words(self, left_out: set[str]) -> Iterator[str]:
+        """The options that were given another value than usual, as they are typed."""
+        for name in [each.name for each in fields(self) if each.name in self.requested - left_out]:
+            value, option = getattr(self, name), _option_of(name)
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, tuple):  # a column, and where it is cut
+                    each = f"{each[0]}={','.join(map(repr, each[1]))}"
+                yield from [option] if each is True else [option, str(each)]
 
     def refuse(self, why: str, options: set[str]) -> None:
         """Raise a usage error if one of these options was requested."""

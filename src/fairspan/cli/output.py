@@ -48,19 +48,16 @@ def audit_in_words(result: "Audit") -> str:
 def certificate_in_words(solution: "Certificate") -> str:
     """The certificate as a paragraph as wide as standard output, and in its colours."""
     values = printable(settings(used_parameters(solution.criterion, solution.groups)))
-    criterion = spoken(solution.criterion.name)
-    if solution.steps:
-        criterion = f"nested {criterion}"
+    criterion = "nested " * bool(solution.steps) + spoken(solution.criterion.name)
     if solution.restricted_by is not None:
         criterion += f" with {printable(solution.restricted_by)}"
     steps = in_ascii(count(solution.n_eigenproblems, "eigenproblem"))
-    dimensions = in_ascii(count(solution.n_components, "dimension"))
-    subspace = f"subspace of {dimensions}{solution.criterion.condition}"
     said = f"Certificate: {criterion}{values and f' ({values})'} is {solution.objective:.6g}; "
     status = f"Status: {solution.called}: {solution.message}."
     if math.isfinite(solution.lower_bound):
-        bound = f"{solution.lower_bound:.6g} (gap {solution.gap:.1e}, {steps})."
-        said += f"no {subspace} is below {bound}"
+        subspace = f"subspace of {in_ascii(count(solution.n_components, 'dimension'))}"
+        said += f"no {subspace}{solution.criterion.condition} is below {solution.lower_bound:.6g} "
+        said += f"(gap {solution.gap:.1e}, {steps})."
         if solution.status == "unresolved":
             said += (
                 f" Double precision resolves {solution.resolution:.1e}, which is more than the "
@@ -68,8 +65,6 @@ def certificate_in_words(solution: "Certificate") -> str:
             )
     else:
         said += f"no bound is known ({steps})."
-        may = f"a better {subspace} may exist, and by how much is not known."
-        status = f"Status: {solution.status}: {may}"
     if solution.violation > solution.tolerance:
         more = f"{solution.violation:.1e} more than the criterion allows"
         status += f" The groups' errors differ by {more}."

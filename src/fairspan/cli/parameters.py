@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from fairspan.errors import nearest
 from fairspan.registry import Foreign, names_of
@@ -113,30 +112,25 @@ def part_of_others(value: str) -> Foreign:
     return found
 
 
-class Named(click.ParamType):  # type: ignore[type-arg]
+class Named(click.Choice):  # type: ignore[type-arg]
     """The name of a criterion or another part, or one of another package: package.module:Object."""
 
     def __init__(self, kind: str) -> None:
-        self.name = kind
+        super().__init__(names_of(kind))
+        self.kind = kind
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | Foreign:
         """The same name if it is known, or what makes the part of another package."""
-        names = names_of(self.name)
-        if value in names:
+        if value in self.choices:
             return str(value)
-        if (found := Foreign.named(self.name, str(value))) is not None:
+        if (found := Foreign.named(self.kind, str(value))) is not None:
             return found
-        close = nearest(value, names)
+        close = nearest(value, self.choices)
         meant = f" Did you mean {close!r}?" if close else ""
-        raise click.BadParameter(f"{value!r} is not one of {', '.join(map(repr, names))}.{meant}")
-
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        """The names that begin like this."""
-        return [CompletionItem(name) for name in names_of(self.name) if name.startswith(incomplete)]
+        told = ", ".join(map(repr, self.choices))
+        raise click.BadParameter(f"{value!r} is not one of {told}.{meant}")
 
 
 def parameters_of(arguments: Sequence[str]) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import fingerprint_of, of_files, rows_of
 
 # Options that choose neither rows nor columns.
-_OF_NO_ROWS = ("jobs", "max_memory", "unseen")
+_OF_NO_ROWS = {"jobs", "max_memory", "unseen"}
 _N_COMPONENTS = 3
 # How a reader of the page gets the same moments.
 _MAKING_MOMENTS = """\
@@ -99,7 +99,7 @@ def report_of_file(
         fingerprint, rows = fingerprint_of(table.source), table.rows("auditing")
         # Where --exclude and the like choose columns, these are the same moments.
         making = shell_text(
-            ["fairspan", "moments", without_folders(str(path)), *_options_of(reading)]
+            ["fairspan", "moments", without_folders(str(path)), *reading.words(_OF_NO_ROWS)]
         )
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
     command, name = shell_text(["fairspan", *map(without_folders, typed)]), Path(str(path)).name
@@ -178,20 +178,6 @@ def _escaped(char: str) -> str:
     if char in "\\'":
         return f"\\{char}"
     return char if char.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
-
-
-def _options_of(reading: Reading) -> Iterator[str]:
-    """The options that choose rows and columns."""
-    for each in fields(reading):
-        value = getattr(reading, each.name)
-        if value == each.default or each.name in _OF_NO_ROWS:
-            continue
-        option = "--group" if each.name == "groups" else f"--{each.name.replace('_', '-')}"
-        if value is True:
-            yield option
-            continue
-        for text in value if isinstance(value, tuple) else (value,):
-            yield from (option, str(text))
 
 
 def demo_facts() -> tuple[Certificate, Audit, Dataset]:

@@ -483,22 +483,17 @@ class DenseSecondMoments:
         share = n_components // _GUARDED_SHARE if by_lapack else 0
         return min(n_components + max(GUARD, share), self.n_features)
 
-    def squared_norm(self, weights: FloatArray) -> float:
-        """Squared Frobenius norm of sum_g weights_g S_g."""
-        return float(weights @ self._inner_products @ weights)
-
     def size(self, weights: FloatArray) -> float:
         """sum_g |weights_g| |S_g|_F: what a mixture's rounding is a share of."""
-        return float(np.abs(weights) @ np.sqrt(np.diagonal(self._inner_products)))
+        return float(np.abs(weights) @ self._norms)
 
     def mixture(self, weights: FloatArray) -> FloatArray:
         """sum_g weights_g S_g, shape (p, p); not to be written to."""
         return self.solved.mixture(weights)
 
     @cached_property
-    def _inner_products(self) -> FloatArray:
-        flat = self.matrices.reshape(self.n_groups, -1)
-        return np.asarray(flat @ flat.T)
+    def _norms(self) -> FloatArray:
+        return np.sqrt(np.einsum("gij,gij->g", self.matrices, self.matrices))
 
 
 def _inner_products(images: FloatArray, basis: FloatArray) -> FloatArray:

@@ -89,7 +89,8 @@ def _pays(problem: Problem, tol: float) -> bool:
     if criterion.has_concave_scores and problem.n_groups > 2:
         return False
     variance = float(q @ (problem.dense.traces - problem.dense.outside))
-    return variance**2 <= _UP_TO_SHARE_THAT_MATTERS * p * problem.dense.squared_norm(q)
+    size = float(np.linalg.norm(problem.dense.mixture(q)))
+    return variance**2 <= _UP_TO_SHARE_THAT_MATTERS * p * size**2
 
 
 @cache
