@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from fairspan.auditing.by_feature import FeatureErrors
 from fairspan.auditing.expected_losses import LEVEL, USUAL, Expectations, expectations
 from fairspan.auditing.findings import find, find_in_data
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
@@ -114,6 +115,36 @@ class Audit:
         """
         return data_frame(self.records(), "Audit.frame()")
 
+    def by_feature(self) -> Any:
+        """The error of each feature in each group under every projection.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: model, group, feature, error_here (on these rows; over the features they sum to
+            the error of the group) and expected_error (on new rows), in squared units of the
+            features, scaled where the model scales. With P the projection and S_g the second moment
+            of the group, they are the diagonal of (I - P) S_g (I - P).
+
+        Raises
+        ------
+        MissingDependency
+            pandas is not installed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import audit
+        >>> X = np.array([[3.0, 1], [-3, -1], [1, 2], [-1, -2]])
+        >>> result = audit(np.eye(2)[:1], X, ["a", "a", "b", "b"])
+        >>> result.by_feature()[["group", "feature", "error_here"]].values.tolist()
+        [['a', 'x0', 0.0], ['a', 'x1', 1.0], ['b', 'x0', 0.0], ['b', 'x1', 4.0]]
+        """
+        return data_frame(
+            [record for each in self._errors_by_feature for record in each.records],
+            "Audit.by_feature()",
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON."""
         return {
@@ -125,6 +156,9 @@ class Audit:
             "rows": asdict(self.rows),
             "models": [model.to_dict() for model in self.models],
             "findings": [{**asdict(each), "remedy": each.remedy} for each in self.findings],
+            "by_feature": [
+                record for each in self._errors_by_feature for record in each.shown().records
+            ],
         }
 
     def plot(self, ax: Any = None, *, quantity: str | None = None) -> Any:
@@ -197,6 +231,10 @@ class Audit:
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
+
+    @property
+    def _errors_by_feature(self) -> list[FeatureErrors]:
+        return [each.by_feature for each in self.models if each.by_feature is not None]
 
     def _named_verdicts(self) -> list[tuple[str, Verdict]]:
         """Each verdict under the name of its model, where there are several."""

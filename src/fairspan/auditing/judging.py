@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairspan.auditing.by_feature import errors_by_feature
 from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted
 from fairspan.auditing.estimating import (
     block_figures,
@@ -83,6 +84,7 @@ def judged_on_rows(
         cross, seen = repeats[0]
         expected = _expected(repeats, judged, options)
         results = _on_rows(linear, judged, moments, own, seen, expected, cross.failures, options)
+        results = _with_features(results, linear, moments, cross, folded.moments)
         if folded.rows.n_features == moments.n_features:
             ordered = seen.ordered
     rest = audited if folded is None else others
@@ -92,7 +94,8 @@ def judged_on_rows(
         whys = {each.name: why if each.by_rows is None else NO_PROJECTION for each in rest}
         expected = [[ExpectedFigures()] * moments.n_groups for _ in rest]
         own = own_rows(rest, judged, moments)
-        results += _on_rows(rest, judged, moments, own, seen, expected, whys, options)
+        more = _on_rows(rest, judged, moments, own, seen, expected, whys, options)
+        results += _with_features(more, rest, moments)
         if folded is None and linear:
             ordered = seen.ordered
     places = {each.name: place for place, each in enumerate(audited)}
@@ -159,7 +162,7 @@ def judged_on_moments(
     own = own_rows(audited, judged, pooled)
     if len(blocks) > 1 and options.folds is not None:
         expected, failures, own = _from_blocks(audited, judged, blocks, options)
-    results = []
+    results: list[ModelResult] = []
     for each, figures, groups, known in zip(audited, judged, expected, own, strict=True):
         errors = [Estimate(error) for error in figures.errors.tolist()]
         difference = Estimate(signed_disparity(figures.errors))
@@ -180,7 +183,27 @@ def judged_on_moments(
                 options.level,
             )
         )
-    return results
+    # Of a model that was fitted on the blocks, only folds of rows tell which features lose.
+    return _with_features(results, audited, pooled)
+
+
+def _with_features(
+    results: Sequence[ModelResult],
+    audited: Sequence[Audited],
+    moments: Moments,
+    cross: CrossFitted | None = None,
+    folds: FoldMoments | None = None,
+) -> list[ModelResult]:
+    """The same with the errors by feature."""
+    found = []
+    for i, (result, each) in enumerate(zip(results, audited, strict=True)):
+        by_fold = () if cross is None else cross.projections[i].by_fold
+        is_known = np.array([group.is_estimated for group in result.groups])
+        if result.fitted_here and not by_fold:
+            is_known[:] = False
+        errors = errors_by_feature(each, moments, is_known, by_fold, folds)
+        found.append(replace(result, by_feature=errors))
+    return found
 
 
 def expected_in_folds(

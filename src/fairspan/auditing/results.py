@@ -7,11 +7,12 @@ says so.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 import numpy as np
 
+from fairspan.auditing.by_feature import FeatureErrors
 from fairspan.auditing.expected_losses import (
     ROUNDING,
     UNKNOWN,
@@ -129,6 +130,8 @@ class ModelResult:
         Why nothing is said of new rows, where that is so.
     is_nested : bool
         Whether its first components are an answer of fewer dimensions.
+    by_feature : FeatureErrors or None
+        The error of each feature in each group; None of a model that is no projection.
     """
 
     name: str
@@ -151,6 +154,7 @@ class ModelResult:
     seems_fitted_here: bool = False
     expected_disparity: Estimate = UNKNOWN
     expected_pair: tuple[Label, Label] | None = None
+    by_feature: FeatureErrors | None = field(default=None, repr=False, compare=False)
 
     @property
     def called(self) -> str | None:
@@ -173,7 +177,7 @@ class ModelResult:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON; groups as in :attr:`records`."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
-        del own["disparity_here"], own["expected_disparity"]
+        del own["disparity_here"], own["expected_disparity"], own["by_feature"]
         return {
             **own,
             **self.disparity_here.columns("disparity_here"),

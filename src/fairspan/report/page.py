@@ -42,7 +42,7 @@ _TEMPLATES = Path(__file__).parent / "template"
 # In JSON inside a script element these could end it, or begin a comment.
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 # Pictures, what the slider has in its own data, and what the tables of the page have.
-_NOT_DOWNLOADED = ("steps", "displays", "by_dimension", "verification")
+_NOT_DOWNLOADED = ("steps", "displays", "by_dimension", "by_feature", "verification")
 _SENTENCES = (
     *("byline", "summary", "answers", "data", "measured", "pca", "disparity", "criteria"),
     *("walk", "findings", "proof", "made"),

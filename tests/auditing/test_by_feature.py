@@ -1,0 +1,90 @@
+"""Errors by feature: against rows that are projected one by one, and on new rows by hand."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+import fairspan as fs
+from fairspan.rows.groups import Folds
+
+
+def made(n=240, p=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)) * [3, 1, 2, 1, 0.5, 0.1]
+    groups = np.where(np.arange(n) % 3 == 0, "few", "many")
+    X[groups == "few", 1] *= 3
+    return X + np.arange(p), groups
+
+
+def of(result, model, group, column):
+    frame = result.by_feature()
+    return frame[(frame.model == model) & (frame.group == group)][column].to_numpy()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"scale": True},
+        {"whiten": True},
+        {"center": "none"},
+        {"scale": True, "whiten": True},
+        {"criterion": "total_error", "restriction": fs.MeanParity(oblique=True)},
+        {"allow_extra": True},
+    ],
+)
+def test_they_are_the_squares_of_what_is_left_of_each_feature(settings):
+    X, groups = made()
+    fair = fs.FairPCA(2, **settings).fit(X, sensitive_features=groups)
+    result = fs.audit({"fair": fair}, X, groups)
+    left = X - fair.inverse_transform(fair.transform(X))
+    left /= np.ones(6) if fair.subspace_.scale is None else fair.subspace_.scale
+    for group in ("few", "many"):
+        expected = (left[groups == group] ** 2).mean(axis=0)
+        assert of(result, "fair", group, "error_here") == pytest.approx(expected, abs=1e-9)
+    for model in result.models:
+        for group in model.groups:
+            on_rows = of(result, model.name, group.group, "error_here").sum()
+            new = of(result, model.name, group.group, "expected_error").sum()
+            assert on_rows == pytest.approx(group.error_here.value)
+            assert new == pytest.approx(group.expected_error.value)
+
+
+def test_on_new_rows_they_are_those_of_rows_that_were_left_out():
+    X, groups = made()
+    result = fs.audit({"pca": PCA(2).fit(X)}, X, groups)
+    folds, squares = Folds(10, 0).of_positions(0, len(X)), np.empty_like(X)
+    for fold in range(10):
+        axes = PCA(2).fit(X[folds != fold]).components_
+        rows = X[folds == fold] - X.mean(axis=0)
+        squares[folds == fold] = (rows - rows @ axes.T @ axes) ** 2
+    for group in ("few", "many"):
+        expected = squares[groups == group].mean(axis=0)
+        assert of(result, "pca", group, "expected_error") == pytest.approx(expected, abs=1e-9)
+
+
+def test_json_has_twenty_features_the_last_the_sum_of_the_rest():
+    rng = np.random.default_rng(1)
+    X, groups = rng.normal(size=(120, 50)) * np.arange(50), np.repeat(["a", "b"], 60)
+    result = fs.audit(np.eye(50)[:3], X, groups)
+    records = result.to_dict()["by_feature"]
+    largest = [max(one["error_here"] for one in records[i::20]) for i in range(19)]
+    assert largest == sorted(largest, reverse=True)
+    assert records[19]["feature"] == "31 others"
+    assert len(records) == 40
+    for group in result.models[0].groups:
+        own = [record for record in records if record["group"] == group.group]
+        assert sum(record["error_here"] for record in own) == pytest.approx(group.error_here.value)
+
+
+def test_few_rows_of_many_features_and_moments_have_those_of_these_rows():
+    rng = np.random.default_rng(2)
+    X, groups = rng.normal(size=(60, 700)), np.repeat(["a", "b"], 30)
+    fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
+    blocks = [fs.GroupMoments.from_rows(X[i::5, :9], groups[i::5]) for i in range(5)]
+    for result in (fs.audit(fair, X, groups), fs.audit(np.eye(9)[:2], moments=blocks)):
+        frame = result.by_feature()
+        first = result.models[0]
+        own = frame[(frame.model == first.name) & (frame.group == "a")]
+        assert own.error_here.sum() == pytest.approx(first.groups[0].error_here.value)
+    assert own.expected_error.to_numpy() == pytest.approx(own.error_here.to_numpy())
