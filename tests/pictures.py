@@ -5,10 +5,12 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
+from fairspan.auditing.by_feature import FeatureErrors
 from fairspan.displays import (
     AuditDisplay,
     DisparityPathDisplay,
     ErrorCurveDisplay,
+    FeatureErrorDisplay,
     FrontierDisplay,
     GroupLossDisplay,
     LoadingsDisplay,
@@ -95,6 +97,10 @@ def pictures_of(groups, seed=0):
             groups,
             "error_gap",
             current=0.1,
+        ),
+        "errors by feature": FeatureErrorDisplay(
+            FeatureErrors("PCA", groups, groups, *rng.random((2, k, k)), has_rest=True),
+            on_new_rows=True,
         ),
         "loadings": LoadingsDisplay(rng.standard_normal((3, k)), groups),
         "many loadings": LoadingsDisplay(rng.standard_normal((30, k)), groups),

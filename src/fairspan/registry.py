@@ -59,6 +59,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     "display": {
         "disparity_path": "fairspan.displays:DisparityPathDisplay.undrawn",
         "error_curve": "fairspan.displays:ErrorCurveDisplay.undrawn",
+        "feature_error": "fairspan.displays:FeatureErrorDisplay.undrawn",
         "frontier": "fairspan.displays:FrontierDisplay.undrawn",
         "group_loss": "fairspan.displays:GroupLossDisplay.undrawn",
         "loadings": "fairspan.displays:LoadingsDisplay.undrawn",

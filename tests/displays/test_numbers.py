@@ -11,6 +11,7 @@ from fairspan import Disparity, ErrorGap, FairPCA, MeanParity, RobustErrorGap, a
 from fairspan.displays import (
     DisparityPathDisplay,
     ErrorCurveDisplay,
+    FeatureErrorDisplay,
     FrontierDisplay,
     GroupLossDisplay,
     LoadingsDisplay,
@@ -18,7 +19,7 @@ from fairspan.displays import (
     VarianceKeptDisplay,
 )
 from fairspan.displays.fitted import column
-from fairspan.errors import FairspanWarning, InvalidInput
+from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter
 from fairspan.rows.groups import Folds
 from losses_by_hand import losses
 from pictures import texts_in
@@ -242,6 +243,29 @@ def test_paths_are_refits(criterion, parameter, values):
         assert display.values[[0, -1]].tolist() == [0, 1]
         assert not display.logarithmic
         assert display.disparity[-1] == pytest.approx(display.plain_disparity)
+
+
+def test_errors_by_feature_are_the_squares_that_are_left():
+    display = FeatureErrorDisplay.from_estimator(FAIR, n_features=3)
+    frame, left = display.frame(), (X - FAIR.inverse_transform(FAIR.transform(X))) ** 2
+    assert frame.feature.tolist()[2] == "3 others"
+    for group, own in frame.groupby("group"):
+        means = left[group == GROUPS].mean(axis=0)
+        named = [int(name[1:]) for name in own.feature[:2]]
+        expected = [*means[named], means.sum() - means[named].sum()]
+        assert own.error_here.to_numpy() == pytest.approx(np.array(expected))
+    assert frame.expected_error.isna().all()
+    result = audit(FAIR, X, GROUPS)
+    first, other = (
+        FeatureErrorDisplay.from_estimator(FAIR, X, GROUPS),
+        FeatureErrorDisplay.from_audit(result),
+    )
+    assert first.on_new_rows
+    assert first.frame().equals(other.frame())
+    plain = FeatureErrorDisplay.from_audit(result, "PCA")
+    assert np.ptp(plain.ax_.images[0].get_array() - plain.errors.expected_error.T) == 0
+    with pytest.raises(InvalidParameter, match="Allowed"):
+        FeatureErrorDisplay.from_audit(result, "ordinary")
 
 
 def test_loadings_are_the_components():

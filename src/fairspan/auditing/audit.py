@@ -137,7 +137,7 @@ class Audit:
         >>> from fairspan import audit
         >>> X = np.array([[3.0, 1], [-3, -1], [1, 2], [-1, -2]])
         >>> result = audit(np.eye(2)[:1], X, ["a", "a", "b", "b"])
-        >>> result.by_feature()[["group", "feature", "error_here"]].values.tolist()
+        >>> result.by_feature()[["group", "feature", "error_here"]].round(3).values.tolist()
         [['a', 'x0', 0.0], ['a', 'x1', 1.0], ['b', 'x0', 0.0], ['b', 'x1', 4.0]]
         """
         return data_frame(

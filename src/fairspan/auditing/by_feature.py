@@ -37,6 +37,8 @@ class FeatureErrors:
         On these rows; they sum to the groups' errors.
     expected_error : (k, p) array
         On new rows; NaN where nothing is known of these.
+    has_rest : bool
+        Whether the last feature is the sum of others.
     """
 
     model: str
@@ -44,6 +46,7 @@ class FeatureErrors:
     features: tuple[str, ...]
     error_here: FloatArray
     expected_error: FloatArray
+    has_rest: bool = False
 
     @property
     def best_known(self) -> FloatArray:
@@ -72,6 +75,7 @@ class FeatureErrors:
             (*(self.features[i] for i in first), *others),
             of(self.error_here),
             of(self.expected_error),
+            len(rest) > 0,
         )
 
     @property

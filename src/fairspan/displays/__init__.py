@@ -6,6 +6,7 @@ again; `frame()` is the data that is drawn.
 
 from fairspan.displays.components import LoadingsDisplay, ReducedRowsDisplay
 from fairspan.displays.curve import ErrorCurveDisplay
+from fairspan.displays.features import FeatureErrorDisplay
 from fairspan.displays.groups import AuditDisplay, GroupLossDisplay, VarianceKeptDisplay
 from fairspan.displays.trade_offs import DisparityPathDisplay, FrontierDisplay
 
@@ -13,6 +14,7 @@ __all__ = [
     "AuditDisplay",
     "DisparityPathDisplay",
     "ErrorCurveDisplay",
+    "FeatureErrorDisplay",
     "FrontierDisplay",
     "GroupLossDisplay",
     "LoadingsDisplay",

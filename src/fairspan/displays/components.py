@@ -1,6 +1,6 @@
 """Loadings of components, and rows in the plane of the first two, reduced in one pass."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import ceil
@@ -203,22 +203,7 @@ class LoadingsDisplay(Picture):
         steps = range(0, len(self.loadings), ceil(len(self.loadings) / _MOST_NUMBERED))
         axes.set_xticks(steps, [str(i + 1) for i in steps])
         axes.set_xlabel("component")
-        cell = np.array(axes.bbox.size) * 72 / figure_of(axes).dpi / values.shape[::-1]
-        if (cell >= np.array(_CELL)).all():
-            for (row, column), value in np.ndenumerate(values):
-                red, green, blue, _ = image.to_rgba(np.asarray(value))
-                is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < _DARK
-                axes.text(
-                    column,
-                    row,
-                    loading(float(value)),
-                    color="white" if is_dark else INK,
-                    ha="center",
-                    va="center",
-                    fontsize=9,
-                )
-        else:
-            figure_of(axes).colorbar(image, ax=axes, label="loading")
+        write_cells(axes, image, values, loading, "loading")
         n_left = len(self.features) - len(values)
         note = f"{n_left} features with smaller loadings are left out." if n_left else ""
         add_header(axes, "Loadings of the components", note=note)
@@ -262,6 +247,28 @@ class LoadingsDisplay(Picture):
         n = min(max(map(len, self._blocks())), _MOST_IMAGES)
         n_columns = min(n, _MOST_BESIDE)
         return ceil(n / n_columns) * len(self._blocks()), n_columns
+
+
+def write_cells(
+    axes: Axes, image: Any, values: FloatArray, spelled: Callable[[float], str], label: str
+) -> None:
+    """Write the numbers into the cells of a map; where they are too small, a bar of colours."""
+    cell = np.array(axes.bbox.size) * 72 / figure_of(axes).dpi / values.shape[::-1]
+    if (cell < np.array(_CELL)).any():
+        figure_of(axes).colorbar(image, ax=axes, label=label)
+        return
+    for (row, column), value in np.ndenumerate(values):
+        red, green, blue, _ = image.to_rgba(np.asarray(value))
+        is_dark = 0.299 * red + 0.587 * green + 0.114 * blue < _DARK
+        axes.text(
+            column,
+            row,
+            spelled(float(value)),
+            color="white" if is_dark else INK,
+            ha="center",
+            va="center",
+            fontsize=9,
+        )
 
 
 # Room around the rows, as a share of their extent.

@@ -1,0 +1,194 @@
+"""The error of each feature in each group, as a map."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from fairspan.auditing.audit import Audit, audit_rows
+from fairspan.auditing.by_feature import MOST_SHOWN, FeatureErrors, errors_by_feature
+from fairspan.auditing.models import read_model
+from fairspan.auditing.results import group_name
+from fairspan.displays.base import Picture
+from fairspan.displays.components import write_cells
+from fairspan.displays.fitted import column, criterion_name, moments_of_fit, rows_for
+from fairspan.displays.style import Axes, add_header, names_within, rows_size, set_rows, width_of
+from fairspan.errors import InvalidInput
+from fairspan.formatting.text import axis_number, spoken
+from fairspan.registry import check_choice, check_count
+from fairspan.rows.groups import printable
+
+# White where nothing is lost.
+_SHADES = "Purples"
+# Inches of a row, of a group beside the names of features, and of the widest figure.
+_ROW, _GROUP, _WIDEST = 0.3, 0.9, 12.0
+
+
+@dataclass(eq=False, repr=False)
+class FeatureErrorDisplay(Picture):
+    """Plot the error of each feature in each group under one model, as a heat map.
+
+    Make it with :meth:`from_estimator` or :meth:`from_audit`. The features are those with the
+    largest error in any group; the last row is the sum of the others.
+
+    Attributes
+    ----------
+    errors : FeatureErrors
+        Of the features that are shown.
+    on_new_rows : bool
+        Whether they are those of new rows.
+    """
+
+    errors: FeatureErrors
+    on_new_rows: bool = False
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        sensitive_features: Any = None,
+        *,
+        n_features: int = MOST_SHOWN,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the errors under a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : FairPCA
+            Fitted.
+        X : (n, p) table of finite numbers, optional
+            Rows of the fit or held-out rows, as `FairPCA.fit` takes them: errors are then those on
+            new rows, as in :func:`fairspan.audit`; without them, those on the rows of the fit.
+        sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+        n_features : int
+            Most features that are shown, the sum of the others included.
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot.
+
+        Returns
+        -------
+        FeatureErrorDisplay
+
+        Raises
+        ------
+        InvalidType
+            The estimator is not a fitted FairPCA.
+        InvalidInput
+            Rows without groups, or of other features; a table of many thousand features.
+        UnknownGroup
+            A group that the estimator was not fitted on.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from fairspan import FairPCA
+        >>> from fairspan.displays import FeatureErrorDisplay
+        >>> X = np.array([[3.0, 0, 1], [-3, 0, -1], [0, 2, 1], [0, -2, -1]])
+        >>> fair = FairPCA(2).fit(X, sensitive_features=["a", "a", "b", "b"])
+        >>> display = FeatureErrorDisplay.from_estimator(fair)
+        >>> display.frame()["feature"].unique().tolist()
+        ['x2', 'x0', 'x1']
+        """
+        return cls._drawn(ax, estimator, X, sensitive_features, n_features=n_features)
+
+    @classmethod
+    def from_audit(
+        cls,
+        audit: Audit,
+        model: str | None = None,
+        *,
+        n_features: int = MOST_SHOWN,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the errors under one model of an audit.
+
+        Parameters
+        ----------
+        audit : Audit
+        model : str, optional
+            Its name; by default that of the first projection.
+        n_features : int
+            Most features that are shown, the sum of the others included.
+        ax : matplotlib Axes, optional
+            Where to draw; without it, a new figure is made with pyplot.
+
+        Returns
+        -------
+        FeatureErrorDisplay
+
+        Raises
+        ------
+        InvalidParameter
+            A model that the audit does not have.
+        InvalidInput
+            An audit without projections, or of many thousand features.
+        """
+        found = {each.name: each.by_feature for each in audit.models if each.by_feature is not None}
+        name = next(iter(found), "") if model is None else model
+        check_choice("model", name, tuple(found) or (name,))
+        return cls._of(found.get(name), n_features).plot(ax)
+
+    @classmethod
+    def undrawn(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        sensitive_features: Any = None,
+        *,
+        n_features: int = MOST_SHOWN,
+    ) -> Self:
+        """What `from_estimator` draws, of the same parameters."""
+        moments = moments_of_fit(estimator, cls.__name__)
+        model = read_model(criterion_name(estimator), estimator)
+        if (rows := rows_for(estimator, X, sensitive_features, cls.__name__)) is not None:
+            return cls._of(audit_rows([model], rows).models[0].by_feature, n_features)
+        nothing = np.zeros(moments.n_groups, dtype=bool)
+        return cls._of(errors_by_feature(model, moments, nothing), n_features)
+
+    @classmethod
+    def _of(cls, errors: FeatureErrors | None, n_features: int) -> Self:
+        check_count("n_features", n_features)
+        if errors is None:
+            raise InvalidInput(
+                "There are no errors by feature",
+                "Allowed: projections of at most 5,000 features",
+                "Use fewer features, or the figures of whole groups: AuditDisplay",
+            )
+        is_known = not np.isnan(errors.expected_error).any()
+        return cls(errors.shown(n_features), is_known)
+
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        """One row for each group and feature that is shown."""
+        records = self.errors.records
+        names = ("model", "group", "feature", "error_here", "expected_error")
+        return {
+            **{name: [record[name] for record in records] for name in names[:3]},
+            **{name: column(records, name).tolist() for name in names[3:]},
+        }
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+        width, height = rows_size(self.errors.features, _ROW)
+        return max(width, min(3.0 + _GROUP * len(self.errors.groups), _WIDEST)), height
+
+    def _draw(self, axes: Axes) -> Sequence[Axes]:
+        values = self.errors.best_known.T
+        # The sum of the others may be far larger than each feature that is shown.
+        n_single = len(values) - self.errors.has_rest
+        most = float(values[:n_single].max(initial=0.0)) or 1.0
+        image = axes.imshow(values, cmap=_SHADES, vmin=0.0, vmax=most, aspect="auto")
+        set_rows(axes, [printable(name) for name in self.errors.features])
+        axes.spines[:].set_visible(False)
+        axes.grid(visible=False)
+        groups = [group_name(label) for label in self.errors.groups]
+        axes.set_xticks(range(len(groups)), names_within(groups, width_of(axes) / len(groups)))
+        write_cells(axes, image, values, lambda value: axis_number(float(f"{value:.2g}")), "error")
+        where = "new rows" if self.on_new_rows else "these rows"
+        note = "Squared units of the features, scaled where the model scales."
+        note += " The last row is a sum." if self.errors.has_rest else ""
+        title = f"Error of each feature on {where}, {spoken(self.errors.model)}"
+        add_header(axes, title, note=note)
+        return (axes,)
