@@ -493,7 +493,7 @@ class DenseSecondMoments:
 
     @cached_property
     def _norms(self) -> FloatArray:
-        return np.sqrt(np.einsum("gij,gij->g", self.matrices, self.matrices))
+        return np.asarray(np.sqrt(np.einsum("gij,gij->g", self.matrices, self.matrices)))
 
 
 def _inner_products(images: FloatArray, basis: FloatArray) -> FloatArray:
