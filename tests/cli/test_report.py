@@ -297,13 +297,13 @@ def test_the_page_goes_where_it_is_told_to_and_holds_the_same_figures(run, monke
     shown = {}
     monkeypatch.setattr(
         "fairspan.cli.reporting.write_page",
-        lambda page, facts: (shown.update(facts), page.write_text("page")),
+        lambda page, report: (shown.update(report.to_dict()), page.write_text("page")),
     )
     facts = run("demo", "-o", "other.html", "--json").facts
     assert (facts["page"], (tmp_path / "other.html").read_text()) == ("other.html", "page")
     on_screen = {model["name"]: model for model in facts["models"]}
     on_page = {model["name"]: model for model in shown["models"]}
-    for ours, theirs in (("PCA", "PCA"), ("fair", "minimax_loss")):
+    for ours, theirs in (("PCA", "PCA"), ("fair", "minimax loss")):
         for here, there in zip(on_screen[ours]["groups"], on_page[theirs]["groups"], strict=True):
             assert there["error_here"] == pytest.approx(here["error_here"], rel=1e-9)
     verified = {"GroupMoments": GroupMoments, "np": np}
