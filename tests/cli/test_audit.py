@@ -21,7 +21,7 @@ def test_every_figure_is_that_of_the_rows(run, data, table, features, center, st
     result = run("audit", data, "--group", "age", "-d", 2, "--center", center, *flags, "--json")
     facts = result.facts
     (plain,) = facts["models"]
-    every_row = {"n_dropped": 0}
+    every_row = {"n_dropped": 0, "missing": None}
     assert facts["rows"] == {"n": 240, "n_features": 5, "has_intervals": True, **every_row}
     assert (plain["name"], plain["n_components"], plain["center"]) == ("PCA", 2, center)
     assert plain["scaled"] is standardize
@@ -179,6 +179,41 @@ def test_numbers_are_cut_into_groups_whose_lower_edge_belongs_to_them(
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     run(*words, status=2, err="row 8 (index 7) is missing")
     assert run(*words, "--on-missing", "drop", "--json").facts["rows"]["n_dropped"] == 1
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_rows_without_a_group_are_left_out_or_get_one(run, table, features, tmp_path, ending):
+    path = tmp_path / f"t.{ending}"
+    frame = table[[*features, "age"]].copy()
+    frame.loc[:9, "age"] = None
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    words = ("audit", path, "--group", "age", "-d", 1, "--json")
+    run(*words, status=2, err="--missing-group unknown")
+    named = run(*words, "--missing-group", "unknown").facts
+    counts = {each["group"]: each["n"] for each in named["models"][0]["groups"]}
+    assert counts == {**frame.age.value_counts(), "unknown": 10}
+    left = run(*words, "--missing-group", "drop").facts
+    assert left["rows"]["n_dropped"] == left["rows"]["missing"]["n_unlabelled"] == 10
+    frame.loc[20, "limit"] = np.nan
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    # Features are still checked, and the row is named as it stands in the table.
+    run(*words, "--missing-group", "drop", status=2, err="row 21 (index 20), column 'limit'")
+    both = run(*words, "--missing-group", "unknown", "--on-missing", "drop").facts["rows"]
+    assert (both["n_dropped"], both["missing"]["groups"]) == (1, ["old", "unknown", "young"])
+
+
+def test_rows_lost_are_told_where_one_group_is_left(run, table, features, tmp_path):
+    path = tmp_path / "t.csv"
+    frame = table[[*features, "age"]].copy()
+    frame.loc[frame.age == "old", "weight"] = np.nan
+    frame.to_csv(path, index=False)
+    n = int((frame.age == "young").sum())
+    run(
+        *("audit", path, "--group", "age", "--on-missing", "drop"),
+        status=2,
+        out="",
+        err=[f"of which {n} of 240 are left", f"'weight' ({240 - n} rows by itself)"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,29 @@ def rare_category():
     return audit(fitted(3, rows, GROUPS, scale=True), rows, GROUPS)
 
 
+def filled_in(share):
+    rows = pd.DataFrame(ALIKE, columns=["age", "income", "rooms", "children"])
+    is_missing = (GROUPS == "narrow") & (np.random.default_rng(5).random(300) < share)
+    rows["income"] = rows["income"].mask(is_missing)
+    return audit(PCA(2).fit(ALIKE), rows.fillna(rows.mean()), GROUPS)
+
+
+def persons():
+    rng, who = np.random.default_rng(6), np.repeat(np.arange(40), 10)
+    rows = 0.4 * rng.standard_normal((400, 4)) + rng.standard_normal((40, 4))[who]
+    table = pd.DataFrame(rows, columns=["age", "income", "rooms", "children"])
+    model = fitted(2, table, np.repeat(["a", "b"], 200)).subspace_
+    return audit(model, table.assign(person=who), np.repeat(["a", "b"], 200))
+
+
+def series():
+    rng = np.random.default_rng(7)
+    steps = rng.standard_normal((300, 4))
+    for i in range(1, 300):
+        steps[i] += 0.7 * steps[i - 1]
+    return audit(PCA(2).fit(steps), steps, GROUPS)
+
+
 STOPPED = MultiplicativeWeights(max_iter=2)
 CASES = {
     "FS101": lambda: few_rows(3, "few", 3),
@@ -123,6 +146,10 @@ CASES = {
         PCA(1).fit(ALIKE), ALIKE, np.array(["female", " Female", "male"])[THREE]
     ),
     "FS406": lambda: audit(PCA(1).fit(ALIKE), ALIKE, np.arange(300) % 30),
+    "FS407": lambda: filled_in(0.2),
+    "FS408": lambda: filled_in(0.5),
+    "FS409": persons,
+    "FS410": series,
 }
 
 

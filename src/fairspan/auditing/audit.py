@@ -7,11 +7,14 @@ from typing import Any
 from fairspan.auditing.by_feature import FeatureErrors
 from fairspan.auditing.expected_losses import LEVEL, USUAL, Expectations, expectations
 from fairspan.auditing.findings import find, find_in_data
+from fairspan.auditing.first_rows import FirstRows, look_at_first_rows
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
+from fairspan.auditing.missing import find_in_rows, missing_values, table_of_missing
 from fairspan.auditing.models import Audited, models_of
 from fairspan.auditing.results import (
     AuditedRows,
     Finding,
+    MissingValues,
     ModelResult,
     Verdict,
     changes_of,
@@ -26,7 +29,8 @@ from fairspan.linalg.resources import memory_error_hint
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.registry import factory_of
-from fairspan.rows.protocol import GroupLimit, Rows
+from fairspan.rows.missing import missing_cells
+from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
 from fairspan.rows.registry import open_rows
 
 _INDENT = " " * len("FS101 ")
@@ -217,11 +221,13 @@ class Audit:
             for each in self.findings
             for line in finding_lines(each.code, each.severity, each.message, width, paint)
         ]
+        missing = self.rows.missing
         return "\n".join(
             [
                 *([*verdicts, ""] if verdicts else []),
                 self.table().to_text(width, paint),
                 "",
+                *([table_of_missing(missing).to_text(width, paint), ""] if missing else []),
                 *findings,
             ]
         ).rstrip()
@@ -264,6 +270,7 @@ def audit(
     material: float = 0.01,
     random_state: Any = 0,
     max_groups: int | None = None,
+    on_missing: OnMissing = "error",
 ) -> Audit:
     """Measure the errors and losses of each group under one or several models, with intervals.
 
@@ -308,6 +315,9 @@ def audit(
         For the assignment of rows to folds.
     max_groups : int, optional
         Most groups that rows may have, by default 100, or as many as a model was fitted on.
+    on_missing : {"error", "drop"}
+        What to do with rows in which a feature or the group is missing. Those that are dropped are
+        counted by group and feature in `rows.missing`.
 
     Returns
     -------
@@ -364,7 +374,7 @@ def audit(
     )
     beside = {"labels": labels, "clusters": clusters}
     if X is not None:
-        rows = open_rows(X, sensitive_features, beside, sample_weight)
+        rows = open_rows(X, sensitive_features, beside, sample_weight, on_missing)
         return audit_rows(
             models_of(models, rows.n_features), rows, options=options, max_groups=max_groups
         )
@@ -420,7 +430,13 @@ def audit_in_folds(
         max_memory=options.max_memory,
     )
     results, moments, ordered, folds = judged_on_rows(audited, source, moments, limit, options)
-    return _finished(audited, results, moments, options, ordered, has_intervals=True), folds
+    n_beside = options.has_labels + options.by_cluster
+    first = look_at_first_rows(audited, source, moments, n_beside, by_cluster=options.by_cluster)
+    cells = missing_cells(source, n_beside) if moments.n_dropped else None
+    names = source.feature_names or [f"x{j}" for j in range(source.n_features)]
+    missing = missing_values(cells, first, moments, names)
+    found = _finished(audited, results, moments, options, ordered, first, missing)
+    return found, folds
 
 
 @memory_error_hint()
@@ -439,17 +455,24 @@ def _finished(
     moments: Moments,
     options: Expectations,
     ordered: tuple[int, ...] = (),
+    first: FirstRows | None = None,
+    missing: MissingValues | None = None,
     *,
-    has_intervals: bool,
+    has_intervals: bool = True,
 ) -> Audit:
     rows = AuditedRows(
         int(moments.counts.sum()),
         moments.n_features,
         has_intervals,
         moments.n_dropped,
+        missing,
     )
     estimated = options.folds is not None and has_intervals
-    findings = [*find_in_data(audited, moments, ordered), *find(results, rows)]
+    findings = [
+        *find_in_data(audited, moments, ordered),
+        *find_in_rows(missing, None if options.by_cluster else first),
+        *find(results, rows),
+    ]
     return Audit(
         tuple(results),
         tuple(sorted(findings, key=lambda each: each.severity != "warning")),

@@ -147,6 +147,25 @@ RULES = {
         "warning",
         "Cross fewer attributes, or join groups; check that the group column is no identifier.",
     ),
+    "FS407": Rule(
+        "warning",
+        "Compare the rows with and without these values. Leave the features out, or fill values in "
+        "within groups, and say which you did.",
+    ),
+    "FS408": Rule(
+        "warning",
+        "Leave out the features that cost most rows (drop the columns, or --exclude), or collect "
+        "their values.",
+    ),
+    "FS409": Rule(
+        "warning",
+        "Name the column whose values say which rows belong together: clusters=, --clusters.",
+    ),
+    "FS410": Rule(
+        "warning",
+        "Name the column that says which rows belong together: clusters=, --clusters. A table that "
+        "is only sorted needs nothing.",
+    ),
 }
 
 

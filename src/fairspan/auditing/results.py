@@ -234,6 +234,66 @@ class ModelResult:
 
 
 @dataclass(frozen=True)
+class MissingColumn:
+    """A feature of which values are missing, or were filled in.
+
+    Attributes
+    ----------
+    name : str
+    is_filled : bool
+        Whether the values are there, but are the mean of the column, as filled in ones are.
+    shares : tuple of k floats
+        Of each group, the share of its rows.
+    n_alone : int
+        Rows that are left out because of this feature alone.
+    """
+
+    name: str
+    is_filled: bool
+    shares: tuple[float, ...]
+    n_alone: int = 0
+
+
+@dataclass(frozen=True)
+class MissingValues:
+    """What is missing in a table, by group and feature.
+
+    Attributes
+    ----------
+    groups : tuple of k labels
+        Of all rows, also those that were left out.
+    rows, dropped : tuples of k ints
+        Rows of each group, and those of them that were left out.
+    n_unlabelled : int
+        Rows without a group, which were left out.
+    columns : tuple of MissingColumn
+        Those with the largest share in a group come first.
+    """
+
+    groups: tuple[Label, ...]
+    rows: tuple[int, ...]
+    dropped: tuple[int, ...]
+    n_unlabelled: int
+    columns: tuple[MissingColumn, ...]
+
+    @property
+    def dropped_shares(self) -> tuple[float, ...]:
+        """Of each group, the share of its rows that were left out."""
+        return tuple(lost / n for lost, n in zip(self.dropped, self.rows, strict=True))
+
+    @property
+    def most_costly(self) -> str:
+        """The features because of which alone most rows are left out, in words."""
+        by_cost = sorted(self.columns, key=lambda each: -each.n_alone)[:3]
+        told = [
+            f"{quoted(each.name)} ({in_ascii(count(each.n_alone, 'row'))})"
+            for each in by_cost
+            if each.n_alone
+        ]
+        return f"Left out because of one feature alone: {first_of(told)}." if told else ""
+
+
+@dataclass(frozen=True)
 class AuditedRows:
     """What the models were judged on.
 
@@ -245,12 +305,15 @@ class AuditedRows:
     has_intervals : bool
     n_dropped : int
         Rows left out since a feature or the group is missing in them.
+    missing : MissingValues or None
+        What is missing, by group and feature; None where nothing is.
     """
 
     n: int
     n_features: int
     has_intervals: bool
     n_dropped: int = 0
+    missing: MissingValues | None = None
 
     @property
     def left_out(self) -> str:

@@ -31,6 +31,7 @@ from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import Foreign
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.groups import Folds, Label, listed, spelled
+from fairspan.rows.missing import missing_cells, most_costly
 from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, Rows, RowSource
 from fairspan.solvers.solve import solver_of
 from fairspan.storage import is_archive
@@ -82,12 +83,27 @@ class Input:
                 else accumulate(rows, self.limit, has_labels=has_labels)
             )
         if moments.n_groups < 2:
+            left_out, remedy = "", "Check the group column, or use ordinary PCA"
+            if moments.n_dropped:
+                n, n_dropped = int(moments.counts.sum()), moments.n_dropped
+                left_out = f", of which {n:,} of {n + n_dropped:,} are left: in the others a value"
+                left_out += " is missing"
+                remedy = f"Leave out features that cost many rows, --exclude{self._most_costly()}"
             raise InvalidInput(
-                f"All rows are of one group ({moments.labels[0]!r})",
+                f"All rows are of one group ({moments.labels[0]!r}){left_out}",
                 "Allowed: two groups or more",
-                "Check the group column, or use ordinary PCA",
+                remedy,
             )
         return moments
+
+    def _most_costly(self) -> str:
+        """The features because of which most rows are left out, after a colon."""
+        if self.source is None:
+            return ""
+        cells = missing_cells(self.source, self.has_labels + self.has_clusters)
+        names = self.source.feature_names or ()
+        told = [f"{name!r} ({n:,} rows by itself)" for name, n in most_costly(cells, names)]
+        return f": {', '.join(told)}" if told else ""
 
     def check_dimension(self, n_components: int | float | None) -> int | float:
         """The number of dimensions, or share, that was requested, checked before rows are read."""

@@ -149,6 +149,8 @@ class Reading:
     weight : str or None
         Column of sample weights.
     on_missing : {"error", "drop"}
+    missing_group : str or None
+        "drop", or the group of rows that have none.
     numeric_only, one_hot : bool
         What becomes of columns of text.
     delimiter, decimal, encoding, comment : str or None
@@ -171,6 +173,7 @@ class Reading:
     max_memory: int | None = None
     weight: str | None = None
     on_missing: Literal["error", "drop"] = "error"
+    missing_group: str | None = None
     numeric_only: bool = False
     one_hot: bool = False
     delimiter: str | None = None
@@ -486,6 +489,11 @@ _READING = (
         type=click.Choice(["error", "drop"]),
         default="error",
         help="Where a feature or the group is missing: an error, or leave out the row.",
+    ),
+    click.option(
+        "--missing-group",
+        metavar="drop|NAME",
+        help="Where the group is missing: leave out the row, or give it the group NAME.",
     ),
     *TEXT,
     *CSV,

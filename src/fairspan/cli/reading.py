@@ -76,7 +76,15 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
     if reading.numeric_only or reading.one_hot:
         rows = _prepared(rows, one_hot=reading.one_hot)
     ignores = reading.unseen == "ignore"
-    chosen = replace(rows.chosen, ignores_unseen=ignores, bins=dict(reading.bins))
+    name = reading.missing_group
+    drops = name == "drop" and reading.on_missing == "error"
+    chosen = replace(
+        rows.chosen,
+        ignores_unseen=ignores,
+        bins=dict(reading.bins),
+        unknown={} if name in (None, "drop") else dict.fromkeys(reading.groups, name),
+        on_missing="drop without group" if drops else reading.on_missing,
+    )
     return replace(rows, jobs=reading.jobs or 1, chosen=chosen)
 
 

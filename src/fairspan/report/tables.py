@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fairspan.auditing.missing import table_of_missing
 from fairspan.auditing.results import ModelResult, group_name
 from fairspan.formatting.table import (
     Cell,
@@ -81,6 +82,8 @@ def of_report(report: Report) -> dict[str, Table]:
         "here": of_groups_here(report),
         "loadings": of_loadings(report),
     }
+    if report.audit.rows.missing is not None:
+        tables["missing"] = table_of_missing(report.audit.rows.missing)
     if report.given is not None:
         tables["given"] = of_given(report.given)
     if report.has_estimates:

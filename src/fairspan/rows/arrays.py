@@ -98,15 +98,29 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
 
 
 def labels_of_columns(
-    frame: Any, names: Sequence[str], bins: Mapping[str, tuple[float, ...]] = MappingProxyType({})
+    frame: Any,
+    names: Sequence[str],
+    bins: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
+    unknown: Mapping[str, str] = MappingProxyType({}),
 ) -> CodedLabels:
-    """Columns of a data frame or a pyarrow Table, as they are or in bins; several are crossed."""
-    columns = [
-        _in_bins(number_columns(frame.select([name]))[0], name, bins[name])
-        if name in bins
-        else labels_of_series(frame[name], (name,))
-        for name in names
-    ]
+    """Columns of a data frame or a pyarrow Table; several are crossed.
+
+    Parameters
+    ----------
+    frame : narwhals DataFrame, or pyarrow Table
+    names : sequence of str
+    bins : mapping of column to tuple of float
+        Columns of numbers that are cut into groups.
+    unknown : mapping of column to str
+        The label of rows in which that of a column is missing.
+    """
+    columns = []
+    for name in names:
+        if name in bins:
+            labels = _in_bins(number_columns(frame.select([name]))[0], name, bins[name])
+        else:
+            labels = labels_of_series(frame[name], (name,))
+        columns.append(labels.with_unknown(unknown[name]) if name in unknown else labels)
     return CodedLabels.crossed(columns)
 
 

@@ -77,6 +77,8 @@ class ChosenColumns:
         Columns that blocks hold as they are.
     bins : mapping of column to tuple of float
         Group columns of numbers, and the edges at which these are cut into groups.
+    unknown : mapping of column to str
+        Group columns, and the label of rows in which theirs is missing.
     """
 
     available: tuple[Any, ...]
@@ -90,6 +92,7 @@ class ChosenColumns:
     ignores_unseen: bool = False
     extra_columns: tuple[str, ...] = ()
     bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(

@@ -60,7 +60,7 @@ class FrameRows(RowsByColumns, RowsInMemory):
         check_shape(self.shape)
         check_names(chosen.features)
         if labels is None and chosen.groups:
-            labels = labels_of_columns(self.frame, chosen.groups, chosen.bins)
+            labels = labels_of_columns(self.frame, chosen.groups, chosen.bins, chosen.unknown)
         elif labels is None and chosen.everyone is not None:
             labels = chosen.everyone.of_rows(len(self.frame))
         if weights is None and chosen.weight is not None:

@@ -8,7 +8,7 @@ one type: 1 and "1" in the same column is a mistake that would silently make two
 import math
 import numbers
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -230,6 +230,17 @@ class CodedLabels:
         """
         return CodedLabels.of(list(map(without_last_attribute, self.distinct)))[self.codes]
 
+    def with_unknown(self, name: str) -> "CodedLabels":
+        """The labels as text, with this one where it is missing.
+
+        Examples
+        --------
+        >>> CodedLabels.of([1, None]).with_unknown("unknown").to_list()
+        ['1', 'unknown']
+        """
+        texts = [name if is_missing(label) else str(label) for label in self.distinct]
+        return replace(CodedLabels.of(texts)[self.codes], names=self.names)
+
     def to_list(self) -> list[Any]:
         """The label of each row."""
         return [self.distinct[code] for code in self.codes.tolist()]
@@ -311,7 +322,7 @@ class LabelCoder:
                 f"The group label in {position('row', row())} is missing (None or NaN)",
                 "Allowed: a label for every row",
                 f"Leave these rows out ({LEAVING_OUT}), or give them a group of their own such as "
-                "'unknown'",
+                "'unknown' (--missing-group unknown)",
             )
         for part in kind[1:] if kind[0] is tuple else kind:
             if part not in _TYPE_NAMES:

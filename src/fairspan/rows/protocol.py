@@ -18,7 +18,7 @@ from fairspan.linalg.resources import check_memory
 from fairspan.registry import check_count
 from fairspan.rows.checks import checked_values, converted
 from fairspan.rows.groups import CodedLabels, Label, listed, without_last_attribute
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.typing import AnyArray, BoolArray, FloatArray
 
 # Numbers in one block: large enough that a matrix product runs at full speed, small enough to stay
 # in cache and to keep memory flat however many rows there are.
@@ -29,7 +29,7 @@ _FEWEST_BLOCK_ROWS = 512
 _MOST_BLOCK_NUMBERS = 2**22
 
 Result = TypeVar("Result")
-OnMissing = Literal["error", "drop"]
+OnMissing = Literal["error", "drop", "drop without group"]
 ON_MISSING = ("error", "drop")
 
 
@@ -48,6 +48,8 @@ class RowBlock:
     weights : (r,) array or None
     n_dropped : int
         Rows between them that were left out since something is missing.
+    dropped : (CodedLabels, (n_dropped, p) array of bool) or None
+        Groups of these rows, and which of their features are missing.
     extra_columns : pyarrow.Table of r rows, or None
         Other columns of a file that were requested.
     """
@@ -58,6 +60,7 @@ class RowBlock:
     weights: FloatArray | None
     n_dropped: int = 0
     extra_columns: Any = None
+    dropped: tuple[CodedLabels, BoolArray] | None = None
 
 
 class KnownRows:
@@ -223,6 +226,8 @@ def row_block(
 ) -> RowBlock:
     """Make a block of checked rows, or of those in which nothing is missing.
 
+    With "drop without group" only rows without a group are left out.
+
     Infinity is not missing: it is an error in any case. `extra_columns` is a Table of as many rows.
 
     Raises
@@ -234,20 +239,24 @@ def row_block(
         values = checked_values(values, first_row, feature_names)
         return RowBlock(first_row, values, labels, weights, extra_columns=extra_columns)
     values = converted(values)
-    missing = np.asarray(np.isnan(values).any(axis=1))
-    if labels is not None:
-        missing |= labels.missing
-    n_dropped = int(missing.sum())
+    missing = np.zeros(len(values), dtype=bool) if labels is None else labels.missing
+    if on_missing == "drop":
+        missing |= np.isnan(values).any(axis=1)
+    n_dropped, dropped = int(missing.sum()), None
     if n_dropped:
         kept = ~missing
         # Checked before rows are left out, so that an error names the row in the table.
         checked_values(np.where(missing[:, None], 0, values), first_row, feature_names)
+        if labels is not None:
+            labels, dropped = labels[kept], (labels[missing], np.isnan(values[missing]))
         values = values[kept]
-        labels = None if labels is None else labels[kept]
         weights = None if weights is None else weights[kept]
-        extra_columns = None if extra_columns is None else extra_columns.take(np.flatnonzero(kept))
+        places = np.flatnonzero(kept)
+        if extra_columns is not None:  # a pyarrow Table, or a narwhals DataFrame
+            take = getattr(extra_columns, "take", extra_columns.__getitem__)
+            extra_columns = take(places)
     values = checked_values(values, first_row, feature_names)
-    return RowBlock(first_row, values, labels, weights, n_dropped, extra_columns)
+    return RowBlock(first_row, values, labels, weights, n_dropped, extra_columns, dropped)
 
 
 # More groups than that are refused unless somebody allows them, or a model knows them.

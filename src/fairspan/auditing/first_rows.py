@@ -1,0 +1,252 @@
+"""What the first rows of a table show and moments do not: rows alike, and values filled in.
+
+A bounded number of rows is read, so that the time it takes does not grow with the table.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from fairspan.auditing.cross_fitting import Benchmark, points_of
+from fairspan.auditing.models import Audited
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import Moments
+from fairspan.rows.arrays import ArrayRows, labels_of_columns
+from fairspan.rows.files.file_rows import FileRows
+from fairspan.rows.frames import FrameRows
+from fairspan.rows.groups import CodedLabels, Label, is_missing, plain_labels
+from fairspan.rows.protocol import Rows, RowSource
+from fairspan.typing import FloatArray, IndexArray, IntegerArray
+
+# Rows, and numbers in them (4 MB), that are looked at; so many rows in any case.
+_MOST_ROWS, _MOST_NUMBERS, _ANY_CASE = 20_000, 2**19, 1000
+# With fewer rows of a group, or values of a column, chance decides.
+_FEWEST_ROWS, _FEWEST_VALUES, _FEWEST_KINDS = 20, 20, 5
+# A glance shows whether a column has values enough to tell rows apart.
+_GLANCE, _MOST_OF_A_VALUE = 500, 0.2
+# Standard errors beyond which alikeness is not chance.
+_SURELY = 4.0
+# The intraclass correlation from which rows of one value belong together.
+_ALIKE = 0.2
+# A value this close to a column's mean, in its standard deviations, is the mean.
+_SAME = 1e-6
+# An odd number whose multiples spread over all 64 bits (Steele, Lea and Flood 2014).
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_KEYS = ("int", "uint", "str", "large_string", "categorical", "dictionary", "enum")
+
+
+@dataclass(frozen=True, eq=False)
+class FirstRows:
+    """What some rows show of the table that they begin.
+
+    Attributes
+    ----------
+    n : int
+        How many rows there were.
+    neighbours : (k,) array
+        Of each group, how alike neighbouring rows are: near the standard normal distribution where
+        rows are independent.
+    n_copies : int
+        Rows that equal an earlier one in every feature; 0 where every feature has so few values
+        that rows may be equal by chance.
+    clusters : tuple of (str, int, float)
+        Columns of which rows of one value are alike: how many values there are, and the
+        intraclass correlation of the rows' errors.
+    at_mean : (k, p) array
+        Share of each group's rows in which a feature is its mean over all rows, as it is where
+        missing values were filled in.
+    """
+
+    n: int
+    neighbours: FloatArray
+    n_copies: int
+    clusters: tuple[tuple[str, int, float], ...]
+    at_mean: FloatArray
+
+
+def look_at_first_rows(
+    audited: Sequence[Audited], rows: Rows, moments: Moments, n_beside: int, *, by_cluster: bool
+) -> FirstRows | None:
+    """Look at the first rows of a table; None where rows are read elsewhere.
+
+    Parameters
+    ----------
+    audited : sequence of Audited
+        The errors are those of the first.
+    rows : RowSource or PartedRows
+    moments : GroupMoments, SparseMoments or ThinMoments
+        Of all rows.
+    n_beside : int
+        How many of the last columns of the labels do not make the groups.
+    by_cluster : bool
+        Whether it is known which rows belong together: then columns are not looked for.
+    """
+    if not isinstance(rows, RowSource):
+        return None
+    columns = () if by_cluster else _columns_of_keys(rows)
+    blocks, n_rows = [], 0
+    for block in (_with_extra(rows, columns) if columns else rows).blocks():
+        blocks.append(block)
+        n_rows += len(block.values)
+        if n_rows >= min(_MOST_ROWS, max(_MOST_NUMBERS // rows.n_features, _ANY_CASE)):
+            break
+    if not n_rows:
+        return None
+    values = np.vstack([block.values for block in blocks])
+    codes = np.concatenate([_codes(block.labels, moments.labels, n_beside) for block in blocks])
+    keys = _keys(columns, [block.extra_columns for block in blocks])
+    if isinstance(rows, ArrayRows) and not by_cluster:
+        begun = np.flatnonzero((values[:_FEWEST_ROWS] % 1 == 0).all(axis=0))
+        whole = begun[(values[:, begun] % 1 == 0).all(axis=0)]
+        keys = {f"x{j}": np.unique(values[:, j], return_inverse=True)[1] for j in whole.tolist()}
+    groups = [np.flatnonzero(codes == group) for group in range(moments.n_groups)]
+    deviations = moments.standard_deviations
+    low, high = moments.mean - _SAME * deviations, moments.mean + _SAME * deviations
+    is_mean = (values > low) & (values < high)  # of a constant column none
+    return FirstRows(
+        n_rows,
+        np.array(
+            [_neighbours(values[own], g, audited[0], moments) for g, own in enumerate(groups)]
+        ),
+        n_rows - len(np.unique(_hashes(values))) if _is_measured(values[:_GLANCE]) else 0,
+        tuple(_alike(keys, values, groups, audited[0], moments)),
+        np.array([is_mean[own].sum(axis=0) / max(len(own), 1) for own in groups]),
+    )
+
+
+def _columns_of_keys(rows: Rows) -> tuple[str, ...]:
+    """Columns of text and whole numbers, of which no indicators were made."""
+    if not isinstance(rows, FileRows | FrameRows):
+        return ()
+    schema = rows.schema if isinstance(rows, FileRows) else rows.frame.schema
+    kinds = (
+        dict(zip(schema.names, schema.types, strict=True))
+        if hasattr(schema, "types")
+        else dict(schema)
+    )
+    aside = {*rows.chosen.reserved, *rows.chosen.categories, ""}
+    return tuple(
+        name
+        for name, kind in kinds.items()
+        if name not in aside and str(kind).lower().startswith(_KEYS) and isinstance(name, str)
+    )
+
+
+def _with_extra(rows: Any, columns: tuple[str, ...]) -> RowSource:
+    """The same rows, which bring these columns along."""
+    return cast(RowSource, replace(rows, chosen=replace(rows.chosen, extra_columns=columns)))
+
+
+def _codes(labels: CodedLabels | None, known: Sequence[Label], n_beside: int) -> IndexArray:
+    """Position of each row's group; -1 for a group of which no row counts."""
+    assert labels is not None
+    for _ in range(n_beside):
+        labels = labels.without_last_attribute()
+    places = {label: place for place, label in enumerate(known)}
+    found = [places.get(label, -1) for label in plain_labels(labels.distinct)]
+    return np.array(found, dtype=np.intp)[labels.codes]
+
+
+def _keys(columns: Sequence[str], tables: Sequence[Any]) -> dict[str, IndexArray]:
+    """Position of each row's value among those of a column in sorted order; -1 where missing."""
+    found = {}
+    for name in columns:
+        if len(set(labels_of_columns(tables[0][:_GLANCE], [name]).distinct)) < _FEWEST_KINDS:
+            continue
+        parts = [labels_of_columns(table, [name]) for table in tables]
+        known = {label for part in parts for label in part.distinct if not is_missing(label)}
+        places = {label: place for place, label in enumerate(sorted(known))}
+        found[name] = np.concatenate(
+            [
+                np.array([places.get(each, -1) for each in part.distinct], dtype=np.intp)[
+                    part.codes
+                ]
+                for part in parts
+            ]
+        )
+    return found
+
+
+def _alike(
+    keys: Mapping[str, IndexArray],
+    values: FloatArray,
+    groups: Sequence[IndexArray],
+    model: Audited,
+    moments: Moments,
+) -> Iterator[tuple[str, int, float]]:
+    """Columns of which rows of one value have errors that are far more alike than chance."""
+    if model.by_rows is not None or not keys:
+        return
+    subspace = model.subspace
+    benchmark = Benchmark(points_of(subspace, moments), subspace.scale)
+    ranks = np.zeros(len(values))
+    for group, own in enumerate(groups):
+        errors = subspace.projector.squared_residuals(benchmark.centred(values[own], group))
+        # Within the group: rows are not alike for being of one group. And a few large errors do
+        # not decide.
+        ranks[own] = (np.argsort(np.argsort(errors)) + 0.5) / max(len(own), 1)
+    for name, codes in keys.items():
+        known = codes >= 0
+        found = _intraclass_correlation(codes[known], ranks[known])
+        if found is not None and found > _ALIKE:
+            yield name, len(np.unique(codes[known])), found
+
+
+def _intraclass_correlation(codes: IndexArray, values: FloatArray) -> float | None:
+    """That of values with the same code, where it is beyond chance; None where it is not.
+
+    The variance between codes is estimated by the differences between neighbouring ones (von
+    Neumann et al. 1941), so that values which follow a number smoothly do not count.
+    """
+    counts = np.bincount(codes)
+    sums, counts = np.bincount(codes, values)[counts > 0], counts[counts > 0]
+    m, n = len(counts), len(codes)
+    # A value that many rows share is a category.
+    if m < _FEWEST_VALUES or 2 * m > n or counts.max() > _MOST_OF_A_VALUE * n:
+        return None
+    total = np.bincount(codes, values**2).sum()
+    within = (total - (sums**2 / counts).sum()) / (n - m)
+    weights = 1 / (1 / counts[1:] + 1 / counts[:-1])
+    squares = np.diff(sums / counts) ** 2 * weights
+    if squares.mean() <= within * (1 + _SURELY * np.sqrt(3 / m)):
+        return None
+    between = (squares.mean() - within) / (2 * weights.mean())
+    return float(between / (between + within))
+
+
+def _neighbours(values: FloatArray, group: int, model: Audited, moments: Moments) -> float:
+    """How alike neighbouring rows of a group are, in standard errors; 0 where that is not known.
+
+    With x the rows about their mean, S their second moment and rho = sum x_i' x_(i+1) / sum x_i'x_i
+    it is (rho + 1/n) sqrt(n) tr S / sqrt(tr S^2).
+    """
+    n = len(values)
+    if n < _FEWEST_ROWS or not isinstance(moments, GroupMoments):
+        return 0.0
+    unit = np.ones(values.shape[1]) if model.subspace.scale is None else model.subspace.scale
+    rows = (values - values.mean(axis=0)) / unit
+    second = moments.scatters[group] / np.outer(unit, unit)
+    size, spread = float(np.einsum("ij,ij->", rows, rows)), float(np.linalg.norm(second))
+    if size == 0 or spread == 0:
+        return 0.0
+    rho = float(np.einsum("ij,ij->", rows[1:], rows[:-1])) / size
+    return float((rho + 1 / n) * np.sqrt(n) * np.trace(second) / spread)
+
+
+def _is_measured(values: FloatArray) -> bool:
+    """Whether a feature has as many values as half of the rows, or more."""
+    n_values = (np.diff(np.sort(values, axis=0), axis=0) != 0).sum(axis=0) + 1
+    return bool((2 * n_values >= len(values)).any())
+
+
+def _hashes(values: FloatArray) -> IntegerArray:
+    """A whole number of each row, the same for rows that are equal."""
+    bits = np.ascontiguousarray(values + 0.0).view(np.uint64)  # without the sign of zeros
+    found = np.zeros(len(values), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for column in bits.T:
+            found = (found ^ column) * _STEP
+            found ^= found >> np.uint64(29)
+    return found

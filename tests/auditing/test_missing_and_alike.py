@@ -1,0 +1,141 @@
+"""What an audit says of missing values, and of rows that belong together without being declared."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairspan import FairPCA, audit
+
+NAMES = list("uvwxy")
+
+
+def table(n=800, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 5)), columns=NAMES)
+    return frame.assign(g=np.array(["a", "b"])[(np.arange(n) % 4 == 0) * 1]), rng
+
+
+def with_holes(n=800, seed=0):
+    """In w a tenth of group a is missing and six tenths of b; in x a twentieth; one group is."""
+    frame, rng = table(n, seed)
+    is_b = frame.g == "b"
+    frame.loc[rng.random(n) < np.where(is_b, 0.6, 0.1), "w"] = np.nan
+    frame.loc[rng.random(n) < 0.05, "x"] = np.nan
+    frame.loc[3, "g"] = None
+    return frame
+
+
+def found(result):
+    return {each.code: each for each in result.findings}
+
+
+MODEL = np.eye(5)[:2]
+
+
+def test_every_count_is_that_of_the_table(tmp_path):
+    frame = with_holes()
+    by_hand = frame.dropna(subset="g").groupby("g")
+    left = frame.dropna().groupby("g").size()
+    with_one = frame[frame[NAMES].isna().sum(axis=1).eq(1) & frame.g.notna()]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet", row_group_size=150)
+    for X in (frame, tmp_path / "t.csv", tmp_path / "t.parquet"):
+        missing = audit(MODEL, X, "g", on_missing="drop").rows.missing
+        assert missing.groups == ("a", "b")
+        assert missing.rows == tuple(by_hand.size())
+        assert missing.dropped == tuple(by_hand.size() - left)
+        assert missing.n_unlabelled == 1
+        assert [each.name for each in missing.columns] == ["w", "x"]
+        for each in missing.columns:
+            shares = by_hand[each.name].agg(lambda column: column.isna().mean())
+            assert each.shares == pytest.approx(tuple(shares))
+            assert each.n_alone == with_one[each.name].isna().sum()
+            assert not each.is_filled
+
+
+def test_uneven_and_many_missing_values_are_found_with_the_features_that_cost_most():
+    result = audit(MODEL, with_holes(), "g", on_missing="drop")
+    uneven, much = found(result)["FS407"], found(result)["FS408"]
+    assert uneven.columns == ("w",)
+    assert much.groups == ("b",)
+    assert "'w' (" in much.message
+    assert "rows), 'x' (" in much.message
+    assert "left out" in repr(result).split("Missing values")[1]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
+def test_values_filled_in_with_the_mean_are_found(share):
+    frame, rng = table(seed=1)
+    frame.loc[(frame.g == "b") & (rng.random(800) < share), "w"] = np.nan
+    filled = frame.fillna({"w": frame.w.mean()})
+    result = audit(MODEL, filled, "g")
+    assert ("FS407" in found(result)) == (share > 0.1)
+    assert ("FS408" in found(result)) == (share > 0.3)
+    if share > 0.1:
+        (column,) = result.rows.missing.columns
+        is_missing = frame.w.isna().groupby(frame.g).mean()
+        assert (column.name, column.is_filled) == ("w", True)
+        assert column.shares == pytest.approx(tuple(is_missing))
+
+
+def test_nothing_is_said_where_nothing_is_missing():
+    result = audit(MODEL, table()[0], "g")
+    assert result.rows.missing is None
+    assert not {"FS407", "FS408", "FS409", "FS410"} & set(found(result))
+
+
+def panel(correlation, seed=0, n_values=40, each=10):
+    """Rows of which every ten share a part of their values."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(n_values), each)
+    rows = np.sqrt(1 - correlation) * rng.normal(size=(len(who), 5))
+    rows += np.sqrt(correlation) * rng.normal(size=(n_values, 5))[who]
+    frame = pd.DataFrame(rows, columns=NAMES)
+    frame["g"] = np.array(["a", "b"])[rng.integers(0, 2, n_values)][who]
+    return frame.assign(who=[f"p{i}" for i in who], number=rng.permutation(n_values)[who]), rng
+
+
+@pytest.mark.parametrize("order", ["sorted", "shuffled"])
+def test_a_column_of_rows_that_belong_together_is_named(order, tmp_path):
+    frame, rng = panel(0.8)
+    if order == "shuffled":
+        frame = frame.iloc[rng.permutation(len(frame))]
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    model = FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g).subspace_
+    for X in (frame, tmp_path / "t.csv"):
+        result = audit(model, X, "g")
+        named = [each.columns for each in result.findings if each.code == "FS409"]
+        assert named == [("number",), ("who",)] or named == [("who",), ("number",)]
+    assert not {"FS409", "FS410"} & set(found(audit(model, frame, "g", clusters="who")))
+    # Without such a column the order of rows is all that there is to see.
+    alone = frame[[*NAMES, "g"]]
+    assert ("FS410" in found(audit(model, alone, "g"))) == (order == "sorted")
+
+
+def test_copies_of_rows_are_counted():
+    frame, rng = table(seed=3)
+    twice = pd.concat([frame, frame.iloc[:200]]).iloc[rng.permutation(1000)]
+    said = found(audit(MODEL, twice, "g"))["FS410"].message
+    assert "200 rows of 1,000 equal an earlier one" in said
+    # Where every feature has few values, rows are equal by chance.
+    rounded = frame.assign(**frame[NAMES].round())
+    assert "FS410" not in found(audit(MODEL, rounded, "g"))
+
+
+@pytest.mark.long
+def test_independent_rows_are_hardly_ever_called_alike():
+    """With groups that differ, long tails, and a smooth effect of a whole number on the errors."""
+    said = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        n = 400
+        rows = rng.standard_t(4, size=(n, 5)) if seed % 2 else rng.normal(size=(n, 5))
+        age = rng.integers(20, 60, n)
+        rows[:, 4] *= 1 + (age - 20) / 20
+        frame = pd.DataFrame(rows, columns=NAMES).assign(
+            g=np.array(["a", "b"])[rng.integers(0, 2, n)], age=age, who=rng.integers(0, 50, n)
+        )
+        frame.loc[frame.g == "b", "u"] *= 3
+        model = FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g).subspace_
+        said.append(bool({"FS409", "FS410"} & set(found(audit(model, frame, "g", folds=None)))))
+    assert np.mean(said) <= 0.02
