@@ -43,14 +43,6 @@ _TEMPLATES = Path(__file__).parent / "template"
 _ESCAPED = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 # Pictures, what the slider has in its own data, and what the tables of the page have.
 _NOT_DOWNLOADED = ("steps", "displays", "by_dimension", "by_feature", "verification")
-_SENTENCES = (
-    *("byline", "summary", "answers", "data", "measured", "pca", "disparity", "criteria"),
-    *("walk", "findings", "proof", "made"),
-)
-_ON_NEW_ROWS = (
-    *("pca_on_new_rows", "criteria_on_new_rows", "answers_on_new_rows", "walk_on_new_rows"),
-    *("states", "not_estimated", "certainty"),
-)
 
 
 def page_of(report: Report) -> str:
@@ -77,7 +69,7 @@ def page_of(report: Report) -> str:
         .render(
             report=report,
             title=report.in_short(printable(report.origin.title)),
-            said={name: said(name, report) for name in _sentences_of(report)},
+            said=lambda name: said(name, report),
             short=report.in_short,
             estimated=report.has_estimates,
             tables=tables.of_report(report),
@@ -120,7 +112,7 @@ def findings_about_the_answer(report: Report) -> tuple[list[Finding], list[Findi
 
 
 def said(name: str, report: Report) -> Markup:
-    """A sentence of the page, by its name in sentences.html or on_new_rows.html."""
+    """A sentence of the page, by its name in sentences.html."""
     plain_pca, main = report.plain, report.main
     largest = [float(each.plain_losses.max()) for each in report.curves.dimensions]
     rises = [
@@ -129,10 +121,9 @@ def said(name: str, report: Report) -> Markup:
         if after.loss_here > before.loss_here * (1 + ALIKE)
     ]
     losses = [group.loss_here for group in plain_pca.groups]
-    file = "on_new_rows.html" if name in (*_ON_NEW_ROWS, "verdict") else "sentences.html"
     sentences = (
         _environment()
-        .get_template(file)
+        .get_template("sentences.html")
         .make_module(
             {
                 "report": report,
@@ -170,14 +161,6 @@ def harmed_by_dimension(report: Report) -> list[tuple[int, Any, float]]:
             loss, g = max(harmed)
             found.append((each.n_components, report.curves.groups[g], loss))
     return found
-
-
-def _sentences_of(report: Report) -> tuple[str, ...]:
-    """Those that the report has figures for."""
-    verdict = () if report.verdict is None else ("verdict", "certainty", "not_estimated")
-    return tuple(
-        dict.fromkeys((*_SENTENCES, *verdict, *(_ON_NEW_ROWS if report.has_estimates else ())))
-    )
 
 
 def policy_of(style: str, script: str, *, has_displays: bool = False) -> str:
