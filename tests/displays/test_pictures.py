@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from matplotlib import pyplot
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 import fairspan as fs
@@ -154,6 +154,27 @@ def test_settings_are_put_back():
     picture = pictures_of(HOSTILE)["kept"].plot()
     assert dict(pyplot.rcParams) == before
     assert picture.figure_.number in pyplot.get_fignums()
+
+
+@pytest.mark.parametrize("kind", ["errors", "kept", "loadings", "rows"])
+def test_on_dark_paper_texts_and_lines_are_light_and_hollow_marks_have_its_colour(kind):
+    with pyplot.style.context("dark_background"):
+        picture = pictures_of(PAIR)[kind].plot()
+        written_in(picture.figure_)
+    texts = [
+        text
+        for axes in picture.figure_.axes
+        for text in (axes.title, axes.xaxis.label, *axes.get_xticklabels(), *axes.get_yticklabels())
+    ]
+    lines = [line for axes in picture.axes_ for line in axes.lines]
+    # Ellipses have an edge of the colour of the paper.
+    shown = {to_hex(each.get_color()) for each in [*texts, *lines]} - {"#000000"}
+    assert shown
+    assert all(sum(to_rgb(each)) > 1.2 for each in shown)
+    hollow = {to_hex(line.get_markerfacecolor()) for line in lines if line.get_gid() == "PCA-0"}
+    assert hollow <= {"#000000"}
+    # Figures on the cells of a map do not depend on the paper.
+    assert {to_hex(text.get_color()) for text in picture.ax_.texts} <= {"#111111", "#fefefe"}
 
 
 @pytest.mark.parametrize("setting", [False, True])

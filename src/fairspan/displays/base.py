@@ -12,7 +12,7 @@ from html import escape
 from io import BytesIO
 from typing import Any, Self
 
-from fairspan.displays.style import INK, STYLE, Axes, Figure, figure_of
+from fairspan.displays.style import INK, STYLE, Axes, Figure, figure_of, suit_paper
 from fairspan.errors import imported
 from fairspan.formatting.results import data_frame
 from fairspan.progress import show_progress
@@ -122,6 +122,7 @@ class Picture(ABC):
         from matplotlib import rc_context
 
         with rc_context({**STYLE, **fallback_fonts()}), _any_font():
+            is_given = ax is not None
             if ax is None:
                 from matplotlib import pyplot  # takes its time, and a page needs none of it
 
@@ -131,7 +132,9 @@ class Picture(ABC):
             ax.set_axisbelow(True)
             ax.tick_params(labelsize=STYLE["xtick.labelsize"], colors=INK)
             self.axes_ = tuple(self._draw(ax))
-        self.ax_, self.figure_ = ax, figure_of(ax)
+            self.ax_, self.figure_ = ax, figure_of(ax)
+            drawn = [ax, *self.axes_] if is_given else self.figure_.axes
+            suit_paper(drawn, self.figure_.get_facecolor())
         return self
 
     def frame(self) -> Any:

@@ -27,11 +27,18 @@ INK, FAINT = "#1b1e23", "#8b929c"
 QUIET = 0.72
 BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
 PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
+# What takes their place on dark paper.
+_ON_DARK = {INK: "#e6e8eb", FAINT: "#828b97", BLUE: "#56a9dd", VERMILION: "#f08a45"}
+_ON_DARK |= {GREEN: "#2bb98d", PURPLE: "#dd94bb", ORANGE: "#e6a93a", SKY: "#7cc6f2"}
+# On cells of a colour map, which is the same on any paper: neither ink nor paper.
+ON_LIGHT_CELLS, ON_DARK_CELLS = "#111111", "#fefefe"
 # Loadings: negative orange, zero white, positive purple, as dark at both ends.
 DIVERGING = "PuOr"
 _COLOURS = (BLUE, ORANGE, GREEN, SKY, PURPLE)
 _MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 _TITLE_SIZE, NAME_SIZE = 12.0, 10.0
+# Paper is dark where red, green and blue together are less, of 3.
+_DARK_BELOW = 1.2
 # Width of a letter on average, as a share of its size, and how much wider capitals are.
 _LETTER, _OF_CAPITALS = 0.58, 0.7
 # Between what stands above the axes; of the mark in a legend and the room beside it.
@@ -116,6 +123,24 @@ def figure_of(axes: Axes) -> Figure:
     figure = axes.get_figure(root=True)
     assert figure is not None
     return figure
+
+
+def suit_paper(drawn: Sequence[Any], paper: Any) -> None:
+    """Give what was drawn lighter colours where the paper of its figure is dark."""
+    from matplotlib.colors import to_hex, to_rgb, to_rgba, to_rgba_array
+
+    if sum(to_rgb(paper)) > _DARK_BELOW:
+        return
+    colours = {**_ON_DARK, "#ffffff": to_hex(paper)}
+    kinds = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
+    for artist in (artist for each in drawn for artist in each.findobj()):
+        for kind in (kind for kind in kinds if hasattr(artist, f"set_{kind}")):
+            old = to_rgba_array(getattr(artist, f"get_{kind}", lambda: "none")())
+            new = [to_rgba(colours.get(to_hex(each), to_hex(each)), each[3]) for each in old]
+            if any(to_hex(each) in colours for each in old):
+                getattr(artist, f"set_{kind}")(new[0] if len(new) == 1 else new)
+    for axes in (each for each in drawn if hasattr(each, "tick_params")):
+        axes.tick_params(colors=colours[INK], grid_color=colours[FAINT])
 
 
 def width_of(axes: Axes) -> float:
