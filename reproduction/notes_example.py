@@ -121,7 +121,6 @@ def _flip_rows(moments: GroupMoments, flip: float) -> list[tuple[Cell, ...]]:
     # With a^2 + b^2 = 1, 29/3 (1 - a^2) = 14/3 a^2, both errors are (29/3)(14/3) / (43/3).
     both = (29 / 3) * (14 / 3) / (43 / 3)
     return [
-        _row("4 sign flip", "t", flip, 0.8515, _PRINTED),
         _row("4 sign flip", "t", flip, 86 / 101),
         _row("5 equal error", "error of A", equal_a, both),
         _row("5 equal error", "error of B", equal_b, both),

@@ -40,6 +40,9 @@ EXPERIMENTS = {
     "vu-table1": Entry(
         "vu.tables:TABLE_1", "RFPCA and others: errors out of sample, fifteen data sets"
     ),
+    "vu-table2": Entry(
+        "vu.shapes:TABLE_2", "The fifteen data sets: rows, features and sensitive attribute"
+    ),
     "vu-table3": Entry(
         "vu.tables:TABLE_3", "RFPCA and others: errors in sample, fifteen data sets"
     ),
@@ -58,6 +61,15 @@ EXPERIMENTS = {
     "vu-dimensions": Entry(
         "vu.dimensions:DIMENSIONS",
         "RFPCA, FairPCA and PCA: errors by group against the number of components",
+    ),
+    "blog-bias": Entry(
+        "blog:BIAS", "Label bias in Adult: four groups, and a classifier by country"
+    ),
+    "blog-ucb1": Entry("blog:BANDIT", "UCB1 on ten actions: regret beside its bound"),
+    "blog-regression": Entry("blog:LEAST_SQUARES", "Least squares in one and in five variables"),
+    "blog-pca": Entry(
+        "blog:COMPONENTS",
+        "Principal components of faces: uncorrelated, and few keep most of the variance",
     ),
 }
 

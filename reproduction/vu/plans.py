@@ -21,6 +21,12 @@ PAPERS = Method(
 )
 FAIR_PCA = Method("FairPCA", "FairPCA", methods.exact_fair_pca)
 MEAN = Method("CFPCA mean", "CFPCA_mean", methods.mean_parity)
+TOLERANT = Method(
+    "CFPCA mean, tolerance chosen",
+    "CFPCA_mean",
+    methods.mean_parity,
+    tuple({"tolerance": each} for each in methods.MEAN_TOLERANCES),
+)
 BOTH = Method("CFPCA both", "CFPCA_both", methods.closest_covariances)
 LIMITED = Method(
     "CFPCA both, limited",
@@ -71,7 +77,7 @@ class Plan:
         papers = PAPERS
         if self.effort is Effort.QUICK:
             papers = replace(papers, fit=methods.papers_rfpca(3, 300))
-        return (PCA, certified, papers, FAIR_PCA, MEAN, BOTH, *self._program(repeat))
+        return (PCA, certified, papers, FAIR_PCA, MEAN, TOLERANT, BOTH, *self._program(repeat))
 
     def _program(self, repeat: int) -> tuple[Method, ...]:
         if self.effort is Effort.QUICK or repeat == 0:
@@ -104,14 +110,8 @@ class Plan:
             tuple({"rate": rate} for rate in methods.LEARNING_RATES),
             most_features=_MOST_FEATURES,
         )
-        tolerant = Method(
-            "CFPCA mean, tolerance chosen",
-            "CFPCA_mean",
-            methods.mean_parity,
-            tuple({"tolerance": each} for each in methods.MEAN_TOLERANCES),
-        )
         limited = replace(LIMITED, settings=tuple({"share": s} for s in (0.01, 0.05, 0.1, 0.5)))
-        return (PCA, certified, papers, FAIR_PCA, weights, MEAN, tolerant, BOTH, limited)
+        return (PCA, certified, papers, FAIR_PCA, weights, MEAN, TOLERANT, BOTH, limited)
 
 
 def plan_of(effort: Effort) -> Plan:

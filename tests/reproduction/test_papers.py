@@ -53,7 +53,7 @@ def test_errors_of_pca_on_credit_are_the_expected_ones(quick):
     result = quick(ERRORS, CREDIT)
     rows = table(result)
     assert [(row["d"], row["group"]) for row in rows] == [
-        (d, group) for d in range(1, 21) for group in ("higher", "lower")
+        (d, group) for d in range(1, 22) for group in ("higher", "lower")
     ]
     for row in rows:
         assert row["PCA error"] == pytest.approx(row["expected"], abs=5.01e-5)

@@ -1,0 +1,98 @@
+"""docs/reproduced.md: the results that are kept in results/, ours beside what is printed.
+
+``python -m reproduction.page`` writes the page again from the results; with names of experiments it
+runs these first and keeps what they give: ``python -m reproduction.page --effort full vu-table1``.
+"""
+
+import datetime
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from reproduction.command import _data_folder, reproduced
+from reproduction.registry import EXPERIMENTS, experiment_of
+from reproduction.writing import shown
+
+HERE = Path(__file__).parent
+RESULTS, PAGE = HERE / "results", HERE.parent / "docs" / "reproduced.md"
+_EFFORTS = {
+    "quick": "a part of it",
+    "normal": "all of it, with the shortcuts that the notes name",
+    "full": "all that the paper did",
+}
+_HEAD = """# The papers, reproduced
+
+*Every table and figure of the sources: ours beside what is printed, and why they differ.* A row of
+the first table is a run whose result is kept in the repository, in `reproduction/results`. In a
+clone, `./run reproduce NAME` computes it again, and `--full` does all that the paper did;
+`python -m reproduction.page NAME` keeps the result and writes this page. [From the papers to the
+call](from-the-papers.md) names the call for each definition and figure.
+
+"""
+
+
+def page_of(results: Sequence[dict[str, Any]]) -> str:
+    """The page, from the kept results in the order of the experiments."""
+    lines = ["| result | source | run | made on |", "|--|--|--|--|"]
+    for each in results:
+        link = f"[{each['title']}](#{each['name']})"
+        effort = _EFFORTS[each["effort"]]
+        lines.append(f"| {link} | {each['source']} | {effort} | {each['date']} |")
+    return _HEAD + "\n".join(lines) + "\n\n" + "\n".join(map(_section, results))
+
+
+def _section(result: dict[str, Any]) -> str:
+    head = [f"({result['name']})=", f"## {result['title']}", ""]
+    head += [f"{result['source']}; `./run reproduce {result['name']}`.", ""]
+    head += [*(f"- {note}" for note in result["notes"]), ""] if result["notes"] else []
+    rows = [[shown(cell).replace("|", "\\|") for cell in row] for row in result["rows"]]
+    table = ["| " + " | ".join(cells) + " |" for cells in ([*result["columns"]], *rows)]
+    table.insert(1, "|" + "--|" * len(result["columns"]))
+    return "\n".join([*head, *table, ""])
+
+
+def kept() -> list[dict[str, Any]]:
+    """The results that are there."""
+    paths = [RESULTS / f"{name}.json" for name in EXPERIMENTS]
+    return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+
+
+def keep(name: str, effort: str, data: Path | None) -> None:
+    """Run an experiment and keep its result."""
+    experiment = experiment_of(name)
+    with TemporaryDirectory() as folder:
+        result, *_ = reproduced(experiment, _data_folder(experiment, data), effort, Path(folder))
+    facts = {
+        "name": name,
+        "title": result.title,
+        "source": experiment.source,
+        "effort": effort,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "columns": result.columns,
+        "notes": result.notes,
+    }
+    # A row on each line, so that changes can be read.
+    rows = ",\n".join(f"  {json.dumps(row)}" for row in result.rows)
+    text = json.dumps(facts, indent=1)[:-2] + f',\n "rows": [\n{rows}\n ]\n}}\n'
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--effort", type=click.Choice(list(_EFFORTS)), default="normal")
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), envvar="FAIRSPAN_DATA")
+def write_page(names: tuple[str, ...], effort: str, data: Path | None) -> None:
+    """Run the experiments NAMES, keep their results, and write docs/reproduced.md."""
+    for name in names:
+        keep(name, effort, data)
+    PAGE.write_text(page_of(kept()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(write_page())
