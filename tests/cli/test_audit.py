@@ -21,7 +21,7 @@ def test_every_figure_is_that_of_the_rows(run, data, table, features, center, st
     result = run("audit", data, "--group", "age", "-d", 2, "--center", center, *flags, "--json")
     facts = result.facts
     (plain,) = facts["models"]
-    every_row = {"n_dropped": 0, "missing": None}
+    every_row = {"n_dropped": 0, "missing": None, "has_clusters": False}
     assert facts["rows"] == {"n": 240, "n_features": 5, "has_intervals": True, **every_row}
     assert (plain["name"], plain["n_components"], plain["center"]) == ("PCA", 2, center)
     assert plain["scaled"] is standardize

@@ -466,6 +466,7 @@ def _finished(
         has_intervals,
         moments.n_dropped,
         missing,
+        options.by_cluster,
     )
     estimated = options.folds is not None and has_intervals
     findings = [

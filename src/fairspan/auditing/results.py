@@ -307,6 +307,8 @@ class AuditedRows:
         Rows left out since a feature or the group is missing in them.
     missing : MissingValues or None
         What is missing, by group and feature; None where nothing is.
+    has_clusters : bool
+        Whether it was said which rows belong together.
     """
 
     n: int
@@ -314,6 +316,7 @@ class AuditedRows:
     has_intervals: bool
     n_dropped: int = 0
     missing: MissingValues | None = None
+    has_clusters: bool = False
 
     @property
     def left_out(self) -> str:

@@ -213,7 +213,7 @@ def fit(
     help="A criterion beside the main one (repeatable); by default all.",
 )
 @judged_option("--test", type=FILE, help="Held-out rows on which the models are audited.")
-@options.judges_page
+@options.judges
 @output_option("--title", metavar="TEXT", help="Title of the page.")
 @options.JSON
 def report(
@@ -239,6 +239,7 @@ def report(
         page is None and not as_json, "Name the page with -o, or print its facts with --json."
     )
     options.refuse_without_models(models, reading, test)
+    judging.refuse_without_folds()
     if page is not None:
         check_output(page, "a page is", data, *models, test, endings=(".html", ".htm"))
     from fairspan.cli import output, reporting
@@ -263,6 +264,7 @@ def report(
         parts,
         test,
         title,
+        judging.clusters,
     )
     click.echo(output.in_json(made.to_dict()) if as_json else reporting.summary(made, page))
 

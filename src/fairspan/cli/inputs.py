@@ -24,13 +24,13 @@ from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGrou
 from fairspan.estimator.fit import dimension_keeping, fit_subspace
 from fairspan.formatting.text import count, in_ascii, percent, spoken
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.group_moments import GroupMoments, accumulate
-from fairspan.moments.of_rows import fold_moments
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import matrices_of
 from fairspan.problem.problem import check_n_components
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import Foreign
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.groups import Folds, Label, listed, spelled
+from fairspan.rows.groups import Label, listed, spelled
 from fairspan.rows.missing import missing_cells, most_costly
 from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, Rows, RowSource
 from fairspan.solvers.solve import solver_of
@@ -72,15 +72,11 @@ class Input:
         if self.saved is not None:
             moments = self.saved
         else:
-            rows, halves, has_labels = (
+            moments = matrices_of(
                 self.rows("reading"),
-                Folds(2, by_cluster=True),
-                self.has_labels,
-            )
-            moments = (
-                fold_moments(rows, halves, self.limit, has_labels=has_labels).whole
-                if self.has_clusters
-                else accumulate(rows, self.limit, has_labels=has_labels)
+                self.limit,
+                has_labels=self.has_labels,
+                by_cluster=self.has_clusters,
             )
         if moments.n_groups < 2:
             left_out, remedy = "", "Check the group column, or use ordinary PCA"

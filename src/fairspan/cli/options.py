@@ -554,12 +554,6 @@ _DIMENSION = (
     ),
 )
 
-_CLUSTERS = judged_option(
-    "--clusters",
-    metavar="COL",
-    help="Column that says which rows belong together, such as those of one person.",
-)
-
 _ESTIMATING = (
     judged_option(
         "--folds",
@@ -568,7 +562,11 @@ _ESTIMATING = (
         metavar="K",
         help="Number of folds for cross-fitting; none for no estimates.",
     ),
-    _CLUSTERS,
+    judged_option(
+        "--clusters",
+        metavar="COL",
+        help="Column that says which rows belong together, such as those of one person.",
+    ),
     judged_option(
         "--level",
         type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
@@ -589,9 +587,8 @@ _ESTIMATING = (
 reads_rows = bundled("reading", Reading, _READING)
 # Of transform, which reads rows without groups.
 transforms = bundled("reading", Reading, (*_TRANSFORMING, *CSV))
-# What new rows would show; a page knows no clusters.
+# What new rows would show.
 judges = bundled("judging", Judging, _ESTIMATING)
-judges_page = bundled("judging", Judging, [each for each in _ESTIMATING if each is not _CLUSTERS])
 
 
 _CRITERION = (

@@ -50,6 +50,7 @@ def report_of_file(
     parts: Sequence[Foreign] = (),
     test: Path | None = None,
     title: str | None = None,
+    clusters: str | None = None,
 ) -> Report:
     """Write the page of a file, if it has a name; return its report.
 
@@ -73,6 +74,8 @@ def report_of_file(
     test : Path or None
         Held-out rows that judge them.
     title : str or None
+    clusters : str or None
+        Column that says which rows belong together.
 
     Raises
     ------
@@ -84,7 +87,7 @@ def report_of_file(
     given = loaded(models, parts)
     names = next((each.feature_names for each in given.values()), None)
     reading.refuse_beside(names)
-    table = open_input(path, reading).selected(names)
+    table = open_input(path, reading, clusters).selected(names)
     asked = ReportSettings.of(criterion_of(criterion, **parameters), **settings)
     if table.source is not None:
         asked.check_size(table.source.n_features)
@@ -99,7 +102,10 @@ def report_of_file(
         fingerprint, rows = fingerprint_of(table.source), table.rows("auditing")
         # Where --exclude and the like choose columns, these are the same moments.
         making = shell_text(
-            ["fairspan", "moments", without_folders(str(path)), *reading.words(_OF_NO_ROWS)]
+            [
+                *("fairspan", "moments", without_folders(str(path)), *reading.words(_OF_NO_ROWS)),
+                *(() if clusters is None else ("--exclude", clusters)),
+            ]
         )
         line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
     command, name = shell_text(["fairspan", *map(without_folders, typed)]), Path(str(path)).name
@@ -113,7 +119,9 @@ def report_of_file(
         asked,
         origin,
         models=audited,
-        test=None if test is None else held_out_rows(test, reading, moments.feature_names),
+        test=None
+        if test is None
+        else held_out_rows(test, reading, moments.feature_names, clusters),
         max_memory=reading.max_memory,
     )
     report = with_displays(report)
@@ -122,12 +130,15 @@ def report_of_file(
     return report
 
 
-def held_out_rows(path: Path, reading: Reading, names: tuple[str, ...] | None) -> Rows:
+def held_out_rows(
+    path: Path, reading: Reading, names: tuple[str, ...] | None, clusters: str | None = None
+) -> Rows:
     """Rows of another file, read as those of the page, but for their classes."""
     beside = () if reading.label is None else (reading.label,)
     table = open_input(
         path,
         replace(reading, label=None, exclude=(*reading.exclude, *beside)),
+        clusters,
     )
     if table.source is None:
         raise InvalidInput(

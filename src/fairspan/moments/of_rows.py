@@ -162,6 +162,28 @@ def fold_moments(
     return SummedFolds(tuple(parts), found.n_dropped)
 
 
+def matrices_of(
+    rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool, by_cluster: bool
+) -> GroupMoments:
+    """Moments of each group with matrices, of rows whose labels may end with a class and a cluster.
+
+    Parameters
+    ----------
+    rows : RowSource or PartedRows
+    limit : GroupLimit
+    has_labels, by_cluster : bool
+        What the last columns of the labels are, the cluster last.
+
+    Raises
+    ------
+    InvalidInput
+        As :func:`accumulate`.
+    """
+    if by_cluster:
+        return fold_moments(rows, Folds(2, by_cluster=True), limit, has_labels=has_labels).whole
+    return accumulate(rows, limit, has_labels=has_labels)
+
+
 def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT) -> SparseFolds:
     """The same of sparse rows of many features, of which no matrices are made."""
     rows = rows.complete()

@@ -36,7 +36,7 @@ _DEFAULTS = {
 }
 _NOTHING = ("None",)
 # What a call names and does not show.
-_OBJECTS = ("models", "test")
+_OBJECTS = ("models", "test", "clusters")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def origin_of_call(
         given = ", ".join(words)
         moments = f"moments = GroupMoments.from_rows({given})"
     told = {key: _spelled(value) for key, value in settings.items()}
-    told |= {key: key for key in _OBJECTS if settings[key] is not None}
+    told |= {key: key for key in _OBJECTS if not isinstance(settings[key], str | None)}
     chosen = [
         f"{key}={text}" for key, text in told.items() if text not in _DEFAULTS.get(key, _NOTHING)
     ]

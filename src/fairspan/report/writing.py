@@ -17,8 +17,8 @@ from fairspan.errors import (
     kind_of,
 )
 from fairspan.extending import Display
-from fairspan.moments.group_moments import GroupMoments, accumulate
-from fairspan.moments.of_rows import not_moments
+from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import matrices_of, not_moments
 from fairspan.registry import Foreign, object_of
 from fairspan.report.outputs import refuse_overwriting
 from fairspan.report.program import origin_of_call
@@ -38,6 +38,7 @@ def write_report(
     models: Any = None,
     test: tuple[Any, Any] | None = None,
     labels: Any = None,
+    clusters: Any = None,
     n_components: int | float | None = None,
     criterion: Any = "minimax_loss",
     criteria: Sequence[Any] | None = None,
@@ -70,10 +71,13 @@ def write_report(
         Fitted models, as :func:`fairspan.audit` takes them, which get a section of the page: also
         restricted, oblique and nested ones, pipelines, and models that are not projections.
     test : tuple of X and sensitive_features, optional
-        Held-out rows on which the models are audited, instead of the rows of the page.
+        Held-out rows on which the models are audited, instead of the rows of the page; with
+        clusters, those of these rows come third.
     labels : (n,) array-like, or column name of X, optional
         y, the class of each row. It is needed to fit models again without each fold if their
         restriction holds in each class (`MeanParity(given_labels=...)`); it is not a feature.
+    clusters : (n,) array-like, or column name of X, optional
+        Rows that belong together, as in :func:`fairspan.audit`; a column is not a feature.
     n_components : int or float, optional
         d; or a share: the smallest d at which the criterion keeps that share of every group's
         variance. By default d of the first model, and 0.9 without models.
@@ -139,9 +143,10 @@ def write_report(
     (2, 'optimal')
     """
     asked = (n_components, "global" if center is None else center, bool(scale))
-    estimates = expectations(folds, level, material, 0, by_cluster=False)
+    by_cluster = clusters is not None
+    estimates = expectations(folds, level, material, 0, by_cluster=by_cluster)
     settings = ReportSettings.of(criterion, criteria, *asked, displays, estimates)
-    _check_arguments(models, test, name, title)
+    _check_arguments(models, test, name, title, by_cluster=by_cluster)
     limit = GroupLimit(max_groups)
     check_can_write(path, X)
     rows = None
@@ -152,12 +157,14 @@ def write_report(
                 "Allowed: rows (X and sensitive_features), or moments in their place",
                 "Pass X and sensitive_features to get intervals",
             )
-        rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight)
+        beside = {"labels": labels, "clusters": clusters}
+        rows = open_rows(X, sensitive_features, beside, sample_weight)
         settings.check_size(rows.n_features)
-        moments = accumulate(rows, limit, has_labels=labels is not None)
+        has_labels = labels is not None
+        moments = matrices_of(rows, limit, has_labels=has_labels, by_cluster=by_cluster)
         fingerprint = fingerprint_of(rows)
     else:
-        _check_moments(X, sensitive_features, labels, sample_weight, moments)
+        _check_moments((X, sensitive_features, labels, clusters, sample_weight), moments)
         fingerprint = of_bytes(moments.to_bytes())
     origin = origin_of_call(
         X,
@@ -171,6 +178,7 @@ def write_report(
         displays=displays,
         models=models,
         test=test,
+        clusters=clusters,
         center=center,
         scale=scale,
         name=name,
@@ -194,7 +202,7 @@ def write_report(
         settings,
         origin,
         models=given,
-        test=None if test is None else open_rows(*test, {}),
+        test=None if test is None else open_rows(*test[:2], {"clusters": [*test, None][2]}),
     )
     report = with_displays(report)
     write_page(path, report)
@@ -266,10 +274,8 @@ def check_can_write(path: str | os.PathLike[str], X: Any = None) -> None:
     check_name(path, "a page is", ".html", ".htm")
 
 
-def _check_moments(
-    X: Any, sensitive_features: Any, labels: Any, sample_weight: Any, moments: Any
-) -> None:
-    if any(each is not None for each in (X, sensitive_features, labels, sample_weight)):
+def _check_moments(beside: Sequence[Any], moments: Any) -> None:
+    if any(each is not None for each in beside):
         raise InvalidInput(
             "write_report received moments, and rows, groups or weights beside them",
             "Allowed: rows (X and sensitive_features), or moments in their place",
@@ -279,18 +285,21 @@ def _check_moments(
         raise not_moments(moments)
 
 
-def _check_arguments(models: Any, test: Any, name: object, title: object) -> None:
+def _check_arguments(
+    models: Any, test: Any, name: object, title: object, *, by_cluster: bool
+) -> None:
     if test is not None and models is None:
         raise InvalidInput(
             "test was given without models",
             "Allowed: held-out rows beside fitted models, which they judge",
             "Pass models=..., or leave out test",
         )
-    if test is not None and not (isinstance(test, tuple) and len(test) == 2):
+    if test is not None and not (isinstance(test, tuple) and len(test) == 2 + by_cluster):
+        third, named = (", and clusters", ", clusters_test") if by_cluster else ("", "")
         raise InvalidType(
             f"test is {kind_of(test)}",
-            "Allowed: a tuple of X and sensitive_features",
-            "Pass test=(X_test, groups_test)",
+            f"Allowed: a tuple of X and sensitive_features{third}",
+            f"Pass test=(X_test, groups_test{named})",
         )
     for what, text in (("name", name), ("title", title)):
         if text is not None and not isinstance(text, str):

@@ -1,0 +1,83 @@
+"""A report of rows that belong together, made in Python and on the command line."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairspan as fs
+from fairspan import cli
+
+NAMES = list("uvwx")
+
+
+def persons(seed=0):
+    rng, who = np.random.default_rng(seed), np.repeat(np.arange(30), 8)
+    rows = 0.5 * rng.normal(size=(240, 4)) + rng.normal(size=(30, 4))[who] * [3, 2, 1, 1]
+    frame = pd.DataFrame(rows, columns=NAMES)
+    return frame.assign(g=np.array(["a", "b"])[who % 2], who=who)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return persons()
+
+
+ASKED = {"n_components": 2, "criteria": ["error_gap"]}
+
+
+def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_path):
+    page = tmp_path / "page.html"
+    facts = fs.write_report(page, frame, "g", clusters="who", **ASKED)
+    beside = fs.write_report(page, frame[[*NAMES, "g"]], "g", clusters=frame.who, **ASKED)
+    assert facts["models"] == beside["models"]
+    assert facts["rows"]["has_clusters"]
+    assert facts["rows"]["n_features"] == 4
+    assert "count as one observation" in page.read_text()
+    pca = fs.FairPCA(2, criterion="total_error").fit(frame[NAMES], sensitive_features=frame.g)
+    (audited,) = fs.audit(pca, frame, "g", clusters="who").to_dict()["models"]
+    plain = fs.write_report(page, frame[[*NAMES, "g"]], "g", **ASKED)
+    for with_them, without, by_hand in zip(
+        facts["models"][0]["groups"],
+        plain["models"][0]["groups"],
+        audited["groups"],
+        strict=True,
+    ):
+        ends = [with_them[f"error_here_{end}"] for end in ("low", "high")]
+        assert ends == pytest.approx([by_hand[f"error_here_{end}"] for end in ("low", "high")])
+        # Eight rows of a person are hardly more than one.
+        assert ends[1] - ends[0] > 1.5 * (without["error_here_high"] - without["error_here_low"])
+
+
+def test_the_command_makes_the_same_report_and_judges_held_out_rows(frame, tmp_path, capsys):
+    paths = tmp_path / "t.csv", tmp_path / "more.csv", tmp_path / "m"
+    frame.to_csv(paths[0], index=False)
+    persons(1).to_csv(paths[1], index=False)
+    words = ["report", str(paths[0]), "--group", "g", "-d", "2", "--compare", "error_gap"]
+    words += ["--clusters", "who"]
+    assert cli.run([*words, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    made = fs.write_report(tmp_path / "page.html", paths[0], "g", clusters="who", **ASKED)
+    assert facts["models"] == json.loads(json.dumps(made["models"]))
+    assert "--exclude who" in facts["verification"]["snippet"]
+    model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
+    model.subspace_.save(paths[2])
+    assert cli.run([*words, "--model", str(paths[2]), "--test", str(paths[1]), "--json"]) == 0
+    given = json.loads(capsys.readouterr().out)["given"]
+    more = persons(1)
+    by_hand = fs.audit(model.subspace_, more, "g", clusters="who").models[0]
+    assert [each["error_here_high"] for each in given["models"][0]["groups"]] == pytest.approx(
+        [each.error_here.high for each in by_hand.groups]
+    )
+    assert cli.run([*words, "--folds", "none", "--json"]) == 2
+
+
+def test_held_out_rows_need_clusters_of_their_own(frame, tmp_path):
+    model = fs.FairPCA(2).fit(frame[NAMES], sensitive_features=frame.g)
+    page, test = tmp_path / "page.html", (frame[NAMES], frame.g)
+    asked = {**ASKED, "models": model, "clusters": frame.who}
+    with pytest.raises(fs.errors.InvalidType, match="groups_test, clusters_test"):
+        fs.write_report(page, frame[NAMES], frame.g, test=test, **asked)
+    facts = fs.write_report(page, frame[NAMES], frame.g, test=(*test, frame.who), **asked)
+    assert facts["given"]["rows"]["has_clusters"]
