@@ -18,6 +18,7 @@ import numpy as np
 
 from fairspan.auditing.cross_fitting import QUANTITIES, CrossFitted
 from fairspan.auditing.row_statistics import RowFigures
+from fairspan.auditing.sample_size import least_shown, quantile_of, times_the_rows
 from fairspan.auditing.student import student_quantile
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.problem.problem import signed_disparity
@@ -215,6 +216,11 @@ class ExpectedFigures:
         the best error.
     expected_change : Estimate
         In error, against the ordinary PCA beside it, by intervals that hold for all groups at once.
+    detectable_loss : float
+        The least loss that these rows can show, where the state is "cannot tell"; otherwise NaN.
+    times_the_rows : float
+        How many times as many rows would show the loss, or the least one that matters if that is
+        larger (:mod:`fairspan.auditing.sample_size`); NaN where they would not.
     """
 
     expected_error: Estimate = UNKNOWN
@@ -224,6 +230,8 @@ class ExpectedFigures:
     state: State = "cannot tell"
     cross_fitted_instability: float = math.nan
     expected_change: Estimate = UNKNOWN
+    detectable_loss: float = math.nan
+    times_the_rows: float = math.nan
 
     @property
     def is_estimated(self) -> bool:
@@ -377,6 +385,14 @@ def expected_figures(
             (float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]),
             float(errors[i, _CROSS, g]),
         )
+        needed = _needed(
+            state,
+            max(value, options.material * float(variances[i][g])),
+            float(np.hypot(errors[i, _CROSS, g], beside)),
+            learnt * (len(cross.shares) - 1) / (2 * len(cross.shares) - 1),
+            (float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]),
+            quantile_of(k, options.level),
+        )
         return ExpectedFigures(
             expected_error=Estimate(error, max(error - spread, 0.0), error + spread),
             expected_loss=Estimate(value, *alone),
@@ -387,6 +403,8 @@ def expected_figures(
             expected_change=UNKNOWN
             if each.baseline is None
             else Estimate(change, change - of_change, change + of_change),
+            detectable_loss=needed[0],
+            times_the_rows=needed[1],
         )
 
     return [
@@ -416,6 +434,26 @@ def instabilities(
     best = best_errors_on_new_rows(cross, figures)
     beyond = left_out_errors(figures) - np.array(best_errors)
     return np.asarray(np.divide(beyond, best, out=np.zeros_like(beyond), where=best > 0))
+
+
+def _needed(
+    state: State,
+    loss: float,
+    standard_error: float,
+    learnt: float,
+    tails: tuple[float, int],
+    quantile: float,
+) -> tuple[float, float]:
+    """The least loss that the rows show, and how many times as many show this one.
+
+    NaN where there is something to tell, or where a few rows decide, and more tell nothing.
+    """
+    if state != "cannot tell" or are_heavy(*tails) or not (loss > 0 and standard_error > 0):
+        return math.nan, math.nan
+    n, bias = tails[1], max(learnt, 0.0) * tails[1]
+    spread = standard_error * math.sqrt(n)
+    least = least_shown(n, spread, bias, quantile)
+    return least, times_the_rows(n, loss, spread, bias, quantile)
 
 
 def _state(

@@ -220,7 +220,8 @@ def _about_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[
             f"{names(few)}: too few rows ({first_of([str(group.n) for group in few])}) for "
             f"{in_ascii(count(d, 'dimension'))}. "
             "Chance makes their best error too small and their excess loss too large. Do not "
-            "read this loss as harm; use fewer dimensions, or collect more rows.",
+            f"read this loss as harm; use fewer dimensions, or collect more rows{_rows_needed(few)}"
+            ".",
         ),
         (
             "FS102",
@@ -241,6 +242,13 @@ def _about_groups(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[
     ):
         if found:
             yield seen(code, message, groups=labels(found))
+
+
+def _rows_needed(groups: Sequence[GroupResult]) -> str:
+    needed = [
+        f"{each.rows_needed:,} of {quoted(each.group)}" for each in groups if each.rows_needed
+    ]
+    return f" (about {first_of(needed)} tell)" if needed else ""
 
 
 def _no_intervals(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:

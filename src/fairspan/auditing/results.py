@@ -21,6 +21,7 @@ from fairspan.auditing.expected_losses import (
     State,
     known,
 )
+from fairspan.auditing.sample_size import rounded_up
 from fairspan.certificates.certificate import within
 from fairspan.formatting.text import change as relative_change
 from fairspan.formatting.text import count, first_of, in_ascii, percent, share
@@ -68,6 +69,15 @@ class GroupResult(ExpectedFigures):
     kurtosis_here: float = 0.0
 
     @property
+    def rows_needed(self) -> int | None:
+        """How many rows would show the loss, where these do not tell; None where that is unknown.
+
+        The loss is the estimated one, or the least that matters, if that is larger.
+        """
+        rows = self.n * self.times_the_rows
+        return rounded_up(rows) if rows > 0 else None
+
+    @property
     def record(self) -> dict[str, Any]:
         """The figures as one flat dictionary; None where there is none."""
         return {
@@ -87,6 +97,8 @@ class GroupResult(ExpectedFigures):
             "state": self.state,
             "cross_fitted_instability": known(self.cross_fitted_instability),
             **self.expected_change.columns("expected_change"),
+            "rows_needed": self.rows_needed,
+            "detectable_loss": known(self.detectable_loss),
         }
 
 
@@ -565,7 +577,7 @@ def _no_harm(plain: ModelResult, name: str, level: float) -> Verdict:
         return Verdict(
             "cannot tell",
             f"These rows are not enough to tell whether {plain.name} harms "
-            f"{_with_rows(unknown)}{why}.",
+            f"{_with_rows(unknown)}{why}.{_rows_needed(unknown)}",
             "Collect more rows of them, or use fewer dimensions; until then claim neither harm nor "
             "fairness.",
             name,
@@ -580,6 +592,24 @@ def _no_harm(plain: ModelResult, name: str, level: float) -> Verdict:
         f"{plain.name} on new rows.{but}",
         f"Use {plain.name}.",
         name,
+    )
+
+
+def _rows_needed(groups: Sequence[GroupResult]) -> str:
+    """How many rows would tell, and what these can show; nothing where that is not known."""
+    told = [group for group in groups if group.rows_needed is not None]
+    if not told:
+        return ""
+    needed = first_of([f"{group.rows_needed:,} rows of {quoted(group.group)}" for group in told])
+    least = first_of(
+        [
+            in_ascii(share(min(group.detectable_loss / group.total_variance_here, 1.0)))
+            for group in told
+        ]
+    )
+    return (
+        f" To show a loss of the size that is estimated, or the least that matters, takes about "
+        f"{needed}; these rows can show losses above {least} of the variance."
     )
 
 

@@ -1,0 +1,93 @@
+"""How many rows show a loss: against closed forms of normal rows, and the power of audits."""
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+from fairspan.auditing.sample_size import least_shown, quantile_of, rows_to_show
+from sweeps import part_of
+
+EIGENVALUES = 1 / np.sqrt(np.arange(1, 21))
+D = 3
+
+
+def turned(angle):
+    """Second moments of a group whose leading directions are turned away from the model's."""
+    turn = np.eye(20)
+    for i in range(D):
+        cos, sin = np.cos(angle), np.sin(angle)
+        turn[np.ix_([i, i + 10], [i, i + 10])] = [[cos, -sin], [sin, cos]]
+    return turn @ np.diag(EIGENVALUES) @ turn.T
+
+
+def truth(second):
+    """The loss under the first three axes, and s and B, by their formulas."""
+    values, vectors = np.linalg.eigh(second)
+    values, best = values[::-1], vectors[:, ::-1][:, :D]
+    difference = best @ best.T - np.diag(np.arange(20) < D)
+    ratios = np.outer(values[:D], values[D:]) / np.subtract.outer(values[:D], values[D:])
+    spread = np.sqrt(2 * np.trace(difference @ second @ difference @ second))
+    return np.trace(difference @ second), spread, ratios.sum()
+
+
+def audited(rng, second, n):
+    few = rng.multivariate_normal(np.zeros(20), second, size=n, method="cholesky")
+    many = rng.normal(size=(600, 20)) * np.sqrt(EIGENVALUES)
+    X, groups = np.vstack([many, few]), np.repeat(["many", "few"], [600, n])
+    result = fs.audit(np.eye(20)[:D], X, groups)
+    return result, next(g for g in result.models[0].groups if g.group == "few")
+
+
+def test_the_least_loss_is_that_of_the_rows_that_show_it():
+    for loss, spread, bias in ((0.3, 1.0, 4.0), (2.0, 5.0, 0.1), (0.1, 0.2, 9.0)):
+        n = rows_to_show(loss, spread, bias, 3.0)
+        assert least_shown(n, spread, bias, 3.0) == pytest.approx(loss)
+    assert quantile_of(2, 0.95) == pytest.approx(2.2414 + 0.8416, abs=1e-4)
+
+
+def test_rows_needed_are_about_those_of_the_formula():
+    rng, second = np.random.default_rng(0), turned(0.45)
+    loss, spread, bias = truth(second)
+    needed = 1.3 * rows_to_show(loss, spread, bias, quantile_of(2, 0.95))
+    found = [group for _ in range(8) if (group := audited(rng, second, 120)[1]).rows_needed]
+    assert len(found) >= 5
+    assert np.median([group.rows_needed for group in found]) == pytest.approx(needed, rel=0.5)
+    least = least_shown(120, spread, bias, quantile_of(2, 0.95))
+    assert np.median([group.detectable_loss for group in found]) == pytest.approx(least, rel=0.2)
+
+
+def test_they_are_told_wherever_nothing_can_be_told():
+    result, few = audited(np.random.default_rng(1), turned(0.45), 60)
+    assert few.state == "cannot tell"
+    assert f"about {few.rows_needed:,} rows of 'few'" in result.verdict.sentence
+    share = 100 * few.detectable_loss / few.total_variance_here
+    assert f"losses above {share:.1f} % of the variance" in result.verdict.sentence
+    finding = next(each for each in result.findings if each.code == "FS101")
+    assert f"about {few.rows_needed:,} of 'few'" in finding.message
+    records = {record["group"]: record for record in result.records()}
+    assert records["few"]["rows_needed"] == few.rows_needed
+    assert records["few"]["detectable_loss"] == few.detectable_loss
+    _, many = audited(np.random.default_rng(1), turned(0.9), 800)
+    assert many.state == "harmed"
+    assert many.rows_needed is None
+    assert np.isnan(many.detectable_loss)
+
+
+@pytest.mark.long
+@pytest.mark.sweep
+@pytest.mark.parametrize("angle", [0.45, 0.8])
+def test_the_power_at_half_and_at_all_and_at_twice_the_rows(angle):
+    rng, second = np.random.default_rng(2), turned(angle)
+    n = rows_to_show(*truth(second), quantile_of(2, 0.95))
+    shown = [
+        np.mean(
+            [
+                audited(rng, second, round(n * factor))[1].state == "harmed"
+                for _ in part_of(range(60), 3)
+            ]
+        )
+        for factor in (0.5, 1.0, 2.0)
+    ]
+    assert shown[0] <= 0.3
+    assert 0.4 <= shown[1] <= 0.9
+    assert shown[2] >= 0.9
