@@ -1,8 +1,10 @@
 """Label bias and statistical parity: how the groups' shares of each outcome differ."""
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
+from statistics import NormalDist
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -25,22 +27,22 @@ from fairspan.typing import FloatArray, IntegerArray
 
 @dataclass(frozen=True)
 class LabelBias:
-    """A label bias with its bootstrap interval; made by :func:`label_bias`.
+    """A label bias with its interval; made by :func:`label_bias`.
 
     Attributes
     ----------
     value : float
         Share of the positive outcome among the rest minus among the protected group.
-    low, high : float or None
-        Ends of the interval; None where the rest or the protected group is a single row.
+    low, high : float
+        Ends of the interval.
     confidence : float
     protected_share, rest_share : float
         The two shares.
     """
 
     value: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     confidence: float
     protected_share: float
     rest_share: float
@@ -56,9 +58,7 @@ def label_bias(
     rest: Any = None,
     sample_weight: Any = None,
     interval: Literal[False] = False,
-    n_bootstrap: int = 1000,
     confidence: float = 0.95,
-    random_state: Any = 0,
 ) -> float: ...
 
 
@@ -72,9 +72,7 @@ def label_bias(
     rest: Any = None,
     sample_weight: Any = None,
     interval: Literal[True],
-    n_bootstrap: int = 1000,
     confidence: float = 0.95,
-    random_state: Any = 0,
 ) -> LabelBias: ...
 
 
@@ -87,9 +85,7 @@ def label_bias(
     rest: Any = None,
     sample_weight: Any = None,
     interval: bool = False,
-    n_bootstrap: int = 1000,
     confidence: float = 0.95,
-    random_state: Any = 0,
 ) -> float | LabelBias:
     """Share of the positive label among the rest, minus that among the protected group.
 
@@ -112,13 +108,9 @@ def label_bias(
     sample_weight : (n,) array-like, optional
         Finite and not negative; a row of weight zero counts as absent.
     interval : bool, default=False
-        Add a percentile bootstrap interval.
-    n_bootstrap : int, default=1000
-        Resamples for the interval.
+        Add an interval.
     confidence : float, default=0.95
         Of the interval, between 0 and 1.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of the resamples.
 
     Returns
     -------
@@ -133,14 +125,14 @@ def label_bias(
     InvalidType
         Labels that are neither text nor numbers.
     InvalidParameter
-        n_bootstrap or confidence out of range.
+        confidence out of range.
 
     Notes
     -----
-    For the interval, rows are drawn with replacement within the protected group and within the
-    rest, with their weights. Where all rows of one of them have the same label, they do not vary in
-    the resamples, and the interval is too short. For a classifier pass its predictions as the
-    labels; the interval is then conditional on the classifier.
+    The interval is Newcombe's (1998, method 10), of Wilson's score intervals for the two shares;
+    with weights for (sum w)^2 / sum w^2 rows. It holds for few rows and for shares of 0 and 1 as
+    well. For a classifier pass its predictions as the labels; the interval is then conditional on
+    the classifier.
 
     Examples
     --------
@@ -155,20 +147,31 @@ def label_bias(
     (0.2, True)
     """
     check_flag("interval", interval)
-    check_count("n_bootstrap", n_bootstrap)
     table = outcomes_by_group(labels, sensitive_features, sample_weight)
     table = table.against_rest(protected, rest)
     positive_code = _position(table, positive, "labels")
     others, its = table.distribution()[:, positive_code].tolist()
     if not interval:
         return float(others - its)
-    low, high = table.interval(
-        lambda shares: shares[:, 0, positive_code] - shares[:, 1, positive_code],
-        n_bootstrap,
-        confidence,
-        random_state,
+    check_number("confidence", confidence, 0, 1)
+    (rest_low, rest_high), (low, high) = (
+        _score_interval(share, n, confidence)
+        for share, n in zip((others, its), table.effective_counts.tolist(), strict=True)
     )
-    return LabelBias(others - its, low, high, float(confidence), its, others)
+    value = others - its
+    low, high = (
+        value - math.hypot(others - rest_low, high - its),
+        value + math.hypot(rest_high - others, its - low),
+    )
+    return LabelBias(value, low, high, float(confidence), its, others)
+
+
+def _score_interval(share: float, n: float, confidence: float) -> tuple[float, float]:
+    """Ends of Wilson's interval (1927) for the share of n rows."""
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    return centre - half, centre + half
 
 
 def signed_bias(
@@ -441,12 +444,12 @@ def statistical_parity(
 
     Notes
     -----
-    The interval is the percentile bootstrap's, rows drawn with replacement within each group with
-    their weights. The largest distance is biased upwards: chance alone moves groups apart, by
-    about 1 / sqrt(rows) of the smaller group, and the more groups and outcomes, the more.
-    Resampling adds the same bias once more. So an upper end below epsilon is on the safe side,
-    while a lower end above zero is no proof that groups differ. A small group whose rows all have
-    one outcome does not vary in the resamples, and the interval is then too short.
+    The largest distance is biased upwards: chance alone moves groups apart, by about
+    1 / sqrt(rows) of the smaller group, and the more groups and outcomes, the more. The interval
+    allows for it: it is the estimate -+ c, where c is the quantile over resamples of the largest
+    1/2 sum over y of abs(D_a - D_b), D the deviation of a resample's shares from those that it was
+    drawn from. No true distance is further from its estimate than that, so the interval holds for
+    the largest distance, whichever pair has it, and begins at 0 where the groups may be alike.
 
     Examples
     --------
@@ -469,26 +472,18 @@ def statistical_parity(
     distances = np.abs(distribution[:, None] - distribution[None]).sum(axis=2) / 2
     pairs = np.triu_indices(len(distances), 1)
     widest = int(np.argmax(distances[pairs]))
-    low, high = table.interval(_largest_distance, n_bootstrap, confidence, random_state)
+    largest = float(distances[pairs][widest])
+    off = table.largest_deviation(n_bootstrap, confidence, random_state)
     return StatisticalParity(
         table.groups,
         table.outcomes,
         table.counts,
         distribution,
         distances,
-        float(distances[pairs][widest]),
+        largest,
         (table.groups[pairs[0][widest]], table.groups[pairs[1][widest]]),
-        low,
-        high,
+        None if off is None else max(largest - off, 0.0),
+        None if off is None else min(largest + off, 1.0),
         float(epsilon),
         float(confidence),
     )
-
-
-def _largest_distance(distributions: FloatArray) -> FloatArray:
-    """Of each of b resamples, from (b, k, m) to (b,)."""
-    largest = np.zeros(len(distributions))
-    for group in range(1, distributions.shape[1]):
-        gaps = np.abs(distributions[:, :group] - distributions[:, group : group + 1])
-        largest = np.maximum(largest, gaps.sum(axis=2).max(axis=1) / 2)
-    return largest

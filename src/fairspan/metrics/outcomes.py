@@ -1,6 +1,6 @@
 """Outcomes counted by group: coded labels, and a table of how many rows have each of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,27 +190,31 @@ class OutcomesByGroup:
         sums = np.bincount(cells, self.weights, k * m).reshape(k, m)
         return np.asarray(sums / sums.sum(axis=1, keepdims=True))
 
-    def interval(
-        self,
-        statistic: Callable[[FloatArray], FloatArray],
-        n_bootstrap: int,
-        confidence: float,
-        random_state: Any,
-    ) -> tuple[float | None, float | None]:
-        """Ends of a percentile bootstrap interval (Efron and Tibshirani 1993, section 13.3).
+    @property
+    def effective_counts(self) -> FloatArray:
+        """(sum w)^2 / sum w^2 of each group (Kish 1965): the number of rows, without weights."""
+        sums = [np.bincount(self.group_codes, self.weights**power) for power in (1, 2)]
+        return np.asarray(sums[0] ** 2 / sums[1])
+
+    def largest_deviation(
+        self, n_bootstrap: int, confidence: float, random_state: Any
+    ) -> float | None:
+        """How far apart chance alone moves two groups: the quantile over resamples.
+
+        With D_g the deviation of a resample's shares from those that it was drawn from, it is that
+        of the largest 1/2 |D_a - D_b|_1 over all pairs of groups. Rows are drawn within each group,
+        to which half a row of each outcome is added, as what was not seen may occur.
 
         Parameters
         ----------
-        statistic : callable
-            Takes (b, k, m) distributions, returns (b,) figures.
         n_bootstrap : int
-            Resamples; rows are drawn within each group.
+            Resamples.
         confidence : float
         random_state : int, Generator, RandomState or None
 
         Returns
         -------
-        low, high : float or None
+        float or None
             None without resamples, or where a group is a single row.
 
         Raises
@@ -220,43 +224,50 @@ class OutcomesByGroup:
         check_number("confidence", confidence, 0, 1)
         rng = generator_of(random_state)
         if n_bootstrap == 0 or not (self.counts > 1).all():
-            return None, None
+            return None
         cells = [self._cells(group) for group in range(len(self.groups))]
-        width = max(len(self.groups) * len(self.outcomes), *(len(counts) for counts, _, _ in cells))
-        chunk = max(1, _CHUNK // width)
-        sizes = [min(chunk, n_bootstrap - start) for start in range(0, n_bootstrap, chunk)]
-        draws = (
-            np.stack([self._drawn(*each, size, rng) for each in cells], axis=1) for size in sizes
+        width = max(
+            len(self.groups) ** 2 * len(self.outcomes), *(len(counts) for counts, _, _ in cells)
         )
-        tail = (1 - confidence) / 2
-        figures = np.concatenate([statistic(each) for each in draws])
-        low, high = np.quantile(figures, [tail, 1 - tail]).tolist()
-        return low, high
+        chunk, figures = max(1, _CHUNK // width), []
+        for start in range(0, n_bootstrap, chunk):
+            size = min(chunk, n_bootstrap - start)
+            drawn = np.stack([self._deviations(*each, size, rng) for each in cells], axis=1)
+            apart = np.abs(drawn[:, :, None] - drawn[:, None]).sum(axis=3) / 2
+            figures.append(apart.max(axis=(1, 2)))
+        return float(np.quantile(np.concatenate(figures), confidence))
 
-    def _cells(self, group: int) -> tuple[IntegerArray, FloatArray, IntegerArray]:
+    def _cells(self, group: int) -> tuple[FloatArray, FloatArray, IntegerArray]:
         """How often each pair of outcome and weight occurs in a group, the weights, the outcomes.
 
-        Rows that agree in both are interchangeable, so drawing rows is drawing a multinomial.
+        Rows that agree in both are interchangeable, so drawing rows is drawing a multinomial. Half
+        a row of each outcome, of the mean weight, comes last.
         """
         rows = self.group_codes == group
         pairs = np.column_stack([self.outcome_codes[rows], self.weights[rows]])
         distinct, counts = np.unique(pairs, axis=0, return_counts=True)
-        return counts, distinct[:, 1], distinct[:, 0].astype(np.int64)
+        m = len(self.outcomes)
+        return (
+            np.concatenate([counts, np.full(m, 0.5)]),
+            np.concatenate([distinct[:, 1], np.full(m, self.weights[rows].mean())]),
+            np.concatenate([distinct[:, 0].astype(np.int64), np.arange(m)]),
+        )
 
-    def _drawn(
+    def _deviations(
         self,
-        counts: IntegerArray,
+        counts: FloatArray,
         weights: FloatArray,
         outcome_codes: IntegerArray,
         size: int,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """Distributions of the outcomes in resamples of one group's cells, (size, m)."""
-        weighted = rng.multinomial(counts.sum(), counts / counts.sum(), size=size) * weights
-        present, starts = np.unique(outcome_codes, return_index=True)
-        shares = np.zeros((size, len(self.outcomes)))
-        shares[:, present] = np.add.reduceat(weighted, starts, axis=1)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        """By how much the shares in resamples of a group's cells differ from its own, (size, m)."""
+        weights, chances = weights / weights.max(), counts / counts.sum()
+        n_rows = round(counts.sum() - len(self.outcomes) / 2)
+        drawn = np.vstack([chances, rng.multinomial(n_rows, chances, size=size)]) * weights
+        shares = drawn @ (outcome_codes[:, None] == np.arange(len(self.outcomes)))
+        shares /= shares.sum(axis=1, keepdims=True)
+        return np.asarray(shares[1:] - shares[0])
 
     def against_rest(self, protected: Any, rest: Any = None) -> "OutcomesByGroup":
         """Two groups: the rest, by default all the others, then the protected one.
