@@ -68,7 +68,16 @@ html_last_updated_fmt = None
 _ALONE = (
     *("index", "installation", "tutorial", "from-pca", "choosing", "criteria", "faq", "glossary"),
     *("when-not-to-use", "theory", "trust", "findings", "scale", "data-sources", "comparison"),
-    *("from-the-papers", "reproduced", "results", "command-line", "json", "citing", "versions"),
+    *(
+        "from-the-papers",
+        "reproduced",
+        "data-files",
+        "results",
+        "command-line",
+        "json",
+        "citing",
+        "versions",
+    ),
 )
 html_sidebars: dict[str, list[str]] = {page: [] for page in _ALONE}
 html_theme_options = {

@@ -6,6 +6,7 @@ runs these first and keeps what they give: ``python -m reproduction.page --effor
 
 import datetime
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +50,9 @@ def page_of(results: Sequence[dict[str, Any]]) -> str:
 def _section(result: dict[str, Any]) -> str:
     head = [f"({result['name']})=", f"## {result['title']}", ""]
     head += [f"{result['source']}; `./run reproduce {result['name']}`.", ""]
-    head += [*(f"- {note}" for note in result["notes"]), ""] if result["notes"] else []
+    # Pages have a space before a per-cent sign, and a terminal none.
+    notes = [re.sub(r"(\d)%", r"\1 %", note) for note in result["notes"]]
+    head += [*(f"- {note}" for note in notes), ""] if notes else []
     rows = [[shown(cell).replace("|", "\\|") for cell in row] for row in result["rows"]]
     table = ["| " + " | ".join(cells) + " |" for cells in ([*result["columns"]], *rows)]
     table.insert(1, "|" + "--|" * len(result["columns"]))

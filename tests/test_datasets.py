@@ -188,6 +188,43 @@ def test_adult_has_one_feature_for_each_text_and_none_for_a_missing_one(places):
     assert adult.labels.tolist() == ["<=50K", ">50K", "<=50K"]
 
 
+def adult_with_training_rows(*, first, altered=False):
+    """A table like OpenML's: the shipped training rows, and two others before or after them."""
+    shipped = datasets.adult()
+    ages = shipped.X[:, 0].astype(int)
+    ages[5] += altered
+    rows = [f"{age},Private,1,White,{sex},'<=50K'" for age, sex in zip(ages, ages % 2, strict=True)]
+    rows = [row.replace(",0,", ",Female,").replace(",1,'", ",Male,'") for row in rows]
+    others = ["25,Private,7,Black,Male,'>50K'", "26,Private,8,Black,Female,'>50K'"]
+    head = ADULT[: ADULT.index("39, State-gov")]
+    return head + "\n".join(rows + others if first else others + rows) + "\n"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_parts_of_adult_are_the_training_rows_and_the_others(server, places, first):
+    server.spoil(text=adult_with_training_rows(first=first))
+    train = datasets.fetch_adult(part="train", **places)
+    np.testing.assert_array_equal(train.X[:, 0], datasets.adult().X[:, 0])
+    test = datasets.fetch_adult("race", part="test", **places)
+    assert test.X[:, 0].tolist() == [25, 26]
+    assert test.labels.tolist() == [">50K"] * 2
+    assert len(datasets.fetch_adult(**places).X) == 32_563
+
+
+def test_parts_that_cannot_be_found_are_refused(server, places):
+    server.spoil(text=adult_with_training_rows(first=True, altered=True))
+    with pytest.raises(InvalidInput, match=r"do not hold the training rows.*needs no network"):
+        datasets.fetch_adult(part="train", **places)
+    with pytest.raises(InvalidParameter, match="part is 'half'"):
+        datasets.fetch_adult(part="half", **places)
+
+
+def test_the_published_bias_of_adult_needs_no_network():
+    people = datasets.adult("sex")
+    bias = fs.metrics.label_bias(people.labels, people.sensitive_features, "Female", ">50K")
+    assert round(bias, 4) == 0.1963
+
+
 def test_compas_groups_are_read_from_a_block_of_columns(places):
     compas = datasets.fetch_compas(**places)
     assert compas.sensitive_features.tolist() == ["African-American", "Caucasian", "other"]

@@ -32,7 +32,7 @@ EXPLANATIONS = {
     ),
     "tolerance": (
         "tolerance: the printed CFPCA lets the means differ by a delta in 0 to 0.9 that its search "
-        "chose, and its covariances by a penalty; here the means are equal, which tells a linear "
+        "chose, and its covariances by a penalty; here the means are equal, which leaves a linear "
         "classifier less. The row 'CFPCA mean, tolerance chosen' makes the paper's choice."
     ),
     "starts": (

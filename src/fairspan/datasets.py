@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
+from fairspan.registry import check_choice
 from fairspan.rows.groups import listed
 from fairspan.typing import AnyArray, FloatArray
 
@@ -206,6 +207,7 @@ def fetch_default_credit(
 def fetch_adult(
     group: str = "sex",
     *,
+    part: str = "all",
     cache: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Adult census income (Becker and Kohavi 1996), OpenML 1590.
@@ -213,17 +215,32 @@ def fetch_adult(
     Parameters
     ----------
     group : {"sex", "race"}
+    part : {"all", "train", "test"}
+        The rows of the source's training or test file alone. The training rows are those of
+        :func:`adult`, by which they are found.
     cache
         As for :func:`fetch_default_credit`, with the same errors.
 
     Returns
     -------
     Dataset
-        48,842 rows. Columns of text become one feature for each value, all zero where it is
-        missing; the sampling weight fnlwgt is left out.
+        48,842 rows; 32,561 and 16,281 of its parts. Columns of text become one feature for each
+        value, all zero where it is missing; the sampling weight fnlwgt is left out.
+
+    Raises
+    ------
+    InvalidInput
+        Also where a part is requested and the table does not hold the training rows together.
+    InvalidParameter
+        Another group or part.
     """
+    check_choice("part", part, ("all", "train", "test"))
     columns = fetched(1590, cache)
     columns.pop("fnlwgt", None)
+    if part != "all":
+        trained = _training_rows(columns)
+        rows = trained if part == "train" else ~trained
+        columns = {name: Column(each.name, each.values[rows]) for name, each in columns.items()}
     return _dataset("adult", columns, "OpenML 1590", group, _ADULT_GROUPS, label="class")
 
 
@@ -252,6 +269,22 @@ def fetch_compas(
         "sex": lambda code: str(code) if isinstance(code, str) else f"sex {code:.0f}",
     }
     return _dataset("compas", columns, "OpenML 42192", group, spell, label=label or "twoyearrecid")
+
+
+def _training_rows(columns: Mapping[str, "Column"]) -> npt.NDArray[np.bool_]:
+    """Which rows of Adult are those of the training file, wherever it begins, shape (n,)."""
+    shipped = adult("sex").X[:, 0]  # their ages
+    ages = columns["age"].values if "age" in columns else np.empty(0)
+    for start in (0, len(ages) - len(shipped)):
+        where = np.arange(len(ages))
+        rows = (where >= start) & (where < start + len(shipped))
+        if np.array_equal(ages[rows], shipped):
+            return rows
+    raise InvalidInput(
+        f"OpenML 1590 has {len(ages)} rows, which do not hold the training rows of Adult together",
+        f"Expected are {len(shipped)} rows with the ages of datasets.adult(), first or last",
+        "Use datasets.adult(), which has the training rows and needs no network",
+    )
 
 
 class Column(NamedTuple):
