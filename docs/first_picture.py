@@ -73,7 +73,7 @@ def _changes(axes: Axes, fair: ModelResult) -> None:
             ha="center",
             color=_CHANGE,
         )
-    axes.set(xlim=(-1.5, 1.5))
+    axes.set(xlim=(-2.6, 2.6))
     axes.set_title("Change from PCA to fair PCA", loc="left", fontsize="medium")
 
 

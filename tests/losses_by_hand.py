@@ -66,8 +66,10 @@ def losses(
         tied = None if clusters is None else np.asarray(clusters)[own]
         loss, cross = error - best_error, np.average(crossed, weights=w)
         beside = 0.0 if by_fold is None else training_error(crossed, w, f, tied)
-        low = cross - half_width(crossed, w, tied, level, beside)
-        high = loss + half_width(corrected, w, tied, level)
+        # At once for all groups (Bonferroni).
+        each = 1 - (1 - level) / len(np.unique(groups))
+        low = cross - half_width(crossed, w, tied, each, beside)
+        high = loss + half_width(corrected, w, tied, each)
         found[label] = (error, loss, cross, low, high)
     return found
 

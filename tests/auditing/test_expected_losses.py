@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from scipy.sparse import csr_array, random_array
 from sklearn.decomposition import PCA
 
@@ -193,7 +194,8 @@ def test_blocks_of_moments_stand_for_folds():
         sizes, d = map(np.array, zip(*values_of, strict=True))
         shares = sizes / sizes.sum()
         error = np.sqrt(8 / 7 * (shares**2 * (d - shares @ d) ** 2).sum())
-        half = 2.3646242510 * error  # Student's 97.5 % with 7 degrees of freedom
+        # Two groups at once, with 7 degrees of freedom.
+        half = stats.t.ppf(1 - 0.05 / 4, 7) * error
         assert found["expected_loss_high"] == pytest.approx(values[1] + half, rel=1e-7)
 
 
@@ -215,8 +217,6 @@ def test_paired_changes_are_those_of_the_rows():
         assert changes.loc[label, "change"] == pytest.approx(difference.mean(), rel=1e-8)
         assert changes.loc[label, "rows"] == own.sum()
         half = changes.loc[label, "change_high"] - changes.loc[label, "change"]
-        from scipy import stats
-
         t = stats.t.ppf(1 - 0.05 / 4, own.sum() - 1)  # two groups at once
         assert half == pytest.approx(t * difference.std(ddof=1) / np.sqrt(own.sum()), rel=1e-6)
 

@@ -1,6 +1,7 @@
 """Findings and verdicts: each where it must appear and where it must not."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.decomposition import PCA
 
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.expected_losses import Estimate
+from fairspan.auditing.findings import RULES, seen
 from fairspan.auditing.results import (
     GroupResult,
     ModelResult,
@@ -331,11 +333,12 @@ def model(name, *groups, baseline=None):
     )  # fmt: skip
 
 
-def verdict(plain, *fair):
+def verdict(plain, *fair, findings=()):
     (found,) = verdicts_of(
         [model("fair", *fair, baseline="PCA"), model("PCA", *plain)]
         if fair
         else [model("PCA", *plain)],
+        findings,
         0.95,
         0.01,
     )
@@ -415,6 +418,38 @@ def test_each_kind_says_whom_and_what_to_do(plain, fair, kind, words):
     assert str(found).startswith(f"{kind[0].upper()}{kind[1:]}. ")
 
 
+@pytest.mark.parametrize("code", RULES)
+@pytest.mark.parametrize(("plain", "fair", "kind", "words"), KINDS, ids=[k[2] for k in KINDS])
+def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words, code):
+    """All pairs of a kind and a finding: the verdict either says what questions it, or stands."""
+    is_of_data = code.startswith("FS4")
+    found = seen(code, "Message.", None if is_of_data else "PCA")
+    alone, given = verdict(plain, *fair), verdict(plain, *fair, findings=[found])
+    if not found.vetoes or kind == "cannot tell":
+        assert given == alone
+        return
+    assert given.action.startswith(found.remedy)
+    assert f"{found.caution} ({code})" in given.sentence.split(". ")[0]
+    if kind == "no harm shown" and is_of_data:
+        assert (given.kind, alone.action in given.action) == ("cannot tell", False)
+    else:
+        assert given.kind == kind
+        assert given.sentence.endswith(alone.sentence[1:])
+        assert given.action.endswith(alone.action[1:])
+
+
+def test_a_finding_vetoes_only_what_is_said_of_its_groups_and_models():
+    plain = [group("a", "harmed"), group("b", "not shown", 0.0)]
+    alone = verdict(plain)
+    for found in (seen("FS109", "", groups=["b"]), seen("FS109", "", "another")):
+        assert found.vetoes
+        assert verdict(plain, findings=[found]) == alone
+    ours = verdict(plain, findings=[seen("FS109", "", groups=["a", "b"])])
+    assert ours.sentence.startswith(
+        "With the reservation that a few rows dominate the error of a group (FS109), 'a' (100 rows)"
+    )
+
+
 def test_harm_that_the_repair_alone_does_is_said_to_be_its_own():
     """Also where too little is known of PCA: nobody is told to use that."""
     for state in ("not shown", "cannot tell"):
@@ -448,13 +483,51 @@ def test_each_model_has_a_verdict_of_its_own():
     bad = model(
         "bad", group("a", "harmed", 1.0, 0.0), group("b", "minor", 0.1, 0.2), baseline="PCA"
     )
-    kinds = [(each.model, each.kind) for each in verdicts_of([good, bad, plain], 0.95, 0.01)]
+    kinds = [(each.model, each.kind) for each in verdicts_of([good, bad, plain], (), 0.95, 0.01)]
     assert kinds == [("good", "harm, and repair helps"), ("bad", "harm, and repair does not help")]
     changes = changes_of([good, bad, plain])
     assert [(each["model"], each["group"]) for each in changes] == [
         ("good", "a"), ("good", "b"), ("bad", "a"), ("bad", "b"),
     ]  # fmt: skip
     assert changes[0]["change_low"] == pytest.approx(-1.0)
+
+
+def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
+    """Then the one whose largest loss is the least; the verdict of each names both."""
+    plain = model("PCA", group("a", "harmed", 2.0), group("b", "not shown", 0.0))
+
+    def fair(name, state, loss, of_b="minor"):
+        groups = group("a", state, loss, -0.9), group("b", of_b, 0.1, 0.3)
+        return model(name, *groups, baseline="PCA")
+
+    given = [fair("harms", "harmed", 0.9), fair("good", "minor", 0.3), fair("better", "minor", 0.2)]
+    found = {each.model: each for each in verdicts_of([*given, plain], (), 0.95, 0.01)}
+    said = (
+        "Of the 4 models here, prefer better (0 rows in groups that are shown to be harmed): these "
+        "are the fewest, and of models alike in that its largest loss is the least. The "
+        "alternative is good (0 rows in groups that are shown to be harmed)."
+    )
+    assert found["harms"].action == found["good"].action == said
+    assert found["better"].action == f"Use better, and state which groups pay. {said}"
+    # With a single fair model there is nothing to choose from.
+    (alone,) = verdicts_of([given[2], plain], (), 0.95, 0.01)
+    assert alone.action == "Use better, and state which groups pay."
+
+
+def test_an_unstable_projection_is_said_to_be_so_first():
+    """Where the sign rests on less than the spread of the model, of PCA or of the fair one."""
+    steady, open_one = group("a", "harmed"), group("b", "not shown", 0.0)
+    changed = replace(group("a", "minor", 0.1, -0.05), is_unstable=True)
+    found = verdict([steady, open_one], changed, open_one)
+    assert (found.kind, found.groups) == ("cannot tell", ("a",))
+    assert found.sentence.startswith("fair itself is unstable: fitted to other rows it may raise")
+    assert "fewer or more dimensions" in found.sentence.split(". ")[0]
+    assert "'a' (100 rows) is harmed by PCA" in found.sentence
+    veiled = replace(group("a", "cannot tell", 0.5), is_unstable=True)
+    for fair in ([], [group("a", "minor", 0.1, -0.9), group("b", "harmed", 1.0, 0.8)]):
+        found = verdict([veiled, open_one], *fair)
+        assert (found.kind, found.groups) == ("cannot tell", ("a",))
+        assert found.sentence.startswith("PCA itself is unstable: whether it harms 'a' (100 rows)")
 
 
 def test_no_group_is_said_to_lose_more_than_it_has():

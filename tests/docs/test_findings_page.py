@@ -114,6 +114,13 @@ def series():
     return audit(PCA(2).fit(steps), steps, GROUPS)
 
 
+def tied_directions():
+    rows = np.random.default_rng(0).standard_t(4, (1_200, 8)) * ([1] * 5 + [0.3] * 3)
+    groups = np.repeat(["a", "b"], [800, 400])
+    rows[800:, :4] *= 1.2
+    return audit(fitted(2, rows, groups), rows, groups)
+
+
 STOPPED = MultiplicativeWeights(max_iter=2)
 CASES = {
     "FS101": lambda: few_rows(3, "few", 3),
@@ -133,6 +140,7 @@ CASES = {
     "FS205": lambda: audit(fitted(), X, GROUPS),
     "FS206": lambda: audit(PCA(4).fit(X), X, GROUPS),
     "FS207": made_from_a_group,
+    "FS208": tied_directions,
     "FS301": lambda: audit(
         {"about all": PCA(1).fit(X), "about each": fitted(center="group")}, X, GROUPS
     ),

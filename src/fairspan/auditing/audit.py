@@ -110,8 +110,9 @@ class Audit:
             kurtosis_here. For new rows: expected_error and expected_loss with _low and _high,
             cross_fitted_loss, expected_best_error, state ("harmed", "minor", "not shown", "cannot
             tell"), cross_fitted_instability, expected_change with _low and _high, rows_needed and
-            detectable_loss. Of the model:
-            disparity_here and expected_disparity with _low and _high, n_components, center.
+            detectable_loss. Of the model: disparity_here and expected_disparity with _low and
+            _high, instability and least_cosine (of a model fitted on these rows, how much it
+            depends on them), n_components, center.
 
         Raises
         ------
@@ -160,7 +161,7 @@ class Audit:
             "material": self.material,
             "rows": asdict(self.rows),
             "models": [model.to_dict() for model in self.models],
-            "findings": [{**asdict(each), "remedy": each.remedy} for each in self.findings],
+            "findings": [{**asdict(each), "vetoes": each.vetoes} for each in self.findings],
             "by_feature": [
                 record for each in self._errors_by_feature for record in each.shown().records
             ],
@@ -339,10 +340,16 @@ def audit(
     -----
     The expected loss of a group is corrected for the effect of chance on its best error on the
     rows; its interval runs from the low end of the cross-fitted loss to the high end of the
-    corrected loss. States and changes hold for all groups at once (Bonferroni); other intervals
-    are those of one group. Errors have Student intervals from the squared residuals of the rows;
-    the disparity of two groups has Welch's, that of more groups a simultaneous one (Bonferroni)
-    over all pairs.
+    corrected loss. Intervals of losses and changes hold for all groups at once (Bonferroni), and
+    decide the states and the verdict; those of errors are of one group. Errors have Student
+    intervals from the squared residuals of the rows; the disparity of two groups has Welch's, that
+    of more groups a simultaneous one (Bonferroni) over all pairs.
+
+    A model that was fitted on the audited rows varies with them. For expected errors, changes and
+    disparities the interval is the estimate +- t sqrt(se^2 + j^2), where se is the standard error
+    and j^2 = (K - 1) / K sum_f (theta_f - mean)^2 the delete-a-fold jackknife of theta_f, the
+    figure under the fit without fold f, over all rows of the group (Efron and Tibshirani 1993,
+    chapter 11). It then is an interval for the model as it is, not for its average over other rows.
 
     Examples
     --------
@@ -479,7 +486,7 @@ def _finished(
         tuple(results),
         tuple(sorted(findings, key=lambda each: each.severity != "warning")),
         rows,
-        verdicts_of(results, options.level, options.material) if estimated else (),
+        verdicts_of(results, findings, options.level, options.material) if estimated else (),
         options.level,
         options.material,
     )

@@ -1,7 +1,7 @@
 """What each fold of the rows says of models as new rows would, and what is measured of a row."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 import numpy as np
@@ -13,7 +13,7 @@ from fairspan.linalg.resources import in_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import FoldMoments, Moments
-from fairspan.moments.operators import Projector, SecondMoments
+from fairspan.moments.operators import Projector, SecondMoments, errors_under
 from fairspan.progress import Stage
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
@@ -79,6 +79,11 @@ class Projection:
         Fitted again without each fold; empty where it was fitted on other rows.
     baseline : int or None
         Position of the model that it is compared with.
+    errors_by_fold : (K, k) array
+        Mean error of each group, over all of its rows, under each fit of `by_fold`; (1, k), the
+        model's own, where that is empty.
+    least_cosine : float
+        Of the largest principal angle between the model and any fit of `by_fold`.
     """
 
     benchmark: int
@@ -86,6 +91,8 @@ class Projection:
     errors: FloatArray
     by_fold: tuple[Projector, ...] = ()
     baseline: int | None = None
+    errors_by_fold: FloatArray = field(default_factory=lambda: np.zeros((1, 1)))
+    least_cosine: float = 1.0
 
 
 def measured_by(
@@ -208,7 +215,7 @@ def cross_fitted(
         parts = in_threads(without, range(n_folds))
     others = list(zip(*(found for found, _ in parts), strict=True))
     refits = [
-        [projector for projector in again if projector is not None]
+        () if None in again else tuple(filter(None, again))
         for again in zip(*(again for _, again in parts), strict=True)
     ]
     names = [each.name for each in audited]
@@ -230,8 +237,9 @@ def cross_fitted(
                 order.index(place),
                 each.subspace.projector,
                 mine,
-                tuple(again) if len(again) == n_folds else (),
+                again,
                 names.index(each.baseline) if each.baseline in names else None,
+                *_refits_on_all_rows(each.subspace, again, whole, mine),
             )
             for each, place, mine, again in zip(audited, places, errors, refits, strict=True)
         ),
@@ -283,10 +291,7 @@ def _best(
 ) -> list[_Best]:
     """The best subspaces of the groups of `whole`, of each dimension, found on some moments."""
     met = [i for i, label in enumerate(whole.labels) if label in set(moments.labels)]
-    about = points if len(points) == 1 else points[met]
-    if scale is not None:
-        moments, about = moments.divided_by(scale), about / scale
-    second = moments.operator_about(about[0] if len(about) == 1 else about)
+    second = _about(points if len(points) == 1 else points[met], scale, moments)
     m, k, p = len(dimensions), whole.n_groups, moments.n_features
     bases = [[np.eye(d, p)] * k for d in dimensions]
     errors, weights = np.zeros((m, k)), np.zeros(k)
@@ -300,6 +305,13 @@ def _best(
         _Best(tuple(mine), error, counts, weights)
         for mine, error in zip(bases, errors, strict=True)
     ]
+
+
+def _about(points: FloatArray, scale: FloatArray | None, moments: Moments) -> SecondMoments:
+    """Second moments about one point, or one for each group, in the unit."""
+    if scale is not None:
+        moments, points = moments.divided_by(scale), points / scale
+    return moments.operator_about(points[0] if len(points) == 1 else points)
 
 
 def _leading(
@@ -359,6 +371,24 @@ def _refitted(
         nested=subspace.is_nested,
         near=None if made.groups != tuple(training.labels) or subspace.is_nested else made,
     ).projector
+
+
+def _refits_on_all_rows(
+    subspace: FairSubspace, refits: Sequence[Projector], whole: Moments, errors: FloatArray
+) -> tuple[FloatArray, float]:
+    """Errors of all rows under each refit, (K, k), and the least cosine; see :class:`Projection`.
+
+    The second moments stay those of all rows, so the errors differ by the fits alone.
+    """
+    if not refits:
+        return errors[None], 1.0
+    second = _about(points_of(subspace, whole), subspace.scale, whole)
+    basis = np.linalg.qr(subspace.projector.basis)[0]
+    cosines = [
+        np.linalg.svd(basis.T @ np.linalg.qr(each.basis)[0], compute_uv=False)[-1]
+        for each in refits
+    ]
+    return np.array([errors_under(each, second) for each in refits]), float(min(cosines))
 
 
 def points_of(subspace: FairSubspace, whole: Moments) -> FloatArray:

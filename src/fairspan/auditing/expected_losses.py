@@ -103,12 +103,18 @@ def widest_pair(errors: FloatArray) -> tuple[int, int]:
 
 
 def disparity_estimate(
-    errors: FloatArray, standard_errors: FloatArray, counts: IntegerArray, level: float = LEVEL
+    errors: FloatArray,
+    standard_errors: FloatArray,
+    counts: IntegerArray,
+    level: float = LEVEL,
+    by_fold: FloatArray | None = None,
 ) -> Estimate:
     """The disparity with Welch's interval for two independent samples.
 
     Of more than two groups the widest pair is shown, which was picked by looking: the interval is
     then simultaneous over all pairs (Bonferroni). No interval if a group of the pair has one row.
+    With `by_fold`, the errors (K, k) under fits without each fold, the jackknife spread of their
+    difference is added.
     """
     value = signed_disparity(errors)
     pair = list(widest_pair(errors))
@@ -120,31 +126,11 @@ def disparity_estimate(
     # As shares, so that no power of an error overflows.
     shares = (standard_errors[pair] / total) ** 2
     freedom = 1.0 / float((shares**2 / (counts[pair] - 1)).sum())
+    if by_fold is not None:
+        total = float(np.hypot(total, jackknife_error(by_fold[:, pair[1]] - by_fold[:, pair[0]])))
     return Estimate.around(
         value, total, freedom, len(list(combinations(range(len(errors)), 2))), level
     )
-
-
-def expected_disparity(
-    groups: Sequence["ExpectedFigures"], level: float = LEVEL
-) -> tuple[Estimate, tuple[int, int]]:
-    """The disparity of expected errors, and the positions of the two groups that make it.
-
-    The interval is simultaneous over all pairs, as that of :func:`disparity_estimate`.
-    """
-    known_ones = [i for i, group in enumerate(groups) if group.is_estimated]
-    if len(known_ones) < 2:
-        return UNKNOWN, (0, 0)
-    errors = np.array([groups[i].expected_error.value for i in known_ones])
-    first, second = (known_ones[i] for i in widest_pair(errors))
-    value = groups[second].expected_error.value - groups[first].expected_error.value
-    ends = [groups[i].expected_error for i in (first, second)]
-    half = math.hypot(*(float(each.high or each.value) - each.value for each in ends))
-    tests = len(groups) * (len(groups) - 1) // 2
-    # The intervals of single groups have their own degrees of freedom; of the many pairs that were
-    # compared, only the normal limit is made use of.
-    half *= half_width(1.0, _MANY, tests, level) / half_width(1.0, _MANY, 1, level)
-    return Estimate(value, value - half, value + half), (first, second)
 
 
 def jackknife(
@@ -161,9 +147,15 @@ def jackknife(
         For a simultaneous interval over so many figures.
     """
     values = np.asarray(without_each, dtype=np.float64)
-    n_blocks = len(values)
-    variance = (n_blocks - 1) / n_blocks * float(((values - values.mean()) ** 2).sum())
-    return Estimate.around(value, float(np.sqrt(variance)), n_blocks - 1, tests, level)
+    return Estimate.around(value, float(jackknife_error(values)), len(values) - 1, tests, level)
+
+
+def jackknife_error(without_each: FloatArray) -> FloatArray:
+    """sqrt((B - 1) / B sum_f (theta_f - their mean)^2), along the first of the axes."""
+    n_blocks = len(without_each)
+    deviations = without_each - without_each.mean(axis=0)
+    # No square that could overflow.
+    return np.asarray(math.sqrt((n_blocks - 1) / n_blocks) * np.hypot.reduce(deviations, axis=0))
 
 
 State = Literal["harmed", "minor", "not shown", "cannot tell"]
@@ -180,8 +172,6 @@ _HEAVY_SHARE, _NOT_HEAVY = 0.1, 30.0
 _FEW_ROWS = 4.0
 # Of float64's sixteen digits the last four are left to rounding.
 ROUNDING = 1e-12
-# Degrees of freedom with which Student's distribution is the normal one.
-_MANY = 1e9
 _NEW_ERROR, _CROSS, _CORRECTED, _CHANGE = (
     QUANTITIES.index(name)
     for name in ("new_error", "cross_fitted_loss", "corrected_loss", "change")
@@ -201,10 +191,12 @@ class ExpectedFigures:
     Attributes
     ----------
     expected_error : Estimate
-        Mean error; of a model fitted on these rows, that of the same fit on other rows.
+        Mean error. Of a model fitted on these rows it is that of the same fit on other rows, and
+        the interval allows for how the model varies with its rows.
     expected_loss : Estimate
         By how much it exceeds the best error that the group could have. The interval runs from the
-        low end of the cross-fitted loss to the high end of the corrected loss.
+        low end of the cross-fitted loss to the high end of the corrected loss, for all groups at
+        once.
     cross_fitted_loss : float
         Never above the true loss but for chance.
     expected_best_error : float
@@ -221,6 +213,9 @@ class ExpectedFigures:
     times_the_rows : float
         How many times as many rows would show the loss, or the least one that matters if that is
         larger (:mod:`fairspan.auditing.sample_size`); NaN where they would not.
+    is_unstable : bool
+        Whether the rows would tell that the model harms the group, or the sign of the change, but
+        the loss or the change is no larger than its jackknife spread.
     """
 
     expected_error: Estimate = UNKNOWN
@@ -232,6 +227,7 @@ class ExpectedFigures:
     expected_change: Estimate = UNKNOWN
     detectable_loss: float = math.nan
     times_the_rows: float = math.nan
+    is_unstable: bool = False
 
     @property
     def is_estimated(self) -> bool:
@@ -241,6 +237,32 @@ class ExpectedFigures:
     def is_impossible(self, rounding: float) -> bool:
         """Whether the whole interval of the loss is below zero, beyond rounding."""
         return self.expected_loss.high is not None and self.expected_loss.high < -rounding
+
+
+@dataclass(frozen=True)
+class ExpectedOfModel:
+    """What a model would do to new rows of all groups.
+
+    Attributes
+    ----------
+    groups : sequence of k ExpectedFigures
+    disparity : Estimate
+        Of the expected errors.
+    pair : (int, int)
+        Positions of the two groups that make it; equal where there is none.
+    instability : float or None
+        How much the model depends on its rows: the delete-a-fold jackknife spread of a group's
+        error over the half width of its loss's interval, the largest over groups. None for a model
+        that was not fitted on the audited rows.
+    least_cosine : float or None
+        Cosine of the largest principal angle between the model and its fits without a fold.
+    """
+
+    groups: Sequence[ExpectedFigures]
+    disparity: Estimate = UNKNOWN
+    pair: tuple[int, int] = (0, 0)
+    instability: float | None = None
+    least_cosine: float | None = None
 
 
 @dataclass(frozen=True)
@@ -335,8 +357,12 @@ def expected_figures(
     best_errors: Sequence[FloatArray],
     variances: Sequence[FloatArray],
     options: Expectations,
-) -> list[list[ExpectedFigures]]:
+) -> list[ExpectedOfModel]:
     """Estimates for each model and each group; without figures if there are too few rows.
+
+    A model that was fitted on these rows varies with them. Let theta_f be a figure under the fit
+    without fold f, over all rows of the group: the spread j^2 = (K - 1) / K sum_f (theta_f - their
+    mean)^2 is added to the squared standard errors of its errors and changes.
 
     Parameters
     ----------
@@ -361,24 +387,20 @@ def expected_figures(
     is_known = np.logical_and.reduce([each.known for each, _ in repeats]) & (figures.sizes > 1)
     k, sizes = len(figures.sizes), figures.sizes.tolist()
 
-    def half(i: int, g: int, quantity: int, tests: int, beside: float = 0.0) -> float:
+    def half(i: int, g: int, quantity: int, beside: float = 0.0, tests: int = k) -> float:
         uncertain = float(np.hypot(errors[i, quantity, g], beside))
         return half_width(uncertain, sizes[g] - 1, tests, options.level)
 
-    def of_group(i: int, g: int) -> ExpectedFigures:
+    def of_group(i: int, g: int, spread: float, of_change: float) -> ExpectedFigures:
         each = cross.projections[i]
         error, crossed, change = (float(means[i, q, g]) for q in (_NEW_ERROR, _CROSS, _CHANGE))
-        best, spread = float(bests[i, g]), half(i, g, _NEW_ERROR, 1)
+        best, own = float(bests[i, g]), half(i, g, _NEW_ERROR, spread, tests=1)
         beside = float(figures.training_errors[i, _CROSS, g]) if each.by_fold else 0.0
-        value, of_change = error - best, half(i, g, _CHANGE, k)
-        # By intervals of this group alone, and by those that hold for all groups at once.
-        alone, together = (
-            (crossed - half(i, g, _CROSS, tests, beside), value + half(i, g, _CORRECTED, tests))
-            for tests in (1, k)
-        )
+        value, moved = error - best, half(i, g, _CHANGE, of_change)
+        low, high = crossed - half(i, g, _CROSS, beside), value + half(i, g, _CORRECTED)
         learnt = error - crossed - float(best_errors[i][g])
         state = _state(
-            (together[0], value, together[1]),
+            (low, value, high),
             crossed,
             learnt,
             (options.material * float(variances[i][g]), ROUNDING * float(variances[i].max())),
@@ -393,24 +415,58 @@ def expected_figures(
             (float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]),
             quantile_of(k, options.level),
         )
+        is_unstable = state == "harmed" and crossed <= spread
+        has_sign = half(i, g, _CHANGE) < abs(change) <= of_change
         return ExpectedFigures(
-            expected_error=Estimate(error, max(error - spread, 0.0), error + spread),
-            expected_loss=Estimate(value, *alone),
+            expected_error=Estimate(error, max(error - own, 0.0), error + own),
+            expected_loss=Estimate(value, low, high),
             cross_fitted_loss=crossed,
             expected_best_error=best,
-            state=state,
+            state="cannot tell" if is_unstable else state,
             cross_fitted_instability=learnt / best if best > 0 else 0.0,
             expected_change=UNKNOWN
             if each.baseline is None
-            else Estimate(change, change - of_change, change + of_change),
+            else Estimate(change, change - moved, change + moved),
             detectable_loss=needed[0],
             times_the_rows=needed[1],
+            is_unstable=is_unstable or (each.baseline is not None and has_sign),
         )
 
-    return [
-        [of_group(i, g) if is_known[i, g] else ExpectedFigures() for g in range(k)]
-        for i in range(len(cross.projections))
-    ]
+    def of_model(i: int) -> ExpectedOfModel:
+        each = cross.projections[i]
+        plain = each if each.baseline is None else cross.projections[each.baseline]
+        spreads = jackknife_error(each.errors_by_fold)
+        of_changes = jackknife_error(each.errors_by_fold - plain.errors_by_fold)
+        groups = [
+            of_group(i, g, float(spreads[g]), float(of_changes[g]))
+            if is_known[i, g]
+            else ExpectedFigures()
+            for g in range(k)
+        ]
+        known_ones = np.flatnonzero(is_known[i])
+        if not len(known_ones):
+            return ExpectedOfModel(groups)
+        losses = [groups[g].expected_loss for g in known_ones]
+        halves = np.array([float((each.high or 0.0) - (each.low or 0.0)) / 2 for each in losses])
+        ratios = np.divide(spreads[known_ones], halves, out=np.zeros_like(halves), where=halves > 0)
+        low, high = widest_pair(means[i, _NEW_ERROR, known_ones]) if len(known_ones) > 1 else (0, 0)
+        return ExpectedOfModel(
+            groups,
+            disparity_estimate(
+                means[i, _NEW_ERROR, known_ones],
+                errors[i, _NEW_ERROR, known_ones],
+                figures.sizes[known_ones],
+                options.level,
+                each.errors_by_fold[:, known_ones],
+            )
+            if len(known_ones) > 1
+            else UNKNOWN,
+            (int(known_ones[low]), int(known_ones[high])),
+            float(ratios.max()) if each.by_fold else None,
+            each.least_cosine if each.by_fold else None,
+        )
+
+    return [of_model(i) for i in range(len(cross.projections))]
 
 
 def best_errors_on_new_rows(cross: CrossFitted, figures: RowFigures) -> FloatArray:

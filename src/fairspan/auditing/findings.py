@@ -47,10 +47,14 @@ _MATERIAL = 0.01
 
 
 class Rule(NamedTuple):
-    """A code with its severity, and what to do; docs/findings.md says more of each."""
+    """A code with its severity, what to do, and the caution with which it vetoes a verdict.
+
+    docs/findings.md says more of each.
+    """
 
     severity: Literal["info", "warning"]
     remedy: str
+    caution: str = ""
 
 
 RULES = {
@@ -86,6 +90,7 @@ RULES = {
         "warning",
         "Look at the rows with the largest values. Logarithms or caps of columns with long "
         "tails make the intervals trustworthy.",
+        "a few rows dominate the error of a group",
     ),
     "FS110": Rule(
         "warning",
@@ -121,6 +126,12 @@ RULES = {
         "Audit rows that had no part in making the model, or pass the fitted model itself in "
         "place of its components, so that it can be fitted again without each part of the rows.",
     ),
+    "FS208": Rule(
+        "warning",
+        "Use fewer or more dimensions, so that the next eigenvalue is clearly smaller; choose "
+        "another scale; or look at outliers.",
+        "the projection itself is unstable",
+    ),
     "FS301": Rule(
         "warning", "Compare each model with its own best error, or fit them with the same settings."
     ),
@@ -137,8 +148,13 @@ RULES = {
     "FS402": Rule(
         "warning",
         "Leave the feature out (drop the column, or --exclude), unless it measures something.",
+        "a feature may be an identifier",
     ),
-    "FS403": Rule("warning", "Use scale=True (--standardize), or divide the feature by its unit."),
+    "FS403": Rule(
+        "warning",
+        "Use scale=True (--standardize), or divide the feature by its unit.",
+        "one feature that is not scaled holds nearly all of the variance",
+    ),
     "FS404": Rule(
         "warning", "Join rare categories into one, leave them out (--exclude), or do not scale."
     ),
@@ -177,8 +193,8 @@ def seen(
     columns: tuple[str, ...] = (),
 ) -> Finding:
     """A finding of one of the rules."""
-    severity, remedy = RULES[code]
-    return Finding(code, severity, message, model, tuple(groups), columns, remedy)
+    severity, remedy, caution = RULES[code]
+    return Finding(code, severity, message, model, tuple(groups), columns, remedy, caution)
 
 
 def find(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:
@@ -456,6 +472,20 @@ def _open_gap(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     yield seen("FS204", f"{model.name}: {said}", model.name)
 
 
+def _unstable_model(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
+    """FS208: a model that other rows of the same source would have made another one."""
+    if model.instability is not None and model.instability > 1:
+        yield seen(
+            "FS208",
+            f"{model.name}: the projection itself is unstable. Between fits without one part of "
+            f"the rows, the error of a group spreads by {figure(model.instability)} times "
+            "the half width of the interval of its loss; the cosine of the largest angle between "
+            f"such a fit and the model is {figure(model.least_cosine or 0.0)}. Use fewer or more "
+            "dimensions, choose another scale, or look at outliers.",
+            model.name,
+        )
+
+
 def _different_centers(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS301: figures in different units or about different points."""
     if len({(model.center, model.scaled) for model in models}) > 1:
@@ -547,7 +577,15 @@ def _dimensions(model: ModelResult) -> str:
 
 
 _ABOUT_ROWS = (_about_groups, _no_intervals, _missing, _unstable, _heavy_tails, _fitted_here)
-_ABOUT_MODEL = (_missing_groups, _loses_nothing, _who_pays, _disparity, _open_gap, _impossible)
+_ABOUT_MODEL = (
+    _missing_groups,
+    _loses_nothing,
+    _who_pays,
+    _disparity,
+    _open_gap,
+    _impossible,
+    _unstable_model,
+)
 _ACROSS = (_different_centers, _repair, _who_pays_for_repair)
 
 

@@ -18,9 +18,9 @@ from fairspan.auditing.expected_losses import (
     Estimate,
     Expectations,
     ExpectedFigures,
+    ExpectedOfModel,
     disparity_estimate,
     error_estimates,
-    expected_disparity,
     expected_figures,
     jackknife,
     widest_pair,
@@ -41,7 +41,7 @@ NO_PROJECTION = (
     "it is no projection, so its errors are those of the rows: how it was fitted is not known, and "
     "the best subspaces do not bound it"
 )
-_Expected = list[list[ExpectedFigures]]
+_Expected = list[ExpectedOfModel]
 
 
 def judged_on_rows(
@@ -92,7 +92,7 @@ def judged_on_rows(
         judged = [_judge(each, moments) for each in rest]
         seen = figures_of_errors(rest, judged, rows, moments, has_labels=options.has_labels)
         whys = {each.name: why if each.by_rows is None else NO_PROJECTION for each in rest}
-        expected = [[ExpectedFigures()] * moments.n_groups for _ in rest]
+        expected = [_nothing(moments)] * len(rest)
         own = own_rows(rest, judged, moments)
         more = _on_rows(rest, judged, moments, own, seen, expected, whys, options)
         results += _with_features(more, rest, moments)
@@ -130,7 +130,6 @@ def _on_rows(
                 expected[i],
                 np.nan_to_num(seen.kurtosis[i, 0]),
                 whys.get(each.name),
-                options.level,
             )
         )
     return results
@@ -157,7 +156,7 @@ def judged_on_moments(
                 "Pass rows: X and sensitive_features",
             )
     judged = [_judge(each, pooled) for each in audited]
-    expected: _Expected = [[ExpectedFigures()] * pooled.n_groups for _ in audited]
+    expected = [_nothing(pooled)] * len(audited)
     failures: dict[str, str] = {}
     own = own_rows(audited, judged, pooled)
     if len(blocks) > 1 and options.folds is not None:
@@ -180,7 +179,6 @@ def judged_on_moments(
                 groups,
                 unknown,
                 why,
-                options.level,
             )
         )
     # Of a model that was fitted on the blocks, only folds of rows tell which features lose.
@@ -208,7 +206,7 @@ def _with_features(
 
 def expected_in_folds(
     audited: Sequence[Audited], folds: SummedFolds, options: Expectations
-) -> list[list[ExpectedFigures]]:
+) -> list[ExpectedOfModel]:
     """Estimates for each model and group from moments by fold alone, with no pass over rows.
 
     Intervals are computed from the differences between folds: they are wider than those of an
@@ -294,6 +292,10 @@ def _judge(each: Audited, moments: Moments) -> GroupFigures:
     return group_figures(each.subspace, moments)
 
 
+def _nothing(moments: Moments) -> ExpectedOfModel:
+    return ExpectedOfModel([ExpectedFigures()] * moments.n_groups)
+
+
 def _model_audit(
     each: Audited,
     figures: GroupFigures,
@@ -301,15 +303,14 @@ def _model_audit(
     own: OwnRows,
     errors: Sequence[Estimate],
     difference: Estimate,
-    expected: Sequence[ExpectedFigures],
+    expected: ExpectedOfModel,
     kurtosis: FloatArray,
     why: str | None,
-    level: float,
 ) -> ModelResult:
     low, high = widest_pair(figures.errors) if moments.n_groups > 1 else (0, 0)
     if why is not None:
-        expected = [ExpectedFigures()] * moments.n_groups
-    on_new_rows, (first, second) = expected_disparity(expected, level)
+        expected = _nothing(moments)
+    first, second = expected.pair
     certificate = each.subspace.certificate
     return ModelResult(
         name=each.name,
@@ -336,7 +337,7 @@ def _model_audit(
                 loss_here=float(figures.excess_losses[i]),
                 kept_here=float(figures.captured_ratios[i]),
                 kurtosis_here=float(kurtosis[i]),
-                **vars(expected[i]),
+                **vars(expected.groups[i]),
             )
             for i, label in enumerate(figures.labels)
         ),
@@ -344,6 +345,8 @@ def _model_audit(
         pair=(figures.labels[low], figures.labels[high]),
         why_no_estimates=why,
         is_nested=each.subspace.is_nested,
-        expected_disparity=on_new_rows,
+        expected_disparity=expected.disparity,
         expected_pair=(figures.labels[first], figures.labels[second]) if first != second else None,
+        instability=expected.instability,
+        least_cosine=expected.least_cosine,
     )

@@ -7,7 +7,7 @@ says so.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -144,6 +144,9 @@ class ModelResult:
         Whether its first components are an answer of fewer dimensions.
     by_feature : FeatureErrors or None
         The error of each feature in each group; None of a model that is no projection.
+    instability, least_cosine : float or None
+        How much the model depends on its rows, as
+        :class:`~fairspan.auditing.expected_losses.ExpectedOfModel` has it.
     """
 
     name: str
@@ -167,6 +170,8 @@ class ModelResult:
     expected_disparity: Estimate = UNKNOWN
     expected_pair: tuple[Label, Label] | None = None
     by_feature: FeatureErrors | None = field(default=None, repr=False, compare=False)
+    instability: float | None = None
+    least_cosine: float | None = None
 
     @property
     def called(self) -> str | None:
@@ -181,6 +186,8 @@ class ModelResult:
         of_model = {
             **self.disparity_here.columns("disparity_here"),
             **self.expected_disparity.columns("expected_disparity"),
+            "instability": self.instability,
+            "least_cosine": self.least_cosine,
             "n_components": self.n_components,
             "center": self.center,
         }
@@ -396,6 +403,8 @@ class Finding:
         Features that it is about; x0, x1, ... where these have no names.
     remedy : str
         What to do about it, in more words.
+    caution : str
+        Of a finding that vetoes a verdict, why the figures do not support it; otherwise empty.
     """
 
     code: str
@@ -405,6 +414,12 @@ class Finding:
     groups: tuple[Label, ...] = ()
     columns: tuple[str, ...] = ()
     remedy: str = ""
+    caution: str = ""
+
+    @property
+    def vetoes(self) -> bool:
+        """Whether no verdict that this concerns may stand without a caution."""
+        return bool(self.caution)
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}"
@@ -451,16 +466,83 @@ class Verdict:
         return f"{self.kind[0].upper()}{self.kind[1:]}. {self.sentence} {self.action}"
 
 
+_WHAT_STEADIES = "fewer or more dimensions, another scale, or a look at outliers"
+
+
 def verdicts_of(
-    models: Sequence[ModelResult], level: float, material: float
+    models: Sequence[ModelResult], findings: Sequence[Finding], level: float, material: float
 ) -> tuple[Verdict, ...]:
     """One verdict for each model that is compared with ordinary PCA; of PCA alone if none is."""
     by_name = {model.name: model for model in models}
     compared = [model for model in models if model.baseline in by_name]
-    if compared:
-        pairs = [(model, by_name[str(model.baseline)]) for model in compared]
-        return tuple(_compared(model, plain, level, material) for model, plain in pairs)
-    return tuple(_alone(model, level) for model in models)
+    verdicts = [
+        _with_preference(
+            _compared(model, by_name[str(model.baseline)], level, material),
+            [by_name[str(model.baseline)], *(m for m in compared if m.baseline == model.baseline)],
+        )
+        for model in compared
+    ] or [_alone(model, level) for model in models]
+    return tuple(
+        _with_caution(verdict, by_name[verdict.model].baseline, findings) for verdict in verdicts
+    )
+
+
+def _with_preference(verdict: Verdict, candidates: Sequence[ModelResult]) -> Verdict:
+    """The verdict with the model to prefer, where several fair ones were estimated.
+
+    That is the one under which the fewest people are harmed, then the one whose largest loss on new
+    rows is the least.
+    """
+    known = [model for model in candidates if model.has_estimates]
+    if len(known) < 3 or verdict.kind in ("cannot tell", "no harm shown"):
+        return verdict
+    ranked = sorted(known, key=lambda model: (_n_harmed(model), max(model.losses().values())))
+    best, second = ranked[:2]
+    told = [
+        f"{each.name} ({in_ascii(count(_n_harmed(each), 'row'))} in groups that are shown to be "
+        "harmed)"
+        for each in (best, second)
+    ]
+    said = (
+        f"Of the {len(known)} models here, prefer {told[0]}: these are the fewest, and of models "
+        f"alike in that its largest loss is the least. The alternative is {told[1]}."
+    )
+    action = f"{verdict.action} {said}" if best.name == verdict.model else said
+    return replace(verdict, action=action)
+
+
+def _n_harmed(model: ModelResult) -> int:
+    return sum(group.n for group in harmed(model))
+
+
+def _with_caution(verdict: Verdict, baseline: str | None, findings: Sequence[Finding]) -> Verdict:
+    """The verdict as far as the findings that veto it let it stand."""
+    groups = set(verdict.groups)
+    found = [
+        each
+        for each in findings
+        if each.vetoes
+        and each.model in (None, verdict.model, baseline)
+        and (not each.groups or not groups or groups & set(each.groups))
+    ]
+    if not found or verdict.kind == "cannot tell":
+        return verdict
+    why = " and ".join(f"{each.caution} ({each.code})" for each in found)
+    # States allow for long tails and for models that vary; nothing allows for columns that mislead.
+    about_data = [each for each in found if each.model is None and not each.groups]
+    if verdict.kind == "no harm shown" and about_data:
+        return replace(
+            verdict,
+            kind="cannot tell",
+            sentence=f"No group has a loss large enough to matter in these figures, but {why}.",
+            action=f"{about_data[0].remedy} Then audit again.",
+        )
+    sentence, action = (text[0].lower() + text[1:] for text in (verdict.sentence, verdict.action))
+    return replace(
+        verdict,
+        sentence=f"With the reservation that {why}, {sentence}",
+        action=f"{found[0].remedy} If the verdict is the same after that, {action}",
+    )
 
 
 def changes_of(models: Sequence[ModelResult]) -> list[dict[str, Any]]:
@@ -504,7 +586,7 @@ def _compared(fair: ModelResult, plain: ModelResult, level: float, material: flo
     newly = [group for group in after if group.group not in {each.group for each in before}]
     verb = "is" if len(newly) == 1 else "are"
     if not before:
-        if newly:
+        if newly and not any(group.is_unstable for group in plain.groups):
             return Verdict(
                 "no harm shown, repair harms",
                 f"The repair itself does harm: under {fair.name}, {_with_rows(newly)} "
@@ -527,6 +609,16 @@ def _compared(fair: ModelResult, plain: ModelResult, level: float, material: flo
             "Choose another criterion or more dimensions, or state which groups pay and why.",
             fair.name,
             tuple(group.group for group in newly),
+        )
+    if found.is_unstable and change.contains_zero:
+        return Verdict(
+            "cannot tell",
+            f"{fair.name} itself is unstable: fitted to other rows it may raise as well as lower "
+            f"the error of {names([worst])}, so {_WHAT_STEADIES} may help. {said}",
+            f"Try {_WHAT_STEADIES}, and audit again; until then do not claim that {fair.name} "
+            "helps.",
+            fair.name,
+            groups,
         )
     if change.high is not None and change.high < 0:
         back = _of_variance(-change.high, -(change.low or 0.0), worst)
@@ -574,6 +666,17 @@ def _no_harm(plain: ModelResult, name: str, level: float) -> Verdict:
     unknown = [group for group in plain.groups if group.state == "cannot tell"]
     if unknown:
         why = "" if plain.why_no_estimates is None else f" ({plain.why_no_estimates})"
+        unstable = [group for group in unknown if group.is_unstable]
+        if unstable:
+            return Verdict(
+                "cannot tell",
+                f"{plain.name} itself is unstable: whether it harms {_with_rows(unstable)} depends "
+                f"on the rows that it is fitted to, so {_WHAT_STEADIES} may help.",
+                f"Try {_WHAT_STEADIES}, and audit again; until then claim neither harm nor "
+                "fairness.",
+                name,
+                tuple(group.group for group in unknown),
+            )
         return Verdict(
             "cannot tell",
             f"These rows are not enough to tell whether {plain.name} harms "

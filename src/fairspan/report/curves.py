@@ -347,7 +347,7 @@ def expected_of(
     dimensions = estimated_of(looked_at, pca.n_components)
     models = pca_by_dimension(folds.whole, dimensions, pca.center, scale=pca.scaled)
     options = replace(USUAL, level=audit.level, material=audit.material)
-    expected = expected_in_folds(models, folds, options)
+    expected = [each.groups for each in expected_in_folds(models, folds, options)]
     return {**dict(zip(dimensions, expected, strict=True)), pca.n_components: pca.groups}
 
 

@@ -495,7 +495,8 @@ def audit_of(
     verdicts = audit.verdicts
     if verdicts and asked.is_plain and len(models) > 1:
         # The others are about what it is compared with.
-        verdicts = (*verdicts_of(models[:1], audit.level, audit.material), *verdicts)
+        own = verdicts_of(models[:1], audit.findings, audit.level, audit.material)
+        verdicts = (*own, *verdicts)
     return (
         replace(
             audit,

@@ -1,0 +1,175 @@
+"""Intervals for the very model that was fitted on the audited rows, by hand and by simulation."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.linalg import expm, subspace_angles
+from sklearn.decomposition import PCA
+
+import fairspan as fs
+from fairspan.rows.groups import Folds
+from losses_by_hand import residuals
+from sweeps import part_of
+
+P = 12
+
+
+def made(n=700, seed=0):
+    rng = np.random.default_rng(seed)
+    sizes = np.r_[3.0, 2.6, 2.2, 1.9, np.linspace(0.9, 0.4, P - 4)]
+    groups = np.where(rng.random(n) < 0.4, "b", "a")
+    X = rng.normal(size=(n, P)) * sizes
+    X[groups == "b"] = X[groups == "b"] @ np.linalg.qr(rng.normal(size=(P, P)))[0] + 0.3
+    return X, groups
+
+
+def spread(figures):
+    """The delete-a-fold jackknife, from its formula."""
+    k = len(figures)
+    return np.sqrt((k - 1) / k * ((figures - np.mean(figures)) ** 2).sum())
+
+
+def standard_error(values):
+    return values.std(ddof=1) / np.sqrt(len(values))
+
+
+@pytest.fixture(scope="module")
+def by_hand():
+    """Both models of an audit, and their residuals with and without refits, by numpy alone."""
+    X, groups = made()
+    folds = Folds(10, 0).of_positions(0, len(X))
+    settings = {"criterion": "error_gap"}
+    model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)
+    rows = X - X.mean(axis=0)
+    refits = {"m": [], "PCA": []}
+    for fold in range(10):
+        left = folds != fold
+        again = fs.FairPCA(3, **settings).fit(X[left], sensitive_features=groups[left])
+        refits["m"].append(again.components_.T)
+        refits["PCA"].append(PCA(3).fit(X[left]).components_.T)
+    own, over_all = {}, {}
+    for name, bases in refits.items():
+        under = np.array([residuals(rows, basis) for basis in bases])
+        own[name] = under[folds, np.arange(len(X))]
+        over_all[name] = {g: under[:, groups == g].mean(axis=1) for g in "ab"}
+    audited = fs.audit({"m": model}, X, groups)
+    return audited, groups, own, over_all, model.components_.T, refits["m"]
+
+
+def close(found, expected):
+    # Fits without a fold stop at a gap that rows cannot tell.
+    assert found == pytest.approx(expected, rel=2e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("group", ["a", "b"])
+def test_changes_and_errors_allow_for_how_the_model_varies_with_its_rows(by_hand, group):
+    audited, groups, own, over_all, _, _ = by_hand
+    chosen = groups == group
+    figures = {each.group: each for each in audited.models[0].groups}[group]
+    differences = (own["m"] - own["PCA"])[chosen]
+    j = spread(over_all["m"][group] - over_all["PCA"][group])
+    t = stats.t.ppf(1 - 0.05 / 4, chosen.sum() - 1)  # two groups at once
+    change = figures.expected_change
+    close(change.value, differences.mean())
+    close((change.high - change.low) / 2, t * np.hypot(standard_error(differences), j))
+    errors, t = own["m"][chosen], stats.t.ppf(0.975, chosen.sum() - 1)
+    half = t * np.hypot(standard_error(errors), spread(over_all["m"][group]))
+    close(figures.expected_error.high - errors.mean(), half)
+
+
+def test_the_disparity_allows_for_it_too(by_hand):
+    audited, groups, own, over_all, _, _ = by_hand
+    found = audited.models[0].expected_disparity
+    first, second = (own["m"][groups == g] for g in "ab")
+    close(found.value, second.mean() - first.mean())
+    variances = np.array([standard_error(each) ** 2 for each in (first, second)])
+    freedom = variances.sum() ** 2 / (variances**2 / [len(first) - 1, len(second) - 1]).sum()
+    j = spread(over_all["m"]["b"] - over_all["m"]["a"])
+    half = stats.t.ppf(0.975, freedom) * np.hypot(np.sqrt(variances.sum()), j)
+    close((found.high - found.low) / 2, half)
+
+
+def test_instability_is_the_spread_over_the_half_width_and_the_least_cosine(by_hand):
+    audited, _, _, over_all, basis, refits = by_hand
+    model = audited.models[0]
+    ratios = []
+    for figures in model.groups:
+        half = (figures.expected_loss.high - figures.expected_loss.low) / 2
+        ratios.append(spread(over_all["m"][figures.group]) / half)
+    close(model.instability, max(ratios))
+    cosine = min(np.cos(subspace_angles(basis, each).max()) for each in refits)
+    close(model.least_cosine, cosine)
+    record = audited.records()[0]
+    assert record["instability"] == model.instability
+    assert record["least_cosine"] == model.least_cosine
+
+
+def test_rows_that_were_held_out_judge_the_model_as_it_is():
+    X, groups = made(1_400)
+    model = fs.FairPCA(3).fit(X[:700], sensitive_features=groups[:700])
+    for each in fs.audit(model, X[700:], groups[700:]).models:
+        assert each.instability is None
+        assert each.least_cosine is None
+
+
+def test_blocks_of_moments_tell_the_same_spread():
+    X, groups = made()
+    folds = Folds(10, 0).of_positions(0, len(X))
+    blocks = [fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10)]
+    model = fs.FairPCA(3).fit(X, sensitive_features=groups)
+    by_rows, by_blocks = fs.audit(model, X, groups), fs.audit(model, moments=blocks)
+    for mine, theirs in zip(by_rows.models, by_blocks.models, strict=True):
+        assert theirs.least_cosine == pytest.approx(mine.least_cosine, rel=1e-5)
+        assert theirs.instability > 0
+
+
+# Rows of the smaller group, degrees of freedom of Student's t (None: normal), and whether eight
+# equal eigenvalues are followed by small ones, of which three directions are kept.
+CASES = {
+    "normal, 80": (80, None, False),
+    "normal, 300": (300, None, False),
+    "normal, 1000": (1_000, None, False),
+    "t3, 300": (300, 3, False),
+    "t3, 1000": (1_000, 3, False),
+    "t4, 1000": (1_000, 4, False),
+    "flat, normal, 300": (300, None, True),
+    "flat, t4, 1000": (1_000, 4, True),
+}
+
+
+def drawn(rng, n, root, freedom):
+    rows = rng.normal(size=(n, len(root))) @ root
+    if freedom is None:
+        return rows
+    return rows / np.sqrt(rng.chisquare(freedom, size=(n, 1)) / freedom)
+
+
+@pytest.mark.long
+@pytest.mark.sweep
+@pytest.mark.parametrize("case", CASES)
+def test_the_change_of_the_saved_model_is_in_its_interval(case):
+    """Of 300 draws; the truth is computed for the very model at hand.
+
+    The error of one group changes from PCA to minimax loss, of 30 features and 5 dimensions, with
+    2,000 rows in the other group.
+    """
+    n, freedom, is_flat = CASES[case]
+    rng, p, d = np.random.default_rng(0), 30, 3 if is_flat else 5
+    variances = np.r_[np.ones(8), np.full(p - 8, 0.1)] if is_flat else 1 / np.arange(1, p + 1)
+    skew = rng.normal(size=(p, p))
+    turn = expm(0.5 * (skew - skew.T) / np.sqrt(2 * p))
+    roots = [np.diag(np.sqrt(variances)), np.sqrt(variances)[:, None] * turn]
+    wider = 1.0 if freedom is None else freedom / (freedom - 2)
+    groups, covered = np.repeat(["many", "few"], [2_000, n]), []
+    for _ in part_of(range(300), 60):
+        X = np.vstack(
+            [drawn(rng, size, root, freedom) for size, root in zip((2_000, n), roots, strict=True)]
+        )
+        model = fs.FairPCA(d).fit(X, sensitive_features=groups)
+        fair, plain = model.components_, PCA(d).fit(X).components_
+        truth = wider * roots[1].T @ roots[1] + np.outer(model.mean_, model.mean_)
+        change = np.trace(plain @ truth @ plain.T) - np.trace(fair @ truth @ fair.T)
+        found = fs.audit(model, X, groups).models[0].groups
+        interval = next(each.expected_change for each in found if each.group == "few")
+        covered.append(interval.low <= change <= interval.high)
+    assert np.mean(covered) >= 0.91
