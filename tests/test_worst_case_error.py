@@ -72,6 +72,21 @@ def test_a_robust_models_objective_is_made_of_worst_cases():
     assert robust.solution_.objective == pytest.approx(shares @ list(worst.values()))
 
 
+def test_an_audit_of_a_robust_model_has_the_worst_cases():
+    robust = fs.FairPCA(2, criterion=fs.RobustErrorGap(0.5, 0.8)).fit(X, sensitive_features=GROUPS)
+    audit = fs.audit({"robust": robust, "fair": FAIR}, X, GROUPS, folds=None)
+    by_name = {model.name: model for model in audit.models}
+    worst = metrics.worst_case_error(robust, X, GROUPS, 0.8)
+    assert by_name["robust"].worst_errors_here == pytest.approx(list(worst.values()))
+    assert by_name["fair"].worst_errors_here is None
+    said = " ".join(str(audit).split())
+    assert "errors within the criterion's radius of these rows at most" in said
+    other = fs.FairPCA(2, criterion=fs.RobustErrorGap(0.5, RADIUS))
+    other.fit(X, sensitive_features=GROUPS)
+    only = fs.audit(other, X[GROUPS == "a"], GROUPS[GROUPS == "a"], folds=None)
+    assert only.models[0].worst_errors_here is None
+
+
 def test_an_error_below_the_radius_may_vanish():
     near = metrics.worst_case_error(FAIR, X, GROUPS, {"a": 1e3, "b": 0.0}, least=True)
     assert near["a"] == 0.0

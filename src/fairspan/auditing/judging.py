@@ -30,9 +30,10 @@ from fairspan.auditing.own_rows import OwnRows, own_rows
 from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.auditing.row_statistics import RowFigures
 from fairspan.errors import Incompatible
-from fairspan.metrics import GroupFigures, group_figures
+from fairspan.metrics import GroupFigures, group_figures, worst_case_error
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FEWEST_FOLDS, FoldMoments, Moments, SummedFolds
+from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.problem import signed_disparity
 from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.typing import FloatArray
@@ -296,6 +297,18 @@ def _nothing(moments: Moments) -> ExpectedOfModel:
     return ExpectedOfModel([ExpectedFigures()] * moments.n_groups)
 
 
+def _worst_errors(each: Audited, moments: Moments) -> tuple[float, ...] | None:
+    """Of a model by the robust error gap, where its radii are known for the groups of the rows."""
+    certificate = each.subspace.certificate
+    criterion = None if certificate is None else certificate.criterion
+    if not isinstance(criterion, RobustErrorGap):
+        return None
+    radius = criterion.radius
+    if isinstance(radius, Mapping) and set(radius) != set(moments.labels):
+        return None
+    return tuple(worst_case_error(each.subspace, moments, radius=radius).values())
+
+
 def _model_audit(
     each: Audited,
     figures: GroupFigures,
@@ -320,6 +333,7 @@ def _model_audit(
         status=None if certificate is None else str(certificate.status),
         tol=None if certificate is None else certificate.tol,
         reason=None if certificate is None else certificate.reason,
+        worst_errors_here=_worst_errors(each, moments),
         gap=None if certificate is None else certificate.gap,
         is_plain_pca=each.is_plain_pca,
         fitted_here=own.fitted_here,

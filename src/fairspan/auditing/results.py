@@ -140,6 +140,9 @@ class ModelResult:
         Where the status is "unresolved", what in the data leaves it so.
     why_no_estimates : str or None
         Why nothing is said of new rows, where that is so.
+    worst_errors_here : tuple of k floats, or None
+        Of a model by the robust error gap: the largest error of each group under any distribution
+        within the criterion's radius of these rows, in the order of the groups.
     is_nested : bool
         Whether its first components are an answer of fewer dimensions.
     by_feature : FeatureErrors or None
@@ -164,6 +167,7 @@ class ModelResult:
     pair: tuple[Label, Label]
     reason: str | None = None
     why_no_estimates: str | None = None
+    worst_errors_here: tuple[float, ...] | None = None
     is_nested: bool = False
     tol: float | None = None
     seems_fitted_here: bool = False

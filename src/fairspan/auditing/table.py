@@ -90,6 +90,9 @@ def _heading_of(model: ModelResult, n_features: int) -> str:
     gap, ends = found.value, interval(found.low, found.high)
     shown = number(0.0 if abs(gap) <= model.rounding else gap)
     told = f"; disparity on these rows {shown}{f' ({ends})' if ends else ''}"
+    if model.worst_errors_here is not None:
+        most = ", ".join(number(each) for each in model.worst_errors_here)
+        told += f"; errors within the criterion's radius of these rows at most {most}"
     return (
         f"{printable(model.name)}: {model.n_components} of {n_features} dimensions, "
         f"{_ABOUT[model.center]}{', scaled' if model.scaled else ''}"
