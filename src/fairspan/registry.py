@@ -37,6 +37,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     "restriction": {
         "mean_parity": "fairspan.problem.restrictions:MeanParity",
         "covariance_parity": "fairspan.problem.restrictions:CovarianceParity",
+        "uncorrelated": "fairspan.problem.restrictions:Uncorrelated",
     },
     "solver": {
         "auto": "fairspan.solvers.solve:Auto",
@@ -136,7 +137,7 @@ def names_of(kind: str) -> tuple[str, ...]:
     Examples
     --------
     >>> names_of("restriction")
-    ('mean_parity', 'covariance_parity')
+    ('mean_parity', 'covariance_parity', 'uncorrelated')
     """
     return tuple(_BUILT_IN[kind])
 

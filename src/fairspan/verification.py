@@ -191,15 +191,19 @@ def _moments_of(
     given: Any, groups: Any, weight: Any, labels: Any, subspace: FairSubspace
 ) -> Moments:
     claimed = subspace.proven
+    columns = () if claimed.restriction is None else claimed.restriction.columns
     if groups is None and len(claimed.groups) == 1:
         groups = Everyone(str(claimed.groups[0]))
     moments: Moments = (
         given
         if isinstance(given, Moments)
         else moments_of(
-            open_rows(given, groups, {"labels": labels}, weight), has_labels=labels is not None
+            open_rows(given, groups, {"labels": labels}, weight, attributes=columns),
+            has_labels=labels is not None,
         )
     )
+    if isinstance(moments, GroupMoments):
+        moments = moments.apart(columns)
     names, known = subspace.feature_names, moments.feature_names
     # Columns in another order, or beside others, are the same columns.
     if isinstance(moments, GroupMoments) and names and known and set(names) <= set(known):

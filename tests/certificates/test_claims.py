@@ -54,6 +54,7 @@ CASES = {
         2,
         {"criterion": "total_error", "restriction": fs.MeanParity(oblique=True), "scale": True},
     ),
+    "uncorrelated": (made_rows(3), 2, {"restriction": fs.Uncorrelated([1])}),
     "nested": (made_rows(3), 3, {"nested": True}),
     "nested parity": (made_rows(3), 3, {"nested": True, "restriction": fs.MeanParity()}),
     "unresolved": (hardly_any_losses(), 2, {}),
@@ -83,7 +84,8 @@ def beside(certificate, name):
         case "criterion":
             return fs.NashWelfare(), fs.RobustErrorGap(0.5, 0.1)
         case "restriction":
-            return fs.CovarianceParity(n_directions=2), fs.CovarianceParity(tolerance=1.0)
+            others = fs.CovarianceParity(n_directions=2), fs.CovarianceParity(tolerance=1.0)
+            return *others, fs.Uncorrelated([2])
         case "proof":
             return None, *other_proofs(own, certificate)
         case "theorem_3_2":

@@ -84,7 +84,7 @@ def test_the_examples_of_help_work(run, patients, name):
     ("line", "expected"),
     [
         ("fairspan fit --criterion minimax_", {"minimax_error", "minimax_loss"}),
-        ("fairspan fit --restriction ", {"mean_parity", "covariance_parity"}),
+        ("fairspan fit --restriction ", {"mean_parity", "covariance_parity", "uncorrelated"}),
         ("fairspan fit --solver du", {"dual_newton"}),
         ("fairspan mo", {"moments"}),
         ("fairspan fit --allow", {"--allow-extra"}),

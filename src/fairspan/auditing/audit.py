@@ -10,7 +10,7 @@ from fairspan.auditing.findings import find, find_in_data
 from fairspan.auditing.first_rows import FirstRows, look_at_first_rows
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
 from fairspan.auditing.missing import find_in_rows, missing_values, table_of_missing
-from fairspan.auditing.models import Audited, models_of
+from fairspan.auditing.models import Audited, attributes_of, models_of
 from fairspan.auditing.results import (
     AuditedRows,
     Finding,
@@ -382,7 +382,10 @@ def audit(
     )
     beside = {"labels": labels, "clusters": clusters}
     if X is not None:
-        rows = open_rows(X, sensitive_features, beside, sample_weight, on_missing)
+        attributes = attributes_of(models)
+        rows = open_rows(
+            X, sensitive_features, beside, sample_weight, on_missing, attributes=attributes
+        )
         return audit_rows(
             models_of(models, rows.n_features), rows, options=options, max_groups=max_groups
         )
@@ -404,6 +407,7 @@ def audit(
         )
     if not blocks:
         raise InvalidInput("moments is empty", "Allowed: at least one block", "Pass a block")
+    blocks = [each.apart(attributes_of(models)) for each in blocks]
     return audit_moments(models_of(models, blocks[0].n_features), blocks, options)
 
 

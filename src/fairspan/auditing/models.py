@@ -129,6 +129,21 @@ def models_of(models: Any, n_features: int | None = None) -> list[Audited]:
     return with_plain_beside(audited)
 
 
+def attributes_of(models: Any) -> tuple[str | int, ...]:
+    """The columns that restrictions of some models need and that are no features, each once.
+
+    Parameters
+    ----------
+    models : model, mapping of name to model, or None
+    """
+    found: dict[str | int, None] = {}
+    for model in models.values() if isinstance(models, Mapping) else [models]:
+        certificate = getattr(getattr(model, "subspace_", model), "certificate", None)
+        restriction = getattr(certificate, "restriction", None)
+        found |= dict.fromkeys(getattr(restriction, "columns", ()))
+    return tuple(found)
+
+
 def plain_pca(moments: Moments, n_components: int, center: Any, *, scale: bool) -> FairSubspace:
     """Ordinary PCA of these rows, to be judged about `center`.
 

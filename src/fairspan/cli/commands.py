@@ -119,7 +119,8 @@ def audit(
     audited = inputs.saved_models(models, fitting, parts, has_center=has_center)
     names = audited[0].subspace.feature_names if audited else None
     reading.refuse_beside(names)
-    table = inputs.open_input(data, reading, judging.clusters).selected(names)
+    beside = inputs.columns_of_models(audited)
+    table = inputs.open_input(data, reading, judging.clusters).selected(names, beside)
     if by_dimension:
         found = inputs.audit_by_dimension(table, fitting, judging)
         facts, words = output.facts_by_dimension(found), output.words_by_dimension(found)
@@ -163,6 +164,7 @@ def fit(
         inputs.refuse_replacing(model, fitting)
     judging.refuse_without_folds()
     table = inputs.open_input(data, reading, judging.clusters)
+    table = table.selected(None, inputs.columns_of_restriction(fitting))
     fair, audited = inputs.fair_models(table, fitting)
     result = inputs.audited_table(table, audited, judging)
     fair.save(model)

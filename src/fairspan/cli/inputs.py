@@ -11,6 +11,7 @@ import click
 from fairspan.auditing.audit import Audit, audit_moments, audit_rows
 from fairspan.auditing.models import (
     Audited,
+    attributes_of,
     audited_pca,
     chosen_dimensions,
     models_of,
@@ -29,6 +30,7 @@ from fairspan.moments.of_rows import matrices_of
 from fairspan.problem.problem import check_n_components
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import Foreign
+from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.groups import Label, listed, spelled
 from fairspan.rows.missing import missing_cells, most_costly
@@ -58,6 +60,8 @@ class Input:
         Whether the last column of the labels says which rows belong together.
     has_labels : bool
         Whether the last column, but for that, is the class of each row in y.
+    attributes : tuple of str or int
+        Columns that a restriction needs and that are no features.
     """
 
     source: RowSource | None
@@ -65,12 +69,13 @@ class Input:
     limit: GroupLimit = USUAL_LIMIT
     has_clusters: bool = False
     has_labels: bool = False
+    attributes: tuple[str | int, ...] = ()
 
     @cached_property
     def moments(self) -> GroupMoments:
         """Moments of at least two groups, read once."""
         if self.saved is not None:
-            moments = self.saved
+            moments = self.saved.apart(self.attributes)
         else:
             moments = matrices_of(
                 self.rows("reading"),
@@ -113,15 +118,19 @@ class Input:
         """The rows, telling how many have been read."""
         assert self.source is not None
         check_numeric(self.source)
-        if isinstance(self.source, FileRows):
-            return replace(self.source, activity=what)
-        return self.source
+        rows: Rows = self.source
+        if isinstance(rows, FileRows):
+            rows = replace(rows, activity=what)
+        return RowsWithAttributes.of(rows, self.attributes) if self.attributes else rows
 
-    def selected(self, names: tuple[str, ...] | None) -> "Input":
-        """The same rows with these features, in this order; moments stay as they are."""
+    def selected(
+        self, names: tuple[str, ...] | None, attributes: Sequence[str | int] = ()
+    ) -> "Input":
+        """The same rows with these features, in this order, and these columns beside them."""
+        table = replace(self, attributes=tuple(attributes))
         if names is None or self.source is None:
-            return self
-        return replace(self, source=self.source.selected(names))
+            return table
+        return replace(table, source=self.source.selected((*names, *map(str, attributes))))
 
 
 def open_input(path: Path | Foreign, reading: Reading, clusters: str | None = None) -> Input:
@@ -223,7 +232,8 @@ def verified_model(
 ) -> Verification:
     """The claims of a saved model's certificate, computed again."""
     (subspace,) = loaded([model], parts).values()
-    return verify(subspace, open_input(data, reading).selected(subspace.feature_names).moments)
+    table = open_input(data, reading).selected(subspace.feature_names, attributes_of(subspace))
+    return verify(subspace, table.moments)
 
 
 def audit_by_dimension(table: Input, asked: Fitting, judging: Judging) -> Audit:
@@ -243,6 +253,17 @@ def audit_by_dimension(table: Input, asked: Fitting, judging: Judging) -> Audit:
     dimensions = chosen_dimensions(max(table.source.n_features - 1, 1), 1)
     models = pca_by_dimension(table.moments, dimensions, asked.center, scale=asked.standardize)
     return audited_table(table, models, judging)
+
+
+def columns_of_models(audited: Sequence[Audited]) -> tuple[str | int, ...]:
+    """The columns that restrictions of some models need and that are no features."""
+    return attributes_of({each.name: each.subspace for each in audited})
+
+
+def columns_of_restriction(asked: Fitting) -> tuple[str | int, ...]:
+    """The columns that the restriction needs and that are no features."""
+    hide = restriction_of(asked.restriction, **asked.of_restriction)
+    return () if hide is None else hide.columns
 
 
 def fair_models(table: Input, asked: Fitting) -> tuple[FairSubspace, list[Audited]]:

@@ -624,8 +624,8 @@ _RESTRICTION = (
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parameters,
-        help="A parameter of the restriction, such as oblique=yes, attributes=marginal or "
-        "given_labels=all (repeatable).",
+        help="A parameter of the restriction, such as oblique=yes, attributes=marginal, "
+        "given_labels=all or columns=age,income (repeatable).",
     ),
 )
 

@@ -177,8 +177,8 @@ def parameters_of(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _literal(key: str, text: str) -> Any:
-    # These name classes and a group, whatever their names look like.
-    if key == "given_labels" and text != "all":
+    # These name classes, columns and a group, whatever their names look like.
+    if key == "columns" or (key == "given_labels" and text != "all"):
         return text.split(",")
     if key == "protected":
         return text

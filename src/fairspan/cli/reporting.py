@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.auditing.audit import Audit, audit, finding_lines
+from fairspan.auditing.models import attributes_of
 from fairspan.auditing.results import group_name
 from fairspan.certificates.certificate import Certificate
 from fairspan.cli.inputs import loaded, open_input, with_labels
@@ -87,7 +88,8 @@ def report_of_file(
     given = loaded(models, parts)
     names = next((each.feature_names for each in given.values()), None)
     reading.refuse_beside(names)
-    table = open_input(path, reading, clusters).selected(names)
+    beside = attributes_of(given)
+    table = open_input(path, reading, clusters).selected(names, beside)
     asked = ReportSettings.of(criterion_of(criterion, **parameters), **settings)
     if table.source is not None:
         asked.check_size(table.source.n_features)
@@ -121,7 +123,7 @@ def report_of_file(
         models=audited,
         test=None
         if test is None
-        else held_out_rows(test, reading, moments.feature_names, clusters),
+        else held_out_rows(test, reading, moments.feature_names, beside, clusters),
         max_memory=reading.max_memory,
     )
     report = with_displays(report)
@@ -131,14 +133,16 @@ def report_of_file(
 
 
 def held_out_rows(
-    path: Path, reading: Reading, names: tuple[str, ...] | None, clusters: str | None = None
+    path: Path,
+    reading: Reading,
+    names: tuple[str, ...] | None,
+    attributes: Sequence[str | int] = (),
+    clusters: str | None = None,
 ) -> Rows:
     """Rows of another file, read as those of the page, but for their classes."""
-    beside = () if reading.label is None else (reading.label,)
+    label = () if reading.label is None else (reading.label,)
     table = open_input(
-        path,
-        replace(reading, label=None, exclude=(*reading.exclude, *beside)),
-        clusters,
+        path, replace(reading, label=None, exclude=(*reading.exclude, *label)), clusters
     )
     if table.source is None:
         raise InvalidInput(
@@ -146,7 +150,7 @@ def held_out_rows(
             "Allowed for held-out rows: a file of rows",
             "Name such a file with --test",
         )
-    return table.selected(names).rows("auditing")
+    return table.selected(names, attributes).rows("auditing")
 
 
 def summary(report: Report, page: Path | None) -> str:

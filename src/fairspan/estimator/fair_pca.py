@@ -14,7 +14,7 @@ from fairspan.errors import FairspanError, Incompatible, InvalidInput, InvalidPa
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import check_center
-from fairspan.moments.group_moments import accumulate
+from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.moments.of_rows import Moments, moments_of, not_moments
 from fairspan.moments.operators import kept_by_component
 from fairspan.problem.problem import check_n_components, signed_disparity
@@ -391,6 +391,9 @@ class FairPCA(
         settings = self._settings()
         if self.max_groups is not None:  # moments of more than usual were allowed when made
             GroupLimit(self.max_groups).check(moments.labels, int(moments.counts.sum()))
+        restriction = settings["restriction"]
+        if restriction is not None and isinstance(moments, GroupMoments):
+            moments = moments.apart(restriction.columns)
         fitted = copy(self)
         take_features(fitted, moments, reset=True)
         return self._become(fitted, moments, settings, (), has_groups=True)
@@ -602,7 +605,8 @@ class FairPCA(
             sensitive_features = Everyone(_EVERYONE)
         fitted, before = copy(self), None
         labels = y if needs_labels else None
-        rows = open_rows(X, sensitive_features, {"y": labels}, sample_weight)
+        attributes = () if restriction is None else restriction.columns
+        rows = open_rows(X, sensitive_features, {"y": labels}, sample_weight, attributes=attributes)
         columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
         columns += (labels,) if isinstance(labels, str) and labels not in columns else ()
         if adds and hasattr(self, "moments_"):

@@ -130,6 +130,7 @@ class PartElsewhere:
     name: str
     settings: dict[str, Any]
     measures_losses: ClassVar[bool] = False
+    columns: ClassVar[tuple[str, ...]] = ()
     condition: ClassVar[str] = ""
 
     def __repr__(self) -> str:

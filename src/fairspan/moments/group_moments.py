@@ -16,6 +16,7 @@ from fairspan.moments.group_means import Center, GroupMeans, check_sizes, left_o
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import RowGroup, sparse_groups
 from fairspan.rows.arrays import labels_of
+from fairspan.rows.attributes import Column, RowsWithAttributes, positions_of
 from fairspan.rows.groups import (
     Folds,
     Label,
@@ -71,6 +72,9 @@ class GroupMoments(GroupMeans):
     by_label : GroupMoments or None
         The moments of each group and class of y, tuples whose last part is the class; None where
         no y was given. The other attributes are their sums over the classes.
+    whole : GroupMoments or None
+        The moments of the features and, after them, of columns that are no features, as age with
+        :class:`~fairspan.Uncorrelated`; None where there are none. See :meth:`apart`.
 
     Examples
     --------
@@ -87,6 +91,7 @@ class GroupMoments(GroupMeans):
 
     scatters: FloatArray
     by_label: "GroupMoments | None" = None
+    whole: "GroupMoments | None" = None
     # Moments of rows need no check, which takes up to a tenth of an eigenproblem.
     is_made_here: InitVar[bool] = False
 
@@ -284,26 +289,61 @@ class GroupMoments(GroupMeans):
     def divided_by(self, scale: FloatArray) -> "GroupMoments":
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
         by_label = None if self.by_label is None else self.by_label.divided_by(scale)
+        whole = self.whole
+        if whole is not None:
+            beside = np.ones(whole.n_features - self.n_features)
+            whole = whole.divided_by(np.concatenate([scale, beside]))
         return replace(
             self,
             means=self.means / scale,
             scatters=self.scatters / np.outer(scale, scale),
             by_label=by_label,
+            whole=whole,
             is_made_here=True,
         )
 
     def selected(self, features: Sequence[int]) -> "GroupMoments":
         """The moments of some of the features, by position, in this order."""
         index = np.asarray(features, dtype=np.intp)
-        names = self.feature_names
+        names, whole = self.feature_names, self.whole
+        if whole is not None:
+            whole = whole.selected([*features, *range(self.n_features, whole.n_features)])
         return replace(
             self,
             means=self.means[:, index],
             scatters=self.scatters[:, index[:, None], index],
             feature_names=None if names is None else tuple(names[i] for i in index),
             by_label=None if self.by_label is None else self.by_label.selected(features),
+            whole=whole,
             is_made_here=True,
         )
+
+    def apart(self, columns: Sequence[Column]) -> "GroupMoments":
+        """The moments of the other columns, which keep these as :attr:`whole`.
+
+        Parameters
+        ----------
+        columns : sequence of str or int
+            By name, or by position where the columns have no names.
+
+        Raises
+        ------
+        InvalidInput
+            A column that is not there, or none that is left.
+
+        Examples
+        --------
+        >>> features = GroupMoments.from_rows(np.eye(3), ["a", "a", "b"]).apart([1])
+        >>> features.n_features, features.whole.n_features
+        (2, 3)
+        """
+        if not columns or self.whole is not None:
+            return self
+        beside = positions_of(columns, self.feature_names, self.n_features)
+        features = [each for each in range(self.n_features) if each not in beside]
+        whole = self.selected([*features, *beside])
+        own = whole.selected(range(len(features)))
+        return replace(own, whole=whole, is_made_here=True)
 
     @memory_error_hint()
     def __add__(self, other: object) -> "GroupMoments":
@@ -355,7 +395,12 @@ class GroupMoments(GroupMeans):
             )
         kept = self.of_groups(large)
         is_small = kept.by_label is not None and (kept.by_label.counts < minimum).any()
-        return replace(kept, by_label=None, is_made_here=True) if is_small else kept
+        if not is_small:
+            return kept
+        whole = (
+            None if kept.whole is None else replace(kept.whole, by_label=None, is_made_here=True)
+        )
+        return replace(kept, by_label=None, whole=whole, is_made_here=True)
 
     def of_groups(self, chosen: BoolArray) -> "GroupMoments":
         """The moments of some of the groups, a (k,) array that says which."""
@@ -368,6 +413,7 @@ class GroupMoments(GroupMeans):
         return replace(
             self,
             by_label=pairs,
+            whole=None if self.whole is None else self.whole.of_groups(chosen),
             groups=self.groups[chosen],
             counts=self.counts[chosen],
             weights=self.weights[chosen],
@@ -407,6 +453,14 @@ class GroupMoments(GroupMeans):
 
     def to_bytes(self) -> bytes:
         """What :meth:`save` would write."""
+        if self.whole is not None:
+            if self.feature_names is None:
+                raise InvalidInput(
+                    "The moments hold columns that are no features, and have no names",
+                    "Allowed: names, by which these columns are found again",
+                    "Make the moments of a data frame",
+                )
+            return self.whole.to_bytes()
         names, stored = self.feature_names, self.pairs
         header = {
             "groups": stored.labels,
@@ -472,6 +526,9 @@ def merged(
     for part in parts[1:]:
         check_mergeable(first, part)
     n_dropped = sum(part.n_dropped for part in parts)
+    if first.whole is not None:
+        of_all = merged([part.whole for part in parts if part.whole is not None], new_label)
+        return replace(of_all.selected(range(first.n_features)), whole=of_all, is_made_here=True)
     if first.by_label is not None:
         pairs = [part.by_label for part in parts if part.by_label is not None]
         found = merged(pairs, new_label).over_classes()
@@ -526,6 +583,8 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
         told = [f"{listed(found)} {word}" for word, found in differing.items() if found]
         details = f" ({', '.join(told)})" if told and before and names else ""
         differences.append(f"The features differ: {_described(a)} against {_described(b)}{details}")
+    if (a.whole is None) != (b.whole is None):
+        differences.append("One of them has columns that are no features, the other does not")
     if (a.by_label is None) != (b.by_label is None):
         differences.append("One of them knows the class that each row has in y, the other does not")
     elif a.n_groups and b.n_groups and {*map(label_kind, a.labels)} != {*map(label_kind, b.labels)}:
@@ -674,6 +733,10 @@ def accumulate(
         Whatever the source finds wrong with its rows; no rows at all; too many groups; numbers
         whose squares overflow.
     """
+    if isinstance(rows, RowsWithAttributes):
+        before = None if onto is None else onto.whole
+        of_all = accumulate(rows.whole, limit, before, has_labels=has_labels, folds=folds)
+        return of_all.apart(rows.attributes)
     limit = replace(limit.over(rows), has_classes=has_labels)
     limit.check_memory(1, rows.n_features)  # before a cluster is asked, or started
     if not isinstance(rows, SparseRows | DeviceRows):

@@ -21,15 +21,15 @@ instead.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.linalg import TIE_TOLERANCE, graded_eigh
-from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_moments import GroupMoments, merged
 from fairspan.moments.of_rows import Moments
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
@@ -40,6 +40,7 @@ from fairspan.registry import (
     check_flag,
     check_number,
 )
+from fairspan.rows.attributes import Column, positions_of
 from fairspan.rows.groups import Label, listed, plain_labels
 from fairspan.typing import FloatArray
 
@@ -135,9 +136,9 @@ def check_enough_left(n_components: int, n_features: int, rank: int) -> None:
     """
     if n_components > n_features - rank:
         raise Incompatible(
-            f"n_components is {n_components} with mean parity",
-            f"Allowed: at most {n_features - rank}: of {n_features} features, the means that are "
-            f"to agree differ along {rank} direction(s)",
+            f"n_components is {n_components} with a restriction",
+            f"Allowed: at most {n_features - rank}: of {n_features} features, it takes {rank} "
+            "direction(s) away",
             "Choose fewer components, or leave the restriction out",
         )
 
@@ -270,7 +271,7 @@ def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
 _SHARE_OF_DIRECTIONS = 0.85
 # What covariances differ by along a direction is rounding below this share of the most.
 _NO_DIFFERENCE = 1e-12
-__all__ = ["CovarianceParity", "MeanParity", "Restriction"]
+__all__ = ["CovarianceParity", "MeanParity", "Restriction", "Uncorrelated"]
 
 
 class Restriction(ABC):
@@ -287,6 +288,8 @@ class Restriction(ABC):
         features are computed.
     given_labels : "all", sequence of classes, or None
         Classes of y, whose means it is about; moments then have `by_label`. None for all rows.
+    columns : tuple of str or int
+        Columns that it needs and that are no features; moments then have `whole`.
     oblique : bool
         Whether rows are shifted until the means agree, and then projected, without other
         conditions (:mod:`fairspan.problem.restrictions`).
@@ -294,6 +297,7 @@ class Restriction(ABC):
 
     follows_rotations: ClassVar[bool] = False
     given_labels: str | Sequence[Label] | None = None
+    columns: tuple[Column, ...] = ()
     oblique: bool = False
 
     @property
@@ -668,3 +672,118 @@ class CovarianceParity(Restriction):
         apart = covariances[0] - covariances[-1]
         alike = np.abs(apart).max() <= _NO_DIFFERENCE * np.abs(covariances).max()
         return None if self.tolerance is None or alike else CovariancesWithin(apart, self.tolerance)
+
+
+@dataclass(frozen=True)
+class Uncorrelated(Restriction):
+    """Require projected rows that are uncorrelated with some columns, such as age and income.
+
+    With f a row's features and z its values in these columns, V'Cov(f, z) = 0: V lies in the
+    complement of the span of the columns of S_fz = sum_i w_i (f_i - f)(z_i - z)' / sum_i w_i, in
+    which any criterion is minimised. No linear function of the reduced rows then predicts z better
+    than a constant. Where z indicates the groups, this is :class:`MeanParity`; the condition is
+    that of LEACE (Belrose et al. 2023), by an orthogonal projection.
+
+    The columns are no features: they do not count in any error, and `transform` needs none of them.
+
+    Parameters
+    ----------
+    columns : str, int, or sequence of these
+        Columns of numbers, by name, or by position where the rows have no names.
+    within_groups : bool, default=False
+        Whether the reduced rows are uncorrelated with the columns within each group, about the
+        group's own means, instead of over all rows. This takes up to k times as many directions.
+
+    Raises
+    ------
+    InvalidParameter, InvalidType
+        No column, or the same one twice; `within_groups` neither True nor False.
+    InvalidInput
+        When fitting: a column that the rows do not have, or that does not vary.
+    Incompatible
+        When fitting: too few directions are left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import FairPCA, Uncorrelated
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.normal(size=200)
+    >>> X = np.column_stack([rng.normal(size=(200, 3)) + np.outer(age, [2, 1, 0]), age])
+    >>> hidden = FairPCA(1, criterion="total_error", restriction=Uncorrelated([3]))
+    >>> reduced = hidden.fit(X, sensitive_features=age > 0).transform(X[:, :3])
+    >>> bool(abs(np.corrcoef(reduced[:, 0], age)[0, 1]) < 1e-12)
+    True
+    """
+
+    columns: tuple[Column, ...] = ()
+    within_groups: bool = field(default=False, kw_only=True)
+    name: ClassVar[str] = "uncorrelated"
+    forbids_few: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        given: Any = self.columns
+        columns = [given] if isinstance(given, str | int) else list(given)
+        if not columns or len(set(columns)) < len(columns):
+            raise InvalidParameter(
+                f"columns is {given!r}",
+                "Allowed: names of columns, or positions where the rows have no names, each once",
+                'Name at least one, such as Uncorrelated(["age"])',
+            )
+        if not all(isinstance(each, str | int) and each is not True for each in columns):
+            raise InvalidType(
+                f"columns is {given!r}",
+                "Allowed: names of columns, or whole numbers",
+                'Write them as in Uncorrelated(["age"])',
+            )
+        object.__setattr__(self, "columns", tuple(columns))
+        check_flag("within_groups", self.within_groups)
+
+    def means_of(self, moments: Moments) -> FloatArray:
+        """The covariance of each feature with each column, and zero, (1 + m, p).
+
+        In units of the feature, as the columns are divided by their deviation.
+
+        Raises
+        ------
+        InvalidInput
+            The moments are those of the features alone, or a column does not vary.
+        """
+        whole = moments.whole if isinstance(moments, GroupMoments) else None
+        if whole is None:
+            raise InvalidInput(
+                f"The restriction is {self!r}, and the moments hold the features alone",
+                "Allowed: moments of the features and of these columns",
+                "Make the moments of rows that have the columns",
+            )
+        beside = list(range(moments.n_features, whole.n_features))
+        if whole.feature_names is not None:
+            beside = list(positions_of(self.columns, whole.feature_names, whole.n_features))
+        assert len(beside) == len(self.columns)
+        varies = whole.standard_deviations[beside] > 0
+        if not varies.all():
+            still = [each for each, moves in zip(self.columns, varies, strict=True) if not moves]
+            raise InvalidInput(
+                f"The columns {listed(still)} of the restriction do not vary",
+                "Allowed: columns with at least two values",
+                "Leave them out of the restriction and of the rows",
+            )
+        of_groups = replace(whole, by_label=None, is_made_here=True)
+        own = of_groups if self.within_groups else merged([of_groups], lambda label: "")
+        features = np.arange(moments.n_features)
+        deviations = np.sqrt(own.variances[:, beside])
+        units = own.weights[:, None] * np.where(deviations > 0, deviations, 1.0)
+        covariances = own.scatters[:, beside][:, :, features] / units[:, :, None]
+        return np.vstack([np.zeros((1, len(features))), *covariances])
+
+    def directions(
+        self, means: FloatArray, covariances: FloatArray, n_components: int
+    ) -> FloatArray:
+        """The directions among which V is chosen.
+
+        Raises
+        ------
+        Incompatible
+            Fewer than d are left.
+        """
+        return mean_free_directions(means, covariances, n_components)

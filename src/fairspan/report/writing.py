@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.auditing.expected_losses import LEVEL, expectations
+from fairspan.auditing.models import attributes_of
 from fairspan.errors import (
     FairspanWarning,
     InvalidInput,
@@ -149,7 +150,7 @@ def write_report(
     _check_arguments(models, test, name, title, by_cluster=by_cluster)
     limit = GroupLimit(max_groups)
     check_can_write(path, X)
-    rows = None
+    rows, attributes = None, attributes_of(models)
     if moments is None:
         if X is None:
             raise InvalidInput(
@@ -158,7 +159,7 @@ def write_report(
                 "Pass X and sensitive_features to get intervals",
             )
         beside = {"labels": labels, "clusters": clusters}
-        rows = open_rows(X, sensitive_features, beside, sample_weight)
+        rows = open_rows(X, sensitive_features, beside, sample_weight, attributes=attributes)
         settings.check_size(rows.n_features)
         has_labels = labels is not None
         moments = matrices_of(rows, limit, has_labels=has_labels, by_cluster=by_cluster)
@@ -202,7 +203,9 @@ def write_report(
         settings,
         origin,
         models=given,
-        test=None if test is None else open_rows(*test[:2], {"clusters": [*test, None][2]}),
+        test=None
+        if test is None
+        else open_rows(*test[:2], {"clusters": [*test, None][2]}, attributes=attributes),
     )
     report = with_displays(report)
     write_page(path, report)

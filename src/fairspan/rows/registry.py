@@ -22,6 +22,7 @@ from fairspan.rows.arrays import (
     labels_of,
     named_columns,
 )
+from fairspan.rows.attributes import Column, RowsWithAttributes
 from fairspan.rows.checks import check_columns, check_width
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.frames import without_columns
@@ -150,6 +151,8 @@ def open_rows(
     beside: Mapping[str, Any],
     sample_weight: Any = None,
     on_missing: OnMissing = "error",
+    *,
+    attributes: Sequence[Column] = (),
 ) -> Rows:
     """Open the rows of `X` with labels whose last columns are what is known beside the groups.
 
@@ -161,6 +164,8 @@ def open_rows(
         What it is called in messages, in the order of the columns; what is None is left out.
     sample_weight : (n,) array-like, or column name of X, optional
     on_missing : {"error", "drop"}
+    attributes : sequence of str or int
+        Columns of X that are no features, but are read with them (:mod:`fairspan.rows.attributes`).
 
     Raises
     ------
@@ -168,6 +173,17 @@ def open_rows(
         A column that is not there, lengths that differ, or values beside rows that are not in
         memory.
     """
+    rows = _with_labels(X, sensitive_features, beside, sample_weight, on_missing)
+    return RowsWithAttributes.of(rows, attributes) if attributes else rows
+
+
+def _with_labels(
+    X: Any,
+    sensitive_features: Any,
+    beside: Mapping[str, Any],
+    sample_weight: Any,
+    on_missing: OnMissing,
+) -> Rows:
     known = {name: values for name, values in beside.items() if values is not None}
     if known and is_opened(X):
         raise InvalidInput(
@@ -211,6 +227,8 @@ def fingerprint_of(rows: Rows) -> str | None:
     str or None
         None where the rows lie elsewhere, on a cluster.
     """
+    if isinstance(rows, RowsWithAttributes):
+        return fingerprint_of(rows.whole)
     if isinstance(rows, FileRows):
         return of_files(rows.path, [part.path for part in rows.parts])
     if not isinstance(rows, RowSource):

@@ -1,0 +1,173 @@
+"""Rows with further columns that are no features: attributes such as age, which a restriction uses.
+
+Whoever reads the rows sees the features alone; moments are computed of all columns, and keep them
+beside those of the features.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from fairspan.errors import InvalidInput
+from fairspan.rows.groups import listed
+from fairspan.rows.protocol import (
+    KnownRows,
+    PartedRows,
+    Result,
+    RowBlock,
+    Rows,
+    RowSource,
+    Tally,
+)
+from fairspan.typing import IndexArray
+
+Column = str | int
+
+
+def positions_of(
+    columns: Sequence[Column], names: Sequence[str] | None, n_columns: int
+) -> tuple[int, ...]:
+    """Where some columns are among all: by name, or by number where they have no names.
+
+    Raises
+    ------
+    InvalidInput
+        A column that is not there, or none that is left as a feature.
+
+    Examples
+    --------
+    >>> positions_of(["age"], ["income", "age"], 2), positions_of([0], None, 3)
+    ((1,), (0,))
+    """
+    known: list[Column] = list(range(n_columns)) if names is None else list(names)
+    unknown = [each for each in columns if each not in known]
+    if unknown or len(known) == len(columns):
+        raise InvalidInput(
+            f"The restriction names the columns {listed(list(columns))}, and the rows have "
+            f"{listed(known)}",
+            "Allowed: columns of the rows, by name, or by position where they have no names, that "
+            "leave at least one feature",
+            "Correct the columns of the restriction, or pass rows that have them",
+        )
+    return tuple(known.index(each) for each in columns)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsWithAttributes(KnownRows):
+    """Rows whose features are all columns but some.
+
+    Attributes
+    ----------
+    whole : RowSource or PartedRows
+        With all columns.
+    attributes : tuple of str or int
+        The columns that are no features.
+    """
+
+    whole: Rows
+    attributes: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, rows: Rows, attributes: Sequence[Column]) -> Rows:
+        """The same rows, read in blocks or where they lie.
+
+        Raises
+        ------
+        InvalidInput
+            A column that is not there, or none that is left as a feature.
+        """
+        positions_of(attributes, rows.feature_names, rows.n_features)
+        if isinstance(rows, PartedRows):
+            return _PartsWithAttributes(rows, tuple(attributes))
+        return _BlocksWithAttributes(rows, tuple(attributes))
+
+    @cached_property
+    def features(self) -> IndexArray:
+        """Positions of the features among all columns."""
+        whole = self.whole
+        beside = positions_of(self.attributes, whole.feature_names, whole.n_features)
+        return np.delete(np.arange(whole.n_features), beside)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, if they have any."""
+        names = self.whole.feature_names
+        return None if names is None else tuple(names[i] for i in self.features)
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features."""
+        return len(self.features)
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, if it is known before reading."""
+        return self.whole.n_rows
+
+    @property
+    def group_columns(self) -> tuple[Any, ...]:
+        """Names of the columns that make the groups."""
+        return self._known.group_columns
+
+    @property
+    def reserved_columns(self) -> tuple[str, ...]:
+        """Names of the columns that new rows need not have."""
+        own = tuple(each for each in self.attributes if isinstance(each, str))
+        return (*self._known.reserved_columns, *own)
+
+    @property
+    def n_parts(self) -> int | None:
+        """In how many parts they are read, if that is known."""
+        return self._known.n_parts
+
+    @property
+    def first_position(self) -> int:
+        """How many rows of the whole table come before these."""
+        return self._known.first_position
+
+    @property
+    def _known(self) -> KnownRows:
+        return self.whole if isinstance(self.whole, KnownRows) else KnownRows()
+
+    def selected(self, names: tuple[str, ...]) -> Self:
+        """The same rows with these features, in this order, and the same attributes."""
+        own = tuple(map(str, self.attributes))
+        if self.whole.feature_names is None:
+            return self
+        return replace(self, whole=self.whole.selected((*names, *own)))
+
+
+class _BlocksWithAttributes(RowsWithAttributes):
+    """Rows that are read in blocks."""
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Read all rows from the beginning."""
+        assert isinstance(self.whole, RowSource)
+        for block in self.whole.blocks():
+            yield replace(block, values=block.values[:, self.features])
+
+
+class _PartsWithAttributes(RowsWithAttributes):
+    """Rows that are read where they lie."""
+
+    def tallied(self, tally: Tally[Result]) -> Result | None:
+        """The tally's result over all parts; None if there are no rows."""
+        assert isinstance(self.whole, PartedRows)
+        return self.whole.tallied(_OverFeatures(tally, self.attributes))
+
+
+@dataclass(frozen=True)
+class _OverFeatures(Tally[Result]):
+    """A pass over the features of rows that have attributes."""
+
+    tally: Tally[Result]
+    attributes: tuple[Column, ...]
+
+    def over(self, rows: RowSource) -> Result | None:
+        return self.tally.over(_BlocksWithAttributes(rows, self.attributes))
+
+    def merged(self, left: Result, right: Result) -> Result:
+        return self.tally.merged(left, right)

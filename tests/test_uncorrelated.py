@@ -1,0 +1,185 @@
+"""Reduced rows that are uncorrelated with columns such as age, which are no features."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairspan as fs
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+
+NAMES = ["income", "hours", "debt", "rooms", "age", "children"]
+
+
+def made(seed=0, n=240, p=4):
+    """Features that follow age and the number of children, in three groups."""
+    rng = np.random.default_rng(seed)
+    groups = rng.choice(["a", "b", "c"], n)
+    beside = np.column_stack([rng.normal(40, 12, n), rng.poisson(1.5, n)])
+    beside[groups == "a", 0] += 15
+    features = rng.standard_normal((n, p)) * [3, 2, 1, 1][:p]
+    features += (beside - beside.mean(axis=0)) / beside.std(axis=0) @ rng.normal(size=(2, p))
+    features[groups == "b"] *= 1.7
+    return pd.DataFrame(np.hstack([features, beside]), columns=NAMES), groups
+
+
+def correlations(reduced, beside):
+    return np.corrcoef(reduced.T, beside.T)[: reduced.shape[1], reduced.shape[1] :]
+
+
+@pytest.mark.parametrize("center", ["global", "group", "none"])
+@pytest.mark.parametrize("criterion", ["total_error", "minimax_loss", "error_gap"])
+def test_reduced_rows_are_uncorrelated_with_the_columns(criterion, center):
+    frame, groups = made()
+    hidden = fs.Uncorrelated(["age", "children"])
+    fair = fs.FairPCA(2, criterion=criterion, restriction=hidden, center=center, scale=True)
+    reduced = fair.fit(frame, sensitive_features=groups).transform(frame)
+    assert np.abs(correlations(reduced, frame[["age", "children"]].to_numpy())).max() < 1e-12
+    assert list(fair.feature_names_in_) == NAMES[:4]
+    np.testing.assert_array_equal(reduced, fair.transform(frame[NAMES[:4]]))
+    assert fs.verify(fair, frame, groups)
+    assert not fs.verify(fair, frame.assign(age=frame["rooms"] ** 2), groups)
+
+
+def test_total_error_is_that_of_pca_in_what_the_columns_leave():
+    frame, groups = made(1)
+    frame = frame.drop(columns="children")
+    X, beside = frame[NAMES[:4]].to_numpy(), frame[["age"]].to_numpy()
+    fair = fs.FairPCA(2, criterion="total_error", restriction=fs.Uncorrelated("age"))
+    fair.fit(frame, sensitive_features=groups)
+    rows = X - X.mean(axis=0)
+    axis = rows.T @ (beside - beside.mean())
+    left = np.linalg.svd(axis, full_matrices=True)[0][:, 1:]
+    sizes = np.linalg.svd(rows @ left, compute_uv=False)
+    by_hand = (rows**2).sum() - (sizes[:2] ** 2).sum()
+    assert fair.solution_.objective == pytest.approx(by_hand / len(rows), rel=1e-12)
+
+
+def test_indicators_of_the_groups_make_mean_parity():
+    frame, groups = made(2)
+    X = frame[NAMES[:4]].to_numpy()
+    marks = np.column_stack([groups == each for each in ("a", "b")]).astype(float)
+    hidden = fs.FairPCA(1, restriction=fs.Uncorrelated([4, 5]))
+    hidden.fit(np.hstack([X, marks]), sensitive_features=groups)
+    parity = fs.FairPCA(1, restriction=fs.MeanParity()).fit(X, sensitive_features=groups)
+    np.testing.assert_allclose(hidden.components_, parity.components_, atol=1e-10)
+    assert hidden.solution_.objective == pytest.approx(parity.solution_.objective, rel=1e-10)
+
+
+def test_within_groups_no_group_has_a_correlation():
+    frame, groups = made(3)
+    frame = frame.drop(columns="children")
+    hidden = fs.Uncorrelated("age", within_groups=True)
+    fair = fs.FairPCA(1, restriction=hidden).fit(frame, sensitive_features=groups)
+    reduced = fair.transform(frame)
+    for each in "abc":
+        own = groups == each
+        found = correlations(reduced[own], frame.loc[own, ["age"]].to_numpy())
+        assert np.abs(found).max() < 1e-12
+    assert fs.verify(fair, frame, groups)
+    with pytest.raises(Incompatible, match="at most 1: of 4 features, it takes 3"):
+        fs.FairPCA(2, restriction=hidden).fit(frame, sensitive_features=groups)
+
+
+def test_an_offset_of_the_column_changes_nothing():
+    frame, groups = made(4)
+    hidden = fs.FairPCA(2, restriction=fs.Uncorrelated("age"))
+    near = hidden.fit(frame, sensitive_features=groups).components_
+    moved = frame.assign(age=frame["age"] + 1e7)
+    far = hidden.fit(moved, sensitive_features=groups).components_
+    np.testing.assert_allclose(near, far, atol=1e-7)
+
+
+def test_parts_merged_moments_and_files_give_the_same_answer(tmp_path):
+    frame, groups = made(5)
+    model = fs.FairPCA(2, restriction=fs.Uncorrelated("age"))
+    whole = model.fit(frame, sensitive_features=groups).solution_
+    parts = [frame[:100], frame[100:]], [groups[:100], groups[100:]]
+    added = fs.FairPCA(2, restriction=fs.Uncorrelated("age"))
+    for X, labels in zip(*parts, strict=True):
+        added.partial_fit(X[NAMES[::-1]] if X is parts[0][1] else X, sensitive_features=labels)
+    moments = [fs.GroupMoments.from_rows(X, g) for X, g in zip(*parts, strict=True)]
+    (moments[0] + moments[1]).save(tmp_path / "all.moments")
+    read = fs.GroupMoments.load(tmp_path / "all.moments")
+    from_file = fs.FairPCA(2, restriction=fs.Uncorrelated("age")).fit_moments(read)
+    from_file.moments_.save(tmp_path / "again.moments")
+    again = fs.GroupMoments.load(tmp_path / "again.moments")
+    assert again.n_features == 6
+    refit = fs.FairPCA(2, restriction=fs.Uncorrelated("age")).fit_moments(again)
+    for other in (added, from_file, refit):
+        assert other.solution_.objective == pytest.approx(whole.objective, rel=1e-10)
+        assert fs.verify(other, read)
+
+
+def test_a_saved_model_is_verified_and_audited(tmp_path):
+    frame, groups = made(6)
+    fair = fs.FairPCA(2, restriction=fs.Uncorrelated("age")).fit(frame, sensitive_features=groups)
+    fair.subspace_.save(tmp_path / "fair.model")
+    read = fs.FairSubspace.load(tmp_path / "fair.model")
+    assert fs.verify(read, frame, groups)
+    told = fs.audit({"fair": fair}, frame, groups, folds=5)
+    by_name = {model.name: model for model in told.models}
+    assert by_name["fair"].has_estimates
+    own = [group.error_here.value for group in by_name["fair"].groups]
+    np.testing.assert_allclose(own, fair.group_errors_, rtol=1e-10)
+    # Ordinary PCA beside it has the same features, and so less error.
+    assert by_name["PCA"].total_error_here < by_name["fair"].total_error_here
+
+
+@pytest.mark.long
+def test_command_line_fits_audits_and_verifies(tmp_path):
+    frame, groups = made(7)
+    frame.assign(group=groups).to_csv(tmp_path / "people.csv", index=False)
+    fairspan = [str(Path(sys.executable).with_name("fairspan"))]
+
+    def run(*words):
+        done = subprocess.run([*fairspan, *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    asked = ("--restriction", "uncorrelated", "--restriction-param", "columns=age,children")
+    read = ("people.csv", "--group", "group")
+    told = json.loads(run("fit", *read, "-d", "2", *asked, "-o", "fair.model", "--json"))
+    assert "Uncorrelated" in told["certificate"]["restriction"]
+    assert told["rows"]["n_features"] == 4
+    assert "holds" in run("verify", "fair.model", *read)
+    audited = json.loads(run("audit", *read, "--model", "fair.model", "--json"))
+    assert audited["models"][0]["name"] == "fair.model"
+    run("transform", "fair.model", "people.csv", "-o", "reduced.csv")
+    reduced = pd.read_csv(tmp_path / "reduced.csv").iloc[:, -2:].to_numpy()
+    assert np.abs(correlations(reduced, frame[["age", "children"]].to_numpy())).max() < 1e-9
+
+
+REFUSED = [
+    (lambda: fs.Uncorrelated([]), InvalidParameter, "Name at least one"),
+    (lambda: fs.Uncorrelated(["age", "age"]), InvalidParameter, "each once"),
+    (lambda: fs.Uncorrelated([1.5]), InvalidType, "whole numbers"),
+    (lambda: fs.Uncorrelated("age", within_groups="yes"), InvalidParameter, "within_groups"),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "said"), REFUSED)
+def test_wrong_columns_are_refused(make, error, said):
+    with pytest.raises(error, match=said):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("changed", "columns", "said"),
+    [
+        ({}, ["salary"], "names the columns 'salary'"),
+        ({}, NAMES, "at least one feature"),
+        ({"age": 3.0}, ["age"], "'age' of the restriction do not vary"),
+        ({"age": np.nan}, ["age"], "age"),
+    ],
+)
+def test_columns_that_cannot_be_used_are_refused(changed, columns, said):
+    frame, groups = made(8)
+    model = fs.FairPCA(1, restriction=fs.Uncorrelated(columns))
+    with pytest.raises(InvalidInput, match=said):
+        model.fit(frame.assign(**changed), sensitive_features=groups)
+    assert not hasattr(model, "components_")
