@@ -30,7 +30,7 @@ from fairspan.linalg.resources import memory_error_hint
 from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
-from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.operators import Projector, errors_under, kept_by_component
 from fairspan.moments.sparse import SparseSecondMoments
@@ -168,6 +168,7 @@ def verify(
         )
     moments = _moments_of(moments_or_X, sensitive_features, sample_weight, labels, subspace)
     try:
+        moments = _of_features(moments, subspace)
         posed = _posed(moments, subspace.certificate)
         found = _verified(model, subspace, posed, by_rows=moments.matrix_free)
         # Where d dimensions hold all of few rows, matrices of many features cannot tell zero from
@@ -190,23 +191,33 @@ def _not_verified(message: str) -> Verification:
 def _moments_of(
     given: Any, groups: Any, weight: Any, labels: Any, subspace: FairSubspace
 ) -> Moments:
+    """Moments of all columns of the data."""
+    if isinstance(given, Moments):
+        return given
     claimed = subspace.proven
-    columns = () if claimed.restriction is None else claimed.restriction.columns
     if groups is None and len(claimed.groups) == 1:
         groups = Everyone(str(claimed.groups[0]))
-    moments: Moments = (
-        given
-        if isinstance(given, Moments)
-        else moments_of(
-            open_rows(given, groups, {"labels": labels}, weight, attributes=columns),
-            has_labels=labels is not None,
-        )
-    )
-    if isinstance(moments, GroupMoments):
-        moments = moments.apart(columns)
+    rows, has_labels = open_rows(given, groups, {"labels": labels}, weight), labels is not None
+    needs_all = claimed.restriction is not None and claimed.restriction.columns
+    return (accumulate if needs_all else moments_of)(rows, has_labels=has_labels)
+
+
+def _of_features(moments: Moments, subspace: FairSubspace) -> Moments:
+    """Moments of the model's features, which keep the columns that its restriction needs.
+
+    Raises
+    ------
+    InvalidInput
+        The data do not have these columns.
+    """
+    restriction = subspace.proven.restriction
+    if not isinstance(moments, GroupMoments):
+        return moments
+    if restriction is not None:
+        moments = moments.apart(restriction.columns)
     names, known = subspace.feature_names, moments.feature_names
     # Columns in another order, or beside others, are the same columns.
-    if isinstance(moments, GroupMoments) and names and known and set(names) <= set(known):
+    if names and known and set(names) <= set(known):
         return moments.selected([known.index(name) for name in names])
     return moments
 
