@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from fairspan.auditing.sample_size import least_shown, quantile_of, rows_to_show
+from fairspan.auditing.expected_losses import least_shown, quantile_of, rows_to_show
 from sweeps import part_of
 
 EIGENVALUES = 1 / np.sqrt(np.arange(1, 21))

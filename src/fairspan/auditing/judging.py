@@ -79,7 +79,7 @@ def judged_on_rows(
     ordered: tuple[int, ...] = ()
     if folded is not None:
         judged = [_judge(each, moments) for each in linear]
-        own = own_rows(linear, judged, moments, folded.audited, folded.moments)
+        own = _own(linear, judged, moments, folded.audited, folded.moments)
         folded = replace(folded, audited=_with_reasons(folded.audited, own))
         repeats = figures_by_fold(folded, judged, [each.fitted_here for each in own])
         cross, seen = repeats[0]
@@ -94,7 +94,7 @@ def judged_on_rows(
         seen = figures_of_errors(rest, judged, rows, moments, has_labels=options.has_labels)
         whys = {each.name: why if each.by_rows is None else NO_PROJECTION for each in rest}
         expected = [_nothing(moments)] * len(rest)
-        own = own_rows(rest, judged, moments)
+        own = _own(rest, judged, moments)
         more = _on_rows(rest, judged, moments, own, seen, expected, whys, options)
         results += _with_features(more, rest, moments)
         if folded is None and linear:
@@ -159,7 +159,7 @@ def judged_on_moments(
     judged = [_judge(each, pooled) for each in audited]
     expected = [_nothing(pooled)] * len(audited)
     failures: dict[str, str] = {}
-    own = own_rows(audited, judged, pooled)
+    own = _own(audited, judged, pooled)
     if len(blocks) > 1 and options.folds is not None:
         expected, failures, own = _from_blocks(audited, judged, blocks, options)
     results: list[ModelResult] = []
@@ -227,7 +227,7 @@ def _from_blocks(
 ) -> tuple[_Expected, dict[str, str], list[OwnRows]]:
     """Estimates with blocks in place of folds, why some models have none, and what is their own."""
     folds = SummedFolds(tuple(blocks))
-    own = own_rows(audited, judged, folds.whole, audited, folds)
+    own = _own(audited, judged, folds.whole, audited, folds)
     here = [each.fitted_here for each in own]
     few = len(blocks) < FEWEST_FOLDS
     cross = cross_fitted(
@@ -278,6 +278,26 @@ def _jackknifed(
     return errors, jackknife(
         difference, (without[:, high] - without[:, low]).tolist(), pairs, level
     )
+
+
+def _own(
+    audited: Sequence[Audited],
+    judged: Sequence[GroupFigures],
+    moments: Moments,
+    in_folds: Sequence[Audited] = (),
+    folds: FoldMoments | None = None,
+) -> list[OwnRows]:
+    """Which models were fitted on these rows; without folds, on exactly these."""
+    exact = [
+        each.was_fitted_on(moments, figures.errors)
+        for each, figures in zip(audited, judged, strict=True)
+    ]
+    if folds is None or all(exact):
+        return [
+            OwnRows(is_so, why_not_refitted=each.why_not_refitted)
+            for each, is_so in zip(audited, exact, strict=True)
+        ]
+    return own_rows(audited, exact, in_folds, folds)
 
 
 def _with_reasons(audited: Sequence[Audited], own: Sequence[OwnRows]) -> list[Audited]:

@@ -18,9 +18,8 @@ import numpy as np
 
 from fairspan.auditing.models import Audited
 from fairspan.auditing.student import fisher_below
-from fairspan.metrics import GroupFigures
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import FoldMoments, Moments, SummedFolds
+from fairspan.moments.of_rows import FoldMoments, SummedFolds
 from fairspan.typing import FloatArray
 
 MADE_HERE = (
@@ -60,31 +59,26 @@ class OwnRows:
 
 def own_rows(
     audited: Sequence[Audited],
-    judged: Sequence[GroupFigures],
-    whole: Moments,
-    in_folds: Sequence[Audited] = (),
-    folds: FoldMoments | None = None,
+    exact: Sequence[bool],
+    in_folds: Sequence[Audited],
+    folds: FoldMoments,
 ) -> list[OwnRows]:
-    """Of each model, whether it was fitted on the audited rows.
+    """Of each model, whether it was fitted on the audited rows or on rows among which these are.
 
     Parameters
     ----------
     audited : sequence of Audited
-    judged : sequence of GroupFigures
-        Of each model, on all rows.
-    whole : GroupMoments, SparseMoments or ThinMoments
-        Of all rows.
+    exact : sequence of bool
+        Of which models number and mean of the rows are those of the fit.
     in_folds : sequence of Audited
         The same models in the coordinates of the folds.
-    folds : FoldMoments, optional
-        Without them, only a model that was fitted on exactly these rows is found.
+    folds : FoldMoments
     """
-    exact = [
-        each.was_fitted_on(whole, figures.errors)
-        for each, figures in zip(audited, judged, strict=True)
-    ]
     if not isinstance(folds, SummedFolds) or len(folds.parts) < _FEWEST_PARTS:
-        return [OwnRows(is_so) for is_so in exact]
+        return [
+            OwnRows(is_so, False, each.why_not_refitted)
+            for each, is_so in zip(audited, exact, strict=True)
+        ]
     tested = [
         not is_so and _is_near(each, there, folds)
         for each, there, is_so in zip(audited, in_folds, exact, strict=True)

@@ -20,8 +20,8 @@ from fairspan.auditing.expected_losses import (
     ExpectedFigures,
     State,
     known,
+    rounded_up,
 )
-from fairspan.auditing.sample_size import rounded_up
 from fairspan.certificates.certificate import within
 from fairspan.formatting.text import change as relative_change
 from fairspan.formatting.text import count, first_of, in_ascii, percent, share
