@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 
 import fairspan
 from fairspan import FairPCA, GroupMoments, MultiplicativeWeights, audit
+from fairspan.auditing.findings import RULES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (FS\d+)\n(.*?)(?=^##|\Z)", PAGE, re.S | re.M))
@@ -172,3 +173,8 @@ def test_the_example_is_what_an_audit_says(code):
     assert " ".join(quoted.split()) == " ".join(str(found).split())
     assert SECTIONS[code].lstrip().lower().startswith(f"**{found.severity}.**")
     assert found.remedy.endswith(".")
+
+
+def test_the_page_names_the_findings_that_veto_a_verdict():
+    sentence = re.search(r"Some findings veto a verdict \(`vetoes`\): (.*?)\.", PAGE, re.S)[1]
+    assert re.findall(r"FS\d+", sentence) == [code for code, rule in RULES.items() if rule.caution]

@@ -172,10 +172,12 @@ RULES = {
         "warning",
         "Leave out the features that cost most rows (drop the columns, or --exclude), or collect "
         "their values.",
+        "much of a group is left out or filled in",
     ),
     "FS409": Rule(
         "warning",
         "Name the column whose values say which rows belong together: clusters=, --clusters.",
+        "rows seem to repeat what is known of one person or object",
     ),
     "FS410": Rule(
         "warning",
