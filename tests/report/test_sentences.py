@@ -30,6 +30,16 @@ def said(name, report):
     return str(sentence(name, report)).replace("\xa0", " ")
 
 
+def test_the_features_in_which_a_group_loses_most_are_named(of_minimax_loss):
+    text, plain = said("by_feature", of_minimax_loss), of_minimax_loss.plain
+    group = re.search(r"<bdi>(.*?)</bdi>", text)[1]
+    found = plain.by_feature.largest(group)
+    shares = sorted(plain.by_feature.best_known[plain.by_feature.groups.index(group)])[::-1]
+    assert [part for _, part in found] == pytest.approx(np.array(shares[:3]) / sum(shares))
+    for name, part in found:
+        assert f"{100 * part:.1f} % is in {name}" in re.sub("<.*?>", "", text)
+
+
 def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone():
     report = report_by(*made_rows(2, 4), 2, criterion="equal_error", criteria=[])
     # Ordinary PCA has a lower error over all rows, so a claim about all projections is false.

@@ -78,6 +78,13 @@ class FeatureErrors:
             len(rest) > 0,
         )
 
+    def largest(self, group: Label, n_features: int = 3) -> list[tuple[str, float]]:
+        """The features with most of a group's error, with their shares of it; none of no error."""
+        errors = self.best_known[self.groups.index(group)]
+        order = np.argsort(-errors, kind="stable")[:n_features].tolist()
+        whole = float(errors.sum())
+        return [(self.features[i], errors[i] / whole) for i in order if errors[i] > 0]
+
     @property
     def records(self) -> list[dict[str, Any]]:
         """One flat dictionary for each group and feature; None where there is no figure."""
