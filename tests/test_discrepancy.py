@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
+from fairspan import FairPCA
+from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.metrics import leakage, mmd
 
 RNG = np.random.default_rng(0)
@@ -133,3 +134,15 @@ def test_the_median_distance_does_not_depend_on_the_unit_where_most_rows_are_the
     Z, groups = np.zeros((60, 2)), np.repeat(["a", "b"], 30)
     Z[:6] = rng.normal(size=(6, 2))
     assert mmd(1e-3 * Z, groups) == pytest.approx(mmd(Z, groups))
+
+
+def test_rows_on_which_means_were_made_equal_are_told():
+    rng = np.random.default_rng(4)
+    rows, groups = rng.normal(size=(400, 6)), np.repeat(["a", "b"], 200)
+    model = FairPCA(3, criterion="total_error", restriction="mean_parity")
+    model.fit(rows, sensitive_features=groups)
+    with pytest.warns(FairspanWarning, match="held out"):
+        found = mmd(model.transform(rows), groups)
+    assert found.p_value >= 0.5
+    held_out = rng.normal(size=(400, 6))  # a warning would be an error here
+    assert 0 < mmd(model.transform(held_out), groups).p_value <= 1

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression
 
 import real_data
 from fairspan import FairPCA, FairSubspace, GroupMoments, regression
-from fairspan.errors import InvalidInput, InvalidType
+from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 
 # Data, and the column that is explained.
 REAL = {
@@ -312,3 +312,79 @@ def test_bad_targets(case):
 def test_bad_subspaces(moments, target, subspace, kind, said):
     with pytest.raises(kind, match=said):
         regression.principal_component_regression(moments, target, subspace)
+
+
+def uneven(seed, sizes=(30, 70, 100), deviations=(1.0, 2.0, 4.0)):
+    """Rows of three groups with other variances about one regression, and sampling weights."""
+    rng, groups = np.random.default_rng(seed), np.repeat([0, 1, 2], sizes)
+    X = rng.normal(size=(len(groups), 3)) * [1, 5, 0.1] + [0, 100, 3] + groups[:, None]
+    y = X @ [1, 2, 3] + rng.normal(size=len(groups)) * np.array(deviations)[groups]
+    return X, y, groups, rng
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_variances_by_group_are_those_of_the_rows(is_weighted):
+    X, y, groups, rng = uneven(0)
+    w = rng.random(200) + 0.2 if is_weighted else np.ones(200)
+    fit = regression.least_squares(moments_of(X, y, groups, w), 2, variance="by_group")
+    A = np.column_stack([X, np.ones(200)])
+    inverse = np.linalg.inv(A.T @ (A * w[:, None]))
+    residuals = y - A @ inverse @ A.T @ (w * y)
+    spread = np.zeros((4, 4))
+    for group in range(3):
+        own = groups == group
+        of_group = A[own].T @ (A[own] * w[own, None])
+        freedom = own.sum() - np.trace(inverse @ of_group)
+        spread += (w[own] * residuals[own] ** 2).sum() / freedom * of_group
+    np.testing.assert_allclose(fit.covariance, inverse @ spread @ inverse, rtol=1e-8)
+    # On all components the same, in their coordinates.
+    axes = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    turned = regression.principal_component_regression(
+        moments_of(X, y, groups, w), 2, axes, variance="by_group"
+    )
+    np.testing.assert_allclose(turned.covariance, fit.covariance, rtol=1e-7)
+    expected = axes @ fit.covariance[:3, :3] @ axes.T
+    np.testing.assert_allclose(turned.component_covariance, expected, rtol=1e-7, atol=1e-12)
+
+
+def test_blocks_give_the_jackknifes_covariance():
+    X, y, groups, rng = uneven(1)
+    w, block = rng.random(200) + 0.2, np.arange(200) % 20
+    blocks = [moments_of(X[b], y[b], groups[b], w[b]) for b in (block == i for i in range(20))]
+    fit = regression.least_squares(blocks, 2)
+    whole = regression.least_squares(moments_of(X, y, groups, w), 2)
+    np.testing.assert_allclose(fit.coefficients, whole.coefficients, rtol=1e-9)
+    each = []
+    for i in range(20):
+        model = LinearRegression().fit(X[block != i], y[block != i], w[block != i])
+        each.append([*model.coef_, model.intercept_])
+    off = np.array(each) - np.mean(each, axis=0)
+    np.testing.assert_allclose(fit.covariance, 19 / 20 * off.T @ off, rtol=1e-6)
+
+
+def test_variances_that_cannot_be_told_are_refused():
+    X, y, groups, _ = uneven(2, sizes=(1, 50, 50))
+    X[0] = [1e6, 0, 0]
+    moments = moments_of(X, y, groups)
+    with pytest.raises(InvalidInput, match="too few rows for a variance of their own"):
+        regression.least_squares(moments, 2, variance="by_group")
+    with pytest.raises(InvalidInput, match="at least two blocks"):
+        regression.least_squares([moments], 2)
+    with pytest.raises(InvalidParameter, match="variance is 'each'"):
+        regression.least_squares(moments, 2, variance="each")
+
+
+@pytest.mark.long
+def test_intervals_of_variances_by_group_cover():
+    """The group that varies most has the fewest rows: the pooled variance covers too little."""
+    covered = {"pooled": [], "by_group": []}
+    for seed in range(400):
+        rng, groups = np.random.default_rng(seed), np.repeat([0, 1, 2], [40, 200, 400])
+        X = rng.normal(size=(640, 2)) * np.where(groups == 0, 3.0, 1.0)[:, None]
+        y = X @ [1, 2] + rng.normal(size=640) * np.array([8.0, 2.0, 1.0])[groups]
+        moments = moments_of(X, y, groups)
+        for variance, found in covered.items():
+            fit = regression.least_squares(moments, 2, variance=variance)
+            found.append(np.abs(fit.coefficients - [1, 2]) <= 1.96 * fit.standard_errors)
+    assert np.mean(covered["pooled"]) <= 0.8
+    assert np.mean(covered["by_group"]) >= 0.92

@@ -7,7 +7,7 @@ different places, and each group's mean squared error comes with the answer.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, Literal, SupportsIndex, cast
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -17,6 +17,8 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.text import first_of
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.of_rows import SummedFolds
+from fairspan.registry import check_choice
 from fairspan.rows.frames import feature_values
 from fairspan.rows.groups import Label, listed, printable
 from fairspan.typing import FloatArray, IntegerArray
@@ -35,6 +37,8 @@ _NO_VARIANCE = 1e-13
 # Parts of a dependent column smaller than this share of it are rounding.
 _NAMED = 1e-6
 _MOST_NAMED = 12
+# Degrees of freedom that are only rounding.
+_NO_FREEDOM = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +56,8 @@ class LeastSquares:
     intercept : float
         In units of the target.
     covariance : (p, p) array
-        sigma^2 (X'X)^-1, the coefficients first and the intercept last.
+        Of the estimates, the coefficients first and the intercept last: sigma^2 (X'X)^-1 unless
+        another variance was chosen.
     residual_variance : float
         sigma^2, the weighted sum of squared residuals by the degrees of freedom.
     degrees_of_freedom : int
@@ -250,7 +255,12 @@ def root_of_inverse(
     )
 
 
-def least_squares(moments: GroupMoments, target: str | int) -> LeastSquares:
+def least_squares(
+    moments: GroupMoments | Sequence[GroupMoments],
+    target: str | int,
+    *,
+    variance: Literal["pooled", "by_group"] = "pooled",
+) -> LeastSquares:
     """Regress one column on all the others, with an intercept, over the rows of all groups.
 
     Minimises sum_i w_i (y_i - b_0 - x_i'b)^2. With the pooled scatter about the weighted mean,
@@ -259,10 +269,13 @@ def least_squares(moments: GroupMoments, target: str | int) -> LeastSquares:
 
     Parameters
     ----------
-    moments : GroupMoments
-        Of all columns, the target among them.
+    moments : GroupMoments, or sequence of them
+        Of all columns, the target among them; or of at least two blocks of the rows.
     target : str or int
         Name or position of the column to explain.
+    variance : {"pooled", "by_group"}
+        Whether all rows have the same variance about the regression, or each group has its own. Of
+        blocks neither is assumed.
 
     Returns
     -------
@@ -278,9 +291,18 @@ def least_squares(moments: GroupMoments, target: str | int) -> LeastSquares:
 
     Notes
     -----
-    Weights say how precise a row is, as in statsmodels' WLS: the degrees of freedom count rows,
-    whatever they weigh, and standard errors do not change if all weights are doubled. A row of
-    weight 3 gives the coefficients of three such rows, but not their standard errors.
+    Of a single `moments`, weights say how precise a row is, as in statsmodels' WLS: the degrees of
+    freedom count rows, whatever they weigh, and standard errors do not change if all weights are
+    doubled. A row of weight 3 gives the coefficients of three such rows, but not their standard
+    errors. Where groups vary differently about the regression, use variance="by_group": with
+    G = X'WX, the covariance then is G^-1 (sum_g s_g^2 X_g'W X_g) G^-1, and s_g^2 is the group's sum
+    of squared residuals by n_g - tr G^-1 X_g'W X_g.
+
+    An audit takes weights for sampling weights: a row of weight 3 stands for three rows of the
+    population. To take them so here, pass moments of blocks: the covariance is the
+    delete-a-block jackknife's, (B - 1) / B sum_f (b_f - b)(b_f - b)' with b_f without block f and b
+    their mean. That also holds where variances differ between rows and, with blocks of whole
+    clusters, where rows of a cluster depend on each other. Use at least 20 blocks.
 
     A is scaled to unit diagonal and factored by Cholesky with pivoting (LAPACK's pstrf), and only
     triangular systems are solved. Forming A squares the condition number: a column whose variance
@@ -298,11 +320,15 @@ def least_squares(moments: GroupMoments, target: str | int) -> LeastSquares:
     >>> fit.group_errors.round(6)
     array([0.00625, 0.03125])
     """
-    return LeastSquares(**_figures(moments, target, None))
+    return LeastSquares(**_all_figures(moments, target, None, variance))
 
 
 def principal_component_regression(
-    moments: GroupMoments, target: str | int, subspace: Any
+    moments: GroupMoments | Sequence[GroupMoments],
+    target: str | int,
+    subspace: Any,
+    *,
+    variance: Literal["pooled", "by_group"] = "pooled",
 ) -> PrincipalComponentRegression:
     """Regress one column on the coordinates of the others in a subspace, with an intercept.
 
@@ -311,10 +337,10 @@ def principal_component_regression(
 
     Parameters
     ----------
-    moments : GroupMoments
-        Of all columns, the target among them.
+    moments : GroupMoments, or sequence of them
     target : str or int
-        Name or position of the column to explain.
+    variance : {"pooled", "by_group"}
+        These as for :func:`least_squares`.
     subspace : FairPCA, FairSubspace, fitted PCA, IncrementalPCA or TruncatedSVD, or (d, p-1) array
         Fitted on the other columns. Matched by name where both have names, else by position.
 
@@ -340,11 +366,45 @@ def principal_component_regression(
     >>> fit.coefficients.round(6)
     array([2.15, 0.  ])
     """
-    return PrincipalComponentRegression(**_figures(moments, target, FairSubspace.of(subspace)))
+    model = FairSubspace.of(subspace)
+    return PrincipalComponentRegression(**_all_figures(moments, target, model, variance))
+
+
+def _all_figures(
+    moments: GroupMoments | Sequence[GroupMoments],
+    target: str | int,
+    model: FairSubspace | None,
+    variance: str,
+) -> dict[str, Any]:
+    """The fields of the result, with the jackknife's covariances where there are blocks."""
+    check_choice("variance", variance, ("pooled", "by_group"))
+    if not isinstance(moments, list | tuple):
+        return _figures(cast(GroupMoments, moments), target, model, variance)
+    if len(moments) < 2:
+        raise InvalidInput(
+            f"moments is a sequence of {len(moments)}",
+            "Allowed: a GroupMoments, or at least two blocks",
+            "Make blocks of the rows, 20 or more, and pass the moments of each",
+        )
+    folds = SummedFolds(tuple(moments))
+    figures = _figures(folds.whole, target, model, variance)
+    without = [
+        _figures(folds.without(fold), target, model, variance) for fold in range(len(moments))
+    ]
+
+    def covariance(*names: str) -> FloatArray:
+        found = np.array([np.hstack([each[name] for name in names]) for each in without])
+        off = found - found.mean(axis=0)
+        return np.asarray((len(off) - 1) / len(off) * off.T @ off)
+
+    figures["covariance"] = covariance("coefficients", "intercept")
+    if model is not None:
+        figures["component_covariance"] = covariance("component_coefficients")
+    return figures
 
 
 def _figures(
-    moments: GroupMoments, target: str | int, model: FairSubspace | None
+    moments: GroupMoments, target: str | int, model: FairSubspace | None, variance: str
 ) -> dict[str, Any]:
     """The fields of the result: least squares on the features, or on their coordinates."""
     position = _column_number(moments, target)
@@ -382,18 +442,27 @@ def _figures(
     # Rounding may leave a perfect fit just below zero.
     errors = np.maximum(second @ residual @ residual, 0.0)
     mean_error = float(moments.proportions @ errors)
-    # sigma^2 C'(X'WX)^-1 C, where sigma^2 / (sum of weights) is the mean error / freedom.
-    root *= np.sqrt(mean_error / freedom)
-    half = root @ basis.T
-    of_slopes, across = half.T @ half, half.T @ (half @ mean)
+    # Of the coordinates' coefficients, and of the target at the mean, which are uncorrelated.
+    within, q = np.zeros((len(names) + 1, len(names) + 1)), len(names)
+    within[:q, :q], within[q, q] = root.T @ root, 1.0
+    if variance == "by_group":
+        means = (moments.means[:, others] - mean) @ basis
+        within = _by_group(
+            moments,
+            basis.T @ second[:, others][:, :, others] @ basis,
+            means,
+            within,
+            errors,
+        )
+    else:
+        within *= mean_error / freedom
+    to_slopes = np.block([[basis, np.zeros((len(others), 1))], [-mean @ basis, 1.0]])
     figures: dict[str, Any] = {
         "target": target,
         "feature_names": features,
         "coefficients": slopes,
         "intercept": middle - float(slopes @ mean),
-        "covariance": np.block(
-            [[of_slopes, -across[:, None]], [-across, mean_error / freedom + mean @ across]]
-        ),
+        "covariance": to_slopes @ within @ to_slopes.T,
         "residual_variance": float(moments.weights.sum()) * mean_error / freedom,
         "degrees_of_freedom": freedom,
         "n": n,
@@ -409,9 +478,52 @@ def _figures(
         "component_coefficients": coefficients,
         # About the mean of the rows, as the intercept of the features may lie far from both.
         "component_intercept": middle - float(slopes @ (mean - origin)),
-        "component_covariance": root.T @ root,
+        "component_covariance": within[:q, :q],
         "subspace": model,
     }
+
+
+def _by_group(
+    moments: GroupMoments,
+    second: FloatArray,
+    means: FloatArray,
+    inverse: FloatArray,
+    errors: FloatArray,
+) -> FloatArray:
+    """G^-1 (sum_g s_g^2 X_g'W X_g) G^-1 of coordinates about their mean and a constant.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    second : (k, q, q) array
+        Second moments of each group's coordinates about the mean of all.
+    means : (k, q) array
+        Of each group's coordinates, about the same.
+    inverse : (q + 1, q + 1) array
+        G^-1 times the sum of weights.
+    errors : (k,) array
+        Mean squared residuals.
+
+    Raises
+    ------
+    InvalidInput
+        A group has too few rows for a variance of its own.
+    """
+    ones = np.ones((len(means), 1))
+    of_groups = np.block([[second, means[:, :, None]], [means[:, None], ones[:, :, None]]])
+    of_groups *= moments.proportions[:, None, None]
+    freedom = moments.counts - np.einsum("ij,gji->g", inverse, of_groups)
+    few = np.flatnonzero(freedom <= _NO_FREEDOM)
+    if len(few):
+        raise InvalidInput(
+            f"The group(s) {listed([moments.labels[i] for i in few])} have too few rows for a "
+            "variance of their own",
+            "Allowed: groups of which some rows do not decide the regression alone",
+            'Join groups, or use variance="pooled"',
+        )
+    # Mean squared residuals stand for sums by the sum of weights, as G^-1 does.
+    spread = np.tensordot(moments.proportions * errors / freedom, of_groups, axes=1)
+    return np.asarray(inverse @ spread @ inverse)
 
 
 def _matched(

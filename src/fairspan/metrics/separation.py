@@ -24,6 +24,8 @@ _MOST_ITERATIONS = 100_000
 _BLOCK = 2_000
 # Rows whose distances give the width of the kernel.
 _FOR_MEDIAN = 1_000
+# Means of groups that agree to this share of a column's deviation do so by construction.
+_EQUAL = 1e-6
 
 
 def leakage(
@@ -247,6 +249,10 @@ def mmd(
 
     Notes
     -----
+    Rows on which a model with equal means (`MeanParity`) was fitted have equal means by
+    construction, and the p-value is too large: .5 or more where nothing else differs. A warning
+    says so; pass rows that were held out.
+
     With up to 2,000 rows all pairs are compared. More rows are split into blocks of about that
     size in which each group has its share, and the estimates of the blocks are averaged (Zaremba
     et al. 2013): the time is linear in the rows, the estimate stays unbiased and its variance
@@ -282,6 +288,13 @@ def mmd(
         raise InvalidParameter(
             f"n_permutations is {n_permutations}", "Allowed: 0 and more", "Choose 199"
         )
+    if _are_equal(
+        np.array([rows[codes == code].mean(axis=0) for code in range(len(groups))]), rows
+    ):
+        warn(
+            "The groups' means are equal, as they are on the rows that a model with equal means "
+            "was fitted on. There the p-value is too large: pass rows that were held out."
+        )
     random = generator_of(random_state)
     width = _median_distance(rows, random) if bandwidth is None else float(bandwidth)
     blocks = _blocks(codes, counts, random)
@@ -291,6 +304,13 @@ def mmd(
     largest = (totals / len(blocks)).max(axis=1)
     p_value = float((largest >= largest[0]).mean()) if n_permutations else None
     return Discrepancy(float(largest[0]), p_value, width, len(blocks))
+
+
+def _are_equal(means: FloatArray, rows: FloatArray) -> bool:
+    """Whether means of groups agree far better than chance allows, in every column that varies."""
+    deviations = rows.std(axis=0)
+    apart = means.max(axis=0) - means.min(axis=0)
+    return bool(deviations.any() and (apart <= _EQUAL * deviations).all())
 
 
 def _median_distance(rows: FloatArray, random: np.random.Generator) -> float:
