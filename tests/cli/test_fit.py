@@ -259,7 +259,7 @@ def test_a_page_is_judged_and_named_as_asked(run, data, table, features, tmp_pat
         tmp_path / "by_python.html", table[features], table["age"], n_components=2,
         criteria=["equal_error"], level=0.9, material=0.05, folds=5, title="Of two ages",
     )  # fmt: skip
-    assert [each["name"] for each in found["models"]] == ["PCA", "minimax_loss", "equal_error"]
+    assert [each["name"] for each in found["models"]] == ["PCA", "minimax loss", "equal error"]
     for one, other in zip(found["models"], by_python["models"], strict=True):
         for here, there in zip(one["groups"], other["groups"], strict=True):
             assert here["expected_loss_low"] == pytest.approx(there["expected_loss_low"], rel=1e-6)
