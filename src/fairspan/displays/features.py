@@ -23,6 +23,8 @@ from fairspan.rows.groups import printable
 _SHADES = "Purples"
 # Inches of a row, of a group beside the names of features, and of the widest figure.
 _ROW, _GROUP, _WIDEST = 0.3, 0.9, 12.0
+# Share of the width that is left beside the names of features.
+_BESIDE_NAMES = 0.6
 
 
 @dataclass(eq=False, repr=False)
@@ -184,7 +186,9 @@ class FeatureErrorDisplay(Picture):
         axes.spines[:].set_visible(False)
         axes.grid(visible=False)
         groups = [group_name(label) for label in self.errors.groups]
-        axes.set_xticks(range(len(groups)), names_within(groups, width_of(axes) / len(groups)))
+        # The names of the features take part of the width.
+        room = _BESIDE_NAMES * width_of(axes) / len(groups)
+        axes.set_xticks(range(len(groups)), names_within(groups, room))
         write_cells(axes, image, values, lambda value: axis_number(float(f"{value:.2g}")), "error")
         where = "new rows" if self.on_new_rows else "these rows"
         note = "Squared units of the features, scaled where the model scales."
