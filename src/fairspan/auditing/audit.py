@@ -445,8 +445,8 @@ def audit_in_folds(
     n_beside = options.has_labels + options.by_cluster
     first = look_at_first_rows(audited, source, moments, n_beside, by_cluster=options.by_cluster)
     cells = missing_cells(source, n_beside) if moments.n_dropped else None
-    names = source.feature_names or [f"x{j}" for j in range(source.n_features)]
-    missing = missing_values(cells, first, moments, names)
+    columns = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
+    missing = missing_values(cells, first, moments, columns)
     found = _finished(audited, results, moments, options, ordered, first, missing)
     return found, folds
 

@@ -18,7 +18,7 @@ from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.groups import CodedLabels, Label, is_missing, plain_labels
 from fairspan.rows.protocol import Rows, RowSource
-from fairspan.typing import FloatArray, IndexArray, IntegerArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # Rows, and numbers in them (4 MB), that are looked at; so many rows in any case.
 _MOST_ROWS, _MOST_NUMBERS, _ANY_CASE = 20_000, 2**19, 1000
@@ -241,7 +241,7 @@ def _is_measured(values: FloatArray) -> bool:
     return bool((2 * n_values >= len(values)).any())
 
 
-def _hashes(values: FloatArray) -> IntegerArray:
+def _hashes(values: FloatArray) -> AnyArray:
     """A whole number of each row, the same for rows that are equal."""
     bits = np.ascontiguousarray(values + 0.0).view(np.uint64)  # without the sign of zeros
     found = np.zeros(len(values), dtype=np.uint64)
