@@ -435,7 +435,16 @@ def test_room(name, how_many, record_property):
 # axes that are not quite orthonormal (thin 126, 300), what matrices resolve and rows do not (457,
 # 449, 141, 145), a bound of iterations (sparse), and optima found inside a subspace (large).
 FELL = [(PARTS, 265), (PARTS, 182), (PARTS, 365), (SPARSE, 205)]
-FELL += [(PARTS, 316), (PARTS, 375), ("one large column of 800", 32), (LARGE, 245), (LARGE, 192)]
+FELL += [
+    (PARTS, 316),
+    (PARTS, 375),
+    (PARTS, 190),
+    (PARTS, 328),
+    (PARTS, 352),
+    ("one large column of 800", 32),
+    (LARGE, 245),
+    (LARGE, 192),
+]
 FELL += [
     (THIN.format(part), number)
     for part, number in ((1, 126), (1, 300), (1, 457), (2, 141), (2, 449), (4, 145))
