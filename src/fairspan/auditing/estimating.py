@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from fairspan.auditing.cross_fitting import (
     Benchmark,
     CrossFitted,
     Projection,
+    Reconstructs,
     cross_fitted,
     measured_by,
     points_of,
@@ -323,20 +324,21 @@ def block_figures(
     )
 
 
-def _errors_of(alone: GroupMoments, group: int) -> Callable[[Benchmark, Projector], FloatArray]:
+def _errors_of(alone: GroupMoments, group: int) -> Callable[[Benchmark, Reconstructs], FloatArray]:
     """Mean squared residual (1,) of one group of a block, for a benchmark and a projector.
 
     Benchmarks of different dimensions share the second moments about their centre.
     """
     second: dict[tuple[bytes, bytes], SecondMoments] = {}
 
-    def error(benchmark: Benchmark, projector: Projector) -> FloatArray:
+    def error(benchmark: Benchmark, projector: Reconstructs) -> FloatArray:
         point, scale = benchmark.points[group if len(benchmark.points) > 1 else 0], benchmark.scale
         key = (point.tobytes(), b"" if scale is None else scale.tobytes())
         if key not in second:
             unit = np.ones_like(point) if scale is None else scale
             second[key] = alone.divided_by(unit).operator_about(point / unit)
-        return errors_under(projector, second[key])
+        # Moments judge projections alone: others have been refused.
+        return errors_under(cast(Projector, projector), second[key])
 
     return error
 

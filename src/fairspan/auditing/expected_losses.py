@@ -618,4 +618,4 @@ def rounded_up(rows: float) -> int:
     (1300, 8)
     """
     unit = 10 ** max(len(str(int(rows))) - 2, 0)
-    return math.ceil(rows / unit) * unit
+    return int(math.ceil(rows / unit) * unit)
