@@ -165,14 +165,14 @@ RANGE = [
 def test_what_needs_no_rows_is_refused_before_any_is_read(
     refused, monkeypatch, criterion, arguments, words
 ):
-    monkeypatch.setattr(inputs, "accumulate", lambda _: pytest.fail("the rows were read"))
+    monkeypatch.setattr(inputs, "matrices_of", lambda _: pytest.fail("the rows were read"))
     options = [f"--param={argument}" for argument in arguments]
     refused(*FIT, "--criterion", criterion, *options, said=words)
 
 
 @pytest.mark.parametrize("command", ["fit", "audit"])
 def test_a_dimension_too_large_is_refused_before_any_row_is_read(refused, monkeypatch, command):
-    monkeypatch.setattr(inputs, "accumulate", lambda _: pytest.fail("the rows were read"))
+    monkeypatch.setattr(inputs, "matrices_of", lambda _: pytest.fail("the rows were read"))
     out = ("-o", "{out}") if command == "fit" else ()
     refused(command, "{data}", "--group", "age", "-d", 6, *out, said="n_components is 6")
 

@@ -149,17 +149,17 @@ class Counted:
 
 
 @pytest.mark.long
-def test_rows_are_read_four_times_and_again_only_where_subspaces_are_unstable(tmp_path, undrawn):
+def test_rows_are_read_five_times_and_again_only_where_subspaces_are_unstable(tmp_path, undrawn):
     rng = np.random.default_rng(0)
     steady = rng.normal(size=(400, 4)) * [9, 6, 2, 1]
     rows = Counted(rows_of(steady, ["a", "b"] * 200), [])
     fs.write_report(tmp_path / "page.html", rows, **FEW)
-    # For moments, for a hash, for moments by fold, and for spreads.
-    assert len(rows.passes) == 4
+    # For moments, a hash, moments by fold and spreads; and the first of them for repeated rows.
+    assert len(rows.passes) == 5
     # So few rows that every assignment to folds finds other best subspaces.
     rows = Counted(rows_of(X, LABELS), [])
     fs.write_report(tmp_path / "page.html", rows, **FEW)
-    assert len(rows.passes) == 8
+    assert len(rows.passes) == 9
 
 
 AGAIN = """
@@ -253,6 +253,6 @@ def test_what_does_not_fit_a_page_is_refused_before_rows_are_read(
     def read(*_, **__):
         raise AssertionError("the rows were read")
 
-    monkeypatch.setattr("fairspan.report.writing.accumulate", read)
+    monkeypatch.setattr("fairspan.report.writing.matrices_of", read)
     with pytest.raises((InvalidInput, InvalidParameter), match=said):
         fs.write_report(tmp_path / "page.html", np.ones(shape), list("abab"), **settings)

@@ -134,6 +134,8 @@ def _is_near(each: Audited, in_folds: Audited, folds: SummedFolds) -> bool:
 
 def _are_near(scores: FloatArray, distance: FloatArray) -> bool:
     """Whether a distance is too small for new rows, with the scores D_f as rows of (K, m)."""
+    size = float(np.abs(scores).max(initial=0.0)) or 1.0  # fourth powers are taken below
+    scores, distance = scores / size, distance / size
     gram = scores @ scores.T
     freedom = int((np.diag(gram) > 0).sum()) - 1
     if freedom + 1 < _FEWEST_PARTS:
