@@ -298,7 +298,7 @@ def least_squares(
     G = X'WX, the covariance then is G^-1 (sum_g s_g^2 X_g'W X_g) G^-1, and s_g^2 is the group's sum
     of squared residuals by n_g - tr G^-1 X_g'W X_g.
 
-    An audit takes weights for sampling weights: a row of weight 3 stands for three rows of the
+    An audit takes weights for sampling weights: a row of weight 3 represents three rows of the
     population. To take them so here, pass moments of blocks: the covariance is the
     delete-a-block jackknife's, (B - 1) / B sum_f (b_f - b)(b_f - b)' with b_f without block f and b
     their mean. That also holds where variances differ between rows and, with blocks of whole

@@ -312,8 +312,8 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         tried on the same.
     best_index_, best_params_, best_score_
         Row of rank 1, its setting, its mean_test_score (not with a callable refit). The score is
-        optimistic, as it is the largest of several that are uncertain: of settings that all are
-        worth .50 the best may show .62. Score `best_estimator_` on rows that the search never saw.
+        optimistic, as it is the largest of several that are uncertain: of settings that all
+        score .50, the best may show .62. Score `best_estimator_` on rows that the search never saw.
     best_estimator_ : estimator
         Only if refit, as `refit_time_`, `n_features_in_`, `feature_names_in_` and `classes_`.
     scorer_ : callable

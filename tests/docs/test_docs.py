@@ -80,7 +80,7 @@ def test_every_criterion_is_explained_and_in_the_tables(name):
     + [factory_of("restriction", name) for name in names_of("restriction")],
 )
 def test_every_solver_and_restriction_is_in_its_table(factory):
-    name = type(factory()).__name__
+    name = getattr(factory, "__name__", "") or type(factory()).__name__
     assert re.search(rf"^\| `{name}\(", section(CRITERIA, "Tables"), re.M)
 
 

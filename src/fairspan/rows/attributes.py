@@ -1,6 +1,6 @@
 """Rows with further columns that are no features: attributes such as age, which a restriction uses.
 
-Whoever reads the rows sees the features alone; moments are computed of all columns, and keep them
+Readers of these rows see the features alone; moments are computed of all columns, and keep them
 beside those of the features.
 """
 
