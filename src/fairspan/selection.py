@@ -440,7 +440,9 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         del searched._split
         settings, errors = searched.cv_results_["params"], searched.errors_
         searched.n_splits_ = int(searched.cv_results_["n_pulls"].max())
-        self.__dict__ = searched.__dict__
+        # scikit-learn 1.9 attaches private attributes during a fit, and removes them after it.
+        attached = {name: each for name, each in vars(self).items() if name.startswith("_")}
+        self.__dict__ = attached | vars(searched)
         if errors:
             told = "; ".join(f"{settings[arm]!r}: {why}" for arm, why in errors.items())
             warn(

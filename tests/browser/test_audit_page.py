@@ -265,7 +265,9 @@ def test_print_hides_controls_and_what_is_folded(made, show):
     # Dark windows print on white paper.
     assert page.evaluate(CONTRAST)["paper"] == [255, 255, 255]
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert page.locator("summary:visible").count() == 0
+    # What is folded is not printed, but for notes.
+    assert page.locator("details:not(.printed) > summary:visible").count() == 0
+    assert page.locator("details.printed li:visible").count() > 0
     assert page.locator("button:visible").count() == 0
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     page.emulate_media(media="screen")

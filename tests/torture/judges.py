@@ -545,12 +545,28 @@ class Proven:
         return [q + a for q, a in zip(criterion.q, apart, strict=True)]
 
     def _with_tolerance(self, multiplier: Any) -> tuple[Any, Any]:
-        """Mean parity with a tolerance: tr S - t_d(S - mu ff') - mu delta^2."""
+        """Mean parity with a tolerance: tr S - t_d(S - mu ff') - mu delta^2, or by the limit alone.
+
+        With f = |f| u, P = I - uu' and s = delta / |f|, no subspace within the limit captures more
+        than t_d(PSP) + 2 s |PSu| + s^2 u'Su.
+        """
         f, delta = self.allowed.differences[0], mpf(float(self.exact.case.restriction.tolerance))
         pooled = self.exact.mixture(self.criterion.q)
         shifted = pooled - multiplier * (f * f.T)
         least, left = smallest_sum(shifted, self.d, wanted=self._is_unsure)
         bound = least + multiplier * ((f.T * f)[0] - delta**2)
+        length = mp.norm(f)
+        if not length:
+            return bound, mpf(0)
+        unit, share = f / length, delta / length
+        along = pooled * unit
+        kept = (unit.T * along)[0]
+        beside = along - kept * unit
+        inside = pooled - unit * beside.T - beside * unit.T - kept * (unit * unit.T)
+        others, _ = smallest_sum(inside, self.d, wanted=False)
+        # The smallest eigenvalues of P S P have its zero among them, along u.
+        by_limit = others + kept - 2 * share * mp.norm(beside) - share**2 * kept
+        bound = max(bound, by_limit)
         moved = mpf(0)
         if self._is_unsure:
             moved = sum(

@@ -45,12 +45,15 @@ def dimensions(p):
 
 
 def check_proven(problem, solution):
-    """Optimal; unresolved only where little more than rounding is left of some group."""
+    """Optimal; unresolved only where little more than rounding is left of some group.
+
+    Roots of errors are steep: a small error is known to fewer digits than the tolerance.
+    """
     assert solution.gap <= max(1e-9 * solution.objective, solution.resolution)
     if solution.status != "optimal":
         assert solution.status == "unresolved"
         errors = problem.errors(solution.components.T)
-        assert errors.min() <= 2e-9 * problem.second_moments.traces.max()
+        assert errors.min() <= 1e-6 * problem.second_moments.traces.max()
 
 
 def least_on_polygon(problem, solution):
@@ -204,7 +207,7 @@ def test_error_gap_and_equal_error_are_proven_on_every_data_set(name, pytestconf
     moments = moments_of(name)
     # A subspace that grows is solved in again, with small matrices, in each of its rounds. How many
     # it takes where rounding decides differs by processor.
-    most = 65 if pytestconfig.getoption("--path") == "auto" else 75
+    most = 70 if pytestconfig.getoption("--path") == "auto" else 75
     p = moments.n_features
     for number, d in enumerate(sorted({1, 3, p // 2, p - 1})):
         for n_centers, center in enumerate(("none", "group")):
