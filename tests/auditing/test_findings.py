@@ -493,7 +493,7 @@ def test_each_model_has_a_verdict_of_its_own():
 
 
 def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
-    """Then the one whose largest loss is the least; the verdict of each names both."""
+    """One that helps comes first, then the least largest loss; the verdict of each names both."""
     plain = model("PCA", group("a", "harmed", 2.0), group("b", "not shown", 0.0))
 
     def fair(name, state, loss, of_b="minor"):
@@ -503,12 +503,16 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
     given = [fair("harms", "harmed", 0.9), fair("good", "minor", 0.3), fair("better", "minor", 0.2)]
     found = {each.model: each for each in verdicts_of([*given, plain], (), 0.95, 0.01)}
     said = (
-        "Of the 4 models here, prefer better (0 rows in groups that are shown to be harmed): these "
-        "are the fewest, and of models alike in that its largest loss is the least. The "
-        "alternative is good (0 rows in groups that are shown to be harmed)."
+        "Of the 4 models here, prefer better (0 rows in groups that are shown to be harmed): the "
+        "groups that PCA harms gain, and nobody else is shown to be harmed. The alternative is "
+        "good (0 rows in groups that are shown to be harmed)."
     )
     assert found["harms"].action == found["good"].action == said
     assert found["better"].action == f"Use better, and state which groups pay. {said}"
+    # Fewer people are harmed under this one, but its largest loss is above that of PCA.
+    worse = fair("worse", "cannot tell", 2.5)
+    for each in verdicts_of([worse, fair("moves", "harmed", 0.9, "harmed"), plain], (), 0.95, 0.01):
+        assert "prefer PCA (100 rows" in each.action
     # With a single fair model there is nothing to choose from.
     (alone,) = verdicts_of([given[2], plain], (), 0.95, 0.01)
     assert alone.action == "Use better, and state which groups pay."

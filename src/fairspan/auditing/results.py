@@ -479,39 +479,48 @@ def verdicts_of(
     """One verdict for each model that is compared with ordinary PCA; of PCA alone if none is."""
     by_name = {model.name: model for model in models}
     compared = [model for model in models if model.baseline in by_name]
+    made = [_compared(each, by_name[str(each.baseline)], level, material) for each in compared]
     verdicts = [
-        _with_preference(
-            _compared(model, by_name[str(model.baseline)], level, material),
-            [by_name[str(model.baseline)], *(m for m in compared if m.baseline == model.baseline)],
-        )
-        for model in compared
+        _with_preference(verdict, by_name[str(model.baseline)], compared, made)
+        for model, verdict in zip(compared, made, strict=True)
     ] or [_alone(model, level) for model in models]
     return tuple(
         _with_caution(verdict, by_name[verdict.model].baseline, findings) for verdict in verdicts
     )
 
 
-def _with_preference(verdict: Verdict, candidates: Sequence[ModelResult]) -> Verdict:
+def _with_preference(
+    verdict: Verdict, plain: ModelResult, fair: Sequence[ModelResult], made: Sequence[Verdict]
+) -> Verdict:
     """The verdict with the model to prefer, where several fair ones were estimated.
 
-    That is the one under which the fewest people are harmed, then the one whose largest loss on new
-    rows is the least.
+    Of those whose largest loss on new rows is not above that of ordinary PCA, it is one that helps
+    if there is one, then that under which the fewest people are harmed, then that whose largest
+    loss is the least.
     """
-    known = [model for model in candidates if model.has_estimates]
+    helps = {each.model for each in made if each.kind == "harm, and repair helps"}
+    beside = [each for each in fair if each.baseline == plain.name]
+    known = [each for each in (plain, *beside) if each.has_estimates]
     if len(known) < 3 or verdict.kind in ("cannot tell", "no harm shown"):
         return verdict
-    ranked = sorted(known, key=lambda model: (_n_harmed(model), max(model.losses().values())))
-    best, second = ranked[:2]
+    largest = {each.name: max(each.losses().values()) for each in known}
+    ranked = sorted(
+        (each for each in known if largest[each.name] <= largest[plain.name] + plain.rounding),
+        key=lambda each: (each.name not in helps, _n_harmed(each), largest[each.name]),
+    )
     told = [
         f"{each.name} ({in_ascii(count(_n_harmed(each), 'row'))} in groups that are shown to be "
         "harmed)"
-        for each in (best, second)
+        for each in ranked[:2]
     ]
-    said = (
-        f"Of the {len(known)} models here, prefer {told[0]}: these are the fewest, and of models "
-        f"alike in that its largest loss is the least. The alternative is {told[1]}."
+    why = (
+        "the groups that PCA harms gain, and nobody else is shown to be harmed"
+        if ranked[0].name in helps
+        else "of those whose largest loss is not above that of PCA, it harms the fewest people"
     )
-    action = f"{verdict.action} {said}" if best.name == verdict.model else said
+    said = f"Of the {len(known)} models here, prefer {told[0]}: {why}."
+    said += f" The alternative is {told[1]}." if told[1:] else ""
+    action = f"{verdict.action} {said}" if ranked[0].name == verdict.model else said
     return replace(verdict, action=action)
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 # Letters of a group's name.
 _LONGEST_NAME = 24
 _BY_DIMENSION = (
-    "Loss expected on new rows under PCA, by number of dimensions d. States hold for all groups at "
-    "once, at one d; an interval is that of one group at one d."
+    "Loss expected on new rows under PCA, by number of dimensions d. States and intervals hold for "
+    "all groups at once, at one d."
 )
 
 

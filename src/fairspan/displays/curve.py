@@ -323,7 +323,7 @@ class ErrorCurveDisplay(Picture):
         return marks
 
     def _note(self) -> str:
-        each_of = ", each for one group and one d" if self._is_expected else ""
+        each_of = ", for all groups at once, at one d" if self._is_expected else ""
         intervals = f"Bands are {percent(self.level)} confidence intervals{each_of}."
         bands = "" if np.isnan(column(self.records, f"{self.quantity}_low")).all() else intervals
         if self._is_expected and CANNOT_TELL in {record.get("state") for record in self.records}:

@@ -249,7 +249,7 @@ class AuditDisplay(Picture):
         has_arrow = (low < start).any() or (high > end).any()
         return (
             f"Lines are {percent(self.level)} confidence intervals"
-            f"{', each for one group.' if self.quantity == 'expected_loss' else '.'}"
+            f"{', for all groups at once.' if self.quantity == 'expected_loss' else '.'}"
             f"{' Arrow: the interval continues outside the picture.' if has_arrow else ''}"
         )
 
