@@ -16,7 +16,7 @@ from fairspan.cli import run
 from fairspan.registry import check_flag
 
 ROOT = Path(fairspan.__file__).parent
-MOST_OF_TWO_GROUPS, MOST, MOST_OF_A_REPORT = 25, 30, 77
+MOST_OF_TWO_GROUPS, MOST, MOST_OF_A_REPORT = 25, 30, 75
 
 
 def table(n_rows: int, n_features: int) -> np.ndarray:

@@ -5,11 +5,16 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fairspan.auditing.by_feature import FeatureErrors
+from fairspan.auditing.data_findings import (
+    FirstRows,
+    find_in_rows,
+    look_at_first_rows,
+    missing_values,
+    table_of_missing,
+)
 from fairspan.auditing.expected_losses import LEVEL, USUAL, Expectations, expectations
 from fairspan.auditing.findings import find, find_in_data
-from fairspan.auditing.first_rows import FirstRows, look_at_first_rows
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
-from fairspan.auditing.missing import find_in_rows, missing_values, table_of_missing
 from fairspan.auditing.models import Audited, attributes_of, models_of
 from fairspan.auditing.results import (
     AuditedRows,

@@ -21,9 +21,10 @@ from fairspan.metrics.reconstruction import (
     excess_loss,
     group_figures,
     reconstruction_error,
+    worst_case_error,
 )
 from fairspan.metrics.separation import Discrepancy, leakage, mmd
-from fairspan.metrics.worst_case import gaussian_wasserstein, worst_case_error
+from fairspan.metrics.wasserstein import gaussian_wasserstein
 
 __all__ = [
     "Discrepancy",

@@ -4,6 +4,7 @@ A model is a fitted FairPCA, a FairSubspace, a fitted scikit-learn PCA, Incremen
 TruncatedSVD, or a (d, p) array with orthonormal rows. Each is judged with its own mean and scale.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from fairspan.errors import InvalidInput
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.operators import errors_under
-from fairspan.problem.criteria import TotalError
+from fairspan.problem.criteria import RobustErrorGap, TotalError
 from fairspan.problem.problem import Problem, signed_disparity
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.protocol import GroupLimit
@@ -232,6 +233,71 @@ def error_plus_gap(
     moments = moments_for(subspace, X, sensitive_features, sample_weight, max_groups)
     errors = group_figures(subspace, moments).errors
     return -float(np.average(errors, weights=moments.weights) + np.ptp(errors))
+
+
+def worst_case_error(
+    model: Any,
+    X_or_moments: Any,
+    sensitive_features: Any = None,
+    radius: float | Mapping[Label, float] = 0.15,
+    *,
+    least: bool = False,
+    sample_weight: Any = None,
+    max_groups: int | None = None,
+) -> dict[Label, float]:
+    """The largest error of each group within a Wasserstein ball about its rows.
+
+    Vu et al. (2022), Proposition 3.3, at a given projection: the supremum of E||x - x'||^2, x' the
+    reconstruction, over all distributions whose distance from the group's rows
+    (:func:`fairspan.metrics.gaussian_wasserstein`) is at most eps_g is
+    (sqrt(e_g) + sqrt(eps_g))^2. It is attained by the rows
+    x + sqrt(eps_g / e_g) (I - VV')(x - mean). The infimum is (sqrt(e_g) - sqrt(eps_g))^2, or 0
+    where e_g < eps_g.
+
+    Parameters
+    ----------
+    model, sample_weight, max_groups
+        As for :func:`reconstruction_error`; a projection.
+    X_or_moments : (n, p) table, or GroupMoments
+    sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
+        Not needed with moments.
+    radius : float or mapping of label to float, default=0.15
+        As of :class:`~fairspan.RobustErrorGap`: a number alpha gives eps_g = alpha / sqrt(n_g), a
+        mapping gives eps_g itself, in squared (scaled) units of the features.
+    least : bool, default=False
+        The smallest error within the ball instead.
+
+    Returns
+    -------
+    dict of label to float
+        In squared units of the features (scaled, if the model scales).
+
+    Raises
+    ------
+    InvalidInput, InvalidType, InvalidParameter
+    UnknownGroup
+        A mapping that does not name exactly the groups of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan import metrics
+    >>> X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1]])
+    >>> line, groups = np.array([[1.0, 0.0]]), ["a", "a", "b", "b"]
+    >>> metrics.worst_case_error(line, X, groups, radius={"a": 0.25, "b": 0.25})
+    {'a': 0.25, 'b': 2.25}
+    >>> metrics.worst_case_error(line, X, groups, radius={"a": 0.25, "b": 0.25}, least=True)
+    {'a': 0.0, 'b': 0.25}
+    """
+    subspace = FairSubspace.of(model)
+    moments = moments_for(subspace, X_or_moments, sensitive_features, sample_weight, max_groups)
+    second, projector = subspace.judged_by(moments)
+    ball = RobustErrorGap(radius=radius)
+    problem = Problem(second, moments.labels, moments.weights, subspace.dimension, ball)
+    reach = np.sqrt(ball.radii(problem))
+    roots = np.sqrt(np.maximum(errors_under(projector, second), 0.0))
+    extremes = np.maximum(roots - reach, 0.0) if least else roots + reach
+    return dict(zip(moments.labels, (extremes**2).tolist(), strict=True))
 
 
 def _figures(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.auditing.missing import table_of_missing
+from fairspan.auditing.data_findings import table_of_missing
 from fairspan.auditing.results import ModelResult, group_name
 from fairspan.formatting.table import (
     Cell,
