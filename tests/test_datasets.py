@@ -18,6 +18,7 @@ import fairspan as fs
 from fairspan import datasets
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
 from real_data import path_of
+from release.adult import NAMES, SHIPPED, arrays_of, write
 
 CREDIT = "\n".join(
     [
@@ -339,3 +340,23 @@ def test_shipped_adult_is_the_training_file():
         np.testing.assert_array_equal(table[ours], frame[theirs])
     np.testing.assert_array_equal(data.sensitive_features, frame["meta__sex"])
     np.testing.assert_array_equal(data.labels == ">50K", frame["label__income_gt_50k"] == 1)
+
+
+def test_the_shipped_file_is_made_from_the_lines_of_the_source(tmp_path):
+    frame = pd.read_parquet(path_of("adult_train.parquet"))
+    said = frame["label__income_gt_50k"].map({1: ">50K", -1: "<=50K"})
+    columns = [
+        said if name == "class" else frame[_column_of(name, frame.columns)] for name in NAMES
+    ]
+    text = pd.concat(columns, axis=1).to_csv(index=False, header=False)
+    write(arrays_of(text.replace(",", ", ")), tmp_path / "adult.npz")
+    with np.load(tmp_path / "adult.npz") as made, np.load(SHIPPED) as shipped:
+        assert sorted(made) == sorted(shipped)
+        for name in made:
+            np.testing.assert_array_equal(made[name], shipped[name])
+            assert made[name].dtype == shipped[name].dtype
+
+
+def _column_of(name, columns):
+    plain = name.replace("-", "_")
+    return f"meta__{plain}" if f"meta__{plain}" in columns else plain
