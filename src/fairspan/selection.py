@@ -313,7 +313,8 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
     best_index_, best_params_, best_score_
         Row of rank 1, its setting, its mean_test_score (not with a callable refit). The score is
         optimistic, as it is the largest of several that are uncertain: of settings that all
-        score .50, the best may show .62. Score `best_estimator_` on rows that the search never saw.
+        score .50, the best may show .65, and still .60 on new splits of the same rows. Score
+        `best_estimator_` on rows that the search never saw.
     best_estimator_ : estimator
         Only if refit, as `refit_time_`, `n_features_in_`, `feature_names_in_` and `classes_`.
     scorer_ : callable

@@ -461,3 +461,27 @@ def test_long_names_of_groups_leave_room_for_the_figures(run, table, tmp_path):
     lines = run(*words).out.splitlines()
     assert max(map(len, lines)) <= 80
     assert any("oooo" in line for line in lines)
+
+
+def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, tmp_path):
+    table, half = table.drop(columns="sex"), len(table) // 2
+    parts = {name: tmp_path / f"{name}.csv" for name in ("train", "rest")}
+    table[:half].to_csv(parts["train"], index=False)
+    table[half:].to_csv(parts["rest"], index=False)
+    saved = tmp_path / "fair.model"
+    run("fit", parts["train"], "--group", "age", "-d", 2, "-o", saved, status=0)
+    asked = ("audit", parts["train"], "--group", "age", "--test", parts["rest"], "--json")
+    facts = run(*asked, "--model", saved).facts
+    assert facts["rows"]["n"] == len(table) - half
+    assert [each["name"] for each in facts["models"]] == ["fair.model", "PCA"]
+    X, groups = (part.to_numpy() for part in (table[features], table["age"]))
+    fair = fs.FairPCA(2).fit(X[:half], sensitive_features=groups[:half])
+    by_hand = fs.audit({"fair.model": fair}, X[half:], groups[half:])
+    for mine, theirs in zip(facts["models"], by_hand.models, strict=True):
+        assert not mine["fitted_here"]
+        for found, expected in zip(mine["groups"], theirs.groups, strict=True):
+            assert found["error_here"] == pytest.approx(expected.error_here.value)
+            assert found["expected_loss_low"] == pytest.approx(expected.expected_loss.low)
+    plain = run(*asked, "-d", 2).facts["models"]
+    assert plain == facts["models"][1:]
+    run(*asked, "--by-dimension", status=2, err="no --test")

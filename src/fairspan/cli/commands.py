@@ -87,6 +87,7 @@ def demo(page: Path, as_json: bool) -> None:
     is_flag=True,
     help="Show the expected loss of each group for several numbers of dimensions.",
 )
+@judged_option("--test", type=FILE, help="Held-out rows on which the models are audited.")
 @options.judges
 @options.JSON
 def audit(
@@ -96,17 +97,20 @@ def audit(
     models: tuple[Path, ...],
     parts: tuple[Foreign, ...],
     by_dimension: bool,
+    test: Path | None,
     judging: Judging,
     as_json: bool,
 ) -> None:
     """Show what plain PCA does to each group of DATA.
 
     DATA is a CSV, Parquet or Arrow file, a folder of Parquet files, or saved moments; it may be
-    larger than memory.
+    larger than memory. With --test, plain PCA is fitted on DATA and judged on the other rows.
     """
     from fairspan.cli import inputs, output
 
     options.refuse_without_models(models, reading, None)
+    options.refuse_without_models((*models, *([test] if test else ())), reading, None)
+    refuse_if(by_dimension and test, "--by-dimension looks at the rows of DATA: no --test.")
     refuse_if(by_dimension and models, "A saved model has its own dimensions: no --by-dimension.")
     refuse_if(
         by_dimension and fitting.n_components is not None,
@@ -126,7 +130,11 @@ def audit(
         facts, words = output.facts_by_dimension(found), output.words_by_dimension(found)
     else:
         audited = audited or [inputs.plain_model(table, fitting)]
-        result = inputs.audited_table(table, audited, judging)
+        held_out = None
+        if test is not None:
+            features = table.moments.feature_names
+            held_out = inputs.held_out_rows(test, reading, features, beside, judging.clusters)
+        result = inputs.audited_table(table, audited, judging, held_out)
         facts, words = result.to_dict(), output.audit_in_words(result)
     click.echo(output.in_json(facts) if as_json else words)
 

@@ -213,17 +213,43 @@ def loaded(paths: Sequence[Path], parts: Sequence[Foreign] = ()) -> dict[str, Fa
     return {name: FairSubspace.load(path, parts=made) for name, path in named.items()}
 
 
-def audited_table(table: Input, audited: Sequence[Audited], judging: Judging) -> Audit:
+def held_out_rows(
+    path: Path,
+    reading: Reading,
+    names: tuple[str, ...] | None,
+    attributes: Sequence[str | int] = (),
+    clusters: str | None = None,
+) -> Rows:
+    """Rows of another file, read as those of the page, but for their classes."""
+    label = () if reading.label is None else (reading.label,)
+    table = open_input(
+        path, replace(reading, label=None, exclude=(*reading.exclude, *label)), clusters
+    )
+    if table.source is None:
+        raise InvalidInput(
+            f"{path} holds moments, which hold no rows",
+            "Allowed for held-out rows: a file of rows",
+            "Name such a file with --test",
+        )
+    return table.selected(names, attributes).rows("auditing")
+
+
+def audited_table(
+    table: Input, audited: Sequence[Audited], judging: Judging, test: Rows | None = None
+) -> Audit:
     """The audit of models on rows, or on moments instead of rows.
 
-    A saved fair model is compared with ordinary PCA of the table.
+    A saved fair model is compared with ordinary PCA of the table. Held-out rows, where there are
+    some, judge the models as they are.
     """
     if any(each.is_fair and each.baseline is None for each in audited):
         audited = with_plain_beside(audited, table.moments)
-    options = replace(judging.expectations, has_labels=table.has_labels)
-    if table.source is None:
+    options = replace(judging.expectations, has_labels=table.has_labels and test is None)
+    if table.source is None and test is None:
         return audit_moments(audited, [table.moments], options)
     options = replace(options, max_memory=table.limit.max_memory)
+    if test is not None:
+        return audit_rows(audited, test, options=options)
     return audit_rows(audited, table.rows("auditing"), table.moments, options=options)
 
 

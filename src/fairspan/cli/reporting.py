@@ -12,12 +12,12 @@ from fairspan.auditing.audit import Audit, audit, finding_lines
 from fairspan.auditing.models import attributes_of
 from fairspan.auditing.results import group_name
 from fairspan.certificates.certificate import Certificate
-from fairspan.cli.inputs import loaded, open_input, with_labels
+from fairspan.cli.inputs import held_out_rows, loaded, open_input, with_labels
 from fairspan.cli.options import Reading
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, tumours_by_diagnosis
-from fairspan.errors import InvalidInput, MissingDependency
+from fairspan.errors import MissingDependency
 from fairspan.formatting.text import figure, in_ascii, relative, width_of, wrapped
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.problem.reduction import criterion_of
@@ -26,7 +26,6 @@ from fairspan.report.program import Origin, title_of, without_folders
 from fairspan.report.report import Report, ReportSettings, read_models, report_of
 from fairspan.report.writing import check_can_write, with_displays, write_page
 from fairspan.rows.groups import printable, spelled
-from fairspan.rows.protocol import Rows
 from fairspan.rows.registry import fingerprint_of, of_files, rows_of
 
 # Options that choose neither rows nor columns.
@@ -130,27 +129,6 @@ def report_of_file(
     if page is not None:
         write_page(page, report)
     return report
-
-
-def held_out_rows(
-    path: Path,
-    reading: Reading,
-    names: tuple[str, ...] | None,
-    attributes: Sequence[str | int] = (),
-    clusters: str | None = None,
-) -> Rows:
-    """Rows of another file, read as those of the page, but for their classes."""
-    label = () if reading.label is None else (reading.label,)
-    table = open_input(
-        path, replace(reading, label=None, exclude=(*reading.exclude, *label)), clusters
-    )
-    if table.source is None:
-        raise InvalidInput(
-            f"{path} holds moments, which hold no rows",
-            "Allowed for held-out rows: a file of rows",
-            "Name such a file with --test",
-        )
-    return table.selected(names, attributes).rows("auditing")
 
 
 def summary(report: Report, page: Path | None) -> str:
