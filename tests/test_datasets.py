@@ -220,6 +220,21 @@ def test_parts_that_cannot_be_found_are_refused(server, places):
         datasets.fetch_adult(part="half", **places)
 
 
+def test_adult_by_sex_has_no_rare_value_and_none_that_tells_the_sex():
+    people, whole = datasets.adult_by_sex(), datasets.adult("sex")
+    columns = dict(zip(people.feature_names, people.X.T, strict=True))
+    of_all = dict(zip(whole.feature_names, whole.X.T, strict=True))
+    spouses = of_all["relationship=Husband"] + of_all["relationship=Wife"]
+    np.testing.assert_array_equal(columns["relationship=Spouse"], spouses)
+    rare = {"workclass=Never-worked", "workclass=Without-pay", "occupation=Armed-Forces"}
+    rare |= {"marital-status=Married-AF-spouse", "relationship=Husband", "relationship=Wife"}
+    gone = set(of_all) - set(columns)
+    assert {name for name in gone if not name.startswith(("education", "native"))} == rare
+    np.testing.assert_array_equal(people.sensitive_features, whole.sensitive_features)
+    is_woman = people.sensitive_features == "Female"
+    assert max(abs(np.corrcoef(values, is_woman)[0, 1]) for values in people.X.T) < 0.45
+
+
 def test_the_published_bias_of_adult_needs_no_network():
     people = datasets.adult("sex")
     bias = fs.metrics.label_bias(people.labels, people.sensitive_features, "Female", ">50K")

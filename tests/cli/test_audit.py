@@ -11,7 +11,7 @@ import pytest
 import fairspan as fs
 import real_data
 from cli.by_hand import assert_agrees, figures_by_hand, plain_pca_by_hand
-from fairspan.datasets import tumours_by_diagnosis
+from fairspan.datasets import adult_by_sex
 
 
 @pytest.mark.parametrize("center", ["global", "group", "none"])
@@ -443,13 +443,13 @@ def test_a_dimension_that_moves_with_the_folds_moves_no_other(run, data, table):
 
 
 def test_the_page_of_the_docs_shows_what_is_printed(run, tmp_path):
-    patients = tumours_by_diagnosis()
-    frame = pd.DataFrame(patients.X, columns=patients.feature_names)
-    frame["tumour"] = patients.sensitive_features
-    frame.to_csv(tmp_path / "patients.csv", index=False)
+    people = adult_by_sex()
+    frame = pd.DataFrame(people.X, columns=people.feature_names)
+    frame["sex"] = people.sensitive_features
+    frame.to_csv(tmp_path / "people.csv", index=False)
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
     command = re.search(r"^fairspan (audit .*--by-dimension)$", page, re.M)[1]
-    words = [each.replace("patients.csv", f"{tmp_path}/patients.csv") for each in command.split()]
+    words = [each.replace("people.csv", f"{tmp_path}/people.csv") for each in command.split()]
     shown = re.search(r"```text\n( d  group.*?)```", page, re.S)[1]
     assert shown in run(*words).out
 

@@ -4,11 +4,12 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import real_data
 from fairspan import Disparity, ErrorGap, FairPCA, GroupMoments, audit
-from fairspan.datasets import diabetes_by_sex, tumours_by_diagnosis
+from fairspan.datasets import adult, adult_by_sex, diabetes_by_sex, tumours_by_diagnosis
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import names_of
 from problems import top_sum
@@ -155,6 +156,7 @@ def of_folder(name, group=None, without=()):
 
 
 REAL = {
+    "people": adult_by_sex,
     "tumours": tumours_by_diagnosis,
     "wine quality": of_folder("wine_quality"),
     "COMPAS": of_folder("compas", "sex", ("sex_male",)),
@@ -183,7 +185,40 @@ def test_the_table_of_real_data_says_what_an_audit_says(name):
     assert "FS401" not in {finding.code for finding in found.findings}
 
 
-def test_the_example_of_the_documentation_shows_harm_at_three_dimensions_only():
+def ways_to_prepare_adult():
+    """The features of each row of the tutorial's table."""
+    shipped, whole = (
+        pd.DataFrame(each.X, columns=each.feature_names) for each in (adult_by_sex(), adult("sex"))
+    )
+    often = whole.loc[:, whole.sum() >= 100]
+    rare = whole.loc[:, whole.sum() < 100].filter(regex="^(?!native|education)")
+    logs = np.log1p(shipped[["capital-gain", "capital-loss"]])
+    yield shipped
+    yield shipped.join(often.filter(like="native-country="))
+    yield shipped.drop(columns="education-num").join(often.filter(like="education="))
+    yield shipped.drop(columns=shipped.filter(like="race=").columns)
+    yield shipped.join(rare)
+    yield shipped.assign(**logs)
+    apart = whole[["relationship=Husband", "relationship=Wife"]]
+    yield shipped.drop(columns="relationship=Spouse").join(apart)
+
+
+@pytest.mark.long
+def test_the_choice_of_the_example_is_as_the_tutorial_says():
+    page = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .*\((\d+)\) \| (.*) \|$", page, re.M)
+    sex = adult_by_sex().sensitive_features
+    for X, (width, said) in zip(ways_to_prepare_adult(), rows, strict=True):
+        kinds = []
+        for d in range(2, 7):
+            fair = FairPCA(d, scale=True).fit(X, sensitive_features=sex)
+            found = audit({"fair": fair}, X, sex)
+            assert found.models[1].groups[0].state == "harmed"
+            kinds.append(found.verdict.kind.removeprefix("harm, and repair "))
+        assert (X.shape[1], kinds) == (int(width), said.split(" | "))
+
+
+def test_the_tumours_show_harm_at_three_dimensions_only():
     assert set(NEW_ROWS) == set(REAL)
     data = tumours_by_diagnosis()
     for d in (1, 2, 4, 5, 6):

@@ -16,7 +16,7 @@ from fairspan.cli.inputs import held_out_rows, loaded, open_input, with_labels
 from fairspan.cli.options import Reading
 from fairspan.cli.output import certificate_in_words
 from fairspan.cli.terminal import paint_on
-from fairspan.datasets import Dataset, tumours_by_diagnosis
+from fairspan.datasets import Dataset, adult_by_sex
 from fairspan.errors import MissingDependency
 from fairspan.formatting.text import figure, in_ascii, relative, width_of, wrapped
 from fairspan.moments.group_moments import GroupMoments, accumulate
@@ -33,8 +33,8 @@ _OF_NO_ROWS = {"jobs", "max_memory", "unseen"}
 _N_COMPONENTS = 3
 # How a reader of the page gets the same moments.
 _MAKING_MOMENTS = """\
-from fairspan.datasets import tumours_by_diagnosis
-data = tumours_by_diagnosis()
+from fairspan.datasets import adult_by_sex
+data = adult_by_sex()
 moments = GroupMoments.from_rows(data.X, data.sensitive_features)"""
 
 
@@ -177,7 +177,7 @@ def demo_facts() -> tuple[Certificate, Audit, Dataset]:
     """Fit and audit the data."""
     from fairspan.estimator.fair_pca import FairPCA  # takes its time
 
-    data = tumours_by_diagnosis()
+    data = adult_by_sex()
     moments = GroupMoments.from_rows(data.X, data.sensitive_features)
     # Estimators carry the moments that tell an audit which PCA a fair fit is compared with.
     plain, fair = (
@@ -214,12 +214,12 @@ def write_demo_page(page: Path, data: Dataset) -> None:
 def demo_screen(certificate: Certificate, result: Audit, data: Dataset) -> str:
     """What the reader sees, as wide as the terminal."""
     plain, fair = result.models
-    sizes = ", ".join(f"{spelled(group.group)}: {group.n}" for group in plain.groups)
+    sizes = ", ".join(f"{spelled(group.group)}: {group.n:,}" for group in plain.groups)
     cost = fair.total_error_here / plain.total_error_here - 1
     d, width = plain.n_components, width_of(sys.stdout)
     about = (
-        f"Data: {data.name}, {result.rows.n} patients ({sizes}), {result.rows.n_features} "
-        f"measurements, standardised. {data.source}. PCA and fair PCA each keep {d} dimensions."
+        f"Data: {data.source}: {result.rows.n:,} people ({sizes}), {result.rows.n_features} "
+        f"features, standardised. PCA and fair PCA each keep {d} dimensions."
     )
     conclusion = (
         "A group is called 'harmed' only where its loss is above zero beyond chance. On these rows "
