@@ -403,6 +403,15 @@ MOMENTS = Schema(
             "n_dropped": whole(0, _MOST_ROWS),
             # How many of the last attributes of a label are classes of y.
             "n_label_columns": whole(0, 1),
+            # How the EM algorithm completed them.
+            "completion": fields(
+                {
+                    "cells": listed(whole(0), "k"),
+                    "pool_weights": listed(real(0), "k"),
+                    "n_passes": whole(0),
+                    "change": real(0),
+                }
+            ),
             "counts": numbers(
                 "k",
                 "i",
@@ -414,6 +423,7 @@ MOMENTS = Schema(
             "triangles": numbers("k t", "f"),
         },
         "n_label_columns",
+        "completion",
     ),
 )
 PARTS = Schema(

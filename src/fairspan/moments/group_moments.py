@@ -13,6 +13,7 @@ from fairspan.linalg import may_be_scatter
 from fairspan.linalg.resources import memory_error_hint, tell_if_long
 from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
 from fairspan.moments.group_means import Center, GroupMeans, check_sizes, left_out
+from fairspan.moments.incomplete import Completion, expected_sums
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import RowGroup, sparse_groups
 from fairspan.rows.arrays import labels_of
@@ -29,7 +30,15 @@ from fairspan.rows.groups import (
     without_last_attribute,
 )
 from fairspan.rows.matrices import DeviceRows, SparseRows
-from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, OnMissing, Rows, RowSource, tallied
+from fairspan.rows.protocol import (
+    USUAL_LIMIT,
+    GroupLimit,
+    KnownRows,
+    OnMissing,
+    Rows,
+    RowSource,
+    tallied,
+)
 from fairspan.rows.registry import open_rows
 from fairspan.storage import (
     MOMENTS,
@@ -75,6 +84,9 @@ class GroupMoments(GroupMeans):
     whole : GroupMoments or None
         The moments of the features and, after them, of columns that are no features, as age with
         :class:`~fairspan.Uncorrelated`; None where there are none. See :meth:`apart`.
+    completion : Completion or None
+        How the moments came from rows with missing cells (`on_missing="em"`); None of others. Such
+        moments cannot be merged.
 
     Examples
     --------
@@ -92,6 +104,7 @@ class GroupMoments(GroupMeans):
     scatters: FloatArray
     by_label: "GroupMoments | None" = None
     whole: "GroupMoments | None" = None
+    completion: Completion | None = None
     # Moments of rows need no check, which takes up to a tenth of an eigenproblem.
     is_made_here: InitVar[bool] = False
 
@@ -143,9 +156,11 @@ class GroupMoments(GroupMeans):
         labels : (n,) array-like, or column name of X, optional
             y, the class of each row, for restrictions that hold in each class
             (`MeanParity(given_labels=...)`); see `by_label`.
-        on_missing : {"error", "drop"}
+        on_missing : {"error", "drop", "em"}
             What to do with rows in which a feature or the group is missing. Those that are dropped
-            are counted in `n_dropped`.
+            are counted in `n_dropped`. With "em" only rows without a group are; the moments are
+            then the maximum likelihood of a normal model of each group, given all cells that are
+            observed, found by the EM algorithm in several passes over the rows.
         max_groups : int, optional
             Most groups that are allowed, by default 100: more look like an identifier or a
             continuous number.
@@ -163,7 +178,8 @@ class GroupMoments(GroupMeans):
         InvalidInput
             NaN, infinity, text, missing labels, lengths that differ, no rows, too many groups, too
             little memory; a column whose numbers are neither zero nor within 1e-75 to 1e75, as
-            their root mean square in the largest group shows.
+            their root mean square in the largest group shows. With "em", a row in which every
+            feature is missing, or a feature of which a group has no value.
         InvalidType, InvalidParameter
             max_groups or max_memory is no whole number of at least 1.
 
@@ -172,6 +188,11 @@ class GroupMoments(GroupMeans):
         Each block is centred before its products are summed, and blocks are merged by the formula
         of Chan, Golub and LeVeque (1979), so that column offsets of 1e6 standard deviations only
         cause rounding errors. Memory beyond the input does not grow with n.
+
+        The likelihood of incomplete rows assumes that whether a cell is missing depends on observed
+        cells alone (missing at random). Where a group has fewer than p + 2 rows in which some pair
+        of features is observed together, its correlations are drawn towards those of all groups;
+        `completion.pool_weights` says how much.
         """
         rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
         limit, has_labels = GroupLimit(max_groups, max_memory=max_memory), labels is not None
@@ -364,8 +385,11 @@ class GroupMoments(GroupMeans):
 
     def over_classes(self) -> "GroupMoments":
         """Moments of groups, from these of pairs of a group and a class, which it keeps."""
-        whole = merged([self], without_last_attribute)
-        return replace(whole, by_label=self, is_made_here=True)
+        whole, how = merged([self], without_last_attribute), self.completion
+        if how is not None:
+            kinds = [whole.labels.index(without_last_attribute(pair)) for pair in self.labels]
+            how = how.over(kinds, whole.n_groups)
+        return replace(whole, by_label=self, completion=how, is_made_here=True)
 
     def without_small_groups(self, minimum: int) -> "GroupMoments":
         """The moments of the groups of at least `minimum` rows, to be shared with others.
@@ -419,6 +443,7 @@ class GroupMoments(GroupMeans):
             weights=self.weights[chosen],
             means=self.means[chosen],
             scatters=self.scatters[chosen],
+            completion=None if self.completion is None else self.completion.of_groups(chosen),
             is_made_here=True,
         )
 
@@ -462,13 +487,15 @@ class GroupMoments(GroupMeans):
                 )
             return self.whole.to_bytes()
         names, stored = self.feature_names, self.pairs
-        header = {
+        header: dict[str, Any] = {
             "groups": stored.labels,
             "feature_names": None if names is None else list(names),
             "n_dropped": self.n_dropped,
         }
         if self.by_label is not None:
             header["n_label_columns"] = 1
+        if stored.completion is not None:
+            header["completion"] = vars(stored.completion)
         triangles = stored.scatters[:, np.tri(self.n_features, dtype=bool)]
         arrays = {"counts": stored.counts, "weights": stored.weights, "means": stored.means}
         return archive_bytes(MOMENTS.kind, header, {**arrays, "triangles": triangles})
@@ -573,6 +600,15 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
         Lists what differs: features that are missing in `b`, that it has besides, or the first in
         another place; the types or the number of attributes of the labels.
     """
+    if a.completion is not None or b.completion is not None:
+        raise InvalidInput(
+            "Some of the moments are of rows with missing cells, completed by the EM algorithm",
+            "Allowed: moments of complete rows, which add up. What is expected of a missing cell "
+            "depends on all rows, so such moments of parts are not those of the whole",
+            "Read all rows together: a folder of files, a Dask or a Spark collection "
+            '(on_missing="em", --on-missing em); or leave incomplete rows out of each part '
+            '(on_missing="drop")',
+        )
     differences = []
     if a.n_features != b.n_features or a.feature_names != b.feature_names:
         before, names = a.feature_names or (), b.feature_names or ()
@@ -632,11 +668,19 @@ def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
             scatters,
             feature_names=None if names is None else tuple(names),
             n_dropped=stored["n_dropped"],
+            completion=_completion(stored.get("completion")),
         )
         checked_part(moments)
         return moments.over_classes() if has_classes else moments
     except ValueError as error:
         raise MOMENTS.refusal(name, error) from error
+
+
+def _completion(stored: dict[str, Any] | None) -> Completion | None:
+    if stored is None:
+        return None
+    cells, weights = np.array(stored["cells"]), np.array(stored["pool_weights"], dtype=np.float64)
+    return Completion(**{**stored, "cells": cells, "pool_weights": weights})
 
 
 def part_of_file(path: str | os.PathLike[str]) -> GroupMoments:
@@ -738,6 +782,16 @@ def accumulate(
         of_all = accumulate(rows.whole, limit, before, has_labels=has_labels, folds=folds)
         return of_all.apart(rows.attributes)
     limit = replace(limit.over(rows), has_classes=has_labels)
+    if isinstance(rows, KnownRows) and rows.keeps_missing:
+        stacked, n_dropped, how = expected_sums(rows, limit)
+        if not len(stacked[0]):
+            raise no_rows(n_dropped)
+        names = rows.feature_names
+        expected = GroupMoments(
+            *stacked, feature_names=names, n_dropped=n_dropped, completion=how, is_made_here=True
+        )
+        expected = expected.over_classes() if has_labels else expected
+        return expected.in_range() if onto is None else merged([onto, expected])
     limit.check_memory(1, rows.n_features)  # before a cluster is asked, or started
     if not isinstance(rows, SparseRows | DeviceRows):
         tell_if_long(rows.n_rows, rows.n_features)

@@ -370,7 +370,7 @@ class RowsInMemory(KnownRows, ABC):
     ----------
     labels : CodedLabels or None
     weights : (n,) array or None
-    on_missing : {"error", "drop"}
+    on_missing : {"error", "drop", "em"}
     first_position : int
         Rows of the whole table before these, where they are a part of it.
     first_row : int
@@ -407,6 +407,11 @@ class RowsInMemory(KnownRows, ABC):
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the columns that make the groups."""
         return () if self.labels is None else self.labels.names
+
+    @property
+    def keeps_missing(self) -> bool:
+        """Whether rows keep cells that are missing, as NaN."""
+        return self.on_missing == "em"
 
     def selected(self, names: tuple[str, ...]) -> Self:
         """The same rows, whose width must fit where there are no names to select by.

@@ -129,6 +129,11 @@ class RowsWithAttributes(KnownRows):
         return self._known.first_position
 
     @property
+    def keeps_missing(self) -> bool:
+        """Whether rows keep cells that are missing, as NaN."""
+        return self._known.keeps_missing
+
+    @property
     def _known(self) -> KnownRows:
         return self.whole if isinstance(self.whole, KnownRows) else KnownRows()
 

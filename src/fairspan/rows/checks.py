@@ -79,6 +79,36 @@ def checked_values(
     return block
 
 
+def observed_values(
+    values: AnyArray, first_row: int, feature_names: tuple[str, ...] | None
+) -> FloatArray:
+    """Convert a block to float64 in which cells may be missing, as NaN.
+
+    Parameters
+    ----------
+    values, first_row, feature_names : as of :func:`checked_values`
+
+    Raises
+    ------
+    InvalidInput, InvalidType
+        As :func:`checked_values` where a cell is no number and not missing; a row in which every
+        cell is missing.
+    """
+    block = np.asarray(converted(values), dtype=np.float64)
+    missing = np.isnan(block)
+    if not missing.any():
+        return checked_values(block, first_row, feature_names)
+    checked_values(np.where(missing, 0.0, block), first_row, feature_names)
+    empty = missing.all(axis=1)
+    if empty.any():
+        raise InvalidInput(
+            f"Every feature is missing in {position('row', first_row + int(np.argmax(empty)))}",
+            "Allowed: rows of at least one observed feature, by which the others are expected",
+            "Leave such rows out before",
+        )
+    return block
+
+
 def check_dtype(dtype: np.dtype[Any]) -> None:
     """Make sure that an array may hold numbers; objects are converted to check this.
 

@@ -65,7 +65,7 @@ class ChosenColumns:
         Columns that make the groups; none if groups are not needed.
     weight : str or None
         Column of sample weights.
-    on_missing : {"error", "drop"}
+    on_missing : {"error", "drop", "em"}
         What to do with rows in which a feature or the group is missing.
     everyone : Everyone or None
         In place of group columns, the label of all rows.
@@ -120,7 +120,7 @@ class ChosenColumns:
             Patterns such as "PAY_*". Without `features`, all columns are taken but the groups, the
             weight and those in `no_features`.
         weight : str, optional
-        on_missing : {"error", "drop"}
+        on_missing : {"error", "drop", "em"}
         everyone : Everyone, optional
         no_features : sequence of str
             Columns that are features only if a pattern takes them.
@@ -264,6 +264,11 @@ class RowsByColumns(KnownRows):
     def reserved_columns(self) -> tuple[str, ...]:
         """Names of the columns of groups and weights."""
         return self.chosen.reserved
+
+    @property
+    def keeps_missing(self) -> bool:
+        """Whether rows keep cells that are missing, as NaN."""
+        return self.chosen.on_missing == "em"
 
     def selected(self, names: tuple[str, ...]) -> Self:
         """The same rows with these features, in this order.

@@ -93,6 +93,12 @@ class SparseMatrices(RowOpener):
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> SparseRows:
         """Rows of a sparse matrix, whose groups and weights are beside it."""
+        if on_missing == "em":
+            raise InvalidInput(
+                'X is a sparse matrix, and on_missing is "em"',
+                'Allowed for sparse matrices: "error" and "drop"',
+                "Pass X.toarray() if it fits into memory",
+            )
         matrix = _checked_matrix(X, allow_nan=on_missing == "drop")
         beside = beside_rows(X, matrix.shape[0], sensitive_features, sample_weight)
         return SparseRows(matrix, on_missing=on_missing, **beside)

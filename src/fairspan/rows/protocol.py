@@ -16,7 +16,7 @@ import numpy as np
 from fairspan.errors import FairspanError, InvalidInput
 from fairspan.linalg.resources import check_memory
 from fairspan.registry import check_count
-from fairspan.rows.checks import checked_values, converted
+from fairspan.rows.checks import checked_values, converted, observed_values
 from fairspan.rows.groups import CodedLabels, Label, listed, without_last_attribute
 from fairspan.typing import AnyArray, BoolArray, FloatArray
 
@@ -29,8 +29,8 @@ _FEWEST_BLOCK_ROWS = 512
 _MOST_BLOCK_NUMBERS = 2**22
 
 Result = TypeVar("Result")
-OnMissing = Literal["error", "drop", "drop without group"]
-ON_MISSING = ("error", "drop")
+OnMissing = Literal["error", "drop", "drop without group", "em"]
+ON_MISSING = ("error", "drop", "em")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class RowBlock:
     first_row : int
         Number of the first row in the whole table, counted from 0.
     values : (r, p) array
-        Finite float64; may be a view of the user's data, so it must not be written to.
+        Finite float64, with NaN where a cell is missing and rows are to keep such cells; may be a
+        view of the user's data, so it must not be written to.
     labels : CodedLabels of r rows, or None
         Group of each row; None where the source has no groups.
     weights : (r,) array or None
@@ -85,6 +86,11 @@ class KnownRows:
     def first_position(self) -> int:
         """How many rows of the whole table come before these; 0 where that is not known."""
         return 0
+
+    @property
+    def keeps_missing(self) -> bool:
+        """Whether rows keep cells that are missing, as NaN."""
+        return False
 
 
 class Features(Protocol):
@@ -172,7 +178,7 @@ class RowOpener(ABC):
         X : object
         sensitive_features : array-like, name(s) of columns, or Everyone
         sample_weight : array-like, name of a column, or None
-        on_missing : {"error", "drop"}
+        on_missing : {"error", "drop", "em"}
         """
 
     def mapped(self, X: Any, row_map: "RowMap") -> Any:
@@ -226,14 +232,15 @@ def row_block(
 ) -> RowBlock:
     """Make a block of checked rows, or of those in which nothing is missing.
 
-    With "drop without group" only rows without a group are left out.
+    With "drop without group" only rows without a group are left out. So they are with "em", which
+    keeps missing cells, as NaN.
 
     Infinity is not missing: it is an error in any case. `extra_columns` is a Table of as many rows.
 
     Raises
     ------
     InvalidInput, InvalidType
-        As :func:`checked_values`.
+        As :func:`checked_values`; with "em" a row in which every feature is missing.
     """
     if on_missing == "error":
         values = checked_values(values, first_row, feature_names)
@@ -243,10 +250,11 @@ def row_block(
     if on_missing == "drop":
         missing |= np.isnan(values).any(axis=1)
     n_dropped, dropped = int(missing.sum()), None
+    check = observed_values if on_missing == "em" else checked_values
     if n_dropped:
         kept = ~missing
         # Checked before rows are left out, so that an error names the row in the table.
-        checked_values(np.where(missing[:, None], 0, values), first_row, feature_names)
+        check(np.where(missing[:, None], 0, values), first_row, feature_names)
         if labels is not None:
             labels, dropped = labels[kept], (labels[missing], np.isnan(values[missing]))
         values = values[kept]
@@ -255,7 +263,7 @@ def row_block(
         if extra_columns is not None:  # a pyarrow Table, or a narwhals DataFrame
             take = getattr(extra_columns, "take", extra_columns.__getitem__)
             extra_columns = take(places)
-    values = checked_values(values, first_row, feature_names)
+    values = check(values, first_row, feature_names)
     return RowBlock(first_row, values, labels, weights, n_dropped, extra_columns, dropped)
 
 

@@ -69,7 +69,7 @@ def rows_of(
         Rows already opened are returned as they are; they bring their own labels and weights.
     sensitive_features : array-like, data frame, or column name(s) of X
     sample_weight : (n,) array-like, or column name of X, optional
-    on_missing : {"error", "drop"}
+    on_missing : {"error", "drop", "em"}
         What to do with rows in which a feature or the group is missing.
 
     Returns
@@ -163,7 +163,7 @@ def open_rows(
     beside : mapping of name to (n,) array-like, column name of X, or None
         What it is called in messages, in the order of the columns; what is None is left out.
     sample_weight : (n,) array-like, or column name of X, optional
-    on_missing : {"error", "drop"}
+    on_missing : {"error", "drop", "em"}
     attributes : sequence of str or int
         Columns of X that are no features, but are read with them (:mod:`fairspan.rows.attributes`).
 

@@ -102,7 +102,7 @@ class FileRows(RowsByColumns):
             weight and the index that pandas stored, which has no name in a CSV.
         weight : str, optional
             Column of sample weights.
-        on_missing : {"error", "drop"}
+        on_missing : {"error", "drop", "em"}
             What to do with rows in which a feature or the group is missing.
         everyone : Everyone, optional
             The label of all rows, in place of group columns.

@@ -1,0 +1,626 @@
+"""Moments of rows with missing cells: maximum likelihood by the EM algorithm, pass by pass.
+
+Of a row with the observed cells o and the missing ones u, a normal model with mean m and covariance
+S expects x_u = m_u + S_uo S_oo^-1 (x_o - m_o), with the covariance C = S_uu - S_uo S_oo^-1 S_ou. A
+pass over the rows (E step) sums what each group's model expects: rows, their products, and C. The
+sums make the next models (M step; Dempster, Laird and Rubin 1977). They are additive over parts, so
+rows may lie anywhere. With K = S^-1, C is K_uu^-1 and x_u - m_u is -C K_uo (x_o - m_o): what is
+factored is as large as the missing part of a row, once for each pattern of missing cells.
+
+Where a group has fewer than p + 2 rows in which some pair of features is observed together, its
+correlations are a weighted mean of its own and those of all groups: so many rows of the latter are
+added as are lacking. What all groups lack is added as rows of uncorrelated features.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fairspan.errors import InvalidInput, warn
+from fairspan.formatting.text import position
+from fairspan.linalg.resources import threads_for
+from fairspan.moments.accumulate import Stacked, Sums, in_order
+from fairspan.rows.groups import Label, LabelCoder, side_by_side
+from fairspan.rows.protocol import GroupLimit, Rows, RowSource, tallied
+from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray, IntegerArray
+
+# Added to each variance, as a share of it, and taken off again from what is expected: so columns
+# that determine each other have an inverse.
+_RIDGE = 1e-10
+# Passes end when the models are about this far, in standard deviations, from where they go; or
+# after so many, where the likelihood is flat, which is told if the last moved them by more.
+_NEAR, _MOST_PASSES, _MUCH = 1e-10, 200, 1e-3
+# Where a leap ahead leads so many times as far away, it is taken back. By so much longer leaps may
+# become at a time.
+_TOO_FAR, _GROWTH = 4.0, 4.0
+# Rounding may keep them from that: then they end when they no longer come nearer than this.
+_ROUNDING = 1e-7
+# Numbers of rows that are completed at a time.
+_CHUNK_NUMBERS = 2**21
+# With so many rows to a pattern, one product for each pattern takes less time than one for all.
+_ROWS_TO_A_PATTERN = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """How moments came from rows with missing cells.
+
+    Attributes
+    ----------
+    cells : (k,) array of int
+        Cells of each group that are missing.
+    pool_weights : (k,) array
+        What the correlations of all groups weigh in those of each group, from 0 to below 1.
+    n_passes : int
+        Passes of the EM algorithm over the rows.
+    change : float
+        By how much the last one changed the models, in standard deviations.
+    """
+
+    cells: IntegerArray
+    pool_weights: FloatArray
+    n_passes: int
+    change: float
+
+    def of_groups(self, chosen: BoolArray) -> "Completion":
+        """Of some of the groups."""
+        return replace(self, cells=self.cells[chosen], pool_weights=self.pool_weights[chosen])
+
+    def over(self, kinds: Sequence[int], n_kinds: int) -> "Completion":
+        """Of groups of groups: the missing cells of all, and the largest weight of the pool."""
+        cells, weights = np.zeros(n_kinds, dtype=np.int64), np.zeros(n_kinds)
+        np.add.at(cells, kinds, self.cells)
+        np.maximum.at(weights, kinds, self.pool_weights)
+        return replace(self, cells=cells, pool_weights=weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """A normal model of rows, by which missing cells are expected.
+
+    Attributes
+    ----------
+    mean : (p,) array
+    covariance : (p, p) array
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+
+    @cached_property
+    def deviations(self) -> FloatArray:
+        """Standard deviation of each feature, (p,)."""
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+
+    @cached_property
+    def units(self) -> FloatArray:
+        """The same, with 1 for features that do not vary."""
+        return np.where(self.deviations > 0, self.deviations, 1.0)
+
+    @cached_property
+    def correlation(self) -> FloatArray:
+        """Correlations, with rows of zeros for features that do not vary, (p, p)."""
+        return self.covariance / self.units / self.units[:, None]
+
+    @cached_property
+    def precision(self) -> FloatArray:
+        """K, the inverse of the correlations with the ridge."""
+        inverse = np.linalg.inv(self.correlation + _RIDGE * np.eye(len(self.mean)))
+        return np.asarray((inverse + inverse.T) / 2)
+
+    def completed(self, rows: FloatArray) -> "CompletedRows":
+        """Rows with what is expected of their missing cells, in standard deviations.
+
+        Parameters
+        ----------
+        rows : (n, p) array
+            With NaN in missing cells.
+        """
+        missing = np.isnan(rows)
+        values = np.where(missing, 0.0, (rows - self.mean) / self.units)
+        holes = tuple(self._holes(missing))
+        products = values @ self.precision if holes else values
+        for each in holes:
+            each.fill(values, products)
+        return CompletedRows(self, values, holes)
+
+    def _holes(self, missing: BoolArray) -> Iterator["_Holes"]:
+        """Patterns of missing cells, of which those of as many cells are together."""
+        incomplete = np.flatnonzero(missing.any(axis=1))
+        if not len(incomplete):
+            return
+        first, codes = _distinct(missing[incomplete])
+        patterns = missing[incomplete[first]]
+        sizes = patterns.sum(axis=1)
+        for size in np.unique(sizes).tolist():
+            own = np.flatnonzero(sizes == size)
+            place = np.full(len(sizes), -1)
+            place[own] = np.arange(len(own))
+            met = place[codes]
+            cells = np.nonzero(patterns[own])[1].reshape(len(own), size)
+            inside = self.precision[cells[:, :, None], cells[:, None, :]]
+            covariances = np.asarray(np.linalg.inv(inside))
+            yield _Holes(cells, covariances, incomplete[met >= 0], met[met >= 0])
+
+
+@dataclass(frozen=True, eq=False)
+class _Holes:
+    """Rows in which as many cells are missing.
+
+    Attributes
+    ----------
+    cells : (m, c) array of int
+        Missing cells of each pattern.
+    covariances : (m, c, c) array
+        Of what is missing, with the ridge, in standard deviations.
+    rows, patterns : (r,) arrays of int
+        Places of the rows among all, and the pattern of each.
+    """
+
+    cells: IndexArray
+    covariances: FloatArray
+    rows: IndexArray
+    patterns: IndexArray
+
+    def fill(self, values: FloatArray, products: FloatArray) -> None:
+        """Write what is expected; `products` are the rows, zero where missing, times K."""
+        self.put(values, -self.times(self.covariances, products[self.at]))
+
+    @property
+    def at(self) -> tuple[IndexArray, IndexArray]:
+        """The missing cells of all rows, (r, 1) and (r, c)."""
+        return self.rows[:, None], self.cells[self.patterns]
+
+    def put(self, values: FloatArray, more: FloatArray) -> None:
+        """Add (r, c) numbers to the missing cells."""
+        values[self.at] += more
+
+    def times(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+        """The matrix of each row's pattern times the row's vector, (r, c)."""
+        m = len(matrices)
+        if len(vectors) < _ROWS_TO_A_PATTERN * m:
+            return np.asarray(np.einsum("rij,rj->ri", matrices[self.patterns], vectors))
+        found = np.empty_like(vectors)
+        order, places = side_by_side(self.patterns)
+        for pattern, place in places:
+            own = order[place]
+            found[own] = vectors[own] @ matrices[pattern].T
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class CompletedRows:
+    """Rows in which missing cells hold what is expected, in standard deviations about the mean.
+
+    Attributes
+    ----------
+    model : Normal
+    values : (n, p) array
+    holes : tuple of patterns
+    """
+
+    model: Normal
+    values: FloatArray
+    holes: tuple[_Holes, ...]
+
+    def in_units(self) -> FloatArray:
+        """The rows in units of the features, (n, p)."""
+        return self.model.mean + self.model.deviations * self.values
+
+    def covariance(self, weights: FloatArray) -> FloatArray:
+        """The weighted sum of the rows' C, (p, p), in standard deviations."""
+        p = self.values.shape[1]
+        total = np.zeros(p * p)
+        for each in self.holes:
+            size = each.cells.shape[1]
+            own = np.bincount(each.patterns, weights[each.rows], len(each.cells))
+            sums = own[:, None, None] * (each.covariances - _RIDGE * np.eye(size))
+            flat = each.cells[:, :, None] * p + each.cells[:, None, :]
+            total += np.bincount(flat.ravel(), sums.ravel(), p * p)
+        return total.reshape(p, p)
+
+    def traces(self, matrix: FloatArray) -> FloatArray:
+        """tr(matrix C) of each row, (n,), with C in standard deviations."""
+        found = np.zeros(len(self.values))
+        for each in self.holes:
+            inside = matrix[each.cells[:, :, None], each.cells[:, None, :]]
+            own = each.covariances - _RIDGE * np.eye(each.cells.shape[1])
+            found[each.rows] = np.einsum("mij,mij->m", inside, own)[each.patterns]
+        return found
+
+
+def _distinct(rows: BoolArray) -> tuple[IndexArray, IndexArray]:
+    """The first of each kind of equal rows, and the kind of every row."""
+    packed = np.packbits(rows, axis=1)
+    words = np.zeros((len(rows), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+    words[:, : packed.shape[1]] = packed
+    codes = np.zeros(len(rows), dtype=np.intp)
+    for column in words.view(np.uint64).T:
+        kinds = np.unique(column, return_inverse=True)[1]
+        codes = np.unique(codes * (int(kinds.max()) + 1) + kinds, return_inverse=True)[1]
+    return np.unique(codes, return_index=True)[1], codes
+
+
+def expected_sums(rows: Rows, limit: GroupLimit) -> tuple[Stacked, int, Completion]:
+    """Moments of each group by the EM algorithm: one pass over the rows before, and one a step.
+
+    Parameters
+    ----------
+    rows : RowSource or PartedRows
+        With labels, and NaN in missing cells.
+    limit : GroupLimit
+        How many groups there may be.
+
+    Returns
+    -------
+    (k,) labels, (k,) counts, (k,) weights, (k, p) means, (k, p, p) scatters
+        Labels are in sorted order; a scatter is the group's weight times its covariance.
+    int
+        Rows left out since they have no group.
+    Completion
+
+    Raises
+    ------
+    InvalidInput
+        Whatever the source finds wrong with its rows; a row in which every cell is missing, or a
+        column without a value in a group; too many groups.
+    """
+    with threads_for(rows.n_features):
+        return _expected_sums(rows, limit)
+
+
+def _expected_sums(rows: Rows, limit: GroupLimit) -> tuple[Stacked, int, Completion]:
+    seen = tallied(rows, _FirstPass(limit))
+    if seen is None or not seen.groups:
+        return in_order({}, rows.n_features), 0 if seen is None else seen.n_dropped, _NOTHING
+    groups = {label: seen.groups[label] for label in sorted(seen.groups)}
+    for label, each in groups.items():
+        _check_observed(label, each, rows.feature_names)
+    pooling = _Pooling.of(list(groups.values()))
+    models: Mapping[Label, Normal] = {
+        label: Normal(each.means, np.diag(each.squares / each.weights))
+        for label, each in groups.items()
+    }
+    models, n_passes, change = _settled(models, rows, pooling)
+    totals: dict[Label, Sums] = {}
+    for label, model in models.items():
+        weight = float(groups[label].weight)
+        scatter = weight * model.covariance
+        totals[label] = Sums(model.mean, groups[label].count, weight, 0.0, scatter)
+    cells = np.array([each.cells for each in groups.values()], dtype=np.int64)
+    how = Completion(cells, pooling.weights, n_passes, float(change))
+    return in_order(totals, rows.n_features), seen.n_dropped, how
+
+
+_NOTHING = Completion(np.zeros(0, dtype=np.int64), np.zeros(0), 0, 0.0)
+
+
+def _settled(
+    models: Mapping[Label, Normal], rows: Rows, pooling: "_Pooling"
+) -> tuple[Mapping[Label, Normal], int, float]:
+    """Where passes over the rows lead the models, how many there were, and the last change."""
+    n_passes, last, usual, reach = 0, np.inf, models, _GROWTH
+
+    def passed(before: Mapping[Label, Normal]) -> tuple[Mapping[Label, Normal], float]:
+        sums = tallied(rows, _Expectation(dict(before)))
+        assert sums is not None
+        found = pooling.models(sums, before)
+        return found, _distance(found, before)
+
+    while n_passes < _MOST_PASSES:
+        one, first = passed(models)
+        two, second = passed(one)
+        n_passes += 2
+        if models is not usual and second > _TOO_FAR * last:
+            models, reach = usual, max(reach / _GROWTH, 1.0)
+            continue
+        if _has_arrived(second, first):
+            return two, n_passes, second
+        models, reach = _ahead(models, one, two, reach)
+        usual, last = two, second
+    if last > _MUCH:
+        warn(
+            f"The EM algorithm was stopped after {n_passes} passes, of which the last one moved "
+            f"the models by {last:.0e} standard deviations. Some features are hardly ever observed "
+            "together: leave one of them out."
+        )
+    return usual, n_passes, last
+
+
+def _has_arrived(last: float, first: float) -> bool:
+    """Whether further passes would change little, by the changes of two.
+
+    Changes shrink by a nearly constant factor r; what is left of them is r / (1 - r) of the last.
+    """
+    if last >= first:
+        return last < _ROUNDING
+    return last * last / (first - last) < _NEAR
+
+
+def _ahead(
+    models: Mapping[Label, Normal],
+    one: Mapping[Label, Normal],
+    two: Mapping[Label, Normal],
+    reach: float,
+) -> tuple[Mapping[Label, Normal], float]:
+    """Models to which those of two passes point (Varadhan and Roland 2008), if they are any.
+
+    And how far the next leap may reach.
+    """
+
+    def flat(each: Mapping[Label, Normal]) -> FloatArray:
+        return np.concatenate(
+            [
+                np.vstack([each[label].mean / unit, each[label].covariance / np.outer(unit, unit)])
+                for label, unit in units.items()
+            ]
+        )
+
+    units = {label: each.units for label, each in models.items()}
+    start, first, second = flat(models), flat(one), flat(two)
+    step, bend = first - start, second - 2 * first + start
+    length = float(np.linalg.norm(step) / max(float(np.linalg.norm(bend)), _NEAR * _NEAR))
+    if length <= 1 or reach <= 1:
+        return two, reach if length <= 1 else _GROWTH
+    reach, length = reach * _GROWTH if length >= reach else reach, min(length, reach)
+    blocks = np.split(start + 2 * length * step + length**2 * bend, len(units))
+    found = {
+        label: Normal(block[0] * unit, block[1:] * np.outer(unit, unit))
+        for (label, unit), block in zip(units.items(), blocks, strict=True)
+    }
+    for each in found.values():
+        varies = each.deviations > 0
+        if (np.linalg.eigvalsh(each.correlation[np.ix_(varies, varies)]) < _RIDGE).any():
+            return two, max(reach / _GROWTH, 1.0)
+    return found, reach
+
+
+def _distance(models: Mapping[Label, Normal], before: Mapping[Label, Normal]) -> float:
+    """The largest change of a mean or a covariance, in standard deviations."""
+    largest = 0.0
+    for label, old in before.items():
+        new, units = models[label], old.units
+        moved = np.abs((new.mean - old.mean) / units).max()
+        spread = np.abs((new.covariance - old.covariance) / np.outer(units, units)).max()
+        largest = max(largest, float(moved), float(spread))
+    return largest
+
+
+def _check_observed(label: Label, each: "_Observed", names: tuple[str, ...] | None) -> None:
+    empty = np.flatnonzero(each.weights == 0)
+    if len(empty):
+        first = int(empty[0])
+        name = position("column", first) if names is None else f"column {names[first]!r}"
+        raise InvalidInput(
+            f"Every value of {name} is missing in the group {label!r}",
+            "Allowed: features of which each group has values: what a group's values would be "
+            "cannot be learnt from the other groups",
+            "Leave the column out (--exclude), leave out the group, or join it with another",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pooling:
+    """The M step.
+
+    Attributes
+    ----------
+    weights : (k,) array
+        Of the correlations of all groups in those of each group.
+    of_none : float
+        Of no correlation in those of all groups.
+    """
+
+    weights: FloatArray
+    of_none: float
+
+    @classmethod
+    def of(cls, groups: list["_Observed"]) -> "_Pooling":
+        """Weights by the rows in which pairs of features are observed together."""
+        p = len(groups[0].means)
+
+        def weight(count: int, pairs: IntegerArray) -> float:
+            fewest = int(pairs.min())
+            lacking = max(p + 2 - fewest, 0) if fewest < count else 0
+            return lacking / (lacking + count)
+
+        together = sum(each.count for each in groups), sum(each.pairs for each in groups)
+        return cls(
+            np.array([weight(each.count, each.pairs) for each in groups]),
+            weight(together[0], np.asarray(together[1])),
+        )
+
+    def models(
+        self, sums: Mapping[Label, "_Expected"], before: Mapping[Label, Normal]
+    ) -> dict[Label, Normal]:
+        """The models that the sums under those before them make, in the same order."""
+        found: dict[Label, Normal] = {}
+        for label, old in before.items():
+            each = sums[label]
+            shift = each.first / each.weight
+            second = each.second / each.weight - np.outer(shift, shift)
+            covariance = second * np.outer(old.deviations, old.deviations)
+            covariance = (covariance + covariance.T) / 2
+            found[label] = Normal(old.mean + old.deviations * shift, covariance)
+        if not self.weights.any():
+            return found
+        spreads = [sums[label].weight * own.covariance for label, own in found.items()]
+        together = Normal(next(iter(found.values())).mean, np.sum(spreads, axis=0))
+        pool = (1 - self.of_none) * together.correlation
+        np.fill_diagonal(pool, 1.0)
+        for (label, own), weight in zip(found.items(), self.weights.tolist(), strict=True):
+            if weight:
+                pooled = pool * np.outer(own.deviations, own.deviations)
+                found[label] = Normal(own.mean, (1 - weight) * own.covariance + weight * pooled)
+        return found
+
+
+@dataclass(eq=False)
+class _Observed:
+    """What is observed of one group.
+
+    Attributes
+    ----------
+    count, cells : int
+        Rows, and their missing cells.
+    weight : float
+    pairs : (p, p) array of int
+        Rows in which two features are observed.
+    weights, means, squares : (p,) arrays
+        Of each feature: weight of the rows in which it is observed, their mean, and their squared
+        distances from it.
+    """
+
+    count: int
+    cells: int
+    weight: float
+    pairs: IntegerArray
+    weights: FloatArray
+    means: FloatArray
+    squares: FloatArray
+
+    @classmethod
+    def of(cls, rows: FloatArray, weights: FloatArray) -> "_Observed":
+        """Of some rows."""
+        observed = ~np.isnan(rows)
+        own = weights @ observed
+        means = weights @ np.where(observed, rows, 0.0) / np.where(own > 0, own, 1.0)
+        squares = weights @ np.where(observed, rows - means, 0.0) ** 2
+        ones = observed.astype(np.float64)
+        pairs = (ones.T @ ones).astype(np.int64)
+        cells = observed.size - int(observed.sum())
+        return cls(len(rows), cells, float(weights.sum()), pairs, own, means, squares)
+
+    def with_more(self, more: "_Observed") -> "_Observed":
+        """Of both parts of a group."""
+        total = self.weights + more.weights
+        share = more.weights / np.where(total > 0, total, 1.0)
+        apart = more.means - self.means
+        return _Observed(
+            self.count + more.count,
+            self.cells + more.cells,
+            self.weight + more.weight,
+            self.pairs + more.pairs,
+            total,
+            self.means + share * apart,
+            self.squares + more.squares + self.weights * share * apart**2,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What the first pass found: each group, and rows left out."""
+
+    groups: dict[Label, _Observed]
+    n_dropped: int
+
+
+@dataclass(frozen=True)
+class _FirstPass:
+    """The pass that shows which groups there are, and what is observed of them."""
+
+    limit: GroupLimit
+
+    def over(self, rows: RowSource) -> _Seen:
+        """What some rows show."""
+        found: dict[Label, _Observed] = {}
+        dropped: list[int] = []
+        for label, values, weights in _by_group(rows, LabelCoder(), dropped):
+            _add(found, label, _Observed.of(values, weights))
+            self._check(found, rows.n_features)
+        return _Seen(found, sum(dropped))
+
+    def merged(self, left: _Seen, right: _Seen) -> _Seen:
+        """What both parts show."""
+        found = dict(left.groups)
+        for label, more in right.groups.items():
+            _add(found, label, more)
+        self._check(found, len(next(iter(found.values())).means) if found else 1)
+        return _Seen(found, left.n_dropped + right.n_dropped)
+
+    def _check(self, found: Mapping[Label, _Observed], n_features: int) -> None:
+        n_rows = sum(each.count for each in found.values())
+        LabelCoder(list(found))  # all of one type
+        self.limit.check(list(found), n_rows, so_far=True)
+        self.limit.check_memory(len(found), n_features)
+
+
+@dataclass(eq=False)
+class _Expected:
+    """Sums of completed rows about a model, in its standard deviations: of 1, x and xx' + C."""
+
+    weight: float
+    first: FloatArray
+    second: FloatArray
+
+    def with_more(self, more: "_Expected") -> "_Expected":
+        """Of both parts of a group."""
+        weight, first = self.weight + more.weight, self.first + more.first
+        return _Expected(weight, first, self.second + more.second)
+
+
+@dataclass(frozen=True)
+class _Expectation:
+    """The pass of the E step."""
+
+    models: dict[Label, Normal]
+
+    def over(self, rows: RowSource) -> dict[Label, _Expected]:
+        """The sums over some rows."""
+        found: dict[Label, _Expected] = {}
+        for label, values, weights in _by_group(rows, LabelCoder(list(self.models))):
+            completed = self.models[label].completed(values)
+            weighted = completed.values * weights[:, None]
+            second = weighted.T @ completed.values + completed.covariance(weights)
+            _add(found, label, _Expected(float(weights.sum()), weighted.sum(axis=0), second))
+        return found
+
+    def merged(
+        self, left: dict[Label, _Expected], right: dict[Label, _Expected]
+    ) -> dict[Label, _Expected]:
+        """The sums over both parts."""
+        found = dict(left)
+        for label, more in right.items():
+            _add(found, label, more)
+        return found
+
+
+def _add(found: dict[Label, Any], label: Label, more: Any) -> None:
+    found[label] = found[label].with_more(more) if label in found else more
+
+
+def _by_group(
+    rows: RowSource, coder: LabelCoder, dropped: list[int] | None = None
+) -> Iterator[tuple[Label, FloatArray, FloatArray]]:
+    """Rows of one group at a time, many together, with their weights; those of weight zero not."""
+    waiting: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
+    n_waiting = 0
+
+    def together() -> Iterator[tuple[Label, FloatArray, FloatArray]]:
+        for code in sorted(waiting):
+            values, weights = zip(*waiting[code], strict=True)
+            yield coder.labels[code], np.concatenate(values), np.concatenate(weights)
+
+    for block in rows.blocks():
+        if block.labels is None:
+            raise InvalidInput(
+                "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
+            )
+        if dropped is not None:
+            dropped.append(block.n_dropped)
+        codes: AnyArray = coder.encode(block.labels, block.first_row)
+        weights = np.ones(len(codes)) if block.weights is None else block.weights
+        kept = np.flatnonzero(weights)
+        order, places = side_by_side(codes[kept])
+        for code, place in places:
+            own = kept[order[place]]
+            waiting.setdefault(code, []).append((block.values[own], weights[own]))
+        n_waiting += block.values.size
+        if n_waiting >= _CHUNK_NUMBERS:
+            yield from together()
+            waiting.clear()
+            n_waiting = 0
+    yield from together()

@@ -1,0 +1,193 @@
+"""Moments of rows with missing cells, against their likelihood maximised directly."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+
+from fairspan import GroupMoments
+from fairspan.errors import FairspanWarning, InvalidInput
+from fairspan.moments import incomplete
+from fairspan.moments.incomplete import Normal
+
+
+def incomplete_rows(seed: int, n: int, p: int, share: float) -> np.ndarray:
+    """Correlated rows with cells missing at random, and something observed in each."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, p)) @ rng.standard_normal((p, p)) + 10 * rng.random(p)
+    holes = rng.random((n, p)) < share
+    holes[np.arange(n), rng.integers(0, p, n)] = False
+    return np.where(holes, np.nan, rows)
+
+
+def minus_likelihood(
+    theta: np.ndarray, rows: np.ndarray, weights: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Of the observed cells of a normal model, row by row; and its gradient."""
+    p = rows.shape[1]
+    lower = np.tril_indices(p)
+    mean, root = theta[:p], np.zeros((p, p))
+    root[lower] = theta[p:]
+    covariance, value = root @ root.T, 0.0
+    of_mean, of_covariance = np.zeros(p), np.zeros((p, p))
+    for row, weight in zip(rows, weights, strict=True):
+        seen = np.flatnonzero(~np.isnan(row))
+        inverse = np.linalg.inv(covariance[np.ix_(seen, seen)])
+        off = inverse @ (row[seen] - mean[seen])
+        value += weight * ((row[seen] - mean[seen]) @ off - np.linalg.slogdet(inverse)[1]) / 2
+        of_mean[seen] -= weight * off
+        of_covariance[np.ix_(seen, seen)] += weight * (inverse - np.outer(off, off)) / 2
+    return value, np.concatenate([of_mean, (2 * of_covariance @ root)[lower]])
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("share", [0.1, 0.4])
+def test_the_likelihood_is_that_of_a_direct_maximum(share, is_weighted):
+    p, rows = 4, incomplete_rows(1, 200, 4, share)
+    weights = np.random.default_rng(2).uniform(0.5, 2, 200) if is_weighted else np.ones(200)
+    found = GroupMoments.from_rows(rows, ["a"] * 200, weights, on_missing="em")
+    start = np.diag(np.nanstd(rows, axis=0))[np.tril_indices(p)]
+    best = minimize(
+        minus_likelihood,
+        np.concatenate([np.nanmean(rows, axis=0), start]),
+        (rows, weights),
+        method="BFGS",
+        jac=True,
+        options={"gtol": 1e-8, "maxiter": 2000},
+    ).x
+    root = np.zeros((p, p))
+    root[np.tril_indices(p)] = best[p:]
+    np.testing.assert_allclose(found.means[0], best[:p], rtol=1e-6)
+    covariance = found.scatters[0] / found.weights[0]
+    np.testing.assert_allclose(covariance, root @ root.T, atol=1e-6 * np.trace(covariance))
+    assert found.completion.cells == np.isnan(rows).sum()
+    assert not found.completion.pool_weights.any()
+
+
+def test_complete_rows_have_their_usual_moments():
+    rows, groups = incomplete_rows(3, 60, 3, 0.0), ["a", "b"] * 30
+    usual = GroupMoments.from_rows(rows, groups)
+    found = GroupMoments.from_rows(rows, groups, on_missing="em")
+    np.testing.assert_allclose(found.means, usual.means, rtol=1e-12)
+    np.testing.assert_allclose(found.scatters, usual.scatters, rtol=1e-9)
+
+
+def test_parts_of_a_file_and_of_a_cluster_give_the_same(tmp_path):
+    pytest.importorskip("pyarrow")
+    dd = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(incomplete_rows(4, 300, 4, 0.2), columns=list("wxyz"))
+    frame["group"] = np.where(np.arange(300) % 3, "a", "b")
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for part in range(3):
+        frame[part * 100 : part * 100 + 100].to_parquet(folder / f"{part}.parquet", index=False)
+    usual = GroupMoments.from_rows(frame, "group", on_missing="em")
+    for source in (folder, dd.from_pandas(frame, npartitions=4, sort=False)):
+        found = GroupMoments.from_rows(source, "group", on_missing="em")
+        np.testing.assert_allclose(found.means, usual.means, rtol=1e-9)
+        np.testing.assert_allclose(found.scatters, usual.scatters, rtol=1e-8, atol=1e-8)
+
+
+def test_rows_of_a_pattern_alone_and_together_are_completed_alike():
+    rows = incomplete_rows(5, 40, 70, 0.3)
+    root = np.random.default_rng(6).standard_normal((70, 80))
+    model = Normal(np.nanmean(rows, axis=0), root @ root.T)
+    many = np.vstack([np.repeat(rows, 5, axis=0), rows])
+    completed = model.completed(many)
+    for row, found, trace in zip(
+        many, completed.in_units(), completed.traces(np.eye(70)), strict=True
+    ):
+        seen = ~np.isnan(row)
+        cross = model.covariance[np.ix_(~seen, seen)]
+        inverse = np.linalg.inv(model.covariance[np.ix_(seen, seen)])
+        off = cross @ inverse @ (row - model.mean)[seen]
+        np.testing.assert_allclose(found[~seen], model.mean[~seen] + off, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found[seen], row[seen], rtol=1e-12)
+        left = np.diag(model.covariance[np.ix_(~seen, ~seen)] - cross @ inverse @ cross.T)
+        units = model.deviations[~seen] ** 2
+        np.testing.assert_allclose(trace, (left / units).sum(), rtol=1e-4)
+
+
+def test_a_small_group_is_drawn_to_the_pool():
+    rows = np.vstack([incomplete_rows(7, 400, 5, 0.1), incomplete_rows(7, 400, 5, 0.3)[:6]])
+    groups = ["large"] * 400 + ["small"] * 6
+    found = GroupMoments.from_rows(rows, groups, on_missing="em")
+    large, small = found.completion.pool_weights
+    together = (~np.isnan(rows[400:])).astype(int)
+    lacking = 7 - (together.T @ together).min()
+    assert large == 0
+    assert small == pytest.approx(lacking / (lacking + 6))
+    assert np.linalg.eigvalsh(found.scatters[1])[0] > 0
+
+
+def test_a_column_without_variance_keeps_none():
+    rows = incomplete_rows(8, 50, 3, 0.2)
+    rows[~np.isnan(rows[:, 1]), 1] = 7.0
+    found = GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
+    assert (found.means[:, 1] == 7).all()
+    assert not found.scatters[:, 1].any()
+
+
+def test_columns_that_determine_each_other():
+    rows = incomplete_rows(9, 80, 3, 0.0)
+    rows = np.hstack([rows, rows.sum(axis=1, keepdims=True)])
+    complete = GroupMoments.from_rows(rows, ["a"] * 80)
+    rows[::4, 0] = np.nan
+    found = GroupMoments.from_rows(rows, ["a"] * 80, on_missing="em")
+    np.testing.assert_allclose(found.scatters, complete.scatters, rtol=1e-5)
+
+
+def test_classes_of_y_are_kept():
+    rows, y = incomplete_rows(10, 120, 3, 0.2), [0, 0, 1] * 40
+    found = GroupMoments.from_rows(rows, ["a", "b"] * 60, labels=y, on_missing="em")
+    assert found.completion.cells.sum() == np.isnan(rows).sum()
+    pairs = found.by_label
+    own = pairs.of_groups(np.array([pair[0] == "a" for pair in pairs.labels]))
+    np.testing.assert_allclose(own.over_classes().scatters[0], found.scatters[0])
+
+
+def test_a_file_keeps_how_they_came(tmp_path):
+    found = GroupMoments.from_rows(
+        incomplete_rows(11, 50, 3, 0.2), ["a", "b"] * 25, on_missing="em"
+    )
+    found.save(tmp_path / "some.moments")
+    again = GroupMoments.load(tmp_path / "some.moments")
+    assert (again.completion.cells == found.completion.cells).all()
+    assert again.completion.n_passes == found.completion.n_passes
+    with pytest.raises(InvalidInput, match="completed by the EM algorithm"):
+        again + found
+
+
+def test_rows_without_a_group_are_left_out():
+    rows = incomplete_rows(12, 50, 3, 0.2)
+    groups = ["a", "b"] * 24 + [None, "a"]
+    assert GroupMoments.from_rows(rows, groups, on_missing="em").n_dropped == 1
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ((3, slice(None)), "Every feature is missing in row 4"),
+        ((slice(0, None, 2), 1), r"column 2 \(index 1\) is missing in the group 'a'"),
+    ],
+    ids=["nothing observed", "column empty in a group"],
+)
+def test_what_cannot_be_expected_is_refused(cells, message):
+    rows = incomplete_rows(13, 50, 3, 0.0)
+    rows[cells] = np.nan
+    with pytest.raises(InvalidInput, match=message):
+        GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
+
+
+def test_infinity_is_not_missing():
+    rows = incomplete_rows(14, 50, 3, 0.2)
+    rows[4, 2] = np.inf
+    with pytest.raises(InvalidInput, match="infinity"):
+        GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
+
+
+def test_passes_that_lead_nowhere_are_told(monkeypatch):
+    monkeypatch.setattr(incomplete, "_MOST_PASSES", 2)
+    rows = incomplete_rows(15, 50, 3, 0.4)
+    with pytest.warns(FairspanWarning, match="stopped after 2 passes"):
+        GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
