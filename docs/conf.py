@@ -1,6 +1,5 @@
 """How the documentation is built: `./run docs` (offline; warnings are errors)."""
 
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -8,14 +7,10 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path.insert(0, str(DOCS / "_extensions"))
-# Pages of the gallery load their data as reproductions do.
+# A page of the gallery draws the rows of a reproduction.
 sys.path.insert(0, str(ROOT))
-# Pages that need a data folder find it where the tests find it.
-os.environ.setdefault("FAIRSPAN_DATA", str(ROOT.parent / "shared" / "data"))
 
-from gallery import pages_without_data  # noqa: E402  (lies in _extensions)
-
-import fairspan  # noqa: E402  (after the data folder is known)
+import fairspan  # noqa: E402  (after the path is known)
 
 project = "fairspan"
 author = "The fairspan developers"
@@ -99,7 +94,7 @@ sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "gallery",
     "filename_pattern": r"/[a-z_0-9]+\.py",
-    "ignore_pattern": pages_without_data(ROOT / "examples"),
+    "ignore_pattern": r"__init__\.py",
     "within_subsection_order": "gallery.InOrder",
     "reset_modules_order": "both",
     "reset_modules": ("matplotlib", "gallery.as_strict_as_tests"),

@@ -2,9 +2,9 @@
 A gap that is closed on the rows of the fit opens on new rows
 =============================================================
 
-Fairness can be learned by heart like anything else. Eight of ten fits on 200 people close the gap
-between their groups; on the other 29,800 people it is nearly as wide as PCA's. So audit with rows
-that the fit has not seen.
+Fairness can be learned by heart like anything else. All of ten fits on 300 people of a census
+close the gap between women and men; on the other 32,261 people it is nearly as wide as PCA's. So
+audit with rows that the fit has not seen.
 """
 
 import matplotlib.pyplot as plt
@@ -12,14 +12,15 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import fairspan as fs
-from reproduction.data import load
 
-people = load("default_credit")
+people = fs.datasets.adult_by_sex()
+# What 3 % of the people have, some of 300 have as well.
+X = people.X[:, people.X.mean(axis=0) > 0.03]
 criteria = {"PCA": fs.TotalError(), "error gap": fs.ErrorGap(penalty=2.0)}
 gaps = {(name, rows): [] for name in criteria for rows in ("fitted", "new")}
 for seed in range(10):
     few, others, g_few, g_others = train_test_split(
-        people.X, people.sensitive_features, train_size=200, random_state=seed
+        X, people.sensitive_features, train_size=300, random_state=seed
     )
     for name, criterion in criteria.items():
         fit = fs.FairPCA(5, criterion=criterion, scale=True).fit(few, sensitive_features=g_few)
@@ -40,5 +41,5 @@ plt.show()
 medians = {each: np.median(values) for each, values in gaps.items()}
 for each, value in medians.items():
     print(*each, f"{value:.3f}")
-assert sum(gap < 0.01 for gap in gaps["error gap", "fitted"]) == 8
+assert max(gaps["error gap", "fitted"]) < 1e-6
 assert medians["error gap", "new"] > 1

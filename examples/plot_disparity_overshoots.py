@@ -11,9 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fairspan as fs
-from reproduction.data import load
 
-people = load("default_credit")
+people = fs.datasets.adult_by_sex()
 ahead = fs.FairPCA(5, criterion=fs.Disparity(trade_off=0.5), scale=True)
 ahead.fit(people.X, sensitive_features=people.sensitive_features)
 

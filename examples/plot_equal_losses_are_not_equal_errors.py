@@ -10,9 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fairspan as fs
-from reproduction.data import load
 
-people = load("default_credit")
+people = fs.datasets.adult_by_sex()
 moments = fs.GroupMoments.from_rows(people.X, people.sensitive_features)
 names = ("total_error", "minimax_loss", "equal_error")
 fits = [fs.FairPCA(5, criterion=name, scale=True).fit_moments(moments) for name in names]
@@ -23,7 +22,7 @@ for panel, what in zip(panels, ("loss", "error"), strict=True):
     for g, (group, colour) in enumerate(zip(moments.labels, ("#0072b2", "#d55e00"), strict=True)):
         look = {"color": colour, "hatch": "///" if g else "", "edgecolor": "white"}
         places = np.arange(3) + 0.4 * g - 0.2
-        panel.bar(places, values[:, g], 0.36, label=f"{group} education", **look)
+        panel.bar(places, values[:, g], 0.36, label=f"{group}", **look)
     panel.set_xticks(range(3), ["PCA", "equal losses", "equal errors"])
     panel.set(title=f"{what} of each group", ylabel=what)
 figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)

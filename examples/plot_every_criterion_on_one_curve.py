@@ -9,9 +9,8 @@ criterion is choosing a point. Past an end both groups could be served better at
 import matplotlib.pyplot as plt
 
 import fairspan as fs
-from reproduction.data import load
 
-people = load("default_credit")
+people = fs.datasets.adult_by_sex()
 moments = fs.GroupMoments.from_rows(people.X, people.sensitive_features)
 curve = fs.frontier(moments, n_components=8, scale=True, tol=1e-5)
 curve.plot()

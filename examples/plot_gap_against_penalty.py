@@ -10,9 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import fairspan as fs
-from reproduction.data import load
 
-people = load("default_credit")
+people = fs.datasets.adult_by_sex()
 gap = fs.FairPCA(5, criterion=fs.ErrorGap(penalty=0.5), scale=True)
 gap.fit(people.X, sensitive_features=people.sensitive_features)
 

@@ -11,9 +11,8 @@ import matplotlib.pyplot as plt
 from sklearn.model_selection import train_test_split
 
 import fairspan as fs
-from reproduction.data import load
 
-people = load("wine_quality")
+people = fs.datasets.adult_by_sex()
 train, test, g_train, g_test = train_test_split(
     people.X, people.sensitive_features, random_state=0, stratify=people.sensitive_features
 )
@@ -30,11 +29,11 @@ for name, model in models.items():
     leaks[name] = fs.metrics.leakage(model.transform(train), g_train, model.transform(test), g_test)
     losses[name] = model.group_losses_.max()
     print(f"{name:6} the group leaks {leaks[name]:.2f}, largest loss {losses[name]:.2f}")
-assert leaks["fair"] > 0.5 > leaks["hidden"]
+assert leaks["fair"] > 0.4 > 0.2 > leaks["hidden"]
 assert losses["hidden"] > losses["fair"]
 
 # %%
-# The fair projection separates the groups visibly.
+# Under the fair projection women and men differ visibly.
 
 fs.displays.ReducedRowsDisplay.from_estimator(models["fair"], test, g_test)
 plt.show()

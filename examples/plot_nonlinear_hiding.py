@@ -13,15 +13,16 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
-from reproduction.data import load
 
-train = load("adult_train", group="sex", leave_out=["sex_male"])
-test = load("adult_test", group="sex", leave_out=["sex_male"])
-women, new_women = (each.sensitive_features == "female" for each in (train, test))
+people = fs.datasets.adult_by_sex()
+train, test, women, new_women = train_test_split(
+    people.X, people.sensitive_features == "Female", test_size=0.5, random_state=0
+)
 # The classifiers learn the group from half of the new rows, and are tested on the other half.
 half = np.arange(len(new_women)) % 2 == 0
 seekers = {"linear": LogisticRegression(), "trees": HistGradientBoostingClassifier(random_state=0)}
@@ -30,9 +31,9 @@ found, apart = {}, {}
 for name, restriction in {"before": None, "after": fs.MeanParity()}.items():
     fair = fs.FairPCA(10, criterion="total_error", restriction=restriction)
     model = make_pipeline(StandardScaler(), Nystroem(n_components=300, random_state=0), fair)
-    Z = model.fit_transform(train.X, fairpca__sensitive_features=women)
+    Z = model.fit_transform(train, fairpca__sensitive_features=women)
     apart[name] = np.abs(Z[women].mean(axis=0) - Z[~women].mean(axis=0)).max()
-    new, mapped = model.transform(test.X), model[:-1].transform(test.X)
+    new, mapped = model.transform(test), model[:-1].transform(test)
     kept = 1 + fair.score(mapped) / mapped.var(axis=0).sum()
     parts = new[half], new_women[half], new[~half], new_women[~half]
     found[name] = {"MMD²": fs.metrics.mmd(*parts[2:], n_permutations=0)}

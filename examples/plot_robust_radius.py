@@ -11,14 +11,13 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 import fairspan as fs
-from reproduction.data import load
 from reproduction.vu.radius import N_TEST, performance
 from reproduction.vu.toy import N_TRAIN, toy_rows
 
-people = load("default_credit")
-few, _, groups, _ = train_test_split(
-    people.X, people.sensitive_features, train_size=200, random_state=0
-)
+people = fs.datasets.adult_by_sex()
+# What 3 % of the people have, some of 300 have as well.
+X = people.X[:, people.X.mean(axis=0) > 0.03]
+few, _, groups, _ = train_test_split(X, people.sensitive_features, train_size=300, random_state=0)
 robust = fs.FairPCA(5, criterion=fs.RobustErrorGap(penalty=0.5, radius=0.15), scale=True)
 robust.fit(few, sensitive_features=groups)
 

@@ -2,28 +2,33 @@
 A requested share of variance is kept for every group
 =====================================================
 
-PCA's usual rule, to keep 90 % of the variance, counts everyone together and can leave a group
-below. With a share as `n_components`, the smallest dimension is found that keeps it for each group.
+PCA's usual rule, to keep 80 % of the variance, counts everyone together and can leave a group
+below. With a share as `n_components`, the smallest dimension is found that keeps it for each group:
+here for pictures of each of the ten digits.
 """
 
 import matplotlib.pyplot as plt
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 
 import fairspan as fs
-from reproduction.data import load
 
-people = load("default_credit", group="education_sex6")
-fair = fs.FairPCA(n_components=0.9, scale=True)
-fair.fit(people.X, sensitive_features=people.sensitive_features)
+digits = load_digits()
+written = digits.target.astype(str)
+fair = fs.FairPCA(n_components=0.8).fit(digits.data, sensitive_features=written)
 fs.displays.VarianceKeptDisplay.from_estimator(fair)
 plt.show()
 
 # %%
-# One dimension less would not do for every group.
+# PCA's rule takes fewer dimensions, and some digits keep less than was asked. One dimension less
+# than found would not do for every group.
 
-d = fair.n_components_
-less = fs.FairPCA(d - 1, scale=True).fit_moments(fair.moments_)
-for name, fit in ((f"{d} dimensions", fair), (f"{d - 1} dimensions", less)):
+d, usual = fair.n_components_, PCA(0.8, svd_solver="full").fit(digits.data).n_components_
+plain = fs.FairPCA(usual, criterion="total_error").fit_moments(fair.moments_)
+less = fs.FairPCA(d - 1).fit_moments(fair.moments_)
+for name, fit in ((f"{d} fair", fair), (f"{d - 1} fair", less), (f"{usual} by PCA's rule", plain)):
     kept = fit.group_explained_variance_ratio_.sum(axis=1)
     print(f"{name}: from {kept.min():.1%} to {kept.max():.1%}")
-assert fair.group_explained_variance_ratio_.sum(axis=1).min() >= 0.9
-assert less.group_explained_variance_ratio_.sum(axis=1).min() < 0.9
+assert fair.group_explained_variance_ratio_.sum(axis=1).min() >= 0.8
+assert less.group_explained_variance_ratio_.sum(axis=1).min() < 0.8
+assert plain.group_explained_variance_ratio_.sum(axis=1).min() < 0.75

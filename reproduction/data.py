@@ -1,4 +1,4 @@
-"""Data sets of a folder, for reproductions, benchmarks and the pages of the gallery.
+"""Data sets of a folder, for reproductions and benchmarks.
 
 ``NAME.parquet`` is a table. The role of a column is the prefix of its name. No prefix: a feature.
 ``group__``: a sensitive group. ``label__``: something to predict. Columns of any other prefix with

@@ -1,24 +1,19 @@
-"""Which pages of the gallery can be built here, and how strictly their code runs."""
+"""The pages of the gallery in their sections, and how strictly their code runs."""
 
 import ast
-import os
 import re
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 
-_TABLE = re.compile(r"\bload\(\s*\"(\w+)\"")
-_FACES = re.compile(r"\bload_faces\(")
-
 # The gallery's sections, and the pages of each in order.
 SECTIONS = {
     "What PCA does to groups": (
         "plot_pca_costs_one_group_more",
         "plot_repair_is_cheap",
-        "plot_faces",
+        "plot_digits",
         "plot_six_groups_and_the_bound",
         "plot_intersections",
     ),
@@ -73,36 +68,6 @@ def in_sections(index: str) -> str:
             current = title
         parts.append(thumbnail)
     return "".join(parts)
-
-
-def files_needed(code: str) -> list[str]:
-    """The files of the data folder that a page reads."""
-    faces = ["lfw.npz"] if _FACES.search(code) else []
-    return faces + [f"{name}.parquet" for name in _TABLE.findall(code)]
-
-
-def absent_files(names: list[str], page: str = "a picture") -> list[str]:
-    """Those that the data folder does not hold: what needs them is left out, loudly.
-
-    With FAIRSPAN_REQUIRE_DATA, as in CI, an absent file ends the build.
-    """
-    folder = Path(os.environ["FAIRSPAN_DATA"])
-    absent = [name for name in names if not (folder / name).exists()]
-    if absent:
-        reason = f"{page} needs {', '.join(absent)}, which {folder} does not hold"
-        if os.environ.get("FAIRSPAN_REQUIRE_DATA"):
-            raise SystemExit(f"{reason} (set FAIRSPAN_DATA)")
-        print(f"############ {reason}: LEFT OUT (set FAIRSPAN_DATA) ############", file=sys.stderr)
-    return absent
-
-
-def pages_without_data(examples: Path) -> str:
-    """A pattern of the pages whose data are absent."""
-    left_out = []
-    for page in sorted(examples.glob("*.py")):
-        if absent_files(files_needed(page.read_text(encoding="utf-8")), page.name):
-            left_out.append(re.escape(page.name))
-    return "|".join([*left_out, r"__init__\.py"])
 
 
 def pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:

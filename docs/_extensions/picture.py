@@ -3,8 +3,7 @@
 The code runs as a cell of a notebook does: its last expression is the picture, an object with a
 `figure_` (a display) or a matplotlib figure. `:alt:` says in words what is to be seen. The code is
 shown above the picture unless `:hide-code:` is given. With `:continues:` the blocks of Python
-above it run first. `:data:` names files of the data folder: where one is absent, a line says so
-in place of the picture, and where data are required (FAIRSPAN_REQUIRE_DATA) the build ends.
+above it run first.
 """
 
 import ast
@@ -24,7 +23,6 @@ mpl.use("Agg")
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from gallery import absent_files
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
@@ -32,8 +30,6 @@ from sphinx.util.docutils import SphinxDirective
 
 # The same picture is the same file, byte for byte.
 _STYLE = {"svg.hashsalt": "fairspan", "savefig.bbox": "tight", "savefig.facecolor": "white"}
-
-
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 
 
@@ -72,17 +68,12 @@ class Plot(SphinxDirective):
         "hide-code": directives.flag,
         "caption": directives.unchanged,
         "continues": directives.flag,
-        "data": directives.unchanged_required,
     }
 
     def run(self) -> list[nodes.Node]:
         """Return the code, unless it is hidden, and the picture."""
         if "alt" not in self.options:
             raise self.error("a plot needs :alt:, what is to be seen in words")
-        absent = absent_files(self.options.get("data", "").split())
-        if absent:
-            words = f"Left out of this build: the picture needs {', '.join(absent)}."
-            return [nodes.note("", nodes.paragraph("", words))]
         code = "\n".join(self.content)
         try:
             path = self._drawn(code)
