@@ -361,7 +361,8 @@ def _heavy_tails(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[F
             "FS109",
             f"{names(found)}: a few rows dominate the error, so intervals may miss the true value "
             "far more often than their level says. Look at the rows with the largest values; take "
-            "logarithms of columns with long tails, or cap them.",
+            "logarithms of columns with long tails, or cap them (how-to guide: Outliers and heavy "
+            "tails).",
             groups=labels(found),
         )
 
