@@ -163,7 +163,6 @@ def subspace_of(
         moments.feature_names,
         found,
         projector.oblique_decoder,
-        normal=moments.normal,
     )
 
 
