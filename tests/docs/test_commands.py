@@ -167,7 +167,7 @@ def test_what_is_said_of_the_picture_is_what_the_audits_show(audited):
         f"Fair PCA gives women back {least} to {most}, and takes {paid[0]} to {paid[1]} from men; "
         f"on these rows the error over all people rises by {100 * total:.2f} %.",
     )
-    for page in ("README.md", "docs/index.md"):
+    for page in ("README.md", "docs/index.md", "paper/paper.md"):
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
         assert [each for each in said if each not in text] == []
     assert f"the larger loss below {fair.largest_loss_here:.3f}" in README
