@@ -60,6 +60,19 @@ def test_importing_loads_nothing_heavy(imported, heavy):
     assert done.stdout.strip() == "set()"
 
 
+def test_a_missing_group_is_told_before_anything_heavy_is_loaded(tmp_path):
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+    code = (
+        "import sys; from fairspan import cli; cli.run(['audit', 'rows.csv'])\n"
+        "print({'numpy', 'pyarrow'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert "Name the group column with --group" in done.stderr
+    assert done.stdout.strip() == "set()"
+
+
 @pytest.mark.parametrize("kind", CLASSES)
 def test_errors_survive_the_way_to_another_process(kind):
     error = kind("X has 3 rows", "Allowed: 4", "Add one")

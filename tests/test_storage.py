@@ -5,6 +5,7 @@ import zipfile
 import numpy as np
 import pytest
 
+import fairspan as fs
 from fairspan.errors import CorruptFile, InvalidParameter
 from fairspan.storage import (
     MAPPING,
@@ -205,3 +206,18 @@ def test_a_folder_that_does_not_exist_is_not_made(tmp_path):
     with pytest.raises(InvalidParameter, match="No such file or directory"):
         write_archive(tmp_path / "none" / "out", "thing", {}, ARRAYS)
     assert contents(tmp_path) == []
+
+
+def test_load_reads_models_and_moments(tmp_path):
+    rng = np.random.default_rng(0)
+    moments = fs.GroupMoments.from_rows(rng.normal(size=(40, 3)), ["a", "b"] * 20)
+    for name, made in {"m": moments, "f": fs.FairPCA(2).fit_moments(moments).subspace_}.items():
+        made.save(tmp_path / name)
+        again = fs.load(tmp_path / name)
+        assert type(again) is type(made)
+    np.testing.assert_array_equal(again.components, made.components)
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(CorruptFile, match=r"table\.csv"):
+        fs.load(tmp_path / "table.csv")
+    with pytest.raises(FileNotFoundError):
+        fs.load(tmp_path / "nowhere")

@@ -295,7 +295,7 @@ ONE, TWO, THREE = (
     [
         (ONE, {}, Incompatible, "1 groups.*exactly two.*audit"),
         (THREE, {}, Incompatible, "3 groups.*exactly two.*audit"),
-        (random_rows(0).X, {}, InvalidType, r"of type ndarray.*GroupMoments\.from_rows"),
+        (random_rows(0).X, {}, InvalidType, "of type ndarray.*sensitive_features"),
         (TWO, {"tol": 0.0}, InvalidParameter, "tol is 0.0"),
         (TWO, {"tol": float("nan")}, InvalidParameter, "tol is nan"),
         (TWO, {"n_components": 6}, InvalidParameter, "n_components is 6"),
@@ -308,6 +308,13 @@ ONE, TWO, THREE = (
 def test_what_has_no_frontier(moments, settings, kind, words):
     with pytest.raises(kind, match=words):
         frontier(moments, **{"n_components": 2, **settings})
+
+
+def test_rows_give_the_frontier_of_their_moments():
+    rows = random_rows(2)
+    known = frontier(GroupMoments.from_rows(rows.X, rows.labels), 2, scale=True)
+    curve = frontier(rows.X, 2, sensitive_features=rows.labels, scale=True)
+    np.testing.assert_array_equal(curve.errors, known.errors)
 
 
 @pytest.mark.parametrize("i", [99, -99, "first", 0.5])

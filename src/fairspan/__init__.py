@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit, audit
     from fairspan.certificates.certificate import Certificate, Status
     from fairspan.estimator.fair_pca import FairPCA
-    from fairspan.model.subspace import FairSubspace
+    from fairspan.model.subspace import FairSubspace, load
     from fairspan.moments.group_moments import GroupMoments
     from fairspan.problem.criteria import (
         Disparity,
@@ -72,6 +72,7 @@ _HOMES = {
     "Verification": "fairspan.verification",
     "audit": "fairspan.auditing.audit",
     "frontier": "fairspan.trade_off",
+    "load": "fairspan.model.subspace",
     "show_progress": "fairspan.progress",
     "verify": "fairspan.verification",
     "write_report": "fairspan.report.writing",
@@ -111,6 +112,7 @@ __all__ = [
     "errors",
     "extending",
     "frontier",
+    "load",
     "metrics",
     "regression",
     "selection",

@@ -513,6 +513,15 @@ def read_archive(given: str | os.PathLike[str] | bytes, schema: Schema) -> dict[
     return _checked(given, schema, read)
 
 
+def stated_kind(path: str | os.PathLike[str]) -> str:
+    """What an archive says that it holds, such as "moments"; empty where it says nothing."""
+    try:
+        document = json.loads(_arrays(path)[_HEADER].tobytes())
+        return str(document["format"]).removeprefix("fairspan.")
+    except Exception:  # what is wrong with it is said by what reads it
+        return ""
+
+
 def read_document(path: str | os.PathLike[str], schema: Schema) -> dict[str, Any]:
     """Read a file that is only a JSON document; raises as :func:`read_archive` does."""
     return _checked(path, schema, lambda name: _entries(Path(name).read_bytes(), schema, name))

@@ -24,7 +24,7 @@ from fairspan.linalg.resources import threads_of
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, not_moments
+from fairspan.moments.of_rows import moments_of, not_moments
 from fairspan.moments.thin import Coordinates, ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, check_n_components
@@ -32,6 +32,7 @@ from fairspan.problem.reduction import criterion_of
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import check_flag, check_number, factory_of, names_of
 from fairspan.rows.groups import Label, printable, spelled
+from fairspan.rows.registry import rows_of
 from fairspan.solvers.solve import Auto
 from fairspan.solvers.two_groups.faces import (
     QUARTER,
@@ -314,10 +315,11 @@ class Frontier:
 
 
 def frontier(
-    moments: GroupMoments | ThinMoments,
+    X: Any,
     n_components: int,
     center: Center = "global",
     *,
+    sensitive_features: Any = None,
     scale: bool = False,
     tol: float = 1e-4,
 ) -> Frontier:
@@ -330,11 +332,14 @@ def frontier(
 
     Parameters
     ----------
-    moments : GroupMoments
-        Of two groups; or what a FairPCA holds of rows that are fewer than their features.
+    X : GroupMoments, or (n, p) table
+        Moments of two groups, or what a FairPCA holds of rows that are fewer than their features;
+        or rows as :meth:`FairPCA.fit` takes them, with their groups.
     n_components : int
         d, from 1 to p.
     center : {"global", "group", "none"}
+    sensitive_features : (n,) array-like, or column name(s) of X, optional
+        Groups of the rows, and only of rows.
     scale : bool
         Divide each feature by its pooled standard deviation first.
     tol : float
@@ -357,17 +362,18 @@ def frontier(
     Examples
     --------
     >>> import numpy as np
-    >>> from fairspan import GroupMoments, frontier
+    >>> from fairspan import frontier
     >>> X = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    >>> curve = frontier(GroupMoments.from_rows(X, ["a", "a", "b", "b"]), 1)
+    >>> curve = frontier(X, 1, sensitive_features=["a", "a", "b", "b"])
     >>> curve.errors
     array([[0., 1.],
            [4., 0.]])
     >>> curve.place("minimax_error").errors.round(3)
     array([0.8, 0.8])
     """
-    if not isinstance(moments, Moments) or moments.matrix_free:
-        raise not_moments(moments)
+    moments = X if sensitive_features is None else moments_of(rows_of(X, sensitive_features))
+    if not isinstance(moments, GroupMoments | ThinMoments) or moments.matrix_free:
+        raise not_moments(X, "Pass moments, or rows with their sensitive_features")
     if moments.n_groups != 2:
         raise Incompatible(
             f"A frontier received {moments.n_groups} groups",

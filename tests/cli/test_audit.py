@@ -1,7 +1,9 @@
 """fairspan audit: its figures, its choices, numbers of dimensions, and estimates for new rows."""
 
+import io
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -452,6 +454,23 @@ def test_the_page_of_the_docs_shows_what_is_printed(run, tmp_path):
     words = [each.replace("people.csv", f"{tmp_path}/people.csv") for each in command.split()]
     shown = re.search(r"```text\n( d  group.*?)```", page, re.S)[1]
     assert shown in run(*words).out
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "moments"])
+def test_a_dash_is_standard_input(run, table, tmp_path, monkeypatch, ending):
+    path, named = tmp_path / f"rows.{ending}", ("--group", "age")
+    rows = table.drop(columns="sex")
+    if ending == "moments":
+        fs.GroupMoments.from_rows(rows, "age").save(path)
+        named = ()
+    else:
+        (rows.to_parquet if ending == "parquet" else rows.to_csv)(path, index=False)
+    facts = run("audit", path, *named, "-d", 2, "--json").facts
+    given = io.TextIOWrapper(io.BytesIO(path.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", given)
+    assert run("audit", "-", *named, "-d", 2, "--json").facts == facts
+    given.isatty = lambda: True
+    run("audit", "-", *named, status=2, out=None, err="is a terminal: pipe a table into it")
 
 
 def test_long_names_of_groups_leave_room_for_the_figures(run, table, tmp_path):

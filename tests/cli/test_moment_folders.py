@@ -80,6 +80,19 @@ def test_merged_they_are_what_one_pass_gives(run, command, made, frame, tmp_path
         assert_of(tmp_path / name, frame)
 
 
+def test_sites_of_which_one_left_rows_out_are_warned_of(run, command, frame, tmp_path):
+    holes = frame[:300].copy()
+    holes.iloc[:9, holes.columns.get_loc("x")] = np.nan
+    for name, rows in {"north": holes, "south": frame[300:], "west": holes}.items():
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+        words = [tmp_path / f"{name}.csv", *command[2:-1], tmp_path / name, "--on-missing", "drop"]
+        run("moments", *words, status=0)
+    paths = {name: tmp_path / name for name in ("north", "south", "west")}
+    mixed = run("merge", paths["north"], paths["south"], "-o", tmp_path / "a", status=0)
+    assert f"left out at some sites, and none at '{paths['south']}'" in " ".join(mixed.err.split())
+    run("merge", paths["north"], paths["west"], "-o", tmp_path / "b", status=0, err=None)
+
+
 @pytest.mark.long
 def test_two_processes_write_the_same_bytes(run, command, made, tmp_path):
     run(*command[:-1], tmp_path / "two", "--jobs", 2, status=0)

@@ -28,7 +28,7 @@ _DOES_NOT_HOLD, _INTERNAL_FAILURE = 1, 3
 
 @command(
     short_help="Show on real data what PCA does to two groups.",
-    examples=("fairspan demo", "fairspan demo -o breast-cancer.html"),
+    examples=("fairspan demo", "fairspan demo -o people.html"),
 )
 @output_option(
     "-o",

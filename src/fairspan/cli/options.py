@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from zipfile import is_zipfile
 
 import click
 
@@ -116,6 +117,9 @@ PARTS = judged_option(
 JSON = output_option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
 _CHOICE_OF_FEATURES = {"features", "exclude", "numeric_only", "one_hot"}
 _CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
+
+
+NO_GROUP = "Name the group column with --group COL."
 
 
 def refuse_if(holds: object, message: str) -> None:
@@ -435,12 +439,21 @@ TEXT = (
 )
 
 
+def _groups(
+    context: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Group columns: a table needs one, which is said before the library is imported."""
+    data = context.params.get("data")
+    refuse_if(isinstance(data, Path) and not values and not is_zipfile(data), NO_GROUP)
+    return each_once(context, option, values)
+
+
 _READING = (
     click.option(
         "--group",
         "groups",
         multiple=True,
-        callback=each_once,
+        callback=_groups,
         metavar="COL",
         help="Group column; repeat it for intersections.",
     ),

@@ -2,9 +2,12 @@
 
 import math
 import re
+import shutil
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -19,11 +22,23 @@ FILE_OR_FOLDER = click.Path(path_type=Path, allow_dash=True)
 OUT = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
+# How files begin, by the endings of their names.
+_BEGINNINGS = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"PK": ".moments",
+    b"\x1f\x8b": ".csv.gz",
+    b"\x28\xb5\x2f\xfd": ".csv.zst",
+}
+
+
 class _Data(click.Path):
-    """A path that exists, or rows of another package, as package.module:Object."""
+    """A path that exists, standard input, or rows of another package, as package.module:Object."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         """The path, or what makes the rows."""
+        if value == "-":
+            return _kept_input(ctx)
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
@@ -31,6 +46,20 @@ class _Data(click.Path):
             if found is None:
                 raise
             return found
+
+
+def _kept_input(context: click.Context) -> Path:
+    """A file with what standard input gives: rows are read more than once."""
+    if sys.stdin.isatty():
+        raise click.UsageError("- is standard input, which is a terminal: pipe a table into it.")
+    folder = Path(context.with_resource(TemporaryDirectory()))
+    path = folder / "input"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    with path.open("rb") as file:
+        start = file.read(8)
+    endings = (ending for first, ending in _BEGINNINGS.items() if start.startswith(first))
+    return path.rename(folder / f"standard-input{next(endings, '.csv')}")
 
 
 DATA_PATH = _Data(exists=True, path_type=Path)

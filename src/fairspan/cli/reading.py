@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fairspan.cli.options import Reading, refuse_if
+from fairspan.cli.options import NO_GROUP, Reading, refuse_if
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.registry import Foreign
 from fairspan.rows.columns import ChosenColumns, is_text
@@ -56,7 +56,7 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
     """
     if isinstance(path, Foreign):
         return _opened_foreign(reading, path)
-    refuse_if(not reading.groups, "Name the group column with --group COL.")
+    refuse_if(not reading.groups, NO_GROUP)
     rows = FileRows.open(
         path,
         (*reading.groups, *[name for name in (reading.label, clusters) if name is not None]),

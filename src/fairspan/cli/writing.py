@@ -385,8 +385,15 @@ def merge_moments(
             "warning", "The same file is given more than once: its rows are counted each time."
         )
     total: GroupMoments | None = None
+    # Parts of one folder are of one site.
+    sites = {
+        folder: Manifest.read(folder) is not None for folder in {each.parent for each in files}
+    }
+    dropped: dict[Path, int] = {}
     for file in track("merging", files, "files"):
         more = part_of_file(file)
+        site = file.parent if sites[file.parent] else file
+        dropped[site] = dropped.get(site, 0) + more.n_dropped
         if labels_as_text:  # groups of one text are joined
             more = merged([more], _as_text)
         with error_context(str(file)):
@@ -396,6 +403,14 @@ def merge_moments(
         raise no_rows(total.n_dropped)
     for found in labels_spelled_differently(total.labels):
         complain("warning", found.message)
+    without = [str(site) for site, n in dropped.items() if not n]
+    if without and total.n_dropped:
+        complain(
+            "warning",
+            f"Rows with missing values were left out at some sites, and none at {listed(without)}. "
+            "If values were missing there too and were filled in, the sum mixes two rules: filled "
+            "values vary less. Handle missing values in one way at all sites.",
+        )
     write_whole(out, total.to_bytes())
     return total, len(files)
 

@@ -11,6 +11,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.errors import Incompatible, InvalidType
 from fairspan.model.foreign import ALLOWED_MODELS, SAME, RowModel, affine_map_of, row_model_of
 from fairspan.model.stored import graph_bytes, read_subspace, select_of, write_subspace
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
     Projector,
@@ -25,7 +26,7 @@ from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of
 from fairspan.rows.protocol import RowMap
 from fairspan.rows.registry import mapped_there, opener_of
-from fairspan.storage import check_name, write_whole
+from fairspan.storage import MOMENTS, check_name, stated_kind, write_whole
 from fairspan.typing import FloatArray
 
 
@@ -445,6 +446,36 @@ class FairSubspace:
         """Where it comes from as a table in a notebook; None (plain text) if that is unknown."""
         made = self.certificate
         return None if made is None else made.table(repr(self)[1:-1])._repr_html_()
+
+
+def load(path: str | os.PathLike[str], *, parts: Sequence[Any] = ()) -> FairSubspace | GroupMoments:
+    """Read a saved model or saved moments, whichever the file holds.
+
+    Parameters
+    ----------
+    path : path
+    parts : sequence of criterion and restriction objects
+        As for :meth:`FairSubspace.load`.
+
+    Returns
+    -------
+    FairSubspace or GroupMoments
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    CorruptFile
+        The file is truncated, altered or of another kind.
+
+    Examples
+    --------
+    >>> import fairspan as fs
+    >>> fs.load("fair.model").transform(rows)  # doctest: +SKIP
+    """
+    if stated_kind(path) == MOMENTS.kind:
+        return GroupMoments.load(path)
+    return FairSubspace.load(path, parts=parts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,13 +33,11 @@ MOST_NUMBERS = 2**28
 FEWEST_FOLDS = 5
 
 
-def not_moments(value: object) -> InvalidType:
+def not_moments(
+    value: object, remedy: str = "Make one with GroupMoments.from_rows or GroupMoments.load"
+) -> InvalidType:
     """What to raise where moments were requested."""
-    return InvalidType(
-        f"moments is {kind_of(value)}",
-        "Allowed: a GroupMoments",
-        "Make one with GroupMoments.from_rows or GroupMoments.load",
-    )
+    return InvalidType(f"moments is {kind_of(value)}", "Allowed: a GroupMoments", remedy)
 
 
 @memory_error_hint()
