@@ -146,5 +146,22 @@ def test_an_audit_has_its_errors_of_rows_and_of_blocks(kind):
         assert mine.why_no_estimates is None
 
 
+@each_kind
+def test_its_proof_bounds_a_refit_to_other_rows(kind):
+    model, half = kind.fitted(), np.arange(len(kind.X)) % 5 < 3
+    X, groups = kind.X[half] * 1.1 + 0.2, kind.groups[half]
+    y = None if kind.y is None else kind.y[half]
+    moments = GroupMoments.from_rows(X, groups, labels=y)
+    # Without the classes of the rows, nothing is known of what a restriction asks of them.
+    for labels in (y, None) if y is not None else (None,):
+        here = fs.audit(model, X, groups, labels=labels, folds=None).models[0].certificate_here
+        assert (here.reason is None) == (labels is y)
+    posed = moments if model.scale_ is None else moments.divided_by(model.scale_)
+    refit = kind.estimator().set_params(scale=False).fit_moments(posed).solution_
+    here = fs.audit(model, X, groups, labels=y, folds=None).models[0].certificate_here
+    assert here.lower_bound <= refit.objective + 1e-9 * refit.scale + refit.resolution
+    assert here.criterion == model.solution_.minimised
+
+
 def tuple_of(label):
     return tuple(label) if isinstance(label, list | np.ndarray) else label

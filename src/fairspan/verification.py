@@ -31,6 +31,7 @@ from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments, accumulate
+from fairspan.moments.normal import Normal
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.operators import Projector, errors_under, kept_by_component
 from fairspan.moments.sparse import SparseSecondMoments
@@ -197,7 +198,8 @@ def _moments_of(
     claimed = subspace.proven
     if groups is None and len(claimed.groups) == 1:
         groups = Everyone(str(claimed.groups[0]))
-    rows, has_labels = open_rows(given, groups, {"labels": labels}, weight), labels is not None
+    rows = open_rows(given, groups, {"labels": labels}, weight, subspace.on_missing)
+    has_labels = labels is not None
     needs_all = claimed.restriction is not None and claimed.restriction.columns
     return (accumulate if needs_all else moments_of)(rows, has_labels=has_labels)
 
@@ -519,6 +521,24 @@ def _of_rows(
         "mean": (mean, subspace.mean, _SAME * deviations + _ROUNDED * np.abs(mean)),
         "scale of the features": (units, subspace.scale, _SAME * deviations),
         "squared whitening": (variances, None if own is None else own**2, _SAME * pooled.sum()),
+        **_of_normal(moments.normal, subspace.normal),
+    }
+
+
+def _of_normal(found: Normal | None, said: Normal | None) -> _Claims:
+    """What a model says of rows with missing cells, by which it expects what is missing."""
+    if found is None or said is None:
+        told = ["none" if each is None else "missing cells are expected" for each in (found, said)]
+        return {"model of missing cells": (told[0], told[1], None)}
+    units = found.units
+    moved = _SAME * units + _ROUNDED * np.abs(found.mean)
+    return {
+        "mean of missing cells": (found.mean, said.mean, moved),
+        "covariance of missing cells": (
+            found.covariance,
+            said.covariance,
+            _SAME * np.outer(units, units),
+        ),
     }
 
 

@@ -9,11 +9,14 @@ from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import pytest
 from numpydoc.validate import validate
 
 import fairspan
+from fairspan.auditing.expected_losses import State
+from fairspan.auditing.results import Kind
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import factory_of, names_of
 from real_data import FOLDER
@@ -62,6 +65,11 @@ def test_every_example_runs_and_prints_what_is_shown(page, blocks, tmp_path, mon
             exec(compile(code, page, "exec"), names)
         if shown:
             assert printed.getvalue() == shown
+
+
+@pytest.mark.parametrize("word", [*get_args(State), *get_args(Kind)])
+def test_every_state_and_verdict_is_in_the_glossary(word):
+    assert f"`{word}`: " in PAGES["glossary.md"]
 
 
 @pytest.mark.parametrize("name", names_of("criterion"))

@@ -122,6 +122,10 @@ def tied_directions():
     return audit(fitted(2, rows, groups), rows, groups)
 
 
+def changed_rows():
+    return audit(fitted(), X[:280] * [1, 1, 1, 1.5], GROUPS[:280])
+
+
 STOPPED = MultiplicativeWeights(max_iter=2)
 CASES = {
     "FS101": lambda: few_rows(3, "few", 3),
@@ -142,6 +146,8 @@ CASES = {
     "FS206": lambda: audit(PCA(4).fit(X), X, GROUPS),
     "FS207": made_from_a_group,
     "FS208": tied_directions,
+    "FS209": changed_rows,
+    "FS210": changed_rows,
     "FS301": lambda: audit(
         {"about all": PCA(1).fit(X), "about each": fitted(center="group")}, X, GROUPS
     ),

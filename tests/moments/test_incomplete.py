@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from fairspan import GroupMoments
 from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.moments import incomplete
-from fairspan.moments.incomplete import Normal
+from fairspan.moments.normal import Normal
 
 
 def incomplete_rows(seed: int, n: int, p: int, share: float) -> np.ndarray:
@@ -95,7 +95,7 @@ def test_rows_of_a_pattern_alone_and_together_are_completed_alike():
     many = np.vstack([np.repeat(rows, 5, axis=0), rows])
     completed = model.completed(many)
     for row, found, trace in zip(
-        many, completed.in_units(), completed.traces(np.eye(70)), strict=True
+        many, completed.filled(many), completed.traces(np.eye(70)), strict=True
     ):
         seen = ~np.isnan(row)
         cross = model.covariance[np.ix_(~seen, seen)]

@@ -4,6 +4,7 @@ About data that cannot mean what they seem to, all but the order of rows follows
 variances of the moments.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from fairspan.auditing.certificate_here import CertificateHere
 from fairspan.auditing.expected_losses import ROUNDING, UNSTABLE, are_heavy
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import (
@@ -131,6 +133,16 @@ RULES = {
         "Use fewer or more dimensions, so that the next eigenvalue is clearly smaller; choose "
         "another scale; or look at outliers.",
         "the projection itself is unstable",
+    ),
+    "FS209": Rule(
+        "info",
+        "Keep the model where no refit is needed. Otherwise fit it again, and compare both models "
+        "on rows that neither was fitted on.",
+    ),
+    "FS210": Rule(
+        "warning",
+        "Find out what changed in the rows of these groups. Fit the model again if FS209 says that "
+        "it may help.",
     ),
     "FS301": Rule(
         "warning", "Compare each model with its own best error, or fit them with the same settings."
@@ -349,7 +361,8 @@ def _heavy_tails(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[F
             "FS109",
             f"{names(found)}: a few rows dominate the error, so intervals may miss the true value "
             "far more often than their level says. Look at the rows with the largest values; take "
-            "logarithms of columns with long tails, or cap them.",
+            "logarithms of columns with long tails, or cap them (how-to guide: Outliers and heavy "
+            "tails).",
             groups=labels(found),
         )
 
@@ -488,6 +501,59 @@ def _unstable_model(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
         )
 
 
+def _since_the_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
+    """FS209, FS210: what is left of the fit on other rows, of fair models if there are any."""
+    told = [model for model in models if model.certificate_here is not None]
+    for model in [each for each in told if not each.is_plain_pca] or told:
+        here = model.certificate_here
+        assert here is not None
+        yield seen("FS209", f"{model.name}: {_proven_here(here)}", model.name)
+        moved = [
+            group
+            for group in model.groups
+            if group.drift_here.has_interval
+            and not group.drift_here.contains_zero
+            and abs(group.drift_here.value) > model.rounding
+        ]
+        if moved:
+            changes = [
+                f"{quoted(each.group)} by {figure(each.drift_here.value)} "
+                f"({in_ascii(interval(each.drift_here.low, each.drift_here.high))})"
+                for each in moved
+            ]
+            yield seen(
+                "FS210",
+                f"{model.name}: since the fit the error has changed beyond chance, of "
+                f"{first_of(changes)}. The rows have changed, or the fit was too close to few "
+                "rows.",
+                model.name,
+                labels(moved),
+            )
+
+
+def _proven_here(here: CertificateHere) -> str:
+    """What the proof of a model says of these rows, in words."""
+    value = figure(here.objective) if math.isfinite(here.objective) else "infinite"
+    reached = f"on these rows {here.criterion} is {value}"
+    if here.refit_may_help is None:
+        found = "" if math.isnan(here.objective) else f"{reached}; "
+        return f"{found}what a refit to these rows could reach is not proven: {here.reason}."
+    said = f"{reached}, and by its own proof no refit to them reaches less"
+    if here.gap:
+        said += f" than {figure(here.lower_bound)}"
+    if 0 < here.gap < math.inf:
+        less = f"{figure(here.gap)} ({in_ascii(share(here.relative_gap))})"
+        said += f": the optimum is at most {less} lower"
+    if here.violation > 0:
+        said += f"; errors differ by {figure(here.violation)} more than it allows"
+    if not here.refit_may_help:
+        return f"{said}. No refit is needed."
+    recentred = here.recentred_objective
+    if here.objective - recentred > here.gap / 2 > 0:
+        said += f"; with the mean of these rows the same components reach {figure(recentred)}"
+    return f"{said}. A refit may help."
+
+
 def _different_centers(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS301: figures in different units or about different points."""
     if len({(model.center, model.scaled) for model in models}) > 1:
@@ -588,7 +654,7 @@ _ABOUT_MODEL = (
     _impossible,
     _unstable_model,
 )
-_ACROSS = (_different_centers, _repair, _who_pays_for_repair)
+_ACROSS = (_since_the_fit, _different_centers, _repair, _who_pays_for_repair)
 
 
 def _rows(n: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairspan.auditing.by_feature import errors_by_feature
+from fairspan.auditing.certificate_here import certificate_here, drift_since_fit
 from fairspan.auditing.cross_fitting import CrossFitted, cross_fitted
 from fairspan.auditing.estimating import (
     block_figures,
@@ -15,6 +16,7 @@ from fairspan.auditing.estimating import (
     read_rows,
 )
 from fairspan.auditing.expected_losses import (
+    UNKNOWN,
     Estimate,
     Expectations,
     ExpectedFigures,
@@ -23,9 +25,9 @@ from fairspan.auditing.expected_losses import (
     error_estimates,
     expected_figures,
     jackknife,
+    jackknife_error,
     widest_pair,
 )
-from fairspan.auditing.loss_test import LossTest
 from fairspan.auditing.models import Audited
 from fairspan.auditing.own_rows import OwnRows, own_rows
 from fairspan.auditing.results import GroupResult, ModelResult
@@ -37,7 +39,7 @@ from fairspan.moments.of_rows import FEWEST_FOLDS, FoldMoments, Moments, SummedF
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.problem import signed_disparity
 from fairspan.rows.protocol import GroupLimit, Rows
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IntegerArray
 
 NO_PROJECTION = (
     "it is no projection, so its errors are those of the rows: how it was fitted is not known, and "
@@ -84,9 +86,7 @@ def judged_on_rows(
         folded = replace(folded, audited=_with_reasons(folded.audited, own))
         repeats = figures_by_fold(folded, judged, [each.fitted_here for each in own])
         cross, seen = repeats[0]
-        subspaces = [each.subspace for each in folded.audited]
-        test = LossTest(subspaces, folded.moments, options.level, options.seed)
-        expected = _expected(repeats, judged, options, test)
+        expected = _expected(repeats, judged, options)
         results = _on_rows(linear, judged, moments, own, seen, expected, cross.failures, options)
         results = _with_features(results, linear, moments, cross, folded.moments)
         if folded.rows.n_features == moments.n_features:
@@ -134,6 +134,8 @@ def _on_rows(
                 expected[i],
                 np.nan_to_num(seen.kurtosis[i, 0]),
                 whys.get(each.name),
+                (seen.standard_errors[i, 0], seen.sizes - 1),
+                options,
             )
         )
     return results
@@ -169,8 +171,9 @@ def judged_on_moments(
     for each, figures, groups, known in zip(audited, judged, expected, own, strict=True):
         errors = [Estimate(error) for error in figures.errors.tolist()]
         difference = Estimate(signed_disparity(figures.errors))
+        spread = np.full(pooled.n_groups, np.nan)
         if len(blocks) > 1:
-            errors, difference = _jackknifed(each, figures, pooled, blocks, options.level)
+            errors, difference, spread = _jackknifed(each, figures, pooled, blocks, options.level)
         unknown, why = np.zeros(pooled.n_groups), failures.get(each.name)
         results.append(
             _model_audit(
@@ -183,6 +186,8 @@ def judged_on_moments(
                 groups,
                 unknown,
                 why,
+                (spread, len(blocks) - 1),
+                options,
             )
         )
     # Of a model that was fitted on the blocks, only folds of rows tell which features lose.
@@ -245,22 +250,19 @@ def _from_blocks(
     if few:
         why = f"{len(blocks)} blocks are too few to fit it again without each"
         failures |= {each.name: why for each, fitted in zip(audited, here, strict=True) if fitted}
-    test = LossTest([each.subspace for each in audited], folds, options.level, options.seed)
-    return _expected([(cross, seen)], judged, options, test), failures, own
+    return _expected([(cross, seen)], judged, options), failures, own
 
 
 def _expected(
     repeats: Sequence[tuple[CrossFitted, RowFigures]],
     judged: Sequence[GroupFigures],
     options: Expectations,
-    test: LossTest,
 ) -> _Expected:
     return expected_figures(
         repeats,
         [each.best_errors for each in judged],
         [each.total_variances for each in judged],
         options,
-        test.shows,
     )
 
 
@@ -270,8 +272,10 @@ def _jackknifed(
     pooled: GroupMoments,
     blocks: Sequence[GroupMoments],
     level: float,
-) -> tuple[list[Estimate], Estimate]:
+) -> tuple[list[Estimate], Estimate, FloatArray]:
+    """Errors and disparity with their intervals, and the standard errors of the errors."""
     without = errors_without_each(blocks, pooled, each.subspace)
+    spread = jackknife_error(without)
     errors = [
         jackknife(value, column.tolist(), level=level).cut_at_zero()
         for value, column in zip(figures.errors.tolist(), without.T, strict=True)
@@ -280,10 +284,9 @@ def _jackknifed(
     pairs = pooled.n_groups * (pooled.n_groups - 1) // 2
     difference = signed_disparity(figures.errors)
     if pooled.n_groups == 1:
-        return errors, Estimate(difference)
-    return errors, jackknife(
-        difference, (without[:, high] - without[:, low]).tolist(), pairs, level
-    )
+        return errors, Estimate(difference), spread
+    apart = (without[:, high] - without[:, low]).tolist()
+    return errors, jackknife(difference, apart, pairs, level), spread
 
 
 def _own(
@@ -345,12 +348,18 @@ def _model_audit(
     expected: ExpectedOfModel,
     kurtosis: FloatArray,
     why: str | None,
+    spread: tuple[FloatArray, IntegerArray | int],
+    options: Expectations,
 ) -> ModelResult:
     low, high = widest_pair(figures.errors) if moments.n_groups > 1 else (0, 0)
     if why is not None:
         expected = _nothing(moments)
     first, second = expected.pair
-    certificate = each.subspace.certificate
+    certificate, here = each.subspace.certificate, None
+    drift = [UNKNOWN] * moments.n_groups
+    if not own.fitted_here:
+        here = certificate_here(each.subspace, moments, figures.errors, options.material)
+        drift = drift_since_fit(each.subspace, moments, figures.errors, *spread, options.level)
     return ModelResult(
         name=each.name,
         n_components=each.subspace.dimension,
@@ -360,6 +369,7 @@ def _model_audit(
         tol=None if certificate is None else certificate.tol,
         reason=None if certificate is None else certificate.reason,
         worst_errors_here=_worst_errors(each, moments),
+        certificate_here=here,
         gap=None if certificate is None else certificate.gap,
         is_plain_pca=each.is_plain_pca,
         fitted_here=own.fitted_here,
@@ -377,6 +387,7 @@ def _model_audit(
                 loss_here=float(figures.excess_losses[i]),
                 kept_here=float(figures.captured_ratios[i]),
                 kurtosis_here=float(kurtosis[i]),
+                drift_here=drift[i],
                 **vars(expected.groups[i]),
             )
             for i, label in enumerate(figures.labels)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from fairspan.auditing.by_feature import FeatureErrors
+from fairspan.auditing.certificate_here import CertificateHere
 from fairspan.auditing.expected_losses import (
     ROUNDING,
     UNKNOWN,
@@ -56,6 +57,9 @@ class GroupResult(ExpectedFigures):
         1 - e_g / tr S_g, the share of variance kept; NaN for a group without variance.
     kurtosis_here : float
         Fourth moment of the rows' errors over their squared variance; 0 if it is not known.
+    drift_here : Estimate
+        By how much the error is larger than it was on the rows of the fit, of a model that was
+        fitted on other rows; its interval holds for all groups at once. NaN where that is unknown.
     """
 
     group: Label
@@ -67,6 +71,7 @@ class GroupResult(ExpectedFigures):
     loss_here: float
     kept_here: float
     kurtosis_here: float = 0.0
+    drift_here: Estimate = UNKNOWN
 
     @property
     def rows_needed(self) -> int | None:
@@ -90,6 +95,7 @@ class GroupResult(ExpectedFigures):
             "loss_here": self.loss_here,
             "kept_here": known(self.kept_here),
             "kurtosis_here": self.kurtosis_here,
+            **self.drift_here.columns("drift_here"),
             **self.expected_error.columns("expected_error"),
             **self.expected_loss.columns("expected_loss"),
             "cross_fitted_loss": known(self.cross_fitted_loss),
@@ -143,6 +149,9 @@ class ModelResult:
     worst_errors_here : tuple of k floats, or None
         Of a model by the robust error gap: the largest error of each group under any distribution
         within the criterion's radius of these rows, in the order of the groups.
+    certificate_here : CertificateHere or None
+        Of a model that was fitted on other rows and carries a certificate: what its proof says of
+        these rows.
     is_nested : bool
         Whether its first components are an answer of fewer dimensions.
     by_feature : FeatureErrors or None
@@ -168,6 +177,7 @@ class ModelResult:
     reason: str | None = None
     why_no_estimates: str | None = None
     worst_errors_here: tuple[float, ...] | None = None
+    certificate_here: CertificateHere | None = None
     is_nested: bool = False
     tol: float | None = None
     seems_fitted_here: bool = False
@@ -201,8 +211,10 @@ class ModelResult:
         """Everything as plain values, ready for JSON; groups as in :attr:`records`."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
         del own["disparity_here"], own["expected_disparity"], own["by_feature"]
+        here = self.certificate_here
         return {
             **own,
+            "certificate_here": None if here is None else here.to_dict(),
             **self.disparity_here.columns("disparity_here"),
             **self.expected_disparity.columns("expected_disparity"),
             "total_error_here": self.total_error_here,

@@ -167,18 +167,27 @@ class Proof:
         errors : (k,) array
             Of the basis.
         """
+        criterion, (bound, lowered) = problem.criterion, self.bound(problem, basis, errors)
+        gap = criterion.value(errors, problem) - bound
+        if criterion.wants_equal_errors:
+            # Where they are not quite equal, the value may be below the bound of those that are:
+            # what this is worth counts against it.
+            gap = abs(gap)
+        return gap, lowered
+
+    def bound(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        """What no subspace has a value below, and what of that is room for rounding.
+
+        It holds for the second moments of any rows, not only of those that the proof was made of.
+        Parameters are those of :meth:`gap`, of any basis.
+        """
         second, criterion = problem.dense, problem.criterion
         weights = criterion.dual_weights(self.weights, problem)
         least = second.smallest_sum(weights, problem.n_components)
         exact = least.value + float(weights @ second.outside)
         rounding = least.rounding + problem.bound_off_by_coordinates(weights, errors)
         bound = criterion.bound(exact - rounding, weights, problem)
-        gap = criterion.value(errors, problem) - bound
-        if criterion.wants_equal_errors:
-            # Where they are not quite equal, the value may be below the bound of those that are:
-            # what this is worth counts against it.
-            gap = abs(gap)
-        return gap, criterion.bound(exact, weights, problem) - bound
+        return bound, criterion.bound(exact, weights, problem) - bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +211,8 @@ class LinesProof(Proof):
         """Of the robust error gap of two groups."""
         return problem.criterion.has_concave_scores and problem.n_groups == 2
 
-    def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """The value less the least that the polygon allows; all room for rounding is in it."""
+    def bound(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        """The least that the polygon allows, and all room for rounding."""
         second, criterion = problem.dense, problem.criterion
         value = criterion.value(errors, problem)
         # Lines that are met again prove nothing new.
@@ -230,7 +239,7 @@ class LinesProof(Proof):
         heights = heights - _CLIPPED * (np.abs(lines) @ np.where(second.outside > 0, far, 0.0))
         bound = below(heights - roundings)
         lowered = value * PRECISION + max(below(heights) - bound, 0.0)
-        return value - bound, lowered
+        return bound, lowered
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,6 +273,11 @@ class _LimitProof(Proof):
         # total error smaller than that of any subspace strictly within the limit.
         beyond = max(-left, 0.0) if is_within(limit, basis) else 0.0
         return excess + rounding + left, rounding + beyond
+
+    def bound(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+        """The value less the gap, which is computed without subtracting large numbers."""
+        gap, lowered = self.gap(problem, basis, errors)
+        return problem.criterion.value(errors, problem) - gap, lowered
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from fairspan.rows.checks import check_width
 from fairspan.rows.frames import FrameRows, without_columns
 from fairspan.rows.groups import listed
 from fairspan.rows.matrices import SparseRows
-from fairspan.rows.protocol import GroupLimit, KnownRows
+from fairspan.rows.protocol import ON_MISSING, GroupLimit, KnownRows, OnMissing
 from fairspan.rows.registry import blocks_for, is_opened, mapped_there, open_rows, rows_of
 from fairspan.solvers.solve import solver_of
 from fairspan.typing import FloatArray
@@ -128,6 +128,11 @@ class FairPCA(
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
+    on_missing : {"error", "drop", "em"}, default="error"
+        What to do with rows in which a feature is missing (NaN): raise, leave them out, or fit on
+        what is observed: the moments of each group are then those of its likelihood, found by the
+        EM algorithm, and rows to transform may have missing cells too
+        (`GroupMoments.from_rows`). It assumes that cells are missing at random.
     max_groups : int or None, default=None
         Most groups that rows may have. None allows 100: more look like an identifier or a
         continuous number.
@@ -245,6 +250,7 @@ class FairPCA(
         nested: bool = False,
         whiten: bool = False,
         missing_groups: str = "error",
+        on_missing: OnMissing = "error",
         max_groups: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -259,6 +265,7 @@ class FairPCA(
         self.nested = nested
         self.whiten = whiten
         self.missing_groups = missing_groups
+        self.on_missing = on_missing
         self.max_groups = max_groups
         self.random_state = random_state
 
@@ -443,7 +450,8 @@ class FairPCA(
         """Minus the squared reconstruction error of each row, shape (n,).
 
         In squared units of the features, scaled if `scale`; a numpy array wherever the rows lie,
-        but of a Dask collection a Dask array or series, which is computed lazily.
+        but of a Dask collection a Dask array or series, which is computed lazily. Of a row with
+        missing cells it is the expected error (:meth:`FairSubspace.squared_residuals`).
         """
         check_is_fitted(self)
         X = without_columns(X, self._group_columns)
@@ -451,7 +459,7 @@ class FairPCA(
         there = mapped_there(X, scores)
         if there is not None:
             return there
-        rows = rows_of(X, Everyone(""))
+        rows = rows_of(X, Everyone(""), on_missing=self.subspace_.on_missing)
         take_features(self, rows, reset=False)
         return np.concatenate([scores.function(block.values) for block in blocks_for(rows, scores)])
 
@@ -559,6 +567,7 @@ class FairPCA(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.on_missing == "em"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -570,6 +579,7 @@ class FairPCA(
         InvalidParameter, InvalidType
         """
         check_choice("missing_groups", self.missing_groups, ("error", "ignore"))
+        check_choice("on_missing", self.on_missing, ON_MISSING)
         is_number = isinstance(self.tol, numbers.Real) and not isinstance(self.tol, bool | np.bool_)
         if not is_number or not 0 <= self.tol < 1:
             raise InvalidParameter(
@@ -606,7 +616,14 @@ class FairPCA(
         fitted, before = copy(self), None
         labels = y if needs_labels else None
         attributes = () if restriction is None else restriction.columns
-        rows = open_rows(X, sensitive_features, {"y": labels}, sample_weight, attributes=attributes)
+        rows = open_rows(
+            X,
+            sensitive_features,
+            {"y": labels},
+            sample_weight,
+            self.on_missing,
+            attributes=attributes,
+        )
         columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
         columns += (labels,) if isinstance(labels, str) and labels not in columns else ()
         if adds and hasattr(self, "moments_"):

@@ -163,6 +163,7 @@ def subspace_of(
         moments.feature_names,
         found,
         projector.oblique_decoder,
+        normal=moments.normal,
     )
 
 

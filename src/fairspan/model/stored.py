@@ -10,6 +10,7 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate, Status, TracePoint
 from fairspan.certificates.proofs import KINDS, Proof, numbers_of
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, imported
+from fairspan.moments.normal import checked_normal
 from fairspan.moments.operators import Projector
 from fairspan.problem.reduction import criterion_of, restriction_of
 from fairspan.registry import field_values, names_of
@@ -37,6 +38,8 @@ from fairspan.version import __version__
 
 # Arrays of the proof are saved under their names after this.
 _PROOF = "proof_"
+# Those of the normal model of the rows, after that.
+_NORMAL = "normal_"
 # A mapping by group is stored as pairs, since names in JSON are text.
 _BY_GROUP = "by_group"
 _POINT = {
@@ -92,6 +95,8 @@ _OPTIONAL = {
     "scale": numbers("p", *_ABOVE_ZERO),
     "oblique_decoder": numbers("p d"),
     "whitening": numbers("d", *_ABOVE_ZERO),
+    "normal_mean": numbers("p"),
+    "normal_covariance": numbers("p p"),
     # The proofs know what else has to fit.
     "proof_weights": numbers("*", *_REAL),
     "proof_lines": numbers("* *", *_REAL),
@@ -158,6 +163,8 @@ def write_subspace(path: str | os.PathLike[str], members: Mapping[str, Any]) -> 
         "proof": None if numbers is None else claimed.proof.kind,
     }
     arrays |= {_PROOF + name: each for name, each in (numbers or {}).items()}
+    if (normal := members["normal"]) is not None:
+        arrays |= {_NORMAL + "mean": normal.mean, _NORMAL + "covariance": normal.covariance}
     write_archive(path, _SUBSPACE.kind, header, arrays)
 
 
@@ -191,6 +198,9 @@ def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> di
         kind = members.pop("proof")
         # The wrong numbers for a kind, or numbers without one, are refused below.
         proof = KINDS[kind](**numbers) if kind or numbers else None
+        normal = {name: members.pop(_NORMAL + name, None) for name in ("mean", "covariance")}
+        if any(each is not None for each in normal.values()):
+            members["normal"] = checked_normal(**normal)
         if members["certificate"] is not None:
             rows = np.ascontiguousarray(projector.decoder.T)
             members["certificate"] = _certificate(members["certificate"], rows, proof, parts)

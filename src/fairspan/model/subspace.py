@@ -12,6 +12,7 @@ from fairspan.errors import Incompatible, InvalidType
 from fairspan.model.foreign import ALLOWED_MODELS, SAME, RowModel, affine_map_of, row_model_of
 from fairspan.model.stored import graph_bytes, read_subspace, select_of, write_subspace
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.normal import CompletedRows, Normal
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
     Projector,
@@ -24,7 +25,7 @@ from fairspan.problem.problem import check_n_components
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import feature_values, precision_of
-from fairspan.rows.protocol import RowMap
+from fairspan.rows.protocol import OnMissing, RowMap
 from fairspan.rows.registry import mapped_there, opener_of
 from fairspan.storage import MOMENTS, check_name, stated_kind, write_whole
 from fairspan.typing import FloatArray
@@ -56,6 +57,9 @@ class FairSubspace:
     whitening : (d,) array or None
         Divisors of the coordinates that make their variance one; coordinates are multiplied by
         them before rows are reconstructed.
+    normal : Normal or None
+        Mean and covariance of all rows of the fit, whatever their groups, by which missing cells of
+        a row are expected; None where the fit was on complete rows, and rows must be complete.
 
     Examples
     --------
@@ -76,6 +80,7 @@ class FairSubspace:
     certificate: Certificate | None = None
     oblique_decoder: FloatArray | None = None
     whitening: FloatArray | None = None
+    normal: Normal | None = None
 
     @classmethod
     def of(cls, model: Any) -> "FairSubspace":
@@ -120,6 +125,11 @@ class FairSubspace:
             "Allowed: models that project linearly: fairspan.audit judges others by their rows",
             "Pass it to fairspan.audit, together with rows",
         )
+
+    @property
+    def on_missing(self) -> OnMissing:
+        """How rows are opened: "em" where some of their cells may be missing, or else "error"."""
+        return "error" if self.normal is None else "em"
 
     @property
     def n_components(self) -> int:
@@ -196,7 +206,9 @@ class FairSubspace:
         Parameters
         ----------
         X : (n, p) array or data frame, or such a collection on a cluster
-            Columns of a frame are matched by name, in any order; others are ignored.
+            Columns of a frame are matched by name, in any order; others are ignored. Where the fit
+            was on rows with missing cells, these may have some: they count as what the observed
+            cells of the row let expect (see `normal`).
 
         Returns
         -------
@@ -259,15 +271,41 @@ class FairSubspace:
         return -self.squared_residuals(X)
 
     def centred(self, X: Any) -> FloatArray:
-        """The features of X about the mean, and scaled: (n, p), columns of a frame by name."""
-        rows = feature_values(X, self.feature_names)
+        """The features of X about the mean, and scaled: (n, p), columns of a frame by name.
+
+        Missing cells are what is expected of them, if the fit was on rows that have some.
+        """
+        return self._centred(self._completed(X)[0])
+
+    def squared_residuals(self, X: Any) -> FloatArray:
+        """Squared reconstruction error of each row, shape (n,), in scaled units.
+
+        Of a row with missing cells it is the expected one, ||(I - P)(x - m)||^2 + tr((I - P) C),
+        with x what is expected of the row and C the covariance of what is missing.
+        """
+        rows, completed = self._completed(X)
+        found = self.projector.squared_residuals(self._centred(rows))
+        if completed is None:
+            return found
+        left = self.projector.residuals(np.diag(completed.model.deviations / self._units))
+        return np.asarray(found + completed.traces(left @ left.T))
+
+    def _completed(self, X: Any) -> tuple[FloatArray, CompletedRows | None]:
+        """Rows without missing cells, and how they were completed, if they had some."""
+        rows = feature_values(X, self.feature_names, self.on_missing)
         check_width(rows.shape[1], self.n_features, "features")
+        if self.normal is None or not np.isnan(rows).any():
+            return rows, None
+        completed = self.normal.completed(rows)
+        return completed.filled(rows), completed
+
+    def _centred(self, rows: FloatArray) -> FloatArray:
         rows = rows - (0.0 if self.mean is None else self.mean)
         return rows if self.scale is None else rows / self.scale
 
-    def squared_residuals(self, X: Any) -> FloatArray:
-        """Squared reconstruction error of each row, shape (n,), in scaled units."""
-        return self.projector.squared_residuals(self.centred(X))
+    @property
+    def _units(self) -> FloatArray:
+        return np.ones(self.n_features) if self.scale is None else self.scale
 
     def reference_point(self, moments: Moments) -> FloatArray | None:
         """The point about which errors are measured; None where each group has its own mean.

@@ -11,6 +11,7 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.table import Table
 from fairspan.formatting.text import position
+from fairspan.moments.normal import Normal
 from fairspan.moments.operators import SecondMoments
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
@@ -168,6 +169,11 @@ class GroupMeans(ABC):
     def labels(self) -> list[Label]:
         """The groups as plain Python values."""
         return plain_labels(self.groups)
+
+    @property
+    def normal(self) -> "Normal | None":
+        """The normal model of all rows together, of moments of rows with missing cells."""
+        return None
 
     @property
     def proportions(self) -> FloatArray:

@@ -14,6 +14,7 @@ from fairspan.linalg.resources import memory_error_hint, tell_if_long
 from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
 from fairspan.moments.group_means import Center, GroupMeans, check_sizes, left_out
 from fairspan.moments.incomplete import Completion, expected_sums
+from fairspan.moments.normal import Normal
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import RowGroup, sparse_groups
 from fairspan.rows.arrays import labels_of
@@ -264,6 +265,17 @@ class GroupMoments(GroupMeans):
     def pairs(self) -> "GroupMoments":
         """Moments of each group and class of y where these are known, or else of each group."""
         return self.by_label or self
+
+    @property
+    def normal(self) -> Normal | None:
+        """The normal model of all rows together, of moments of rows with missing cells.
+
+        By its mean and covariance, of no group, missing cells of any row are expected.
+        """
+        if self.completion is None:
+            return None
+        second = self.operator_about(self.mean).matrices
+        return Normal(self.mean, np.asarray(np.tensordot(self.proportions, second, axes=1)))
 
     @property
     def variances(self) -> FloatArray:

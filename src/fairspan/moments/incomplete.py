@@ -1,11 +1,8 @@
 """Moments of rows with missing cells: maximum likelihood by the EM algorithm, pass by pass.
 
-Of a row with the observed cells o and the missing ones u, a normal model with mean m and covariance
-S expects x_u = m_u + S_uo S_oo^-1 (x_o - m_o), with the covariance C = S_uu - S_uo S_oo^-1 S_ou. A
-pass over the rows (E step) sums what each group's model expects: rows, their products, and C. The
-sums make the next models (M step; Dempster, Laird and Rubin 1977). They are additive over parts, so
-rows may lie anywhere. With K = S^-1, C is K_uu^-1 and x_u - m_u is -C K_uo (x_o - m_o): what is
-factored is as large as the missing part of a row, once for each pattern of missing cells.
+A pass over the rows (E step) sums what each group's normal model expects: rows, their products, and
+the covariance of what is missing. The sums make the next models (M step; Dempster, Laird and Rubin
+1977). They are additive over parts, so rows may lie anywhere.
 
 Where a group has fewer than p + 2 rows in which some pair of features is observed together, its
 correlations are a weighted mean of its own and those of all groups: so many rows of the latter are
@@ -14,7 +11,6 @@ added as are lacking. What all groups lack is added as rows of uncorrelated feat
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,13 +19,11 @@ from fairspan.errors import InvalidInput, warn
 from fairspan.formatting.text import position
 from fairspan.linalg.resources import threads_for
 from fairspan.moments.accumulate import Stacked, Sums, in_order
+from fairspan.moments.normal import RIDGE, Normal
 from fairspan.rows.groups import Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import GroupLimit, Rows, RowSource, tallied
-from fairspan.typing import AnyArray, BoolArray, FloatArray, IndexArray, IntegerArray
+from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 
-# Added to each variance, as a share of it, and taken off again from what is expected: so columns
-# that determine each other have an inverse.
-_RIDGE = 1e-10
 # Passes end when the models are about this far, in standard deviations, from where they go; or
 # after so many, where the likelihood is flat, which is told if the last moved them by more.
 _NEAR, _MOST_PASSES, _MUCH = 1e-10, 200, 1e-3
@@ -40,8 +34,6 @@ _TOO_FAR, _GROWTH = 4.0, 4.0
 _ROUNDING = 1e-7
 # Numbers of rows that are completed at a time.
 _CHUNK_NUMBERS = 2**21
-# With so many rows to a pattern, one product for each pattern takes less time than one for all.
-_ROWS_TO_A_PATTERN = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,173 +67,6 @@ class Completion:
         np.add.at(cells, kinds, self.cells)
         np.maximum.at(weights, kinds, self.pool_weights)
         return replace(self, cells=cells, pool_weights=weights)
-
-
-@dataclass(frozen=True, eq=False)
-class Normal:
-    """A normal model of rows, by which missing cells are expected.
-
-    Attributes
-    ----------
-    mean : (p,) array
-    covariance : (p, p) array
-    """
-
-    mean: FloatArray
-    covariance: FloatArray
-
-    @cached_property
-    def deviations(self) -> FloatArray:
-        """Standard deviation of each feature, (p,)."""
-        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
-
-    @cached_property
-    def units(self) -> FloatArray:
-        """The same, with 1 for features that do not vary."""
-        return np.where(self.deviations > 0, self.deviations, 1.0)
-
-    @cached_property
-    def correlation(self) -> FloatArray:
-        """Correlations, with rows of zeros for features that do not vary, (p, p)."""
-        return self.covariance / self.units / self.units[:, None]
-
-    @cached_property
-    def precision(self) -> FloatArray:
-        """K, the inverse of the correlations with the ridge."""
-        inverse = np.linalg.inv(self.correlation + _RIDGE * np.eye(len(self.mean)))
-        return np.asarray((inverse + inverse.T) / 2)
-
-    def completed(self, rows: FloatArray) -> "CompletedRows":
-        """Rows with what is expected of their missing cells, in standard deviations.
-
-        Parameters
-        ----------
-        rows : (n, p) array
-            With NaN in missing cells.
-        """
-        missing = np.isnan(rows)
-        values = np.where(missing, 0.0, (rows - self.mean) / self.units)
-        holes = tuple(self._holes(missing))
-        products = values @ self.precision if holes else values
-        for each in holes:
-            each.fill(values, products)
-        return CompletedRows(self, values, holes)
-
-    def _holes(self, missing: BoolArray) -> Iterator["_Holes"]:
-        """Patterns of missing cells, of which those of as many cells are together."""
-        incomplete = np.flatnonzero(missing.any(axis=1))
-        if not len(incomplete):
-            return
-        first, codes = _distinct(missing[incomplete])
-        patterns = missing[incomplete[first]]
-        sizes = patterns.sum(axis=1)
-        for size in np.unique(sizes).tolist():
-            own = np.flatnonzero(sizes == size)
-            place = np.full(len(sizes), -1)
-            place[own] = np.arange(len(own))
-            met = place[codes]
-            cells = np.nonzero(patterns[own])[1].reshape(len(own), size)
-            inside = self.precision[cells[:, :, None], cells[:, None, :]]
-            covariances = np.asarray(np.linalg.inv(inside))
-            yield _Holes(cells, covariances, incomplete[met >= 0], met[met >= 0])
-
-
-@dataclass(frozen=True, eq=False)
-class _Holes:
-    """Rows in which as many cells are missing.
-
-    Attributes
-    ----------
-    cells : (m, c) array of int
-        Missing cells of each pattern.
-    covariances : (m, c, c) array
-        Of what is missing, with the ridge, in standard deviations.
-    rows, patterns : (r,) arrays of int
-        Places of the rows among all, and the pattern of each.
-    """
-
-    cells: IndexArray
-    covariances: FloatArray
-    rows: IndexArray
-    patterns: IndexArray
-
-    def fill(self, values: FloatArray, products: FloatArray) -> None:
-        """Write what is expected; `products` are the rows, zero where missing, times K."""
-        self.put(values, -self.times(self.covariances, products[self.at]))
-
-    @property
-    def at(self) -> tuple[IndexArray, IndexArray]:
-        """The missing cells of all rows, (r, 1) and (r, c)."""
-        return self.rows[:, None], self.cells[self.patterns]
-
-    def put(self, values: FloatArray, more: FloatArray) -> None:
-        """Add (r, c) numbers to the missing cells."""
-        values[self.at] += more
-
-    def times(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-        """The matrix of each row's pattern times the row's vector, (r, c)."""
-        m = len(matrices)
-        if len(vectors) < _ROWS_TO_A_PATTERN * m:
-            return np.asarray(np.einsum("rij,rj->ri", matrices[self.patterns], vectors))
-        found = np.empty_like(vectors)
-        order, places = side_by_side(self.patterns)
-        for pattern, place in places:
-            own = order[place]
-            found[own] = vectors[own] @ matrices[pattern].T
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class CompletedRows:
-    """Rows in which missing cells hold what is expected, in standard deviations about the mean.
-
-    Attributes
-    ----------
-    model : Normal
-    values : (n, p) array
-    holes : tuple of patterns
-    """
-
-    model: Normal
-    values: FloatArray
-    holes: tuple[_Holes, ...]
-
-    def in_units(self) -> FloatArray:
-        """The rows in units of the features, (n, p)."""
-        return self.model.mean + self.model.deviations * self.values
-
-    def covariance(self, weights: FloatArray) -> FloatArray:
-        """The weighted sum of the rows' C, (p, p), in standard deviations."""
-        p = self.values.shape[1]
-        total = np.zeros(p * p)
-        for each in self.holes:
-            size = each.cells.shape[1]
-            own = np.bincount(each.patterns, weights[each.rows], len(each.cells))
-            sums = own[:, None, None] * (each.covariances - _RIDGE * np.eye(size))
-            flat = each.cells[:, :, None] * p + each.cells[:, None, :]
-            total += np.bincount(flat.ravel(), sums.ravel(), p * p)
-        return total.reshape(p, p)
-
-    def traces(self, matrix: FloatArray) -> FloatArray:
-        """tr(matrix C) of each row, (n,), with C in standard deviations."""
-        found = np.zeros(len(self.values))
-        for each in self.holes:
-            inside = matrix[each.cells[:, :, None], each.cells[:, None, :]]
-            own = each.covariances - _RIDGE * np.eye(each.cells.shape[1])
-            found[each.rows] = np.einsum("mij,mij->m", inside, own)[each.patterns]
-        return found
-
-
-def _distinct(rows: BoolArray) -> tuple[IndexArray, IndexArray]:
-    """The first of each kind of equal rows, and the kind of every row."""
-    packed = np.packbits(rows, axis=1)
-    words = np.zeros((len(rows), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
-    words[:, : packed.shape[1]] = packed
-    codes = np.zeros(len(rows), dtype=np.intp)
-    for column in words.view(np.uint64).T:
-        kinds = np.unique(column, return_inverse=True)[1]
-        codes = np.unique(codes * (int(kinds.max()) + 1) + kinds, return_inverse=True)[1]
-    return np.unique(codes, return_index=True)[1], codes
 
 
 def expected_sums(rows: Rows, limit: GroupLimit) -> tuple[Stacked, int, Completion]:
@@ -373,7 +198,7 @@ def _ahead(
     }
     for each in found.values():
         varies = each.deviations > 0
-        if (np.linalg.eigvalsh(each.correlation[np.ix_(varies, varies)]) < _RIDGE).any():
+        if (np.linalg.eigvalsh(each.correlation[np.ix_(varies, varies)]) < RIDGE).any():
             return two, max(reach / _GROWTH, 1.0)
     return found, reach
 

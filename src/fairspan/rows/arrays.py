@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from fairspan.rows.checks import (
     float64_of,
     number_columns,
     numbers_of,
+    observed_values,
     warn_of_rounding,
 )
 from fairspan.rows.groups import CodedLabels, listed
@@ -413,6 +414,11 @@ class RowsInMemory(KnownRows, ABC):
         """Whether rows keep cells that are missing, as NaN."""
         return self.on_missing == "em"
 
+    @property
+    def checked(self) -> Callable[[AnyArray, int, tuple[str, ...] | None], FloatArray]:
+        """What makes sure that values are numbers, and that none is missing if none may be."""
+        return observed_values if self.keeps_missing else checked_values
+
     def selected(self, names: tuple[str, ...]) -> Self:
         """The same rows, whose width must fit where there are no names to select by.
 
@@ -476,7 +482,7 @@ class ArrayRows(RowsInMemory):
 
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
-        return checked_values(self.array, 0, None)
+        return self.checked(self.array, 0, None)
 
     def between(self, start: int, stop: int) -> AnyArray:
         """Some rows as they are in the array."""

@@ -23,7 +23,6 @@ from fairspan.rows.arrays import (
 from fairspan.rows.checks import (
     check_names,
     check_shape,
-    checked_values,
     number_columns,
     side_by_side,
     vector_lengths,
@@ -68,10 +67,11 @@ class FrameRows(RowsByColumns, RowsInMemory):
         vars(self).update(labels=labels, weights=weights, on_missing=chosen.on_missing)
 
     @classmethod
-    def of(cls, frame: nw.DataFrame[Any]) -> FrameRows:
+    def of(cls, frame: nw.DataFrame[Any], on_missing: OnMissing = "error") -> FrameRows:
         """Rows whose columns are all features, without labels."""
         check_shape(frame.shape)
-        return cls(frame, ChosenColumns.of(frame.columns, vector_lengths(frame.schema)))
+        lengths = vector_lengths(frame.schema)
+        return cls(frame, ChosenColumns.of(frame.columns, lengths, on_missing=on_missing))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,7 +90,7 @@ class FrameRows(RowsByColumns, RowsInMemory):
 
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
-        return checked_values(self.between(0, self.n_rows), 0, self.feature_names)
+        return self.checked(self.between(0, self.n_rows), 0, self.feature_names)
 
     @cached_property
     def _columns(self) -> Any:
@@ -248,12 +248,14 @@ def precision_of(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
     return np.dtype(np.float32 if is_single else np.float64)
 
 
-def feature_values(X: Any, names: tuple[str, ...] | None) -> FloatArray:
+def feature_values(
+    X: Any, names: tuple[str, ...] | None, on_missing: OnMissing = "error"
+) -> FloatArray:
     """Checked values of an array or frame; columns of a frame by their names, where given."""
     frame = frame_of(X)
     if frame is None:
-        return ArrayRows(X).values()
-    rows = FrameRows.of(without_sparse(frame))
+        return ArrayRows(X, on_missing=on_missing).values()
+    rows = FrameRows.of(without_sparse(frame), on_missing)
     return (rows if names is None else rows.selected(names)).values()
 
 

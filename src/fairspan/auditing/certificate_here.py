@@ -1,0 +1,237 @@
+"""What the proof of a model says of rows that it was not fitted on, and how errors moved since.
+
+The weights that prove a bound prove one for any second moments: of a mixture of these no subspace
+leaves less than the sum of its smallest eigenvalues. So a saved model bounds what a refit to this
+month's rows could reach, without a refit.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from fairspan.auditing.expected_losses import UNKNOWN, Estimate
+from fairspan.certificates.proofs import Proof
+from fairspan.errors import FairspanError
+from fairspan.model.stored import PartElsewhere
+from fairspan.model.subspace import FairSubspace
+from fairspan.moments.group_means import Center
+from fairspan.moments.of_rows import Moments
+from fairspan.moments.operators import errors_under
+from fairspan.problem.problem import Problem
+from fairspan.problem.reduction import ProblemFamily, build_problem
+from fairspan.typing import FloatArray, IntegerArray
+
+
+@dataclass(frozen=True)
+class CertificateHere:
+    """What a model reaches on rows that it was not fitted on, and what a refit could at best.
+
+    A refit is a fit to these rows by the same criterion and restriction, in the units of the model
+    and about its own centre: with center="global" about the mean of these rows.
+
+    Attributes
+    ----------
+    criterion : str
+        What was minimised, under which restriction.
+    objective : float
+        The criterion at the errors of the model as it is; losses are those beyond the groups' best
+        errors in a refit. NaN where the criterion is not defined for these rows; infinite where
+        nothing is left of a variance whose logarithm counts.
+    recentred_objective : float
+        The same if the model subtracted the mean of these rows in place of its own.
+    lower_bound : float
+        No refit reaches less; NaN where nothing is proven.
+    violation : float
+        By how much the groups' errors differ more than a criterion of equal errors allows.
+    scale : float
+        What the gap is a share of: the size of the objective, as in a certificate.
+    refit_may_help : bool or None
+        Whether the gap, or the violation, is more than the share of a group's variance that
+        matters; None where nothing is proven.
+    reason : str or None
+        Why nothing is proven, where that is so.
+    """
+
+    criterion: str
+    objective: float = math.nan
+    recentred_objective: float = math.nan
+    lower_bound: float = math.nan
+    violation: float = 0.0
+    scale: float = math.nan
+    refit_may_help: bool | None = None
+    reason: str | None = None
+
+    @property
+    def gap(self) -> float:
+        """By how much a refit may be better at most; zero where the bound is above the objective.
+
+        That may be: a refit is about the mean of these rows, which suits some groups less.
+        """
+        # A gap that is not known stays so.
+        return float(np.maximum(self.objective - self.lower_bound, 0.0))
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the size of the objective; 0 where both are zero."""
+        if self.gap == 0:
+            return 0.0
+        return self.gap / self.scale if self.scale > 0 else math.inf
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, ready for JSON; None where there is no figure."""
+        own = {name: each for name, each in vars(self).items() if name != "scale"}
+        both = {"gap": self.gap, "relative_gap": self.relative_gap}
+        return {
+            name: None if isinstance(each, float) and not math.isfinite(each) else each
+            for name, each in (own | both).items()
+        }
+
+
+def certificate_here(
+    subspace: FairSubspace, moments: Moments, errors: FloatArray, material: float
+) -> CertificateHere | None:
+    """What the proof of a model says of other rows; None of a model that carries none.
+
+    Parameters
+    ----------
+    subspace : FairSubspace
+    moments : GroupMoments, SparseMoments or ThinMoments
+        Of the rows, in the units of the features.
+    errors : (k,) array
+        Of the model, about its own centre.
+    material : float
+        The least change that matters, as a share of a group's variance.
+    """
+    claimed = subspace.certificate
+    if claimed is None:
+        return None
+    for part in (claimed.criterion, claimed.restriction):
+        if isinstance(part, PartElsewhere):
+            return CertificateHere(claimed.minimised, reason=part.missing().args[0])
+    found = CertificateHere(claimed.minimised)
+    try:
+        whole = _family(subspace, moments, restricted=False).at(subspace.dimension).problem
+        found = _reached(found, subspace, moments, errors, whole)
+        bound = _bound(subspace, moments)
+    except FairspanError as error:
+        return replace(found, reason=error.args[0])
+    if isinstance(bound, str):
+        return replace(found, reason=bound)
+    found = replace(found, lower_bound=bound)
+    least = np.full(whole.n_groups, whole.second_moments.traces.min())
+    matters = material * whole.criterion.largest(least, whole)
+    return replace(found, refit_may_help=max(found.gap, found.violation) > matters)
+
+
+def drift_since_fit(
+    subspace: FairSubspace,
+    moments: Moments,
+    errors: FloatArray,
+    standard_errors: FloatArray,
+    freedom: IntegerArray | int,
+    level: float,
+) -> list[Estimate]:
+    """By how much each group's error is larger than it was at the fit, for all groups at once.
+
+    The rows of the fit are not there any more. Errors are taken to have varied among them as they
+    do among these, so the variance of the change is that of the error here, (1 + n / n_fit) times.
+
+    Parameters
+    ----------
+    subspace, moments, errors
+        As of :func:`certificate_here`.
+    standard_errors : (k,) array
+        Of the errors; NaN where they are not known.
+    freedom : (k,) array, or int
+        Degrees of freedom of these.
+    level : float
+    """
+    claimed = subspace.certificate
+    if claimed is None:
+        return [UNKNOWN] * moments.n_groups
+    at_fit = dict(
+        zip(claimed.groups, zip(claimed.errors, claimed.counts, strict=True), strict=True)
+    )
+    found, k = [], moments.n_groups
+    each_freedom = np.broadcast_to(freedom, (k,))
+    for i, label in enumerate(moments.labels):
+        then, n_fit = at_fit.get(label, (math.nan, 0))
+        change = float(errors[i] - then)
+        spread, n = float(standard_errors[i]), int(moments.counts[i])
+        if n_fit > 0 and n > 0 and spread >= 0 and each_freedom[i] > 0:
+            spread *= math.sqrt(1 + n / n_fit)
+            found.append(Estimate.around(change, spread, float(each_freedom[i]), k, level))
+        else:
+            found.append(Estimate(change))
+    return found
+
+
+def _family(subspace: FairSubspace, moments: Moments, *, restricted: bool = True) -> ProblemFamily:
+    """The problems that a refit would solve."""
+    claimed = subspace.proven
+    return build_problem(
+        moments,
+        subspace.dimension,
+        claimed.criterion,
+        restriction=claimed.restriction if restricted else None,
+        center=cast(Center, subspace.center),
+        divisor=subspace.scale,
+        allow_extra=subspace.is_soft,
+    )
+
+
+def _reached(
+    found: CertificateHere,
+    subspace: FairSubspace,
+    moments: Moments,
+    errors: FloatArray,
+    whole: Problem,
+) -> CertificateHere:
+    """With what the model reaches."""
+    criterion, recentred = whole.criterion, errors
+    if subspace.center == "global":
+        second, projector = replace(subspace, mean=moments.mean).judged_by(moments)
+        recentred = errors_under(projector, second)
+    return replace(
+        found,
+        objective=criterion.value(errors, whole),
+        recentred_objective=criterion.value(recentred, whole),
+        violation=max(criterion.violation(errors), 0.0),
+        scale=criterion.scale(errors, whole),
+    )
+
+
+def _bound(subspace: FairSubspace, moments: Moments) -> float | str:
+    """What no refit reaches less than; or in words why that is not known.
+
+    Weights alone prove the best of three bounds: theirs, that of equal weights, and that of the
+    mean of both. Where the groups changed much, equal weights may be the better ones.
+    """
+    claimed = subspace.proven
+    proof = claimed.proof
+    if proof is None:
+        return "the model carries no proof"
+    # Other proofs hold matrices in the coordinates of the features.
+    posed = moments if type(proof) is Proof else moments.matrices()
+    reduction = _family(subspace, posed).at(subspace.dimension)
+    problem, criterion = reduction.problem, reduction.problem.criterion
+    labels = tuple(problem.labels)
+    if not problem.has_matrices:
+        return "the rows stay sparse"
+    if type(proof) is Proof:
+        saved = dict(zip(claimed.groups, proof.weights.tolist(), strict=True))
+        weights = np.array([saved.get(label, 0.0) for label in labels])
+        weights /= np.abs(weights).sum() or 1.0
+        proofs = [Proof(weights + part * (1 / len(labels) - weights)) for part in (0.0, 0.5, 1.0)]
+    else:
+        proofs = [proof if reduction.axes is None else proof.turned(reduction.axes.T)]
+        if labels != tuple(claimed.groups) or not proofs[0].fits(problem):
+            return "the proof of the model is one of other groups or limits than these rows have"
+    basis = problem.pooled_optimum.vectors
+    errors = problem.errors(basis)
+    bounds = [each.bound(problem, basis, errors)[0] + problem.offset for each in proofs]
+    least = 0.0 if criterion.is_never_negative else -math.inf
+    best = max([least, *(each for each in bounds if not math.isnan(each))])
+    return best if math.isfinite(best) else "the proof says nothing of these rows"

@@ -1,0 +1,214 @@
+"""A normal model of rows, by which cells that are missing are expected.
+
+Of a row with the observed cells o and the missing ones u, a normal model with mean m and covariance
+S expects x_u = m_u + S_uo S_oo^-1 (x_o - m_o), with the covariance C = S_uu - S_uo S_oo^-1 S_ou.
+With K = S^-1, C is K_uu^-1 and x_u - m_u is -C K_uo (x_o - m_o): what is factored is as large as
+the missing part of a row, once for each pattern of missing cells.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fairspan.errors import InvalidInput
+from fairspan.linalg import may_be_scatter
+from fairspan.rows.groups import side_by_side
+from fairspan.typing import BoolArray, FloatArray, IndexArray
+
+# Added to each variance, as a share of it, and taken off again from what is expected: so columns
+# that determine each other have an inverse.
+RIDGE = 1e-10
+# With so many rows to a pattern, one product for each pattern takes less time than one for all.
+_ROWS_TO_A_PATTERN = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """A normal model of rows, by which missing cells are expected.
+
+    Attributes
+    ----------
+    mean : (p,) array
+    covariance : (p, p) array
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+
+    @cached_property
+    def deviations(self) -> FloatArray:
+        """Standard deviation of each feature, (p,)."""
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+
+    @cached_property
+    def units(self) -> FloatArray:
+        """The same, with 1 for features that do not vary."""
+        return np.where(self.deviations > 0, self.deviations, 1.0)
+
+    @cached_property
+    def correlation(self) -> FloatArray:
+        """Correlations, with rows of zeros for features that do not vary, (p, p)."""
+        return self.covariance / self.units / self.units[:, None]
+
+    @cached_property
+    def precision(self) -> FloatArray:
+        """K, the inverse of the correlations with the ridge."""
+        inverse = np.linalg.inv(self.correlation + RIDGE * np.eye(len(self.mean)))
+        return np.asarray((inverse + inverse.T) / 2)
+
+    def completed(self, rows: FloatArray) -> "CompletedRows":
+        """Rows with what is expected of their missing cells, in standard deviations.
+
+        Parameters
+        ----------
+        rows : (n, p) array
+            With NaN in missing cells.
+        """
+        missing = np.isnan(rows)
+        values = np.where(missing, 0.0, (rows - self.mean) / self.units)
+        holes = tuple(self._holes(missing))
+        products = values @ self.precision if holes else values
+        for each in holes:
+            each.fill(values, products)
+        return CompletedRows(self, values, holes)
+
+    def _holes(self, missing: BoolArray) -> Iterator["_Holes"]:
+        """Patterns of missing cells, of which those of as many cells are together."""
+        incomplete = np.flatnonzero(missing.any(axis=1))
+        if not len(incomplete):
+            return
+        first, codes = _distinct(missing[incomplete])
+        patterns = missing[incomplete[first]]
+        sizes = patterns.sum(axis=1)
+        for size in np.unique(sizes).tolist():
+            own = np.flatnonzero(sizes == size)
+            place = np.full(len(sizes), -1)
+            place[own] = np.arange(len(own))
+            met = place[codes]
+            cells = np.nonzero(patterns[own])[1].reshape(len(own), size)
+            inside = self.precision[cells[:, :, None], cells[:, None, :]]
+            covariances = np.asarray(np.linalg.inv(inside))
+            yield _Holes(cells, covariances, incomplete[met >= 0], met[met >= 0])
+
+
+def checked_normal(mean: FloatArray | None, covariance: FloatArray | None) -> Normal:
+    """The model of these numbers, which may come from anywhere.
+
+    Raises
+    ------
+    InvalidInput
+        One of them is missing, or the covariance is none.
+    """
+    if (
+        mean is None
+        or covariance is None
+        or not np.array_equal(covariance, covariance.T)
+        or not may_be_scatter(covariance, mean, 1.0)
+    ):
+        raise InvalidInput(
+            "The normal model of the rows lacks a mean or a covariance, or that is none",
+            "Allowed: a mean, and a symmetric matrix without negative eigenvalues",
+            "Use those of one fit",
+        )
+    return Normal(mean.astype(np.float64), covariance.astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class _Holes:
+    """Rows in which as many cells are missing.
+
+    Attributes
+    ----------
+    cells : (m, c) array of int
+        Missing cells of each pattern.
+    covariances : (m, c, c) array
+        Of what is missing, with the ridge, in standard deviations.
+    rows, patterns : (r,) arrays of int
+        Places of the rows among all, and the pattern of each.
+    """
+
+    cells: IndexArray
+    covariances: FloatArray
+    rows: IndexArray
+    patterns: IndexArray
+
+    def fill(self, values: FloatArray, products: FloatArray) -> None:
+        """Write what is expected; `products` are the rows, zero where missing, times K."""
+        self.put(values, -self.times(self.covariances, products[self.at]))
+
+    @property
+    def at(self) -> tuple[IndexArray, IndexArray]:
+        """The missing cells of all rows, (r, 1) and (r, c)."""
+        return self.rows[:, None], self.cells[self.patterns]
+
+    def put(self, values: FloatArray, more: FloatArray) -> None:
+        """Add (r, c) numbers to the missing cells."""
+        values[self.at] += more
+
+    def times(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+        """The matrix of each row's pattern times the row's vector, (r, c)."""
+        m = len(matrices)
+        if len(vectors) < _ROWS_TO_A_PATTERN * m:
+            return np.asarray(np.einsum("rij,rj->ri", matrices[self.patterns], vectors))
+        found = np.empty_like(vectors)
+        order, places = side_by_side(self.patterns)
+        for pattern, place in places:
+            own = order[place]
+            found[own] = vectors[own] @ matrices[pattern].T
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class CompletedRows:
+    """Rows in which missing cells hold what is expected, in standard deviations about the mean.
+
+    Attributes
+    ----------
+    model : Normal
+    values : (n, p) array
+    holes : tuple of patterns
+    """
+
+    model: Normal
+    values: FloatArray
+    holes: tuple[_Holes, ...]
+
+    def filled(self, rows: FloatArray) -> FloatArray:
+        """The rows themselves, (n, p), in units of the features, with missing cells filled."""
+        model = self.model
+        return np.where(np.isnan(rows), model.mean + model.deviations * self.values, rows)
+
+    def covariance(self, weights: FloatArray) -> FloatArray:
+        """The weighted sum of the rows' C, (p, p), in standard deviations."""
+        p = self.values.shape[1]
+        total = np.zeros(p * p)
+        for each in self.holes:
+            size = each.cells.shape[1]
+            own = np.bincount(each.patterns, weights[each.rows], len(each.cells))
+            sums = own[:, None, None] * (each.covariances - RIDGE * np.eye(size))
+            flat = each.cells[:, :, None] * p + each.cells[:, None, :]
+            total += np.bincount(flat.ravel(), sums.ravel(), p * p)
+        return total.reshape(p, p)
+
+    def traces(self, matrix: FloatArray) -> FloatArray:
+        """tr(matrix C) of each row, (n,), with C in standard deviations."""
+        found = np.zeros(len(self.values))
+        for each in self.holes:
+            inside = matrix[each.cells[:, :, None], each.cells[:, None, :]]
+            own = each.covariances - RIDGE * np.eye(each.cells.shape[1])
+            found[each.rows] = np.einsum("mij,mij->m", inside, own)[each.patterns]
+        return found
+
+
+def _distinct(rows: BoolArray) -> tuple[IndexArray, IndexArray]:
+    """The first of each kind of equal rows, and the kind of every row."""
+    packed = np.packbits(rows, axis=1)
+    words = np.zeros((len(rows), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+    words[:, : packed.shape[1]] = packed
+    codes = np.zeros(len(rows), dtype=np.intp)
+    for column in words.view(np.uint64).T:
+        kinds = np.unique(column, return_inverse=True)[1]
+        codes = np.unique(codes * (int(kinds.max()) + 1) + kinds, return_inverse=True)[1]
+    return np.unique(codes, return_index=True)[1], codes

@@ -1,0 +1,264 @@
+"""What the proof of a model says of other rows: never more than a refit to them reaches."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.linalg import qr
+
+import fairspan as fs
+from fairspan import FairPCA, GroupMoments, audit
+from torture.conic import ACCURACY, relaxation
+
+CRITERIA = {
+    "total error": fs.TotalError(),
+    "minimax loss": fs.MinimaxLoss(),
+    "relative loss": fs.MinimaxLoss(relative=True),
+    "minimax error": fs.MinimaxError(),
+    "relative error": fs.MinimaxError(relative=True),
+    "disparity": fs.Disparity(0.4),
+    "equal error": fs.EqualError(),
+    "errors nearly equal": fs.EqualError(tolerance=0.3),
+    "error gap": fs.ErrorGap(0.7),
+    "robust error gap": fs.RobustErrorGap(0.7, 2.0),
+    "Nash welfare": fs.NashWelfare(),
+    "least variance": fs.LeastVariance(),
+}
+OF_MORE = [name for name in CRITERIA if "equal" not in name and name != "disparity"]
+SIZES = np.array([[3, 2, 1.5, 1, 0.8, 0.5], [1, 2, 1, 3, 0.8, 0.5], [2, 1, 2, 1, 2, 1]])
+# Nothing changed; one group varies more; all rows moved; one group moved.
+CHANGES = {"none": (1.0, 0.0, 0.0), "spread": (1.6, 0.0, 0.0), "all": (1, 2, 0), "one": (1, 0, 2)}
+
+
+def rows_of(seed, k=2, change="none", each=150):
+    rng = np.random.default_rng(seed)
+    spread, everyone, one = CHANGES[change]
+    parts = [rng.normal(size=(each * (g + 1), 6)) * sizes for g, sizes in enumerate(SIZES[:k])]
+    parts[-1] = parts[-1] * [1, spread, 1, spread, 1, 1] + one
+    labels = np.repeat([*"abc"][:k], [len(part) for part in parts])
+    return np.vstack(parts) + everyone, labels
+
+
+def proven(model, X, groups, **settings):
+    return audit({"fair": model}, X, groups, folds=None, **settings).models[0]
+
+
+def refit(model, X, groups):
+    """The optimum on other rows, in the units of the model."""
+    moments = GroupMoments.from_rows(X, groups)
+    if model.scale_ is not None:
+        moments = moments.divided_by(model.scale_)
+    same = model.get_params(deep=False) | {"scale": False}
+    return FairPCA(**same).fit_moments(moments).solution_
+
+
+@pytest.mark.parametrize(
+    ("center", "change"),
+    [*(("global", change) for change in CHANGES), ("group", "spread"), ("none", "one")],
+)
+@pytest.mark.parametrize(
+    ("name", "k"), [*((each, 2) for each in CRITERIA), *((each, 3) for each in OF_MORE)]
+)
+def test_no_refit_is_below_the_bound(name, k, center, change):
+    model = FairPCA(2, criterion=CRITERIA[name], center=center, scale=center == "global")
+    model.fit(rows_of(1, k)[0], sensitive_features=rows_of(1, k)[1])
+    X, groups = rows_of(2, k, change)
+    here = proven(model, X, groups).certificate_here
+    best = refit(model, X, groups)
+    scale = max(best.scale, 1e-9)
+    assert here.lower_bound <= best.objective + best.resolution + 1e-9 * scale
+    assert here.reason is None
+    if name in ("total error", "disparity"):  # of which the weights are known beforehand
+        assert here.lower_bound == pytest.approx(best.objective, rel=1e-8, abs=1e-9 * scale)
+    if center != "global":
+        assert here.recentred_objective == here.objective
+    if center == "group" and "equal" not in name:
+        assert here.objective >= best.lower_bound - 1e-9 * scale
+
+
+@pytest.mark.parametrize("name", ["minimax_loss", "minimax_error", "error_gap", "equal_error"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_bound_is_below_what_conic_solvers_find(name, change):
+    model = FairPCA(2, criterion=name).fit(rows_of(3)[0], sensitive_features=rows_of(3)[1])
+    X, groups = rows_of(4, change=change)
+    moments = GroupMoments.from_rows(X, groups)
+    penalty = {"error_gap": 0.5}.get(name, 0.0)
+    relaxed = relaxation(name, 2, 6).optimum(
+        "Clarabel", moments.second_moments(), moments.proportions, 2, penalty
+    )
+    total = float(moments.proportions @ np.trace(moments.second_moments(), axis1=1, axis2=2))
+    here = proven(model, X, groups).certificate_here
+    assert here.lower_bound <= relaxed + ACCURACY["Clarabel"] * total
+    # Weights that are nearly right prove nearly the optimum.
+    assert here.lower_bound >= relaxed - 0.15 * total
+
+
+@pytest.mark.parametrize(
+    "restriction",
+    [
+        fs.MeanParity(),
+        fs.MeanParity(tolerance=0.2),
+        fs.MeanParity(oblique=True),
+        fs.CovarianceParity(n_directions=3),
+        fs.CovarianceParity(tolerance=0.5),
+        fs.CovarianceParity(tolerance=0.0),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("change", ["spread", "one"])
+def test_the_bound_holds_under_every_restriction(restriction, change):
+    model = FairPCA(2, criterion="total_error", restriction=restriction)
+    X, groups = rows_of(5, change="one")
+    model.fit(X, sensitive_features=groups)
+    X, groups = rows_of(6, change=change)
+    here = proven(model, X, groups).certificate_here
+    best = refit(model, X, groups)
+    assert here.reason is None
+    assert 0 <= here.lower_bound <= best.objective * (1 + 1e-9)
+
+
+def test_the_bound_holds_for_subspaces_tried_at_random():
+    rng = np.random.default_rng(0)
+    model = FairPCA(2).fit(rows_of(7, 3)[0], sensitive_features=rows_of(7, 3)[1])
+    X, groups = rows_of(8, 3, "spread")
+    here = proven(model, X, groups).certificate_here
+    second = GroupMoments.from_rows(X, groups).second_moments()
+    best = np.array([np.linalg.eigvalsh(each)[:4].sum() for each in second])
+    values = []
+    for _ in range(2_000):
+        left = qr(rng.normal(size=(6, 6)))[0][:, :4]
+        values.append((np.einsum("ij,gik,kj->g", left, second, left) - best).max())
+    assert here.lower_bound <= min(values)
+    assert here.objective >= here.lower_bound == pytest.approx(here.objective - here.gap)
+
+
+def test_the_objective_is_that_of_the_model_as_it_is_used():
+    X, groups = rows_of(1)
+    model = FairPCA(2, criterion="minimax_error").fit(X, sensitive_features=groups)
+    X, groups = rows_of(2, change="all", each=140)
+    lost = X - model.inverse_transform(model.transform(X))
+    errors = [(lost[groups == label] ** 2).sum(axis=1).mean() for label in "ab"]
+    found = proven(model, X, groups)
+    assert found.certificate_here.objective == pytest.approx(max(errors))
+    moved = replace(model.subspace_, mean=X.mean(axis=0))
+    again = proven(moved, X, groups).certificate_here
+    assert again.objective == pytest.approx(found.certificate_here.recentred_objective)
+    assert again.gap < 0.2 * found.certificate_here.gap
+    # Of the fit, errors are known.
+    drift = [each.drift_here.value for each in found.groups]
+    np.testing.assert_allclose(drift, errors - model.group_errors_)
+
+
+def test_a_file_tells_the_same_as_the_model(tmp_path):
+    X, groups = rows_of(1)
+    model = FairPCA(2, criterion="robust_error_gap", scale=True).fit(X, sensitive_features=groups)
+    model.subspace_.save(tmp_path / "fair.model")
+    X, groups = rows_of(2)
+    both = [proven(each, X, groups) for each in (model, tmp_path / "fair.model")]
+    assert both[0].certificate_here == both[1].certificate_here
+    assert both[0].to_dict()["certificate_here"] == both[1].to_dict()["certificate_here"]
+
+
+def test_nothing_is_said_of_rows_of_the_fit_or_of_models_of_others():
+    X, groups = rows_of(1)
+    model = FairPCA(2).fit(X, sensitive_features=groups)
+    assert proven(model, X, groups).certificate_here is None
+    assert proven(np.eye(6)[:2], X, groups).certificate_here is None
+    assert np.isnan(proven(model, X, groups).groups[0].drift_here.value)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "restriction", "why"),
+    [
+        (fs.MinimaxLoss(), None, None),
+        (fs.NashWelfare(), None, None),
+        (fs.RobustErrorGap(0.5, 1.0), None, "other groups"),
+        (fs.RobustErrorGap(0.5, {"a": 1.0, "b": 2.0}), None, "radius is given for the groups"),
+        (fs.TotalError(), fs.MeanParity(tolerance=0.1), "other groups"),
+    ],
+)
+def test_where_a_group_is_absent_a_bound_is_proven_or_it_is_said_why_not(
+    criterion, restriction, why
+):
+    model = FairPCA(2, criterion=criterion, restriction=restriction)
+    X, groups = rows_of(1, change="one")
+    model.fit(X, sensitive_features=groups)
+    here = proven(model, X[groups == "a"] + 1, groups[groups == "a"]).certificate_here
+    if why is None:
+        assert np.isfinite(here.lower_bound)
+        return
+    assert why in here.reason
+    assert here.refit_may_help is None
+    assert here.to_dict()["gap"] is here.to_dict()["lower_bound"] is None
+
+
+def test_the_interval_of_the_drift_covers_no_change_as_often_as_it_says():
+    covered, n_draws = 0, 60
+    for seed in range(n_draws):
+        X, groups = rows_of(100 + seed, each=400)
+        model = FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
+        found = proven(model, *rows_of(500 + seed, each=150))
+        covered += all(each.drift_here.contains_zero for each in found.groups)
+    assert covered >= 0.88 * n_draws
+
+
+def test_blocks_of_moments_tell_what_rows_tell():
+    X, groups = rows_of(1)
+    model = FairPCA(2).fit(X, sensitive_features=groups)
+    X, groups = rows_of(2, change="spread")
+    blocks = [GroupMoments.from_rows(X[i::20], groups[i::20]) for i in range(20)]
+    found = audit(model, moments=blocks, folds=None).models[0]
+    of_rows = audit(model, X, groups, folds=None).models[0]
+    here = found.certificate_here
+    assert here.lower_bound == pytest.approx(of_rows.certificate_here.lower_bound)
+    for ours, theirs in zip(found.groups, of_rows.groups, strict=True):
+        assert ours.drift_here.value == pytest.approx(theirs.drift_here.value)
+        half = [each.drift_here.high - each.drift_here.value for each in (ours, theirs)]
+        assert half[0] == pytest.approx(half[1], rel=0.5)
+    alone = audit(model, moments=blocks[0], folds=None).models[0]
+    assert not alone.groups[0].drift_here.has_interval
+
+
+@pytest.mark.parametrize(
+    ("change", "codes", "words"),
+    [
+        ("none", {"FS209"}, "No refit is needed"),
+        ("spread", {"FS209", "FS210"}, "A refit may help"),
+        ("all", {"FS209", "FS210"}, "with the mean of these rows the same components reach"),
+    ],
+)
+def test_findings_say_whether_a_refit_may_help(change, codes, words):
+    X, groups = rows_of(1, each=1_000)
+    model = FairPCA(2, criterion="nash_welfare").fit(X, sensitive_features=groups)
+    X, groups = rows_of(2, change=change, each=3_000)
+    found = audit(model, X - (0.8 if change == "all" else 0.0), groups).findings
+    about = [each for each in found if each.code in ("FS209", "FS210")]
+    assert {each.code for each in about} == codes
+    assert {each.model for each in about} == {"nash_welfare"}
+    assert any(words in each.message for each in about)
+
+
+def test_ordinary_pca_alone_has_its_own():
+    X, groups = rows_of(1)
+    model = FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
+    X, groups = rows_of(2)
+    found = [each for each in audit(model, X, groups).findings if each.code == "FS209"]
+    assert len(found) == 1
+    pca = audit(model, X, groups, folds=None).models[0].certificate_here
+    assert pca.lower_bound == pytest.approx(refit(model, X, groups).objective)
+
+
+def test_a_model_that_keeps_less_than_nothing_has_no_finite_welfare():
+    X, groups = rows_of(1)
+    model = FairPCA(2, criterion="nash_welfare").fit(X, sensitive_features=groups)
+    X, groups = rows_of(2)
+    found = audit(model, X + 30, groups)
+    here = found.models[0].certificate_here
+    assert here.objective == np.inf
+    assert here.refit_may_help
+    told = here.to_dict()
+    assert told["objective"] is told["gap"] is told["relative_gap"] is None
+    assert told["lower_bound"] < told["recentred_objective"] < 0
+    sentence = next(each.message for each in found.findings if each.code == "FS209")
+    assert "nash_welfare is infinite, and" in sentence
+    assert "inf " not in sentence
