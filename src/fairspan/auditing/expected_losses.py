@@ -9,7 +9,7 @@ distribution: a claim of harm rests on it.
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
@@ -356,6 +356,7 @@ def expected_figures(
     best_errors: Sequence[FloatArray],
     variances: Sequence[FloatArray],
     options: Expectations,
+    loss_is_shown: Callable[[int, int], bool] = lambda model, group: False,
 ) -> list[ExpectedOfModel]:
     """Estimates for each model and each group; without figures if there are too few rows.
 
@@ -372,6 +373,8 @@ def expected_figures(
     best_errors, variances : sequences of (k,) arrays
         Of each model, on the rows: e*_g and tr S_g.
     options : Expectations
+    loss_is_shown : callable
+        Of a model and a group by position, whether a test shows a loss that cross-fitting does not.
     """
     cross, figures = repeats[0]
     means, errors = figures.means.copy(), figures.standard_errors
@@ -398,23 +401,30 @@ def expected_figures(
         value, moved = error - best, half(i, g, _CHANGE, of_change)
         low, high = crossed - half(i, g, _CROSS, beside), value + half(i, g, _CORRECTED)
         learnt = error - crossed - float(best_errors[i][g])
+        matters, rounding = options.material * float(variances[i][g]), ROUNDING * variances[i].max()
+        tails = float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]
         state = _state(
             (low, value, high),
             crossed,
             learnt,
-            (options.material * float(variances[i][g]), ROUNDING * float(variances[i].max())),
-            (float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]),
+            (matters, float(rounding)),
+            tails,
             float(errors[i, _CROSS, g]),
         )
+        # The loss that a claim rests on; and how large it is at least, if only the test shows it.
+        claimed, least = crossed, 2 * value - high
+        is_settled = state != "cannot tell" or are_heavy(*tails)
+        if not is_settled and value >= matters and least > rounding and loss_is_shown(i, g):
+            state, claimed, low = "harmed", value, max(low, least)
         needed = _needed(
             state,
-            max(value, options.material * float(variances[i][g])),
+            max(value, matters),
             float(np.hypot(errors[i, _CROSS, g], beside)),
             learnt * (len(cross.shares) - 1) / (2 * len(cross.shares) - 1),
-            (float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]),
+            tails,
             quantile_of(k, options.level),
         )
-        is_unstable = state == "harmed" and crossed <= spread
+        is_unstable = state == "harmed" and claimed <= spread
         has_sign = half(i, g, _CHANGE) < abs(change) <= of_change
         return ExpectedFigures(
             expected_error=Estimate(error, max(error - own, 0.0), error + own),
@@ -524,7 +534,8 @@ def _state(
     "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor less
     than what the group's own best subspace loses on rows that it was found without. "minor": it is
     above zero beyond chance, and the corrected loss is immaterial. "not shown": the high end of the
-    corrected loss is immaterial, and not below zero. "cannot tell": otherwise. If the losses of
+    corrected loss is immaterial, and not below zero. "cannot tell": otherwise, unless a test shows
+    the loss (:mod:`fairspan.auditing.loss_test`). If the losses of
     single rows have long tails, a loss counts only if it exceeds what a few rows can have added.
 
     Parameters
@@ -555,8 +566,8 @@ def _state(
     return "not shown" if -rounding <= high < max(matters, rounding) else "cannot tell"
 
 
-# A loss is shown in so many of the audits of other rows. The formula holds to first order: at its n
-# the power was .45 to .80, so more rows than that are named.
+# A loss is shown in so many of the audits of other rows. The formula is that of cross-fitted losses
+# and holds to first order: at its n the power was .6 to 1, so more rows than that are named.
 _POWER, _MARGIN = 0.8, 1.3
 
 

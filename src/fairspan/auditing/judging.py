@@ -28,6 +28,7 @@ from fairspan.auditing.expected_losses import (
     jackknife_error,
     widest_pair,
 )
+from fairspan.auditing.loss_test import LossTest
 from fairspan.auditing.models import Audited
 from fairspan.auditing.own_rows import OwnRows, own_rows
 from fairspan.auditing.results import GroupResult, ModelResult
@@ -86,7 +87,9 @@ def judged_on_rows(
         folded = replace(folded, audited=_with_reasons(folded.audited, own))
         repeats = figures_by_fold(folded, judged, [each.fitted_here for each in own])
         cross, seen = repeats[0]
-        expected = _expected(repeats, judged, options)
+        subspaces = [each.subspace for each in folded.audited]
+        test = LossTest(subspaces, folded.moments, options.level, options.seed)
+        expected = _expected(repeats, judged, options, test)
         results = _on_rows(linear, judged, moments, own, seen, expected, cross.failures, options)
         results = _with_features(results, linear, moments, cross, folded.moments)
         if folded.rows.n_features == moments.n_features:
@@ -250,19 +253,22 @@ def _from_blocks(
     if few:
         why = f"{len(blocks)} blocks are too few to fit it again without each"
         failures |= {each.name: why for each, fitted in zip(audited, here, strict=True) if fitted}
-    return _expected([(cross, seen)], judged, options), failures, own
+    test = LossTest([each.subspace for each in audited], folds, options.level, options.seed)
+    return _expected([(cross, seen)], judged, options, test), failures, own
 
 
 def _expected(
     repeats: Sequence[tuple[CrossFitted, RowFigures]],
     judged: Sequence[GroupFigures],
     options: Expectations,
+    test: LossTest,
 ) -> _Expected:
     return expected_figures(
         repeats,
         [each.best_errors for each in judged],
         [each.total_variances for each in judged],
         options,
+        test.shows,
     )
 
 
