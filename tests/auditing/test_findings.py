@@ -430,7 +430,7 @@ def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words, c
         return
     assert given.action.startswith(found.remedy)
     assert f"{found.caution} ({code})" in given.sentence.split(". ")[0]
-    if kind == "no harm shown" and is_of_data:
+    if kind == "no harm shown" and is_of_data and code != "FS410":  # which may be order alone
         assert (given.kind, alone.action in given.action) == ("cannot tell", False)
     else:
         assert given.kind == kind

@@ -195,6 +195,7 @@ RULES = {
         "warning",
         "Name the column that says which rows belong together: clusters=, --clusters. A table that "
         "is only sorted needs nothing.",
+        "rows seem to repeat one another, or the table is sorted",
     ),
 }
 

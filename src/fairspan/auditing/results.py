@@ -554,7 +554,10 @@ def _with_caution(verdict: Verdict, baseline: str | None, findings: Sequence[Fin
         return verdict
     why = " and ".join(f"{each.caution} ({each.code})" for each in found)
     # States allow for long tails and for models that vary; nothing allows for columns that mislead.
-    about_data = [each for each in found if each.model is None and not each.groups]
+    # Rows that are alike may only be sorted.
+    about_data = [
+        each for each in found if each.model is None and not each.groups and each.code != "FS410"
+    ]
     if verdict.kind == "no harm shown" and about_data:
         return replace(
             verdict,
