@@ -126,6 +126,12 @@ def changed_rows():
     return audit(fitted(), X[:280] * [1, 1, 1, 1.5], GROUPS[:280])
 
 
+def missing_cells():
+    holes = np.random.default_rng(0).random(X.shape) < 0.2
+    holes[:, 0], holes[:200] = False, False
+    return audit(PCA(1).fit(X), np.where(holes, np.nan, X), GROUPS, on_missing="em")
+
+
 STOPPED = MultiplicativeWeights(max_iter=2)
 CASES = {
     "FS101": lambda: few_rows(3, "few", 3),
@@ -165,6 +171,7 @@ CASES = {
     "FS408": lambda: filled_in(0.5),
     "FS409": persons,
     "FS410": series,
+    "FS411": missing_cells,
 }
 
 

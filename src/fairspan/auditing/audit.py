@@ -323,9 +323,11 @@ def audit(
         For the assignment of rows to folds.
     max_groups : int, optional
         Most groups that rows may have, by default 100, or as many as a model was fitted on.
-    on_missing : {"error", "drop"}
+    on_missing : {"error", "drop", "em"}
         What to do with rows in which a feature or the group is missing. Those that are dropped are
-        counted by group and feature in `rows.missing`.
+        counted by group and feature in `rows.missing`. With "em", as of
+        :meth:`GroupMoments.from_rows`, rows keep missing cells: figures on these rows are what
+        the observed cells let expect, and intervals allow for what is missing.
 
     Returns
     -------
@@ -356,6 +358,9 @@ def audit(
     and j^2 = (K - 1) / K sum_f (theta_f - mean)^2 the delete-a-fold jackknife of theta_f, the
     figure under the fit without fold f, over all rows of the group (Efron and Tibshirani 1993,
     chapter 11). It then is an interval for the model as it is, not for its average over other rows.
+
+    Missing cells are drawn ten times from a normal model of each group, which is drawn too
+    (multiple imputation); intervals follow the rules of Rubin (1987).
 
     Examples
     --------
@@ -450,7 +455,8 @@ def audit_in_folds(
     results, moments, ordered, folds = judged_on_rows(audited, source, moments, limit, options)
     n_beside = options.has_labels + options.by_cluster
     first = look_at_first_rows(audited, source, moments, n_beside, by_cluster=options.by_cluster)
-    cells = missing_cells(source, n_beside) if moments.n_dropped else None
+    is_incomplete = moments.n_dropped > 0 or moments.normal is not None
+    cells = missing_cells(source, n_beside) if is_incomplete else None
     columns = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
     missing = missing_values(cells, first, moments, columns)
     found = _finished(audited, results, moments, options, ordered, first, missing)
@@ -489,7 +495,7 @@ def _finished(
     estimated = options.folds is not None and has_intervals
     findings = [
         *find_in_data(audited, moments, ordered),
-        *find_in_rows(missing, None if options.by_cluster else first),
+        *find_in_rows(missing, None if options.by_cluster else first, moments),
         *find(results, rows),
     ]
     return Audit(

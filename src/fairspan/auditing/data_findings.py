@@ -23,6 +23,7 @@ from fairspan.auditing.results import (
 from fairspan.formatting.table import Cell, Column, Table, names_column, shares_column
 from fairspan.formatting.text import count, first_of, in_ascii, share, whole
 from fairspan.moments.group_moments import GroupMoments
+from fairspan.moments.incomplete import Completion
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.arrays import ArrayRows, labels_of_columns
 from fairspan.rows.files.file_rows import FileRows
@@ -112,6 +113,8 @@ def look_at_first_rows(
     if not n_rows:
         return None
     values = np.vstack([block.values for block in blocks])
+    if moments.normal is not None:
+        values = moments.normal.completed(values).filled(values)
     codes = np.concatenate([_codes(block.labels, moments.labels, n_beside) for block in blocks])
     keys = _keys(columns, [block.extra_columns for block in blocks])
     if isinstance(rows, ArrayRows) and not by_cluster:
@@ -338,16 +341,46 @@ def missing_values(
     )
 
 
-def find_in_rows(missing: MissingValues | None, first: FirstRows | None) -> Iterator[Finding]:
+def find_in_rows(
+    missing: MissingValues | None, first: FirstRows | None, moments: Moments
+) -> Iterator[Finding]:
     """Apply every rule about what is missing, and about rows that depend on each other."""
     if missing is not None:
-        yield from _uneven(missing)
+        yield from _uneven(missing, is_completed=moments.normal is not None)
         yield from _much(missing)
+    if isinstance(moments, GroupMoments) and moments.completion is not None:
+        yield from _expected(moments, moments.completion)
     if first is not None:
         yield from _clusters(first)
 
 
-def _uneven(missing: MissingValues) -> Iterator[Finding]:
+def _expected(moments: GroupMoments, how: Completion) -> Iterator[Finding]:
+    """FS411: figures rest on what observed cells let expect of missing ones."""
+    shares = how.cells / np.maximum(moments.counts * moments.n_features, 1)
+    if not how.cells.any():
+        return
+    labels = moments.labels
+    told = [f"{quoted(labels[i])} ({in_ascii(share(shares[i]))})" for i in np.flatnonzero(shares)]
+    drawn = [
+        f"{quoted(labels[i])} (weight {how.pool_weights[i]:.2f})"
+        for i in np.flatnonzero(how.pool_weights)
+    ]
+    pooled = (
+        f" Too few rows have pairs of features observed together in {first_of(drawn)}: "
+        "correlations there are partly those of all groups."
+        if drawn
+        else ""
+    )
+    yield seen(
+        "FS411",
+        f"Missing cells of {first_of(told)} count as what the other cells of their rows let "
+        "expect. That is right if cells are missing at random given what is observed. Whether a "
+        f"value is missing because of the value itself, no table shows.{pooled}",
+        groups=[labels[i] for i in np.flatnonzero(shares).tolist()],
+    )
+
+
+def _uneven(missing: MissingValues, *, is_completed: bool) -> Iterator[Finding]:
     """FS407: features that are missing in some groups more than in others, or in many rows."""
     found = [
         each
@@ -360,11 +393,15 @@ def _uneven(missing: MissingValues) -> Iterator[Finding]:
             f"{', which hold exactly its mean' if each.is_filled else ''})"
             for each in found
         ]
+        rests = (
+            "What is found then rests on what the other cells of these rows let expect."
+            if is_completed
+            else "What is found is then of other rows than those of the table."
+        )
         yield seen(
             "FS407",
             f"Values are missing, or were filled in, in many rows, or in some groups more than in "
-            f"others: {first_of(told)}. What is found is then of other rows than those of the "
-            "table. Compare the rows with and without these values.",
+            f"others: {first_of(told)}. {rests} Compare the rows with and without these values.",
             columns=tuple(each.name for each in found),
         )
 

@@ -90,6 +90,12 @@ class FoldedRows:
         moments = fold_moments(rows, assigned, limit, has_labels=has_labels)
         return cls(audited, rows, assigned, moments, limit, has_labels)
 
+    def of_table(self, rows: Rows) -> "FoldedRows":
+        """The same of another table of these rows, of which moments have matrices."""
+        return FoldedRows.of(
+            self.audited, rows, self.assigned, self.limit, has_labels=self.has_labels
+        )
+
     def again(self) -> "FoldedRows":
         """The same rows in other folds."""
         other = replace(self.assigned, seed=self.assigned.seed + 1)

@@ -23,7 +23,7 @@ from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.problem.problem import signed_disparity
 from fairspan.random_state import generator_of
 from fairspan.rows.groups import Folds
-from fairspan.typing import FloatArray, IntegerArray
+from fairspan.typing import FloatArray
 
 LEVEL = 0.95
 
@@ -80,10 +80,11 @@ def half_width(standard_error: float, freedom: float, tests: int, level: float) 
 
 
 def error_estimates(
-    errors: FloatArray, standard_errors: FloatArray, counts: IntegerArray, level: float = LEVEL
+    errors: FloatArray, standard_errors: FloatArray, counts: FloatArray, level: float = LEVEL
 ) -> list[Estimate]:
     """Student intervals of each group's mean error; none for a group of one row.
 
+    Counts are one more than degrees of freedom, and need not be whole numbers.
     The lower end is cut at zero, below which no error lies.
     """
     return [
@@ -104,7 +105,7 @@ def widest_pair(errors: FloatArray) -> tuple[int, int]:
 def disparity_estimate(
     errors: FloatArray,
     standard_errors: FloatArray,
-    counts: IntegerArray,
+    counts: FloatArray,
     level: float = LEVEL,
     by_fold: FloatArray | None = None,
 ) -> Estimate:
@@ -387,11 +388,11 @@ def expected_figures(
     bests = np.mean([best_errors_on_new_rows(*each) for each in repeats], axis=0)
     bests = np.where(average, bests, best_errors_on_new_rows(cross, figures))
     is_known = np.logical_and.reduce([each.known for each, _ in repeats]) & (figures.sizes > 1)
-    k, sizes = len(figures.sizes), figures.sizes.tolist()
+    k, sizes, degrees = len(figures.sizes), figures.sizes.tolist(), figures.degrees
 
     def half(i: int, g: int, quantity: int, beside: float = 0.0, tests: int = k) -> float:
         uncertain = float(np.hypot(errors[i, quantity, g], beside))
-        return half_width(uncertain, sizes[g] - 1, tests, options.level)
+        return half_width(uncertain, float(degrees[i, quantity, g]), tests, options.level)
 
     def of_group(i: int, g: int, spread: float, of_change: float) -> ExpectedFigures:
         each = cross.projections[i]
@@ -464,7 +465,7 @@ def expected_figures(
             disparity_estimate(
                 means[i, _NEW_ERROR, known_ones],
                 errors[i, _NEW_ERROR, known_ones],
-                figures.sizes[known_ones],
+                degrees[i, _NEW_ERROR, known_ones] + 1,
                 options.level,
                 each.errors_by_fold[:, known_ones],
             )

@@ -197,6 +197,11 @@ RULES = {
         "is only sorted needs nothing.",
         "rows seem to repeat one another, or the table is sorted",
     ),
+    "FS411": Rule(
+        "info",
+        "Ask how the table came about: who has no value, and why? Compare with the rows that are "
+        "complete (on_missing='drop', --on-missing drop).",
+    ),
 }
 
 

@@ -28,6 +28,7 @@ from fairspan.auditing.expected_losses import (
     jackknife_error,
     widest_pair,
 )
+from fairspan.auditing.imputation import pooled_figures, pooled_repeats, tables_of
 from fairspan.auditing.loss_test import LossTest
 from fairspan.auditing.models import Audited
 from fairspan.auditing.own_rows import OwnRows, own_rows
@@ -39,7 +40,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FEWEST_FOLDS, FoldMoments, Moments, SummedFolds
 from fairspan.problem.criteria import RobustErrorGap
 from fairspan.problem.problem import signed_disparity
-from fairspan.rows.protocol import GroupLimit, Rows
+from fairspan.rows.protocol import GroupLimit, KnownRows, Rows
 from fairspan.typing import FloatArray, IntegerArray
 
 NO_PROJECTION = (
@@ -58,7 +59,8 @@ def judged_on_rows(
 ) -> tuple[list[ModelResult], Moments, tuple[int, ...], FoldMoments | None]:
     """Judge models on rows, read twice: for moments, and for spreads.
 
-    Models that are no projections are judged by the errors of the rows themselves.
+    Models that are no projections are judged by the errors of the rows themselves. Of rows with
+    missing cells, spreads are those of several tables in which these cells are drawn.
 
     Returns
     -------
@@ -78,18 +80,24 @@ def judged_on_rows(
         )
     if not linear:
         options = replace(options, folds=None)
-    moments, folded, why = read_rows(linear, rows, moments, limit, options)
+    tables: Sequence[Rows] = [rows]
+    if isinstance(rows, KnownRows) and rows.keeps_missing:
+        tables, moments = tables_of(rows, moments, limit, options)
+    moments, folded, why = read_rows(linear, tables[0], moments, limit, options)
     results: list[ModelResult] = []
     ordered: tuple[int, ...] = ()
     if folded is not None:
         judged = [_judge(each, moments) for each in linear]
         own = _own(linear, judged, moments, folded.audited, folded.moments)
         folded = replace(folded, audited=_with_reasons(folded.audited, own))
-        repeats = figures_by_fold(folded, judged, [each.fitted_here for each in own])
+        here = [each.fitted_here for each in own]
+        every = [folded, *map(folded.of_table, tables[1:])]
+        found = [figures_by_fold(each, judged, here) for each in every]
+        repeats = found[0] if len(found) == 1 else pooled_repeats(found)
         cross, seen = repeats[0]
         subspaces = [each.subspace for each in folded.audited]
-        test = LossTest(subspaces, folded.moments, options.level, options.seed)
-        expected = _expected(repeats, judged, options, test)
+        tests = [LossTest(subspaces, each.moments, options.level, options.seed) for each in every]
+        expected = _expected(repeats, judged, options, tests)
         results = _on_rows(linear, judged, moments, own, seen, expected, cross.failures, options)
         results = _with_features(results, linear, moments, cross, folded.moments)
         if folded.rows.n_features == moments.n_features:
@@ -97,7 +105,11 @@ def judged_on_rows(
     rest = audited if folded is None else others
     if rest:
         judged = [_judge(each, moments) for each in rest]
-        seen = figures_of_errors(rest, judged, rows, moments, has_labels=options.has_labels)
+        of_tables = [
+            figures_of_errors(rest, judged, table, moments, has_labels=options.has_labels)
+            for table in tables
+        ]
+        seen = of_tables[0] if len(tables) == 1 else pooled_figures(of_tables)
         whys = {each.name: why if each.by_rows is None else NO_PROJECTION for each in rest}
         expected = [_nothing(moments)] * len(rest)
         own = _own(rest, judged, moments)
@@ -125,7 +137,8 @@ def _on_rows(
     for i, (each, figures) in enumerate(zip(audited, judged, strict=True)):
         if each.by_rows is not None:
             figures = replace(figures, errors=seen.means[i, 0])
-        spreads = (figures.errors, seen.standard_errors[i, 0], seen.sizes, options.level)
+        counts = seen.degrees[i, 0] + 1
+        spreads = (figures.errors, seen.standard_errors[i, 0], counts, options.level)
         results.append(
             _model_audit(
                 each,
@@ -254,21 +267,22 @@ def _from_blocks(
         why = f"{len(blocks)} blocks are too few to fit it again without each"
         failures |= {each.name: why for each, fitted in zip(audited, here, strict=True) if fitted}
     test = LossTest([each.subspace for each in audited], folds, options.level, options.seed)
-    return _expected([(cross, seen)], judged, options, test), failures, own
+    return _expected([(cross, seen)], judged, options, [test]), failures, own
 
 
 def _expected(
     repeats: Sequence[tuple[CrossFitted, RowFigures]],
     judged: Sequence[GroupFigures],
     options: Expectations,
-    test: LossTest,
+    tests: Sequence[LossTest],
 ) -> _Expected:
     return expected_figures(
         repeats,
         [each.best_errors for each in judged],
         [each.total_variances for each in judged],
         options,
-        test.shows,
+        # What is shown whatever the missing cells are.
+        lambda model, group: all(test.shows(model, group) for test in tests),
     )
 
 

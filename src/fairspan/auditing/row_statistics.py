@@ -39,6 +39,8 @@ class RowFigures:
         means of folds differ beyond what their rows explain.
     ordered : tuple of int
         Columns whose values all differ and only rise or only fall, as row numbers do.
+    freedom : (m, q, k) array or None
+        Degrees of freedom of the standard errors, where these are fewer than the sizes less one.
     """
 
     means: FloatArray
@@ -47,6 +49,14 @@ class RowFigures:
     kurtosis: FloatArray
     training_errors: FloatArray
     ordered: tuple[int, ...] = ()
+    freedom: FloatArray | None = None
+
+    @property
+    def degrees(self) -> FloatArray:
+        """Degrees of freedom of all standard errors, (m, q, k)."""
+        if self.freedom is not None:
+            return self.freedom
+        return np.broadcast_to(np.asarray(self.sizes - 1.0), self.means.shape)
 
 
 def row_figures(

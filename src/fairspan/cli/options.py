@@ -152,7 +152,7 @@ class Reading:
         Bytes that the matrices of groups may take.
     weight : str or None
         Column of sample weights.
-    on_missing : {"error", "drop"}
+    on_missing : {"error", "drop", "em"}
     missing_group : str or None
         "drop", or the group of rows that have none.
     numeric_only, one_hot : bool
@@ -176,7 +176,7 @@ class Reading:
     max_groups: int | None = None
     max_memory: int | None = None
     weight: str | None = None
-    on_missing: Literal["error", "drop"] = "error"
+    on_missing: Literal["error", "drop", "em"] = "error"
     missing_group: str | None = None
     numeric_only: bool = False
     one_hot: bool = False
@@ -499,9 +499,10 @@ _READING = (
     click.option("--weight", metavar="COL", help="Column of sample weights."),
     click.option(
         "--on-missing",
-        type=click.Choice(["error", "drop"]),
+        type=click.Choice(["error", "drop", "em"]),
         default="error",
-        help="Where a feature or the group is missing: an error, or leave out the row.",
+        help="Where a feature or the group is missing: an error, or leave out the row; with em, "
+        "expect missing features by the observed ones (EM algorithm).",
     ),
     click.option(
         "--missing-group",
@@ -537,9 +538,10 @@ _TRANSFORMING = (
     output_option("--keep-all", is_flag=True, help="Write all columns of DATA beside them."),
     click.option(
         "--on-missing",
-        type=click.Choice(["error", "drop"]),
+        type=click.Choice(["error", "drop", "em"]),
         default="error",
-        help="Where a feature is missing: an error, or leave out the row.",
+        help="Where a feature is missing: an error, or leave out the row; with em, expect it by "
+        "the observed ones, if MODEL was fitted so.",
     ),
     UNSEEN,
 )

@@ -337,6 +337,11 @@ def make_folder_of_moments(
     Moments that are there are not made again, so that the same command continues after
     an interruption.
     """
+    refuse_if(
+        reading.on_missing == "em",
+        "--on-missing em needs all rows together, and moments of their parts do not add up: name "
+        "the output NAME.moments.",
+    )
     opened = _opened(data, reading)
     assert isinstance(opened, FileRows)
     rows = RowsIntoFolder.of(opened, folder, reading.label)
@@ -512,6 +517,11 @@ def _rows_for(data: Path | Foreign, subspace: FairSubspace, reading: Reading) ->
         refuse_if(reading.requested, f"{data} is no file of rows: give no option but -o.")
         made = foreign_rows(data)
         return made if names is None else made.selected(names)
+    refuse_if(
+        reading.on_missing == "em" and subspace.normal is None,
+        "--on-missing em is for models that were fitted with it: this one was fitted on complete "
+        "rows, and does not know what to expect of missing cells.",
+    )
     rows = FileRows.open(data, on_missing=reading.on_missing, csv=csv_format(reading))
     available = rows.chosen.available
     rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=reading.unseen == "ignore"))

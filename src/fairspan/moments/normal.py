@@ -7,7 +7,7 @@ the missing part of a row, once for each pattern of missing cells.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -174,6 +174,14 @@ class CompletedRows:
     model: Normal
     values: FloatArray
     holes: tuple[_Holes, ...]
+
+    def with_noise(self, generator: np.random.Generator) -> "CompletedRows":
+        """The same rows with draws in place of what is expected of missing cells."""
+        values = self.values.copy()
+        for each in self.holes:
+            noise = generator.standard_normal((len(each.rows), each.cells.shape[1]))
+            each.put(values, each.times(np.asarray(np.linalg.cholesky(each.covariances)), noise))
+        return replace(self, values=values)
 
     def filled(self, rows: FloatArray) -> FloatArray:
         """The rows themselves, (n, p), in units of the features, with missing cells filled."""

@@ -10,10 +10,11 @@ from fairspan.linalg.resources import bytes_of_moments, memory_error_hint
 from fairspan.moments.group_moments import GroupMoments, accumulate, merged
 from fairspan.moments.thin import SparseMoments, ThinMoments
 from fairspan.rows.arrays import ArrayRows
+from fairspan.rows.changed import ChangedRows
 from fairspan.rows.frames import FrameRows
 from fairspan.rows.groups import Folds, without_last_attribute
 from fairspan.rows.matrices import SparseRows
-from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, Rows
+from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, KnownRows, RowBlock, Rows
 from fairspan.typing import IndexArray
 
 Moments = GroupMoments | SparseMoments | ThinMoments
@@ -177,9 +178,16 @@ def matrices_of(
     InvalidInput
         As :func:`accumulate`.
     """
+    if by_cluster and isinstance(rows, KnownRows) and rows.keeps_missing:
+        rows, by_cluster = ChangedRows.of(rows, _without_cluster, keeps_missing=True), False
     if by_cluster:
         return fold_moments(rows, Folds(2, by_cluster=True), limit, has_labels=has_labels).whole
     return accumulate(rows, limit, has_labels=has_labels)
+
+
+def _without_cluster(block: RowBlock) -> RowBlock:
+    labels = block.labels
+    return replace(block, labels=None if labels is None else labels.without_last_attribute())
 
 
 def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT) -> SparseFolds:

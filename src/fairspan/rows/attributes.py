@@ -6,7 +6,7 @@ beside those of the features.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from fairspan.rows.protocol import (
     Rows,
     RowSource,
     Tally,
+    TallyOf,
 )
 from fairspan.typing import IndexArray
 
@@ -161,18 +162,5 @@ class _PartsWithAttributes(RowsWithAttributes):
     def tallied(self, tally: Tally[Result]) -> Result | None:
         """The tally's result over all parts; None if there are no rows."""
         assert isinstance(self.whole, PartedRows)
-        return self.whole.tallied(_OverFeatures(tally, self.attributes))
-
-
-@dataclass(frozen=True)
-class _OverFeatures(Tally[Result]):
-    """A pass over the features of rows that have attributes."""
-
-    tally: Tally[Result]
-    attributes: tuple[Column, ...]
-
-    def over(self, rows: RowSource) -> Result | None:
-        return self.tally.over(_BlocksWithAttributes(rows, self.attributes))
-
-    def merged(self, left: Result, right: Result) -> Result:
-        return self.tally.merged(left, right)
+        change = partial(_BlocksWithAttributes, attributes=self.attributes)
+        return self.whole.tallied(TallyOf(tally, change))

@@ -1,4 +1,4 @@
-"""What is missing in rows, by group and feature, where such rows are left out."""
+"""What is missing in rows, by group and feature, where such rows are left out or completed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,9 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.rows.groups import Label, is_missing, plain_label, without_last_attribute
+from fairspan.rows.groups import (
+    CodedLabels,
+    Label,
+    is_missing,
+    plain_label,
+    without_last_attribute,
+)
 from fairspan.rows.protocol import Rows, RowSource, tallied
-from fairspan.typing import IntegerArray
+from fairspan.typing import BoolArray, IntegerArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,15 +88,30 @@ class _MissingTally:
             kept = np.bincount(block.labels.codes, minlength=len(block.labels.distinct))
             for label, n in zip(block.labels.distinct, kept.tolist(), strict=True):
                 self._add(total, label, np.array([n, 0] + [0] * (2 * rows.n_features)))
+            missing = np.isnan(block.values)
+            if missing.any():  # rows that are kept with missing cells
+                self._count(total, block.labels, missing, np.zeros_like(missing), n_rows=0)
             if block.dropped is None:
                 continue
             labels, missing = block.dropped
             alone = missing & (missing.sum(axis=1) == 1)[:, None] & ~labels.missing[:, None]
-            for code, label in enumerate(labels.distinct):
-                own = labels.codes == code
-                counts = [missing[own].sum(axis=0), alone[own].sum(axis=0)]
-                self._add(total, label, np.concatenate([[own.sum()] * 2, *counts]))
+            self._count(total, labels, missing, alone, n_rows=1)
         return total
+
+    def _count(
+        self,
+        total: _Counts,
+        labels: CodedLabels,
+        missing: BoolArray,
+        alone: BoolArray,
+        *,
+        n_rows: int,
+    ) -> None:
+        """Count missing cells, and each row `n_rows` times as one that was left out."""
+        for code, label in enumerate(labels.distinct):
+            own = labels.codes == code
+            counts = [missing[own].sum(axis=0), alone[own].sum(axis=0)]
+            self._add(total, label, np.concatenate([[n_rows * own.sum()] * 2, *counts]))
 
     def merged(self, left: _Counts, right: _Counts) -> _Counts:
         """The counts of both parts."""
@@ -100,7 +121,7 @@ class _MissingTally:
         return total
 
     def _add(self, total: _Counts, label: Any, more: IntegerArray) -> None:
-        if not more[0]:
+        if not more.any():
             return
         for _ in range(self.n_beside):
             label = without_last_attribute(label)

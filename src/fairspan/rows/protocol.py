@@ -151,6 +151,29 @@ class PartedRows(Features, Protocol):
 Rows = RowSource | PartedRows
 
 
+@dataclass(frozen=True)
+class TallyOf(Tally[Result]):
+    """A pass over what is made of rows, wherever they are.
+
+    Attributes
+    ----------
+    tally : Tally
+    change : callable
+        Makes other rows of some rows.
+    """
+
+    tally: Tally[Result]
+    change: Callable[[RowSource], RowSource]
+
+    def over(self, rows: RowSource) -> Result | None:
+        """The result over what is made of some rows."""
+        return self.tally.over(self.change(rows))
+
+    def merged(self, left: Result, right: Result) -> Result:
+        """The result over both parts."""
+        return self.tally.merged(left, right)
+
+
 def tallied(rows: Rows, tally: Tally[Result]) -> Result | None:
     """Pass over all rows, wherever they are; None if there are none."""
     return rows.tallied(tally) if isinstance(rows, PartedRows) else tally.over(rows)

@@ -1,0 +1,139 @@
+"""Audits of rows with missing cells: intervals that allow for what is missing."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import fairspan as fs
+from fairspan.auditing.imputation import pooled_figures
+from fairspan.auditing.row_statistics import RowFigures
+from fairspan.moments.imputed import imputed_rows
+from fairspan.moments.of_rows import matrices_of
+from fairspan.rows.protocol import USUAL_LIMIT
+from fairspan.rows.registry import open_rows
+
+ROOTS = np.random.default_rng(0).standard_normal((2, 6, 6)) * np.repeat([1, 0.5], [2, 4])
+PLANE = np.linalg.qr(np.random.default_rng(1).standard_normal((6, 6)))[0][:, :2].T
+MODEL = fs.FairSubspace(PLANE, np.zeros(6), center="none")
+
+
+def some_rows(seed: int, n: int = 150, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of two groups, and the same with cells of the second missing at random."""
+    rng = np.random.default_rng(seed)
+    rows = np.vstack([rng.standard_normal((n, 6)) @ root for root in ROOTS])
+    holes = rng.random(rows.shape) < share
+    holes[:, 0] &= ~holes.all(axis=1)
+    holes[:n] = False
+    return rows, np.where(holes, np.nan, rows)
+
+
+def groups_of(rows: np.ndarray) -> np.ndarray:
+    return np.repeat(["a", "b"], len(rows) // 2)
+
+
+def test_intervals_cover_the_errors_of_the_groups():
+    true = [np.trace((np.eye(6) - PLANE.T @ PLANE) @ root.T @ root) for root in ROOTS]
+    hits = np.zeros(2)
+    for seed in range(60):
+        _, some = some_rows(seed)
+        result = fs.audit(MODEL, some, groups_of(some), folds=None, on_missing="em")
+        for i, group in enumerate(result.models[0].groups):
+            hits[i] += group.error_here.low <= true[i] <= group.error_here.high
+    # Of 60 intervals at a coverage of .93 as few as that are met once in a thousand times.
+    assert (hits >= stats.binom.ppf(0.001, 60, 0.93)).all(), hits
+
+
+def test_intervals_are_wider_where_cells_are_missing():
+    rows, some = some_rows(0)
+    fair = fs.FairPCA(2, on_missing="em").fit(some, sensitive_features=groups_of(some))
+    found = fs.audit(fair, some, groups_of(some), on_missing="em").models[0]
+    complete = fs.audit(fair, rows, groups_of(rows)).models[0]
+    assert found.fitted_here
+    (a, b), (whole_a, whole_b) = found.groups, complete.groups
+
+    def width(estimate):
+        return estimate.high - estimate.low
+
+    assert width(a.error_here) == pytest.approx(width(whole_a.error_here), rel=0.05)
+    assert width(b.error_here) > 1.02 * width(whole_b.error_here)
+
+
+def test_the_figures_here_are_those_of_the_moments():
+    _, some = some_rows(1)
+    result = fs.audit(MODEL, some, groups_of(some), on_missing="em")
+    moments = fs.GroupMoments.from_rows(some, groups_of(some), on_missing="em")
+    second = moments.second_moments("none")
+    for group, own in zip(result.models[0].groups, second, strict=True):
+        error = np.trace(own) - np.trace(PLANE @ own @ PLANE.T)
+        assert group.error_here.value == pytest.approx(error)
+
+
+def test_pooled_figures_are_those_of_rubins_rules():
+    shape, m = (1, 1, 1), 5
+    values, errors = np.array([1.0, 1.2, 0.9, 1.1, 1.3]), np.array([0.1, 0.2, 0.1, 0.1, 0.2])
+    nothing = np.zeros(shape)
+    tables = [
+        RowFigures(np.full(shape, q), np.full(shape, u), np.array([31]), nothing, nothing)
+        for q, u in zip(values, errors, strict=True)
+    ]
+    pooled = pooled_figures(tables)
+    between = (1 + 1 / m) * np.var(values, ddof=1)
+    total = np.mean(errors**2) + between
+    share = between / total
+    old, observed = (m - 1) / share**2, 31 / 33 * 30 * (1 - share)
+    assert pooled.means == pytest.approx(values.mean())
+    assert pooled.standard_errors == pytest.approx(np.sqrt(total))
+    assert pooled.degrees == pytest.approx(old * observed / (old + observed))
+
+
+def test_drawn_cells_have_the_distribution_of_what_is_missing():
+    rows, some = some_rows(2, 2000)
+    opened = open_rows(some, groups_of(some), {}, on_missing="em")
+    moments = matrices_of(opened, USUAL_LIMIT, has_labels=False, by_cluster=False)
+    tables = imputed_rows(opened, moments, USUAL_LIMIT, 0, has_labels=False, by_cluster=False)
+    drawn = np.vstack([block.values for block in next(tables).blocks()])
+    seen = ~np.isnan(some)
+    np.testing.assert_array_equal(drawn[seen], some[seen])
+    np.testing.assert_allclose(
+        np.cov(drawn[2000:].T), np.cov(rows[2000:].T), atol=0.1 * np.abs(np.cov(rows.T)).max()
+    )
+    again = np.vstack([block.values for block in next(tables).blocks()])
+    assert (again[~seen] != drawn[~seen]).all()
+
+
+def test_clusters_and_files_and_findings(tmp_path):
+    pytest.importorskip("pyarrow")
+    _, some = some_rows(3)
+    frame = pd.DataFrame(some, columns=list("uvwxyz")).assign(
+        group=groups_of(some), person=np.arange(300) // 3
+    )
+    frame.to_csv(tmp_path / "some.csv", index=False)
+    here = fs.audit(MODEL, frame, "group", clusters="person", on_missing="em")
+    there = fs.audit(MODEL, tmp_path / "some.csv", "group", clusters="person", on_missing="em")
+    assert here.rows.missing.dropped == (0, 0)
+    shares = {column.name: column.shares for column in here.rows.missing.columns}
+    for name in "uvwxyz":
+        assert shares[name] == pytest.approx((0, frame[name][150:].isna().mean()))
+    codes = {each.code: each for each in here.findings}
+    assert "rests on what" in codes["FS407"].message
+    assert codes["FS411"].groups == ("b",)
+    for one, other in zip(here.models[0].groups, there.models[0].groups, strict=True):
+        assert one.error_here.value == pytest.approx(other.error_here.value, rel=1e-6)
+
+
+def test_small_groups_are_told_what_the_pool_weighs():
+    _, some = some_rows(4)
+    few = some[:160]
+    result = fs.audit(MODEL, few, np.repeat(["a", "b"], [150, 10]), folds=None, on_missing="em")
+    message = next(each.message for each in result.findings if each.code == "FS411")
+    assert "'b' (weight 0." in message
+
+
+def test_rows_without_missing_cells_are_audited_as_usual():
+    rows, _ = some_rows(5)
+    usual = fs.audit(MODEL, rows, groups_of(rows))
+    found = fs.audit(MODEL, rows, groups_of(rows), on_missing="em")
+    for one, other in zip(usual.models[0].groups, found.models[0].groups, strict=True):
+        assert one.expected_loss.low == pytest.approx(other.expected_loss.low, rel=1e-6)
+    assert "FS411" not in {each.code for each in found.findings}

@@ -1,0 +1,57 @@
+"""Commands on rows with missing cells, with `--on-missing em`."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairspan as fs
+
+EM = ("--on-missing", "em")
+
+
+@pytest.fixture
+def holes(tmp_path):
+    """A file of rows in which a fifth of the cells of one group is missing."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((300, 4)) @ rng.standard_normal((4, 4)))
+    frame = frame.set_axis(list("wxyz"), axis=1).assign(group=np.arange(300) % 2)
+    missing = (rng.random((300, 3)) < 0.2) & (frame[["group"]].to_numpy() == 1)
+    frame[list("xyz")] = frame[list("xyz")].mask(missing)
+    path = tmp_path / "holes.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def test_a_fit_is_that_of_python_and_can_be_verified_and_used(run, holes, tmp_path):
+    model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
+    facts = run("fit", holes, "--group", "group", "-d", 2, *EM, "-o", model, "--json").facts
+    frame = pd.read_csv(holes)
+    fair = fs.FairPCA(2, on_missing="em").fit(frame, sensitive_features="group")
+    saved = fs.FairSubspace.load(model)
+    np.testing.assert_allclose(saved.components, fair.components_, atol=1e-7)
+    assert "FS411" in {each["code"] for each in facts["findings"]}
+    assert run("verify", model, holes, "--group", "group", *EM, "--json").facts["holds"]
+    run("transform", model, holes, *EM, "-o", out)
+    np.testing.assert_allclose(pd.read_csv(out), saved.transform(frame[list("wxyz")]), atol=1e-9)
+
+
+def test_moments_and_pages_of_incomplete_rows(run, holes, tmp_path):
+    moments, page = tmp_path / "some.moments", tmp_path / "page.html"
+    run("moments", holes, "--group", "group", *EM, "-o", moments)
+    assert fs.GroupMoments.load(moments).completion.cells[1] > 0
+    error = run("merge", moments, moments, "-o", tmp_path / "both.moments", status=2).err
+    assert "completed by the EM algorithm" in error
+    run("report", holes, "--group", "group", "-d", 2, *EM, "-o", page)
+    assert "let expect" in page.read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_done_is_said(run, holes, tmp_path):
+    folder, model = tmp_path / "rows", tmp_path / "plain.model"
+    folder.mkdir()
+    holes.rename(folder / "holes.csv")
+    command = ("moments", folder, "--group", "group", "-o", tmp_path / "parts")
+    assert "do not add up" in " ".join(run(*command, *EM, status=2).err.split())
+    source = folder / "holes.csv"
+    run("fit", source, "--group", "group", "-d", 2, "--on-missing", "drop", "-o", model)
+    command = ("transform", model, source, *EM, "-o", tmp_path / "out.csv")
+    assert "fitted on complete rows" in " ".join(run(*command, status=2).err.split())
