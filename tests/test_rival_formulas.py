@@ -67,6 +67,28 @@ def test_oblique_mean_parity_is_pca_of_what_leace_leaves(constant):
     assert apart(theirs, group) < 1e-12
 
 
+@pytest.mark.parametrize(("p", "n"), [(8, 300), (20, 60), (30, 12)])
+def test_oblique_mean_parity_of_full_rank_is_leace(p, n):
+    rng = np.random.default_rng(p)
+    X, group = rng.normal(size=(n, p)) @ rng.normal(size=(p, p)), np.arange(n) % 2
+    new = rng.normal(size=(40, p))
+    mean, along = X.mean(axis=0), (X - X.mean(axis=0)).T @ (group - 0.5) / n
+    across = np.linalg.pinv(np.cov(X.T, bias=True), rcond=1e-10, hermitian=True) @ along
+
+    def erased(rows):
+        return rows - np.outer((rows - mean) @ across, along / (along @ across))
+
+    whole = FairPCA(
+        min(p, n - 1) - 1, criterion="total_error", restriction=MeanParity(oblique=True)
+    )
+    whole.fit(X, sensitive_features=group)
+    again = whole.inverse_transform(whole.transform(X))
+    assert np.abs(again - erased(X)).max() <= 2e-13 * np.abs(X).max()
+    # Beside the span of the rows of the fit, it drops what LEACE leaves.
+    new_again = whole.inverse_transform(whole.transform(new))
+    assert (np.abs(new_again - erased(new)).max() <= 1e-11 * np.abs(X).max()) == (n > p)
+
+
 def test_every_method_but_pca_makes_the_means_agree():
     X, group, label = two_groups()
     # Exact covariance parity needs a conic solver here; it has tests of its own.

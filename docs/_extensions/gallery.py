@@ -26,7 +26,11 @@ SECTIONS = {
         "plot_share_for_every_group",
     ),
     "What new rows show": ("plot_permuted_labels", "plot_audit_held_out_rows"),
-    "Hiding a group": ("plot_hiding_is_not_serving", "plot_nonlinear_hiding"),
+    "Hiding a group": (
+        "plot_hiding_is_not_serving",
+        "plot_nonlinear_hiding",
+        "plot_uncorrelated_with_age",
+    ),
     "Why the answers are optimal": ("plot_verify_a_certificate", "plot_no_extra_dimension"),
     "After the projection, and around it": (
         "plot_regression_on_fair_components",

@@ -38,6 +38,7 @@ from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.thin import MOST_STRETCHED, ThinMoments
 from fairspan.problem.problem import Problem, is_within, signed_disparity
 from fairspan.problem.reduction import ProblemFamily, Reduction, build_problem, left_beside
+from fairspan.problem.restrictions import Restriction
 from fairspan.rows.arrays import Everyone
 from fairspan.rows.groups import label_array, listed
 from fairspan.rows.registry import open_rows
@@ -271,7 +272,9 @@ def _verified(
     errors = _errors(reduction, projector, basis)
     kept = kept_by_component(projector, whole.second_moments)
     few = claimed.restriction is None or claimed.restriction.forbids_few
-    most_outside = _ORTHONORMAL + _turned_by_means(moments) if few else _EIGENVECTORS
+    most_outside = _EIGENVECTORS
+    if few:
+        most_outside = _ORTHONORMAL + _turned_by_means(moments, claimed.restriction)
     basis, outside = _within(reduction, basis, min(most_outside, _EIGENVECTORS))
     found = _evaluated(reduction, basis, claimed.proof, claimed.tol)
     # Directions that a restriction leaves are rounded, and the components were chosen in others:
@@ -383,10 +386,18 @@ def _errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> Fl
     return errors
 
 
-def _turned_by_means(moments: Moments) -> float:
-    """By how much the directions of differences of means may turn, as means are rounded."""
-    sizes = np.linalg.svd(moments.means[1:] - moments.means[0], compute_uv=False)
-    rounding = _ROUNDINGS * _EPSILON * float(np.linalg.norm(np.abs(moments.means).max(axis=0)))
+def _turned_by_means(moments: Moments, restriction: Restriction | None) -> float:
+    """By how much the directions that are forbidden may turn, as means are rounded."""
+    means = moments.means if restriction is None else restriction.means_of(moments)
+    sizes = np.linalg.svd(means[1:] - means[0], compute_uv=False)
+    offset = float(np.linalg.norm(np.abs(moments.means).max(axis=0)))
+    whole = moments.whole if isinstance(moments, GroupMoments) else None
+    if restriction is not None and restriction.columns and whole is not None:
+        # Covariances with columns whose own means are rounded, in units of their deviation.
+        beside = slice(moments.n_features, None)
+        of_columns = np.abs(whole.means).max(axis=0)[beside] / whole.standard_deviations[beside]
+        offset += float(of_columns.max() * np.linalg.norm(moments.standard_deviations))
+    rounding = _ROUNDINGS * _EPSILON * offset
     seen = sizes[sizes > rounding]
     return rounding / float(seen.min()) if seen.size else 0.0
 

@@ -31,10 +31,16 @@ class Rows:
     groups: FloatArray
     n_components: int
     settings: dict[str, Any] = field(default_factory=dict)
+    # Columns that are no features, which a restriction names.
+    beside: FloatArray | None = None
 
     @property
     def size(self) -> int:
         return self.values.size
+
+    @property
+    def table(self) -> FloatArray:
+        return self.values if self.beside is None else np.hstack([self.values, self.beside])
 
     def code(self) -> str:
         return f"rows {self.values.shape}, d = {self.n_components}, {self.settings}"
@@ -43,11 +49,11 @@ class Rows:
         return fs.FairPCA(self.n_components, **self.settings)
 
     def fitted(self, given: Any = None) -> fs.FairPCA:
-        rows = self.values if given is None else given
+        rows = self.table if given is None else given
         return self.model().fit(rows, sensitive_features=self.groups)
 
     def moments(self) -> fs.GroupMoments:
-        return fs.GroupMoments.from_rows(self.values, self.groups)
+        return fs.GroupMoments.from_rows(self.table, self.groups)
 
 
 def centred(rows: Rows) -> list[FloatArray]:
@@ -148,6 +154,57 @@ def judge(rows: Rows, model: fs.FairPCA, *, moved: float = 0.0) -> None:
         spread = float(np.abs(means).max() + np.sqrt(traces.max()))
         if apart > restriction.tolerance + 1e-9 * size * spread:
             raise Wrong(f"means: {apart:.2e} apart, at most {restriction.tolerance} allowed")
+
+    if isinstance(restriction, fs.Uncorrelated):
+        assert rows.beside is not None
+        encoder = model.subspace_.encoder.astype(np.longdouble)
+        found = rows.values.astype(np.longdouble), rows.beside.astype(np.longdouble)
+        # Over all rows or within each group, as correlations.
+        by_group = rows.groups if restriction.within_groups else np.zeros(len(rows.groups))
+        for label in np.unique(by_group):
+            own, beside = (each[by_group == label] for each in found)
+            own, beside = own - own.mean(axis=0), beside - beside.mean(axis=0)
+            left = np.abs(encoder @ own.T @ beside / len(own))
+            most = np.sqrt((own**2).mean(axis=0).sum()) * np.sqrt((beside**2).mean(axis=0))
+            lost = EPSILON * np.abs(found[0]).max() * np.abs(beside).max(axis=0)
+            if (left > 1e-10 * most + 64 * lost).any():
+                raise Wrong(f"correlation: {float((left / most).max()):.1e} of it is left")
+        tried_at_random(rows, model, allowed + 1e-12 * abs(value))
+
+
+def what_is_hidden(rows: Rows) -> FloatArray:
+    """Differences of means, or covariances with columns beside of deviation one, (p, m)."""
+    p, labels = rows.values.shape[1], np.unique(rows.groups)
+    if rows.beside is None:
+        means = np.array([rows.values[rows.groups == each].mean(axis=0) for each in labels])
+        return (means[1:] - means[0]).T
+    within = rows.settings["restriction"].within_groups
+    by_group = rows.groups if within else np.zeros(len(rows.groups))
+    parts = [rows.table[by_group == each] for each in np.unique(by_group)]
+    deviations = [np.maximum(each[:, p:].std(axis=0), EPSILON) for each in parts]
+    return np.hstack(
+        [np.cov(each.T)[:p, p:] / size for each, size in zip(parts, deviations, strict=True)]
+    )
+
+
+def tried_at_random(rows: Rows, model: fs.FairPCA, allowed: float) -> None:
+    """Raise Wrong where a subspace that the columns beside allow is better than the bound."""
+    turned, sizes, _ = np.linalg.svd(what_is_hidden(rows), full_matrices=True)
+    sizes = sizes / max(sizes[0], EPSILON)
+    # Of directions that are nearly dependent, it is not clear whether they are one or two.
+    free = turned[:, int((sizes > 1e-6).sum()) :]
+    if ((sizes > 1e-13) & (sizes <= 1e-6)).any():
+        return
+    second = [(each.T @ each / len(each)).astype(float) for each in centred(rows)]
+    rng = np.random.default_rng(rows.size)
+    for _ in range(20):
+        drawn = rng.standard_normal((free.shape[1], rows.n_components))
+        basis = free @ np.linalg.qr(drawn)[0]
+        errors = np.array([np.trace(each) - np.vdot(basis, each @ basis) for each in second])
+        value, unsure = value_by_hand(rows, np.maximum(errors, 0.0))
+        room = allowed + unsure + 1e-9 * abs(value)
+        if model.solution_.lower_bound > value + room:
+            raise Wrong(f"bound: {model.solution_.lower_bound:.12g} above {value:.12g}, at random")
 
 
 def refute(first: fs.FairPCA, second: fs.FairPCA, *, names: str, moved: float = 0.0) -> None:
@@ -251,6 +308,24 @@ def small(rng: np.random.Generator) -> Rows:
     return Rows(values, np.repeat(np.arange(k), each), int(rng.integers(1, p + 1)), settings)
 
 
+def beside_columns(rng: np.random.Generator) -> Rows:
+    """Columns that are no features and that the reduced rows are not to be correlated with."""
+    k, p, each = int(rng.integers(1, 4)), int(rng.integers(4, 10)), int(rng.integers(12, 40))
+    values, groups = table(rng, k, each, p), np.repeat(np.arange(k), each)
+    n_beside, within = int(rng.integers(1, 3)), bool(rng.random() < 0.4)
+    beside = rng.standard_normal((k * each, n_beside)) * 10.0 ** rng.uniform(-3, 3, n_beside)
+    beside[:, 0] += rng.choice([0.0, 1.0, 1e4]) + rng.choice([0.0, 1.0]) * groups
+    if rng.random() < 0.5:  # much of the features follows from them
+        values = values + values.std() * (beside / beside.std(axis=0)) @ rng.normal(
+            size=(n_beside, p)
+        )
+    left = p - n_beside * (k if within else 1)
+    hidden = fs.Uncorrelated(range(p, p + n_beside), within_groups=within)
+    settings = {"criterion": chosen_criterion(rng, k), "restriction": hidden}
+    settings["center"] = str(rng.choice(CENTERS))
+    return Rows(values, groups, int(rng.integers(1, max(left, 1) + 1)), settings, beside)
+
+
 def one_large_column(p: int) -> Maker:
     """Beside a column that is uncorrelated with the others, d components are d - 1 without it."""
 
@@ -326,10 +401,11 @@ def moved_by_parts(rows: Rows, largest: float) -> float:
     traces = np.array([float((each**2).sum() / len(each)) for each in centred(rows)])
     lost = 16 * EPSILON * float(np.abs(rows.values).max())
     moved = lost * float(np.sqrt(traces.max()))
-    if "restriction" in rows.settings:  # and turns the directions in which means are equal
-        labels = np.unique(rows.groups)
-        means = np.array([rows.values[rows.groups == each].mean(axis=0) for each in labels])
-        apart = np.linalg.svd(means[1:] - means[0], compute_uv=False).min()
+    if rows.beside is not None:  # of which the means are rounded as well
+        away = np.abs(rows.beside).max(axis=0) / np.maximum(rows.beside.std(axis=0), EPSILON)
+        lost += 16 * EPSILON * float(away.max() * np.sqrt(traces.max()))
+    if "restriction" in rows.settings:  # and turns the directions that are forbidden
+        apart = np.linalg.svd(what_is_hidden(rows), compute_uv=False).min()
         turned = 2 * lost / max(apart, lost, EPSILON**2)
         moved += turned * float(np.sqrt(traces.max() * largest))
     if getattr(rows.settings["criterion"], "relative", False):
@@ -343,16 +419,16 @@ def in_parts(rows: Rows) -> str:
     parts = np.array_split(order, 3)
     model = rows.fitted()
     judge(rows, model)
-    by_parts = [fs.GroupMoments.from_rows(rows.values[i], rows.groups[i]) for i in parts]
+    by_parts = [fs.GroupMoments.from_rows(rows.table[i], rows.groups[i]) for i in parts]
     merged = rows.model().fit_moments(by_parts[0] + by_parts[1] + by_parts[2])
     added = rows.model()
     # One component fits any first part.
     for at in parts:
-        added.partial_fit(rows.values[at], sensitive_features=rows.groups[at])
+        added.partial_fit(rows.table[at], sensitive_features=rows.groups[at])
     moved = moved_by_parts(rows, float(model.solution_.errors.max()))
     for other in (merged, added):
         judge(rows, other, moved=moved)
-        verify(other, rows.values, rows.groups)
+        verify(other, rows.table, rows.groups)
         verify(other, rows.moments())
         verify(model, other.moments_)
         refute(model, other, names="whole and parts", moved=moved)
@@ -390,6 +466,7 @@ def beside_dense(rows: Rows, *, is_sparse: bool) -> str:
 
 Check = Callable[[Rows], str]
 LARGE = "large against dense"
+BESIDE = "columns beside the features, merged and added"
 THIN, PARTS, SPARSE = (
     "thin rows, part {}",
     "parts of rows, merged and added",
@@ -400,6 +477,7 @@ ROOMS: dict[str, tuple[Maker, Check, int, int]] = {
     **{THIN.format(part + 1): (thin, as_thin, 25, 500) for part in range(4)},
     "all directions that a restriction leaves": (all_directions_left, as_it_is, 60, 800),
     PARTS: (small, in_parts, 40, 600),
+    BESIDE: (beside_columns, in_parts, 40, 600),
     **{
         f"one large column of {p}": (one_large_column(p), without_the_column, 3, 60)
         for p in (300, 500, 800)

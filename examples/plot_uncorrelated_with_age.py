@@ -1,0 +1,71 @@
+"""
+Components that say nothing of age, in straight lines
+=====================================================
+
+``Uncorrelated("age")`` leaves reduced rows from which no linear regression predicts age. What bends
+stays: a forest finds who is near fifty, unless the square of the age is hidden too. Each column
+costs one direction.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+
+import fairspan as fs
+
+rng = np.random.default_rng(0)
+n = 4_000
+group = rng.choice(["women", "men"], n)
+age = rng.uniform(20, 80, n)
+since_fifty = (age - 50) / 20
+X = rng.standard_normal((n, 12)) * np.linspace(2, 1, 12)
+for power in (1, 2):
+    X += np.outer(since_fifty**power, 0.5 * rng.normal(size=12))
+X[:, 0] += group == "men"
+people = pd.DataFrame(X).add_prefix("x")
+features = list(people)
+people["age"], people["its square"] = age, since_fifty**2
+train, test = people[: n // 2], people[n // 2 :]
+
+hidden = {"PCA": [], "uncorrelated": ["age"], "and with its square": ["age", "its square"]}
+methods = {
+    "age, by linear regression": ("age", LinearRegression()),
+    "its square, by a forest": (
+        "its square",
+        RandomForestRegressor(100, min_samples_leaf=20, random_state=0),
+    ),
+}
+found, kept = {name: [] for name in methods}, []
+for columns in hidden.values():
+    restriction = fs.Uncorrelated(columns) if columns else None
+    fair = fs.FairPCA(6, criterion="total_error", restriction=restriction)
+    fair.fit(train[features + columns], sensitive_features=group[: n // 2])
+    kept.append(fair.explained_variance_ratio_.sum())
+    for name, (target, method) in methods.items():
+        method.fit(fair.transform(train[features]), train[target])
+        predicted = method.predict(fair.transform(test[features]))
+        found[name].append(r2_score(test[target], predicted))
+
+figure, axes = plt.subplots(layout="constrained")
+places = np.arange(len(hidden))
+for shift, (name, scores) in zip((-0.2, 0.2), found.items(), strict=True):
+    axes.bar(places + shift, scores, 0.38, label=name)
+axes.set_xticks(places, [f"{name}\nkeeps {k:.0%}" for name, k in zip(hidden, kept, strict=True)])
+axes.set_ylabel("share of the variance explained, on other rows")
+axes.axhline(0, color="#545b65", linewidth=0.8)
+axes.legend()
+plt.show()
+
+# %%
+# The claim.
+
+for name, scores in found.items():
+    print(f"{name:26}", dict(zip(hidden, np.round(scores, 3).tolist(), strict=True)))
+print("kept", np.round(kept, 3).tolist())
+straight, bent = found.values()
+assert straight[0] > 0.3 > 0.01 > max(straight[1:])
+assert min(bent[:2]) > 0.2 > 0.05 > bent[2]
+assert kept[0] > kept[1] > kept[2] > 0.7 * kept[0]
