@@ -7,7 +7,13 @@ import pytest
 from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit
-from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
+from fairspan.errors import (
+    Incompatible,
+    InvalidInput,
+    InvalidParameter,
+    InvalidType,
+    UnknownGroup,
+)
 
 RNG = np.random.default_rng(0)
 X = np.vstack(
@@ -239,3 +245,36 @@ def test_pca_about_each_groups_own_mean_is_not_ordinary_pca():
     mine, plain = audit(within, X, GROUPS).models
     assert (mine.name, plain.name, mine.baseline) == ("total_error", "PCA", "PCA")
     assert mine.total_error_here < plain.total_error_here
+
+
+def test_a_verdict_says_in_how_many_assignments_it_was_found():
+    X = np.random.default_rng(4).normal(size=(360, 6)) * np.sqrt([2.0, 2, 1.6, 1.5, 0.4, 0.4])
+    X[:60] = X[:60][:, [2, 1, 0, 4, 3, 5]]
+    groups = np.repeat(["few", "many"], [60, 300])
+    model = FairPCA(2).fit(X, sensitive_features=groups)
+    found = audit(model, X, groups, repeats=6)
+    # Seeds between are those of further assignments of one audit.
+    alone = [audit(model, X, groups, random_state=10 * number) for number in range(6)]
+    kinds = [each.verdict.kind for each in alone]
+    assert len(set(kinds)) > 1
+    most = max(kinds, key=kinds.count)
+    assert (found.verdict.kind, found.verdict.found_in, found.verdict.tried) == (
+        most,
+        kinds.count(most),
+        6,
+    )
+    assert found.records() == alone[kinds.index(most)].records()
+    assert f"(so in {kinds.count(most)} of 6 assignments of rows to folds)" in str(found.verdict)
+    once = audit(model, X, groups)
+    assert "assignments" not in str(once)
+
+
+def test_repeats_need_rows_and_folds():
+    X, groups = np.eye(12), ["a", "b"] * 6
+    model = FairPCA(2).fit(X, sensitive_features=groups)
+    with pytest.raises(Incompatible, match="repeats is 2, and folds is None"):
+        audit(model, X, groups, folds=None, repeats=2)
+    with pytest.raises(InvalidInput, match="repeats is 2, and moments were given"):
+        audit(model, moments=model.moments_, repeats=2)
+    with pytest.raises(InvalidParameter, match="repeats"):
+        audit(model, X, groups, repeats=0)

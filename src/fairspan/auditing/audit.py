@@ -39,6 +39,7 @@ from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
 from fairspan.rows.registry import open_rows
 
 _INDENT = " " * len("FS101 ")
+_BETWEEN = 10
 
 
 @dataclass(frozen=True)
@@ -273,6 +274,7 @@ def audit(
     sample_weight: Any = None,
     moments: GroupMoments | Sequence[GroupMoments] | None = None,
     folds: int | None = 10,
+    repeats: int = 1,
     clusters: Any = None,
     level: float = LEVEL,
     material: float = 0.01,
@@ -312,6 +314,10 @@ def audit(
         table, or in its part of the table if the numbers of rows in the parts before are not known
         (folders of CSV files, Spark, most Dask frames). None gives figures on the rows alone, in
         much less time.
+    repeats : int
+        How many assignments of rows to folds are tried. With several, the result is that of the
+        first with the most frequent verdict, which says in how many it was found. It takes as many
+        times as long.
     clusters : (n,) array-like, or column name of X, optional
         Rows that belong together, such as those of one person. They stay in one fold, and count as
         one observation in the intervals.
@@ -390,6 +396,7 @@ def audit(
         random_state,
         by_cluster=clusters is not None,
         has_labels=labels is not None,
+        repeats=repeats,
     )
     beside = {"labels": labels, "clusters": clusters}
     if X is not None:
@@ -407,6 +414,12 @@ def audit(
                 f"Allowed: {name} of rows",
                 "Make each block of moments of whole clusters, and of rows with labels",
             )
+    if repeats > 1:
+        raise InvalidInput(
+            f"repeats is {repeats}, and moments were given",
+            "Allowed: several assignments of rows to folds; blocks of moments are folds themselves",
+            "Leave repeats at its default, 1",
+        )
     blocks = [moments] if isinstance(moments, GroupMoments) else moments
     if not isinstance(blocks, Sequence) or not all(
         isinstance(each, GroupMoments) for each in blocks
@@ -452,15 +465,45 @@ def audit_in_folds(
         n_known=max(len(each.known_groups) for each in audited),
         max_memory=options.max_memory,
     )
-    results, moments, ordered, folds = judged_on_rows(audited, source, moments, limit, options)
+    runs = []
+    for number in range(options.repeats):
+        # Seeds in between are those of the further assignments that one audit may make.
+        again = replace(options, seed=options.seed + _BETWEEN * number)
+        runs.append(judged_on_rows(audited, source, moments, limit, again))
+        moments = runs[0][1]
+    _, moments, ordered, _ = runs[0]
     n_beside = options.has_labels + options.by_cluster
     first = look_at_first_rows(audited, source, moments, n_beside, by_cluster=options.by_cluster)
     is_incomplete = moments.n_dropped > 0 or moments.normal is not None
     cells = missing_cells(source, n_beside) if is_incomplete else None
     columns = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
     missing = missing_values(cells, first, moments, columns)
-    found = _finished(audited, results, moments, options, ordered, first, missing)
-    return found, folds
+    audits = [
+        _finished(audited, results, moments, options, ordered, first, missing)
+        for results, *_ in runs
+    ]
+    chosen = _most_frequent([[each.kind for each in audit.verdicts] for audit in audits])
+    found = replace(audits[chosen], verdicts=_with_frequencies(audits, chosen))
+    return found, runs[chosen][3]
+
+
+def _most_frequent(kinds: Sequence[Sequence[str]]) -> int:
+    """Position of the first audit with the most frequent kind of its first verdict."""
+    firsts = [each[0] if each else "" for each in kinds]
+    return firsts.index(max(firsts, key=firsts.count))
+
+
+def _with_frequencies(audits: Sequence[Audit], chosen: int) -> tuple[Verdict, ...]:
+    """The verdicts of one of several audits, with how many gave the same kind."""
+    same = zip(*(audit.verdicts for audit in audits), strict=True)
+    return tuple(
+        replace(
+            each[chosen],
+            found_in=sum(other.kind == each[chosen].kind for other in each),
+            tried=len(audits),
+        )
+        for each in same
+    )
 
 
 @memory_error_hint()

@@ -22,6 +22,7 @@ from fairspan.auditing.student import student_quantile
 from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.problem.problem import signed_disparity
 from fairspan.random_state import generator_of
+from fairspan.registry import check_count
 from fairspan.rows.groups import Folds
 from fairspan.typing import FloatArray
 
@@ -286,6 +287,8 @@ class Expectations:
         y.
     max_memory : int or None
         Bytes that moments by fold may take: fewer folds are made, or none.
+    repeats : int
+        How many assignments of rows to folds are tried.
     """
 
     folds: int | None = 10
@@ -295,6 +298,7 @@ class Expectations:
     by_cluster: bool = False
     has_labels: bool = False
     max_memory: int | None = None
+    repeats: int = 1
 
 
 def are_heavy(kurtosis: float, n: int) -> bool:
@@ -320,6 +324,7 @@ def expectations(
     *,
     by_cluster: bool,
     has_labels: bool = False,
+    repeats: int = 1,
 ) -> Expectations:
     """Settings that were given by a user, checked.
 
@@ -345,11 +350,20 @@ def expectations(
             "Allowed: clusters with folds, which keep each cluster in one",
             "Leave folds at its default, 10",
         )
+    check_count("repeats", repeats)
     if folds is not None:
         Folds(folds)
+    elif repeats > 1:
+        raise Incompatible(
+            f"repeats is {repeats}, and folds is None",
+            "Allowed: several assignments of rows to folds, where there are folds",
+            "Leave folds at its default, 10",
+        )
     whole = isinstance(random_state, numbers.Integral) and random_state >= 0
     seed = int(random_state) if whole else int(generator_of(random_state).integers(2**31))
-    return Expectations(folds, float(level), float(material), seed, by_cluster, has_labels)
+    return Expectations(
+        folds, float(level), float(material), seed, by_cluster, has_labels, repeats=repeats
+    )
 
 
 def expected_figures(

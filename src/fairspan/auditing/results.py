@@ -470,6 +470,8 @@ class Verdict:
         Name of the fair model; of the model itself where nothing is compared with it.
     groups : tuple of labels
         The groups that it is about.
+    found_in, tried : int
+        In how many of several assignments of rows to folds the verdict was of this kind.
     """
 
     kind: Kind
@@ -477,9 +479,13 @@ class Verdict:
     action: str
     model: str
     groups: tuple[Label, ...] = ()
+    found_in: int = 1
+    tried: int = 1
 
     def __str__(self) -> str:
-        return f"{self.kind[0].upper()}{self.kind[1:]}. {self.sentence} {self.action}"
+        often = f"in {self.found_in} of {self.tried} assignments of rows to folds"
+        how = f" (so {often})" if self.tried > 1 else ""
+        return f"{self.kind[0].upper()}{self.kind[1:]}{how}. {self.sentence} {self.action}"
 
 
 _WHAT_STEADIES = "fewer or more dimensions, another scale, or a look at outliers"

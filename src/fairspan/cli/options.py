@@ -267,12 +267,15 @@ class Judging:
     clusters : str or None
         Column that says which rows belong together.
     level, material : float
+    repeats : int
+        Assignments of rows to folds.
     """
 
     folds: int = 10
     clusters: str | None = None
     level: float = 0.95
     material: float = 0.01
+    repeats: int = 1
 
     def refuse_without_folds(self, *, by_dimension: bool = False) -> None:
         """Raise a usage error where no folds are wanted, and something about new rows is."""
@@ -288,7 +291,14 @@ class Judging:
         from fairspan.auditing.expected_losses import expectations  # takes its time
 
         by_cluster = self.clusters is not None
-        return expectations(self.folds or None, self.level, self.material, 0, by_cluster=by_cluster)
+        return expectations(
+            self.folds or None,
+            self.level,
+            self.material,
+            0,
+            by_cluster=by_cluster,
+            repeats=self.repeats,
+        )
 
 
 def refuse_without_models(models: Sequence[Path], reading: Reading, test: Path | None) -> None:
@@ -595,6 +605,13 @@ _ESTIMATING = (
         default=0.01,
         metavar="SHARE",
         help="The least loss that matters, as a share of a group's variance.",
+    ),
+    judged_option(
+        "--repeats",
+        type=click.IntRange(1),
+        default=1,
+        metavar="N",
+        help="Try N assignments of rows to folds, and say in how many the verdict is the same.",
     ),
 )
 
