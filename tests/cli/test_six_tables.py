@@ -1,0 +1,132 @@
+"""Tables of the shape of six real ones on which verdicts once misled, through command and page."""
+
+import html
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+NAMES = [f"u{i}" for i in range(6)]
+
+
+def saved(frame, path):
+    frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def verdict(run, tmp_path):
+    """The verdict of a report of a table, which terminal, JSON and page agree on; and its facts."""
+
+    def of(frame, *options):
+        data, page = saved(frame, tmp_path / "rows.csv"), tmp_path / "page.html"
+        asked = ("report", data, "--group", "group", "-d", 2, "--compare", "minimax_loss", *options)
+        facts = run(*asked, "--json").facts
+        shown = " ".join(run(*asked, "-o", page, status=0).out.split())
+        read = " ".join(html.unescape(re.sub("<[^>]+>", " ", page.read_text("utf-8"))).split())
+        found = facts["verdict"]
+        for each in (found["sentence"], found["action"]):
+            assert " ".join(each.split()) in shown
+            assert " ".join(each.split()) in read
+        return found, facts
+
+    return of
+
+
+def codes(facts):
+    return {each["code"] for each in facts["findings"]}
+
+
+def test_loans_whose_tails_are_long_and_whose_directions_are_nearly_tied(verdict):
+    """A group "regained" variance above a line that said that it kept less."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(900, 6)) / np.sqrt(rng.chisquare(2.5, (900, 1)) / 2.5)
+    frame = pd.DataFrame(rows * [1, 1, 1, 1, 0.5, 0.5], columns=NAMES)
+    frame["group"] = np.where(np.arange(900) < 180, "rent", "own")
+    found, facts = verdict(frame)
+    assert found["kind"] == "cannot tell" or found["sentence"].startswith("With the reservation")
+    assert codes(facts) & {"FS109", "FS208"}
+
+
+def panel():
+    rng = np.random.default_rng(1)
+    country = np.repeat(np.arange(60), 15)
+    rows = 0.3 * rng.normal(size=(900, 6)) + rng.normal(size=(60, 6))[country]
+    frame = pd.DataFrame(rows * [3, 2, 1, 1, 1, 1], columns=NAMES)
+    regions = np.array([f"region {i}" for i in range(6)])
+    frame["group"], frame["country"] = regions[country % 6], [f"c{i:02d}" for i in country]
+    return frame
+
+
+def test_countries_over_years(verdict):
+    """All regions were harmed, and with the clusters none could be told."""
+    found, facts = verdict(panel(), "--numeric-only")
+    assert "FS409" in codes(facts)
+    assert found["kind"] == "cannot tell" or "(FS409)" in found["sentence"]
+    assert "'country'" in " ".join(each["message"] for each in facts["findings"])
+    found, facts = verdict(panel(), "--clusters", "country")
+    assert facts["rows"]["has_clusters"]
+    assert found["kind"] in ("cannot tell", "no harm shown")
+    plain = next(each for each in facts["models"] if each["name"] == "PCA")
+    assert not any(group["state"] == "harmed" for group in plain["groups"])
+
+
+def test_a_repair_for_which_most_rows_pay(verdict):
+    """It "helped" while 73 % of the rows paid, which PCA harmed already."""
+    rng = np.random.default_rng(2)
+    sizes = {"most": [3.0, 0.1, 2.6, 0.1, 0.1, 0.1], "few": [3.0, 0.1, 0.1, 3.2, 0.1, 0.1]}
+    parts = [rng.normal(size=(n, 6)) * sizes[name] for name, n in (("most", 1460), ("few", 540))]
+    frame = pd.DataFrame(np.vstack(parts), columns=NAMES)
+    frame["group"] = np.repeat(["most", "few"], [1460, 540])
+    found, facts = verdict(frame)
+    fair = next(each for each in facts["models"] if each["name"] != "PCA")
+    paid = {each["group"]: each["expected_change_low"] for each in fair["groups"]}
+    assert paid["most"] > 0
+    assert found["kind"] in ("harm, and repair moves it", "harm, and repair trades")
+    assert "'most' (1,460 rows)" in found["sentence"]
+
+
+def test_a_feature_that_hardly_anybody_has(run, verdict, tmp_path):
+    """It was filled in by its mean, or took all but 44 rows with it, and left no trace."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(1_629, 6)) * [3, 2, 1, 1, 1, 1], columns=NAMES)
+    frame["group"] = np.where(np.arange(1_629) % 3 == 0, "quit", "smoke")
+    empty = rng.random(1_629) < np.where(frame["group"] == "quit", 0.91, 0.80)
+    filled = frame.assign(u5=frame["u5"].where(~empty, frame["u5"][~empty].mean()))
+    found, facts = verdict(filled)
+    assert "FS408" in codes(facts)
+    assert found["kind"] == "cannot tell" or "(FS408)" in found["sentence"]
+    only = frame.assign(u5=frame["u5"].where((frame["group"] == "smoke") & (np.arange(1_629) < 66)))
+    data = saved(only, tmp_path / "holes.csv")
+    refused = run("audit", data, "--group", "group", "--on-missing", "drop", status=2, err="error")
+    for told in ("All rows are of one group ('smoke')", "44 of 1,629", "'u5' (1,585 rows"):
+        assert told in refused.err
+
+
+def test_an_identifier_that_holds_nearly_all_of_the_variance(verdict):
+    """It read "no harm shown, use PCA" beside the finding that says so."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.normal(size=(800, 6)), columns=NAMES)
+    frame["group"] = rng.permutation(np.repeat(["a", "b"], 400))
+    frame.insert(0, "number", 10_000 + rng.permutation(800))
+    found, facts = verdict(frame)
+    assert codes(facts) & {"FS402", "FS403"}
+    assert found["kind"] == "cannot tell"
+    assert "Use PCA" not in found["action"]
+
+
+def test_all_rows_of_the_fit_but_one(run, tmp_path):
+    """Refitting was switched off, and a repair read better than it is."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.normal(size=(360, 6)) * [2, 1.5, 1, 1, 0.8, 0.8], columns=NAMES)
+    frame["group"] = np.repeat(["few", "many"], [60, 300])
+    whole, fewer = saved(frame, tmp_path / "all.csv"), saved(frame[1:], tmp_path / "fewer.csv")
+    model = tmp_path / "fair.model"
+    run("fit", whole, "--group", "group", "-d", 2, "-o", model, status=0)
+    facts = run("audit", fewer, "--group", "group", "--model", model, "--json").facts
+    fair = facts["models"][0]
+    assert fair["fitted_here"]
+    assert "FS203" in codes(facts)
+    assert all(group["expected_loss_high"] > 0 for group in fair["groups"])
+    assert facts["verdict"]["kind"] in ("cannot tell", "no harm shown")
