@@ -57,6 +57,7 @@ SUITE = (
     Benchmark("growth", "One core, folds, and a cluster"),
     Benchmark("waiting", "Where a person waits"),
     Benchmark("sources", "Rows in files"),
+    Benchmark("incomplete", "Rows with missing cells"),
     Benchmark("gpu", "Rows on a GPU"),
 )
 

@@ -1,5 +1,7 @@
 """Moments of rows with missing cells, against their likelihood maximised directly."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ from fairspan import GroupMoments
 from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.moments import incomplete
 from fairspan.moments.normal import Normal
+from fairspan.rows.registry import open_rows
 
 
 def incomplete_rows(seed: int, n: int, p: int, share: float) -> np.ndarray:
@@ -191,3 +194,13 @@ def test_passes_that_lead_nowhere_are_told(monkeypatch):
     rows = incomplete_rows(15, 50, 3, 0.4)
     with pytest.warns(FairspanWarning, match="stopped after 2 passes"):
         GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
+
+
+def test_a_pass_can_be_sent_to_another_process():
+    rows = incomplete_rows(16, 50, 3, 0.2)
+    source = open_rows(rows, ["a", "b"] * 25, {}, on_missing="em")
+    models = {label: Normal(np.zeros(3), np.eye(3)) for label in ("a", "b")}
+    step = incomplete._Expectation(models)
+    here, there = step.over(source), pickle.loads(pickle.dumps(step)).over(source)
+    for label in models:
+        np.testing.assert_array_equal(here[label].second, there[label].second)
