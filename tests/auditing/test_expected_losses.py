@@ -399,3 +399,16 @@ def test_instability_is_what_a_groups_best_subspace_does_worse_on_rows_left_out(
     error = found.expected_error
     assert 0 < error.low < error.value < error.high
     assert error.low + error.high == pytest.approx(2 * error.value)
+
+
+def test_a_loss_that_is_only_rounding_is_zero_and_not_shown():
+    """Rows of rank 3, with long tails: three dimensions keep all of them."""
+    rng = np.random.default_rng(0)
+    three = rng.standard_t(2, size=(400, 3))
+    X = np.column_stack([three, three.sum(axis=1)])
+    plain = fs.FairPCA(3, criterion="total_error", scale=True)
+    groups = ["a", "b"] * 200
+    found = fs.audit(plain.fit(X, sensitive_features=groups), X, groups)
+    for group in found.models[0].groups:
+        loss = group.expected_loss
+        assert (loss.low, loss.value, loss.high, group.state) == (0, 0, 0, "not shown")

@@ -417,6 +417,8 @@ def expected_figures(
         low, high = crossed - half(i, g, _CROSS, beside), value + half(i, g, _CORRECTED)
         learnt = error - crossed - float(best_errors[i][g])
         matters, rounding = options.material * float(variances[i][g]), ROUNDING * variances[i].max()
+        if max(abs(low), abs(value), abs(high)) <= rounding:
+            low = value = high = 0.0
         tails = float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]
         state = _state(
             (low, value, high),
@@ -549,7 +551,8 @@ def _state(
     "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor less
     than what the group's own best subspace loses on rows that it was found without. "minor": it is
     above zero beyond chance, and the corrected loss is immaterial. "not shown": the high end of the
-    corrected loss is immaterial, and not below zero. "cannot tell": otherwise, unless a test shows
+    corrected loss is immaterial, and not below zero; so is a loss that is only rounding. "cannot
+    tell": otherwise, unless a test shows
     the loss (:mod:`fairspan.auditing.loss_test`). If the losses of
     single rows have long tails, a loss counts only if it exceeds what a few rows can have added.
 
@@ -568,6 +571,8 @@ def _state(
         Of the cross-fitted loss.
     """
     (low, value, high), (matters, rounding), is_heavy = loss, least, are_heavy(*tails)
+    if not any(loss):  # not even the tails of what is only rounding
+        return "not shown"
     # By the kurtosis of n losses, none is further from their mean than sigma (kurtosis n)^(1/4): so
     # much a few rows can have moved it.
     doubt = _FEW_ROWS * standard_error * (tails[0] / tails[1]) ** 0.25 if is_heavy else 0.0
