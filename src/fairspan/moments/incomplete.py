@@ -104,41 +104,30 @@ def _expected_sums(rows: Rows, limit: GroupLimit) -> tuple[Stacked, int, Complet
     groups = {label: seen.groups[label] for label in sorted(seen.groups)}
     for label, each in groups.items():
         _check_observed(label, each, rows.feature_names)
-    pooling = _Pooling.of(list(groups.values()))
-    models: Mapping[Label, Normal] = {
-        label: Normal(each.means, np.diag(each.squares / each.weights))
-        for label, each in groups.items()
-    }
-    models, n_passes, change = _settled(models, rows, pooling)
+    step = _Step.of(rows, groups)
+    start = [
+        np.vstack([each.means, np.diag(each.squares / each.weights)]) for each in groups.values()
+    ]
+    models, n_passes, change = _settled(step, np.array(start))
     totals: dict[Label, Sums] = {}
-    for label, model in models.items():
-        weight = float(groups[label].weight)
-        scatter = weight * model.covariance
-        totals[label] = Sums(model.mean, groups[label].count, weight, 0.0, scatter)
+    for (label, each), model in zip(groups.items(), models, strict=True):
+        totals[label] = Sums(model[0], each.count, each.weight, 0.0, each.weight * model[1:])
     cells = np.array([each.cells for each in groups.values()], dtype=np.int64)
-    how = Completion(cells, pooling.weights, n_passes, float(change))
+    how = Completion(cells, step.weights, n_passes, change)
     return in_order(totals, rows.n_features), seen.n_dropped, how
 
 
 _NOTHING = Completion(np.zeros(0, dtype=np.int64), np.zeros(0), 0, 0.0)
 
 
-def _settled(
-    models: Mapping[Label, Normal], rows: Rows, pooling: "_Pooling"
-) -> tuple[Mapping[Label, Normal], int, float]:
-    """Where passes over the rows lead the models, how many there were, and the last change."""
+# Models of all groups are (k, p + 1, p) numbers: of each group the mean, and then the covariance.
+def _settled(step: "_Step", models: FloatArray) -> tuple[FloatArray, int, float]:
+    """Where steps lead the models, how many there were, and the last change."""
     n_passes, last, usual, reach = 0, np.inf, models, _GROWTH
-
-    def passed(before: Mapping[Label, Normal]) -> tuple[Mapping[Label, Normal], float]:
-        sums = tallied(rows, _Expectation(dict(before)))
-        assert sums is not None
-        found = pooling.models(sums, before)
-        return found, _distance(found, before)
-
     while n_passes < _MOST_PASSES:
-        one, first = passed(models)
-        two, second = passed(one)
-        n_passes += 2
+        one = step(models)
+        two = step(one)
+        first, second, n_passes = _distance(one, models), _distance(two, one), n_passes + 2
         if models is not usual and second > _TOO_FAR * last:
             models, reach = usual, max(reach / _GROWTH, 1.0)
             continue
@@ -166,52 +155,37 @@ def _has_arrived(last: float, first: float) -> bool:
 
 
 def _ahead(
-    models: Mapping[Label, Normal],
-    one: Mapping[Label, Normal],
-    two: Mapping[Label, Normal],
-    reach: float,
-) -> tuple[Mapping[Label, Normal], float]:
+    models: FloatArray, one: FloatArray, two: FloatArray, reach: float
+) -> tuple[FloatArray, float]:
     """Models to which those of two passes point (Varadhan and Roland 2008), if they are any.
 
     And how far the next leap may reach.
     """
-
-    def flat(each: Mapping[Label, Normal]) -> FloatArray:
-        return np.concatenate(
-            [
-                np.vstack([each[label].mean / unit, each[label].covariance / np.outer(unit, unit)])
-                for label, unit in units.items()
-            ]
-        )
-
-    units = {label: each.units for label, each in models.items()}
-    start, first, second = flat(models), flat(one), flat(two)
-    step, bend = first - start, second - 2 * first + start
-    length = float(np.linalg.norm(step) / max(float(np.linalg.norm(bend)), _NEAR * _NEAR))
+    units, step, bend = _units(models), one - models, two - 2 * one + models
+    curved = float(np.linalg.norm(bend / units))
+    length = float(np.linalg.norm(step / units)) / max(curved, _NEAR**2)
     if length <= 1 or reach <= 1:
         return two, reach if length <= 1 else _GROWTH
     reach, length = reach * _GROWTH if length >= reach else reach, min(length, reach)
-    blocks = np.split(start + 2 * length * step + length**2 * bend, len(units))
-    found = {
-        label: Normal(block[0] * unit, block[1:] * np.outer(unit, unit))
-        for (label, unit), block in zip(units.items(), blocks, strict=True)
-    }
-    for each in found.values():
-        varies = each.deviations > 0
-        if (np.linalg.eigvalsh(each.correlation[np.ix_(varies, varies)]) < RIDGE).any():
-            return two, max(reach / _GROWTH, 1.0)
+    found = models + 2 * length * step + length**2 * bend
+    variances = np.einsum("gjj->gj", found[:, 1:])
+    correlations = found[:, 1:] / _units(np.abs(found))[:, 1:]
+    np.einsum("gjj->gj", correlations)[:] = 1.0
+    if (variances < 0).any() or (np.linalg.eigvalsh(correlations) < RIDGE).any():
+        return two, max(reach / _GROWTH, 1.0)
     return found, reach
 
 
-def _distance(models: Mapping[Label, Normal], before: Mapping[Label, Normal]) -> float:
+def _distance(models: FloatArray, before: FloatArray) -> float:
     """The largest change of a mean or a covariance, in standard deviations."""
-    largest = 0.0
-    for label, old in before.items():
-        new, units = models[label], old.units
-        moved = np.abs((new.mean - old.mean) / units).max()
-        spread = np.abs((new.covariance - old.covariance) / np.outer(units, units)).max()
-        largest = max(largest, float(moved), float(spread))
-    return largest
+    return float((np.abs(models - before) / _units(before)).max())
+
+
+def _units(models: FloatArray) -> FloatArray:
+    """What is 1 in standard deviations, (k, p + 1, p); those of zero count as 1."""
+    units = np.sqrt(np.einsum("gjj->gj", models[:, 1:]))
+    units = np.where(units > 0, units, 1.0)
+    return np.concatenate([units[:, None], units[:, :, None] * units[:, None]], axis=1)
 
 
 def _check_observed(label: Label, each: "_Observed", names: tuple[str, ...] | None) -> None:
@@ -228,59 +202,66 @@ def _check_observed(label: Label, each: "_Observed", names: tuple[str, ...] | No
 
 
 @dataclass(frozen=True, eq=False)
-class _Pooling:
-    """The M step.
+class _Step:
+    """A step: a pass over the rows, and the models that its sums make.
 
     Attributes
     ----------
+    rows : RowSource or PartedRows
+    labels : tuple of k labels
     weights : (k,) array
         Of the correlations of all groups in those of each group.
     of_none : float
         Of no correlation in those of all groups.
     """
 
+    rows: Rows
+    labels: tuple[Label, ...]
     weights: FloatArray
     of_none: float
 
     @classmethod
-    def of(cls, groups: list["_Observed"]) -> "_Pooling":
-        """Weights by the rows in which pairs of features are observed together."""
-        p = len(groups[0].means)
+    def of(cls, rows: Rows, groups: Mapping[Label, "_Observed"]) -> "_Step":
+        """With weights by the rows in which pairs of features are observed together."""
 
         def weight(count: int, pairs: IntegerArray) -> float:
             fewest = int(pairs.min())
-            lacking = max(p + 2 - fewest, 0) if fewest < count else 0
+            lacking = max(len(pairs) + 2 - fewest, 0) if fewest < count else 0
             return lacking / (lacking + count)
 
-        together = sum(each.count for each in groups), sum(each.pairs for each in groups)
-        return cls(
-            np.array([weight(each.count, each.pairs) for each in groups]),
-            weight(together[0], np.asarray(together[1])),
-        )
+        counts = [each.count for each in groups.values()]
+        pairs = np.array([each.pairs for each in groups.values()])
+        weights = np.array([weight(*each) for each in zip(counts, pairs, strict=True)])
+        return cls(rows, tuple(groups), weights, weight(sum(counts), pairs.sum(axis=0)))
 
-    def models(
-        self, sums: Mapping[Label, "_Expected"], before: Mapping[Label, Normal]
-    ) -> dict[Label, Normal]:
-        """The models that the sums under those before them make, in the same order."""
-        found: dict[Label, Normal] = {}
-        for label, old in before.items():
-            each = sums[label]
-            shift = each.first / each.weight
-            second = each.second / each.weight - np.outer(shift, shift)
-            covariance = second * np.outer(old.deviations, old.deviations)
-            covariance = (covariance + covariance.T) / 2
-            found[label] = Normal(old.mean + old.deviations * shift, covariance)
-        if not self.weights.any():
-            return found
-        spreads = [sums[label].weight * own.covariance for label, own in found.items()]
-        together = Normal(next(iter(found.values())).mean, np.sum(spreads, axis=0))
-        pool = (1 - self.of_none) * together.correlation
-        np.fill_diagonal(pool, 1.0)
-        for (label, own), weight in zip(found.items(), self.weights.tolist(), strict=True):
-            if weight:
-                pooled = pool * np.outer(own.deviations, own.deviations)
-                found[label] = Normal(own.mean, (1 - weight) * own.covariance + weight * pooled)
-        return found
+    def __call__(self, models: FloatArray) -> FloatArray:
+        """The models that follow."""
+        expected = {
+            label: Normal(model[0], model[1:])
+            for label, model in zip(self.labels, models, strict=True)
+        }
+        sums = tallied(self.rows, _Expectation(expected))
+        assert sums is not None
+        own = [sums[label] for label in self.labels]
+        weights = np.array([each.weight for each in own])
+        first = np.array([each.first for each in own]) / weights[:, None]
+        second = np.array([each.second for each in own]) / weights[:, None, None]
+        deviations = np.sqrt(np.einsum("gjj->gj", models[:, 1:]))
+        second = _outer(deviations) * (second - _outer(first))
+        second = (second + second.transpose(0, 2, 1)) / 2
+        if self.weights.any():
+            together = np.tensordot(weights, second, axes=1)
+            pool = (1 - self.of_none) * Normal(first[0], together).correlation
+            np.fill_diagonal(pool, 1.0)
+            pooled = pool * _outer(np.sqrt(np.einsum("gjj->gj", second)))
+            second = second + self.weights[:, None, None] * (pooled - second)
+        means = models[:, 0] + deviations * first
+        return np.concatenate([means[:, None], second], axis=1)
+
+
+def _outer(vectors: FloatArray) -> FloatArray:
+    """Of each vector of (k, p) the products of its entries, (k, p, p)."""
+    return np.asarray(vectors[:, :, None] * vectors[:, None])
 
 
 @dataclass(eq=False)

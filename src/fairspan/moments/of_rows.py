@@ -179,7 +179,7 @@ def matrices_of(
         As :func:`accumulate`.
     """
     if by_cluster and isinstance(rows, KnownRows) and rows.keeps_missing:
-        rows, by_cluster = ChangedRows.of(rows, _without_cluster, keeps_missing=True), False
+        rows, by_cluster = ChangedRows.of(rows, _without_cluster, is_completed=False), False
     if by_cluster:
         return fold_moments(rows, Folds(2, by_cluster=True), limit, has_labels=has_labels).whole
     return accumulate(rows, limit, has_labels=has_labels)

@@ -7,14 +7,14 @@ beside those of the features.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from fairspan.errors import InvalidInput
+from fairspan.rows.changed import RowsOver
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
-    KnownRows,
     PartedRows,
     Result,
     RowBlock,
@@ -57,7 +57,7 @@ def positions_of(
 
 
 @dataclass(frozen=True, eq=False)
-class RowsWithAttributes(KnownRows):
+class RowsWithAttributes(RowsOver):
     """Rows whose features are all columns but some.
 
     Attributes
@@ -68,7 +68,6 @@ class RowsWithAttributes(KnownRows):
         The columns that are no features.
     """
 
-    whole: Rows
     attributes: tuple[Column, ...]
 
     @classmethod
@@ -104,39 +103,10 @@ class RowsWithAttributes(KnownRows):
         return len(self.features)
 
     @property
-    def n_rows(self) -> int | None:
-        """Number of rows, if it is known before reading."""
-        return self.whole.n_rows
-
-    @property
-    def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups."""
-        return self._known.group_columns
-
-    @property
     def reserved_columns(self) -> tuple[str, ...]:
         """Names of the columns that new rows need not have."""
         own = tuple(each for each in self.attributes if isinstance(each, str))
-        return (*self._known.reserved_columns, *own)
-
-    @property
-    def n_parts(self) -> int | None:
-        """In how many parts they are read, if that is known."""
-        return self._known.n_parts
-
-    @property
-    def first_position(self) -> int:
-        """How many rows of the whole table come before these."""
-        return self._known.first_position
-
-    @property
-    def keeps_missing(self) -> bool:
-        """Whether rows keep cells that are missing, as NaN."""
-        return self._known.keeps_missing
-
-    @property
-    def _known(self) -> KnownRows:
-        return self.whole if isinstance(self.whole, KnownRows) else KnownRows()
+        return (*self.known.reserved_columns, *own)
 
     def selected(self, names: tuple[str, ...]) -> Self:
         """The same rows with these features, in this order, and the same attributes."""

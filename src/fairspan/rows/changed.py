@@ -1,4 +1,4 @@
-"""Rows of which every block is changed as it is read, wherever the rows are."""
+"""Rows that are made of other rows: of which every block is changed as it is read, say."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -20,27 +20,20 @@ Change = Callable[[RowBlock], RowBlock]
 
 
 @dataclass(frozen=True, eq=False)
-class ChangedRows(KnownRows):
-    """Rows of the same features and number, with other values or labels.
+class RowsOver(KnownRows):
+    """Rows that are made of others, and know of them what these know.
 
     Attributes
     ----------
     whole : RowSource or PartedRows
-    change : callable
-        What becomes of a block; it can be sent to another process.
-    keeps_missing : bool
-        Whether cells may still be missing.
     """
 
     whole: Rows
-    change: Change
-    keeps_missing: bool = False
 
-    @classmethod
-    def of(cls, rows: Rows, change: Change, *, keeps_missing: bool = False) -> Rows:
-        """The same rows, changed, read in blocks or where they lie."""
-        kind = _ChangedParts if isinstance(rows, PartedRows) else _ChangedBlocks
-        return kind(rows, change, keeps_missing)
+    @property
+    def known(self) -> KnownRows:
+        """What is known of the others."""
+        return self.whole if isinstance(self.whole, KnownRows) else KnownRows()
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -60,25 +53,53 @@ class ChangedRows(KnownRows):
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the columns that make the groups."""
-        return self._known.group_columns
+        return self.known.group_columns
 
     @property
     def n_parts(self) -> int | None:
         """In how many parts they are read, if that is known."""
-        return self._known.n_parts
+        return self.known.n_parts
 
     @property
     def first_position(self) -> int:
         """How many rows of the whole table come before these."""
-        return self._known.first_position
+        return self.known.first_position
 
     @property
-    def _known(self) -> KnownRows:
-        return self.whole if isinstance(self.whole, KnownRows) else KnownRows()
+    def keeps_missing(self) -> bool:
+        """Whether rows keep cells that are missing, as NaN."""
+        return self.known.keeps_missing
 
     def selected(self, names: tuple[str, ...]) -> Self:
         """The same rows with these features, in this order."""
         return replace(self, whole=self.whole.selected(names))
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedRows(RowsOver):
+    """Rows of the same features and number, with other values or labels.
+
+    Attributes
+    ----------
+    change : callable
+        What becomes of a block; it can be sent to another process.
+    is_completed : bool
+        Whether no cell is missing afterwards.
+    """
+
+    change: Change
+    is_completed: bool = True
+
+    @classmethod
+    def of(cls, rows: Rows, change: Change, *, is_completed: bool = True) -> Rows:
+        """The same rows, changed, read in blocks or where they lie."""
+        kind = _ChangedParts if isinstance(rows, PartedRows) else _ChangedBlocks
+        return kind(rows, change, is_completed)
+
+    @property
+    def keeps_missing(self) -> bool:
+        """Whether rows keep cells that are missing, as NaN."""
+        return self.known.keeps_missing and not self.is_completed
 
 
 class _ChangedBlocks(ChangedRows):
@@ -96,5 +117,5 @@ class _ChangedParts(ChangedRows):
     def tallied(self, tally: Tally[Result]) -> Result | None:
         """The tally's result over all parts; None if there are no rows."""
         assert isinstance(self.whole, PartedRows)
-        change = partial(_ChangedBlocks, change=self.change, keeps_missing=self.keeps_missing)
+        change = partial(_ChangedBlocks, change=self.change, is_completed=self.is_completed)
         return self.whole.tallied(TallyOf(tally, change))
