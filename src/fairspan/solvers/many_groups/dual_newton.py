@@ -15,7 +15,7 @@ its own mixture. If it does not, the relaxed problem is solved by the method of 
 whose gap this bound is.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -159,11 +159,19 @@ def starts_around(soft: FloatArray, n_components: int) -> Iterator[FloatArray]:
         yield np.linalg.qr((vectors * np.sqrt(values)) @ drawn)[0]
 
 
-def further_starts(problem: Problem, pieces: Pieces) -> list[FloatArray]:
+def further_starts(
+    problem: Problem, values_at: Callable[[FloatArray], FloatArray]
+) -> list[FloatArray]:
     """Subspaces for a gap that is still open: the best of many that are spread over all of them.
 
     In few features the many leave little between them. The sequence is fixed, so that the same
     input gives the same answer.
+
+    Parameters
+    ----------
+    problem : Problem
+    values_at : callable
+        Values of the criterion (n,) at errors (n, k).
     """
     p, d = problem.n_features, problem.n_components
     few_groups = min(1.0, _FEW_GROUPS / problem.n_groups)
@@ -177,7 +185,7 @@ def further_starts(problem: Problem, pieces: Pieces) -> list[FloatArray]:
     columns = drawn.transpose(1, 0, 2).reshape(p, -1)
     captured = np.einsum("pn,gpn->gn", columns, problem.second_moments.applied(columns))
     errors = problem.second_moments.traces - captured.reshape(-1, n_drawn, d).sum(axis=2).T
-    values = pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
+    values = values_at(errors)
     for basis in drawn[np.argsort(values, kind="stable")]:
         # ||VV' - WW'||_F^2 / 2 = d - ||V'W||_F^2
         if all(d - float(np.sum((basis.T @ other) ** 2)) > _APART for other in taken):
@@ -314,7 +322,10 @@ class PiecewiseSearch(Search):
         starts = starts_around(relaxation.relaxed.basis, problem.n_components)
         self.descend_from_each([*starts, problem.pooled_optimum.vectors])
         if not self.closed:
-            self.descend_from_each(further_starts(problem, pieces), patiently=True)
+            spread = further_starts(
+                problem, lambda errors: pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
+            )
+            self.descend_from_each(spread, patiently=True)
         return self.best_or(soft)
 
     def sought(self, point: Point) -> float:
@@ -358,6 +369,14 @@ class NashSearch(Search):
             return self.best.basis
         soft = self._relaxed()
         self.descend_from_each(starts_around(soft, d))
+        if not self.closed:
+            # Where a group keeps next to nothing a logarithm is no guide.
+            least = _NOTHING * second.traces
+            spread = further_starts(
+                self.problem,
+                lambda errors: -np.log(np.maximum(second.traces - errors, least)).mean(axis=1),
+            )
+            self.descend_from_each(spread, patiently=True)
         # At the least rank: exactly d for two groups. No group may lose anything.
         pieces = Pieces(np.eye(second.n_groups), second.residual_variances(soft))
         return self.best_or(reduced(second, pieces, soft))
