@@ -218,6 +218,21 @@ def test_the_choice_of_the_example_is_as_the_tutorial_says():
         assert (X.shape[1], kinds) == (int(width), said.split(" | "))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("d", range(2, 7))
+def test_the_verdicts_of_the_example_are_those_on_the_other_half_of_the_people(d):
+    people = adult_by_sex()
+    half = np.random.default_rng(0).permutation(len(people.X)) % 2 == 0
+    for fitted in (half, ~half):
+        rows, sex = people.X[fitted], people.sensitive_features[fitted]
+        models = {
+            name: FairPCA(d, criterion=name, scale=True).fit(rows, sensitive_features=sex)
+            for name in ("minimax_loss", "total_error")
+        }
+        found = audit(models, people.X[~fitted], people.sensitive_features[~fitted])
+        assert found.verdict.kind == f"harm, and repair {'helps' if d < 5 else 'trades'}"
+
+
 def test_the_tumours_show_harm_at_three_dimensions_only():
     assert set(NEW_ROWS) == set(REAL)
     data = tumours_by_diagnosis()
