@@ -137,3 +137,16 @@ def test_rows_without_missing_cells_are_audited_as_usual():
     for one, other in zip(usual.models[0].groups, found.models[0].groups, strict=True):
         assert one.expected_loss.low == pytest.approx(other.expected_loss.low, rel=1e-6)
     assert "FS411" not in {each.code for each in found.findings}
+
+
+def test_attributes_are_drawn_along():
+    _, some = some_rows(6)
+    frame = pd.DataFrame(some, columns=list("uvwxyz")).assign(group=groups_of(some))
+    fair = fs.FairPCA(2, restriction=fs.Uncorrelated(["v"]), on_missing="em")
+    fair.fit(frame, sensitive_features="group")
+    (found, _) = fs.audit(fair, frame, "group", on_missing="em").models
+    assert found.fitted_here
+    assert found.why_no_estimates is None
+    for group, error in zip(found.groups, fair.group_errors_, strict=True):
+        assert group.error_here.value == pytest.approx(error)
+        assert group.expected_error.low < group.expected_error.value

@@ -249,7 +249,11 @@ def test_a_place_for_results_is_refused(refused, command, out, said):
 @pytest.mark.parametrize(
     ("column", "cell", "said"),
     [
-        ("height", np.nan, ["NaN, first in row 201 (index 200)", "'height'", "Fill in these"]),
+        (
+            "height",
+            np.nan,
+            ["NaN, first in row 201 (index 200)", "'height'", "Leave rows with NaN out"],
+        ),
         ("height", np.inf, ["infinity, first in row 201 (index 200)", "'height'"]),
         ("age", None, ["group label in row 201 (index 200) is missing", "Leave these rows out"]),
     ],

@@ -15,6 +15,7 @@ import numpy as np
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal import Normal
 from fairspan.moments.of_rows import matrices_of
+from fairspan.rows.attributes import RowsWithAttributes, positions_of
 from fairspan.rows.changed import ChangedRows
 from fairspan.rows.groups import Label, plain_label
 from fairspan.rows.protocol import GroupLimit, RowBlock, Rows
@@ -50,6 +51,13 @@ def imputed_rows(
     has_labels, by_cluster : bool
         What the last columns of the labels are, the cluster last.
     """
+    beside = {"has_labels": has_labels, "by_cluster": by_cluster}
+    if isinstance(rows, RowsWithAttributes):  # which are drawn along
+        for table in imputed_rows(
+            rows.whole, _of_all_columns(moments, rows), limit, seed, **beside
+        ):
+            yield RowsWithAttributes.of(table, rows.attributes)
+        return
     start = moments.pairs
     models = dict(zip(start.labels, _models(start), strict=True))
     for step in range(N_TABLES * _STEPS):
@@ -57,9 +65,17 @@ def imputed_rows(
         table = ChangedRows.of(rows, drawn)
         if step % _STEPS == _STEPS - 1:
             yield table
-        completed = matrices_of(table, limit, has_labels=has_labels, by_cluster=by_cluster).pairs
+        completed = matrices_of(table, limit, **beside).pairs
         generator = np.random.default_rng([seed, step, 1])
         models = _drawn_models(completed, start, generator)
+
+
+def _of_all_columns(moments: GroupMoments, rows: RowsWithAttributes) -> GroupMoments:
+    """The moments of features and attributes, in the order of the rows."""
+    assert moments.whole is not None
+    columns = rows.whole.feature_names, rows.whole.n_features
+    order = [*rows.features.tolist(), *positions_of(rows.attributes, *columns)]
+    return moments.whole.selected(np.argsort(order).tolist())
 
 
 def _models(moments: GroupMoments) -> list[Normal]:

@@ -71,8 +71,8 @@ def checked_values(
             f"X contains {'NaN' if is_nan else 'infinity'}, first in "
             f"{position('row', first_row + row)}, {name}",
             "Allowed: finite numbers",
-            "Fill in these cells first, for example with sklearn.impute.SimpleImputer, or leave "
-            f"rows with NaN out ({LEAVING_OUT})"
+            f"Leave rows with NaN out ({LEAVING_OUT}), or fit and audit what is observed "
+            '(on_missing="em", --on-missing em)'
             if is_nan
             else "Replace infinity by a number, or leave out these rows or the column",
         )
