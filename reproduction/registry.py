@@ -49,6 +49,10 @@ EXPERIMENTS = {
     "vu-table4": Entry(
         "vu.tables:TABLE_4", "RFPCA and others: how well a linear classifier finds the group"
     ),
+    "vu-tolerances": Entry(
+        "vu.tolerances:TOLERANCES",
+        "CFPCA by its tolerance: how well a linear classifier finds the group",
+    ),
     "vu-figure1": Entry(
         "vu.toy:FIGURE_1", "RFPCA: the first direction of a toy as the penalty grows"
     ),

@@ -71,7 +71,7 @@ def reason_for(
         return ""
     if data_set in ("steel_plates", "lfw"):
         return "columns" if data_set == "steel_plates" else "faces"
-    if _within_spread(values, printed):
+    if within_spread(values, printed):
         return "spread"
     if figure == "leakage" and method in ("CFPCA mean", "CFPCA both", "CFPCA both, limited"):
         return "tolerance"
@@ -114,7 +114,8 @@ def spread(values: Sequence[float]) -> float | None:
     return math.sqrt(math.fsum((each - center) ** 2 for each in values) / (len(values) - 1))
 
 
-def _within_spread(values: Sequence[float], printed: float) -> bool:
+def within_spread(values: Sequence[float], printed: float) -> bool:
+    """Whether a printed mean differs from ours by no more than chance over splits."""
     center, deviation = mean(values), spread(values)
     if center is None or deviation is None:
         return False

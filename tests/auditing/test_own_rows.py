@@ -95,6 +95,16 @@ def test_a_loss_below_zero_is_never_called_not_shown():
     assert "FS207" in [finding.code for finding in result.findings]
 
 
+def test_of_few_rows_of_many_features_new_ones_are_not_taken_for_those_of_the_fit():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(160, 600)) * np.arange(1, 601) ** -0.5
+    groups = np.arange(160) % 2
+    X[groups == 1] *= 1.2
+    fair = fs.FairPCA(3).fit(X[:80], sensitive_features=groups[:80]).subspace_
+    assert recognised(fair, X[80:], groups[80:]) == {}
+    assert recognised(fair, X[4:80], groups[4:80])
+
+
 @pytest.mark.parametrize("first", [1.5, 3, 40, 3000])
 def test_the_lower_tail_of_fishers_distribution(first):
     for ratio in (0.0, 1e-8, 0.01, 0.3, 0.8):

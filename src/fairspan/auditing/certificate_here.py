@@ -224,7 +224,10 @@ def _bound(subspace: FairSubspace, moments: Moments) -> float | str:
         saved = dict(zip(claimed.groups, proof.weights.tolist(), strict=True))
         weights = np.array([saved.get(label, 0.0) for label in labels])
         weights /= np.abs(weights).sum() or 1.0
-        proofs = [Proof(weights + part * (1 / len(labels) - weights)) for part in (0.0, 0.5, 1.0)]
+        tried = [weights + part * (1 / len(labels) - weights) for part in (0.0, 0.5, 1.0)]
+        # Of a linear criterion they are the same.
+        used = np.unique([criterion.dual_weights(each, problem) for each in tried], axis=0)
+        proofs = [Proof(each) for each in used]
     else:
         proofs = [proof if reduction.axes is None else proof.turned(reduction.axes.T)]
         if labels != tuple(claimed.groups) or not proofs[0].fits(problem):

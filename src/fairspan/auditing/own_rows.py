@@ -121,6 +121,9 @@ def _is_near(each: Audited, in_folds: Audited, folds: SummedFolds) -> bool:
     mean = in_folds.subspace.mean
     if mean is None or not each.n_fitted or in_folds.subspace.center == "none":
         return False
+    if in_folds.subspace.n_features != each.subspace.n_features:
+        # In coordinates of few rows, the part of another mean that lies beside them looks small.
+        return False
     unit = _unit(folds.whole)
     scores = [
         np.zeros_like(mean)
