@@ -69,7 +69,8 @@ _MESSAGES = {
     Status.ESTIMATED: "no better subspace was found by more than the tolerance, but the bound "
     "rests on eigenvectors found by iteration, which cannot prove that none was missed",
     Status.OPEN_GAP: "a better subspace may exist, by at most the gap if there is a bound; accept "
-    "it, loosen tol, or with more than two groups try allow_extra",
+    "it, or allow it (tol=, --tol), or with more than two groups try allow_extra=True "
+    "(--allow-extra)",
 }
 
 
@@ -239,6 +240,9 @@ class Certificate:
     def message(self) -> str:
         """What the status means for this solution, and what can be done about it."""
         means = self.status.message
+        if self.status is Status.OPEN_GAP and math.isfinite(self.relative_gap):
+            most = f"{100 * self.relative_gap:.2g} % of the objective"
+            means = means.replace("the gap if there is a bound", most)
         if self.steps and self.status is Status.OPEN_GAP:
             proven = sum(step.status is Status.OPTIMAL for step in self.steps)
             means = (
