@@ -144,7 +144,10 @@ def test_attributes_are_drawn_along():
     frame = pd.DataFrame(some, columns=list("uvwxyz")).assign(group=groups_of(some))
     fair = fs.FairPCA(2, restriction=fs.Uncorrelated(["v"]), on_missing="em")
     fair.fit(frame, sensitive_features="group")
-    (found, _) = fs.audit(fair, frame, "group", on_missing="em").models
+    result = fs.audit(fair, frame, "group", on_missing="em")
+    found, share = result.models[0], np.isnan(some[150:]).mean()
+    message = next(each.message for each in result.findings if each.code == "FS411")
+    assert f"'b' ({share:.1%}".replace("%", " %") in message
     assert found.fitted_here
     assert found.why_no_estimates is None
     for group, error in zip(found.groups, fair.group_errors_, strict=True):

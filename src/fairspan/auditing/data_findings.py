@@ -356,7 +356,8 @@ def find_in_rows(
 
 def _expected(moments: GroupMoments, how: Completion) -> Iterator[Finding]:
     """FS411: figures rest on what observed cells let expect of missing ones."""
-    shares = how.cells / np.maximum(moments.counts * moments.n_features, 1)
+    columns = (moments.whole or moments).n_features  # attributes are completed as well
+    shares = how.cells / np.maximum(moments.counts * columns, 1)
     if not how.cells.any():
         return
     labels = moments.labels
