@@ -251,6 +251,10 @@ def test_held_out_rows_judge_the_models(tmp_path):
     )
     assert not given["models"][0]["fitted_here"]
     assert facts["settings"]["n_components"] == 2
+    here, page = given["models"][0]["certificate_here"], (tmp_path / "page.html").read_text()
+    assert here["lower_bound"] <= here["objective"]
+    assert "change since the fit" in page
+    assert "<p>FS209 minimax_loss: on these rows minimax_loss is " in page
 
 
 def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):

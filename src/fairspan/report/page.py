@@ -63,6 +63,7 @@ def page_of(report: Report) -> str:
     about_answer, about_others = findings_about_the_answer(report)
     # Figures of nine digits take half the room.
     downloads = plain({k: v for k, v in report.to_dict().items() if k not in _NOT_DOWNLOADED}, 9)
+    given = report.given.audit if report.given else None
     return (
         _environment()
         .get_template("page.html")
@@ -82,10 +83,9 @@ def page_of(report: Report) -> str:
                 draw(each, f"x{i}", f"{spoken(name)}.", spoken(name), keeps_title=True)
                 for i, (name, each) in enumerate(report.displays)
             ],
-            given_models=[
-                tables.of_given_model(model)
-                for model in (report.given.audit.models if report.given else ())
-            ],
+            given_models=[tables.of_given_model(each, given.findings) for each in given.models]
+            if given
+            else [],
             walk=slider_of(report, walked.places),
             downloads=Markup(
                 report.in_short(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.data_findings import table_of_missing
-from fairspan.auditing.results import ModelResult, group_name
+from fairspan.auditing.results import Finding, ModelResult, group_name
 from fairspan.formatting.table import (
     Cell,
     Column,
@@ -376,9 +376,15 @@ def of_given(given: Given) -> Table:
     )
 
 
-def of_given_model(model: ModelResult) -> Table:
-    """What a model of the user does to each group."""
+def of_given_model(model: ModelResult, findings: Sequence[Finding]) -> Table:
+    """What a model of the user does to each group, and what is left of its fit on other rows."""
     records = model.records
+    # FS209 and FS210 compare these rows with those of the fit.
+    notes = tuple(
+        str(each)
+        for each in findings
+        if each.model == model.name and each.code in ("FS209", "FS210")
+    )
     expected = [
         names_column("state", _each_of(records, "state")),
         estimates_column("expected loss", records, "expected_loss"),
@@ -391,9 +397,15 @@ def of_given_model(model: ModelResult) -> Table:
             _counts_column("rows", _each_of(records, "n")),
             *(expected if model.why_no_estimates is None else ()),
             estimates_column("error on these rows", records, "error_here"),
+            *(
+                [estimates_column("change since the fit", records, "drift_here")]
+                if model.certificate_here is not None
+                else ()
+            ),
             figures_column("best possible", _each_of(records, "best_error_here")),
             shares_column("variance kept", _each_of(records, "kept_here")),
         ),
+        notes=notes,
     )
 
 
