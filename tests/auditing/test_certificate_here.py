@@ -8,6 +8,7 @@ from scipy.linalg import qr
 
 import fairspan as fs
 from fairspan import FairPCA, GroupMoments, audit
+from fairspan.auditing.findings import _proven_here
 from torture.conic import ACCURACY, relaxation
 
 CRITERIA = {
@@ -115,6 +116,8 @@ def test_the_bound_holds_under_every_restriction(restriction, change):
     best = refit(model, X, groups)
     assert here.reason is None
     assert 0 <= here.lower_bound <= best.objective * (1 + 1e-9)
+    sentence = _proven_here(replace(here, refit_may_help=False, violation=0.0))
+    assert sentence.endswith("how far its restriction holds here is another question.")
 
 
 def test_the_bound_holds_for_subspaces_tried_at_random():

@@ -52,6 +52,9 @@ class CertificateHere:
         matters; None where nothing is proven.
     reason : str or None
         Why nothing is proven, where that is so.
+    is_restricted : bool
+        Whether the model was fitted under a restriction, which it need not meet on these rows: then
+        the bound of a refit, which does, may lie above the objective.
     """
 
     criterion: str
@@ -62,6 +65,7 @@ class CertificateHere:
     scale: float = math.nan
     refit_may_help: bool | None = None
     reason: str | None = None
+    is_restricted: bool = False
 
     @property
     def gap(self) -> float:
@@ -81,7 +85,11 @@ class CertificateHere:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, ready for JSON; None where there is no figure."""
-        own = {name: each for name, each in vars(self).items() if name != "scale"}
+        own = {
+            name: each
+            for name, each in vars(self).items()
+            if name not in ("scale", "is_restricted")
+        }
         both = {"gap": self.gap, "relative_gap": self.relative_gap}
         return {
             name: None if isinstance(each, float) and not math.isfinite(each) else each
@@ -110,7 +118,7 @@ def certificate_here(
     for part in (claimed.criterion, claimed.restriction):
         if isinstance(part, PartElsewhere):
             return CertificateHere(claimed.minimised, reason=part.missing().args[0])
-    found = CertificateHere(claimed.minimised)
+    found = CertificateHere(claimed.minimised, is_restricted=claimed.restriction is not None)
     try:
         whole = _family(subspace, moments, restricted=False).at(subspace.dimension).problem
         found = _reached(found, subspace, moments, errors, whole)

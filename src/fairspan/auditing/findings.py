@@ -553,7 +553,9 @@ def _proven_here(here: CertificateHere) -> str:
     if here.violation > 0:
         said += f"; errors differ by {figure(here.violation)} more than it allows"
     if not here.refit_may_help:
-        return f"{said}. No refit is needed."
+        # What a restriction hides was chosen on other rows, and may show on these.
+        beside = ", but how far its restriction holds here is another question"
+        return f"{said}. No refit is needed{beside if here.is_restricted else ''}."
     recentred = here.recentred_objective
     if here.objective - recentred > here.gap / 2 > 0:
         said += f"; with the mean of these rows the same components reach {figure(recentred)}"
