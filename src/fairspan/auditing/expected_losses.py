@@ -430,7 +430,7 @@ def expected_figures(
         )
         # The loss that a claim rests on; and how large it is at least, if only the test shows it.
         claimed, least = crossed, 2 * value - high
-        is_settled = state != "cannot tell" or are_heavy(*tails)
+        is_settled = state != "cannot tell" or tails[0] > _NOT_HEAVY
         if not is_settled and value >= matters and least > rounding and loss_is_shown(i, g):
             state, claimed, low = "harmed", value, max(low, least)
         needed = _needed(

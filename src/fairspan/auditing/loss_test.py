@@ -23,9 +23,9 @@ from fairspan.moments.of_rows import FEWEST_FOLDS, FoldMoments, SummedFolds
 from fairspan.typing import FloatArray
 
 # With more features the draws take seconds.
-_FEATURES_UP_TO = 100
+_FEATURES_UP_TO = 60
 # Draws for each that may exceed the loss, and how many at a time.
-_DRAWS, _AT_ONCE = 8, 64
+_DRAWS, _AT_ONCE = 4, 64
 
 
 @dataclass(frozen=True, eq=False)

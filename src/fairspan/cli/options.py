@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from zipfile import is_zipfile
 
 import click
 
@@ -126,6 +125,14 @@ def refuse_if(holds: object, message: str) -> None:
     """Raise a usage error where something holds."""
     if holds:
         raise click.UsageError(message)
+
+
+def _may_be_archive(path: Path) -> bool:
+    """Whether a file begins like saved moments, which hold their groups; it may be cut off."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(2) == b"PK"
 
 
 def _option_of(name: str) -> str:
@@ -454,7 +461,7 @@ def _groups(
 ) -> tuple[str, ...]:
     """Group columns: a table needs one, which is said before the library is imported."""
     data = context.params.get("data")
-    refuse_if(isinstance(data, Path) and not values and not is_zipfile(data), NO_GROUP)
+    refuse_if(isinstance(data, Path) and not values and not _may_be_archive(data), NO_GROUP)
     return each_once(context, option, values)
 
 
