@@ -123,7 +123,7 @@ def test_moments_stand_in_for_rows_without_intervals(tmp_path, undrawn):
 def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tmp_path, undrawn):
     holes = frame.assign(age=frame["age"].where(frame.index % 10 > 0))
     holes.to_csv(tmp_path / "rows.csv", index=False)
-    rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], on_missing="drop")
+    rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], missing="drop")
     facts = fs.write_report(tmp_path / "page.html", rows, **FEW)
     assert facts["rows"]["n_dropped"] == holes["age"].isna().sum() > 0
     assert facts["rows"]["n"] == holes["age"].notna().sum()

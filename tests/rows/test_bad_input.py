@@ -37,7 +37,7 @@ TABLES = {
         with_cell(np.nan),
         InvalidInput,
         "NaN, first in row 5 (index 4), column 2 (index 1)",
-        'on_missing="em"',
+        'missing="em"',
     ),
     "infinity": (
         with_cell(np.inf),

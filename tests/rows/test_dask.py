@@ -144,7 +144,7 @@ def test_rows_with_missing_cells_are_dropped_and_counted(client):
     holes.loc[[3, 599], "b"] = np.nan
     holes.loc[77, "sex"] = None
     whole = ~holes.isna().any(axis=1)
-    rows = rows_of(dd.from_pandas(holes, npartitions=4), "sex", on_missing="drop")
+    rows = rows_of(dd.from_pandas(holes, npartitions=4), "sex", missing="drop")
     moments = rows.tallied(MomentsTally())
     assert_moments(moments, moments_by_hand(X[whole], GROUPS[whole]))
     assert moments.n_dropped == 3

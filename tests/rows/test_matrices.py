@@ -235,7 +235,7 @@ def test_labels_and_weights_that_do_not_fit(there):
         GroupMoments.from_rows(X, CODES, there(np.ones(3)))
     with pytest.raises(InvalidInput, match="negative, NaN or infinite weight"):
         GroupMoments.from_rows(X, CODES, there(-ROWS.weights))
-    with pytest.raises(InvalidParameter, match="on_missing"):
+    with pytest.raises(InvalidParameter, match="missing"):
         rows_of(X, CODES, None, "fill")
     with pytest.raises(InvalidInput, match=r"label in row 8 \(index 7\) is missing"):
         GroupMoments.from_rows(X, [*"abcabca", None, *ROWS.labels[8:]])

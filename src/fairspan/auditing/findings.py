@@ -200,7 +200,7 @@ RULES = {
     "FS411": Rule(
         "info",
         "Ask how the table came about: who has no value, and why? Compare with the rows that are "
-        "complete (on_missing='drop', --on-missing drop).",
+        "complete (missing='drop', --on-missing drop).",
     ),
 }
 

@@ -127,7 +127,7 @@ class FairSubspace:
         )
 
     @property
-    def on_missing(self) -> OnMissing:
+    def missing(self) -> OnMissing:
         """How rows are opened: "em" where some of their cells may be missing, or else "error"."""
         return "error" if self.normal is None else "em"
 
@@ -292,7 +292,7 @@ class FairSubspace:
 
     def _completed(self, X: Any) -> tuple[FloatArray, CompletedRows | None]:
         """Rows without missing cells, and how they were completed, if they had some."""
-        rows = feature_values(X, self.feature_names, self.on_missing)
+        rows = feature_values(X, self.feature_names, self.missing)
         check_width(rows.shape[1], self.n_features, "features")
         if self.normal is None or not np.isnan(rows).any():
             return rows, None

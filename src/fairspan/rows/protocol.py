@@ -192,7 +192,7 @@ class RowOpener(ABC):
 
     @abstractmethod
     def open_rows(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
+        self, X: Any, sensitive_features: Any, sample_weight: Any, missing: OnMissing
     ) -> Rows:
         """The rows of an object that it takes.
 
@@ -201,7 +201,7 @@ class RowOpener(ABC):
         X : object
         sensitive_features : array-like, name(s) of columns, or Everyone
         sample_weight : array-like, name of a column, or None
-        on_missing : {"error", "drop", "em"}
+        missing : {"error", "drop", "em"}
         """
 
     def mapped(self, X: Any, row_map: "RowMap") -> Any:
@@ -250,7 +250,7 @@ def row_block(
     labels: CodedLabels | None,
     weights: FloatArray | None,
     feature_names: tuple[str, ...] | None,
-    on_missing: OnMissing,
+    missing: OnMissing,
     extra_columns: Any = None,
 ) -> RowBlock:
     """Make a block of checked rows, or of those in which nothing is missing.
@@ -265,21 +265,21 @@ def row_block(
     InvalidInput, InvalidType
         As :func:`checked_values`; with "em" a row in which every feature is missing.
     """
-    if on_missing == "error":
+    if missing == "error":
         values = checked_values(values, first_row, feature_names)
         return RowBlock(first_row, values, labels, weights, extra_columns=extra_columns)
     values = converted(values)
-    missing = np.zeros(len(values), dtype=bool) if labels is None else labels.missing
-    if on_missing == "drop":
-        missing |= np.isnan(values).any(axis=1)
-    n_dropped, dropped = int(missing.sum()), None
-    check = observed_values if on_missing == "em" else checked_values
+    left_out = np.zeros(len(values), dtype=bool) if labels is None else labels.missing
+    if missing == "drop":
+        left_out |= np.isnan(values).any(axis=1)
+    n_dropped, dropped = int(left_out.sum()), None
+    check = observed_values if missing == "em" else checked_values
     if n_dropped:
-        kept = ~missing
+        kept = ~left_out
         # Checked before rows are left out, so that an error names the row in the table.
-        check(np.where(missing[:, None], 0, values), first_row, feature_names)
+        check(np.where(left_out[:, None], 0, values), first_row, feature_names)
         if labels is not None:
-            labels, dropped = labels[kept], (labels[missing], np.isnan(values[missing]))
+            labels, dropped = labels[kept], (labels[left_out], np.isnan(values[left_out]))
         values = values[kept]
         weights = None if weights is None else weights[kept]
         places = np.flatnonzero(kept)
