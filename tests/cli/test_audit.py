@@ -504,3 +504,21 @@ def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, 
     plain = run(*asked, "-d", 2).facts["models"]
     assert plain == facts["models"][1:]
     run(*asked, "--by-dimension", status=2, err="no --test")
+
+
+def test_several_files_of_moments_are_audited_together(run, table, features, tmp_path):
+    X, groups = table[features].to_numpy(), table["age"].to_numpy()
+    parts = np.array_split(np.random.default_rng(0).permutation(len(X)), 6)
+    blocks = [fs.GroupMoments.from_rows(X[i], groups[i]) for i in parts]
+    paths = [tmp_path / f"site-{number}.moments" for number in range(6)]
+    for path, block in zip(paths, blocks, strict=True):
+        block.save(path)
+    facts = run("audit", *paths, "-d", 2, "--json").facts
+    plain = fs.FairPCA(2, criterion="total_error").fit_moments(sum(blocks[1:], blocks[0]))
+    by_hand = fs.audit({"PCA": plain}, moments=blocks)
+    assert facts["verdict"]["kind"] == by_hand.verdict.kind
+    for found, expected in zip(facts["models"][0]["groups"], by_hand.models[0].groups, strict=True):
+        assert found["expected_loss_low"] == pytest.approx(expected.expected_loss.low)
+    table.to_csv(tmp_path / "rows.csv")
+    refused = ("audit", paths[0], tmp_path / "rows.csv", "-d", 2)
+    run(*refused, status=2, err="rows.csv does not hold saved moments")

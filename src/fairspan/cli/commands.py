@@ -70,7 +70,7 @@ def demo(page: Path, as_json: bool) -> None:
         "fairspan audit patients.csv --group sex --by-dimension --level 0.9",
     )
 )
-@options.DATA
+@options.SEVERAL_DATA
 @options.reads_rows
 @options.UNSEEN
 @options.chooses_dimension
@@ -91,7 +91,7 @@ def demo(page: Path, as_json: bool) -> None:
 @options.judges
 @options.JSON
 def audit(
-    data: Path | Foreign,
+    data: tuple[Path | Foreign, ...],
     reading: Reading,
     fitting: Fitting,
     models: tuple[Path, ...],
@@ -105,10 +105,10 @@ def audit(
 
     DATA is a CSV, Parquet or Arrow file, a folder of Parquet files, or saved moments; it may be
     larger than memory. With --test, plain PCA is fitted on DATA and judged on the other rows.
+    Several files of saved moments are audited together: their differences give the intervals.
     """
     from fairspan.cli import inputs, output
 
-    options.refuse_without_models(models, reading, None)
     options.refuse_without_models((*models, *([test] if test else ())), reading, None)
     refuse_if(by_dimension and test, "--by-dimension looks at the rows of DATA: no --test.")
     refuse_if(by_dimension and models, "A saved model has its own dimensions: no --by-dimension.")
@@ -124,7 +124,7 @@ def audit(
     names = audited[0].subspace.feature_names if audited else None
     reading.refuse_beside(names)
     beside = inputs.columns_of_models(audited)
-    table = inputs.open_input(data, reading, judging.clusters).selected(names, beside)
+    table = inputs.open_inputs(data, reading, judging.clusters).selected(names, beside)
     if by_dimension:
         found = inputs.audit_by_dimension(table, fitting, judging)
         facts, words = output.facts_by_dimension(found), output.words_by_dimension(found)

@@ -62,6 +62,8 @@ class Input:
         Whether the last column, but for that, is the class of each row in y.
     attributes : tuple of str or int
         Columns that a restriction needs and that are no features.
+    blocks : tuple of GroupMoments
+        Of which the moments are the sum, where several files hold them.
     """
 
     source: RowSource | None
@@ -70,6 +72,7 @@ class Input:
     has_clusters: bool = False
     has_labels: bool = False
     attributes: tuple[str | int, ...] = ()
+    blocks: tuple[GroupMoments, ...] = ()
 
     @cached_property
     def moments(self) -> GroupMoments:
@@ -151,6 +154,23 @@ def open_input(path: Path | Foreign, reading: Reading, clusters: str | None = No
         has_clusters=has_clusters,
         has_labels=reading.label is not None,
     )
+
+
+def open_inputs(
+    paths: Sequence[Path | Foreign], reading: Reading, clusters: str | None = None
+) -> Input:
+    """Open one file of any kind, or several of saved moments, whose sum is taken."""
+    first = open_input(paths[0], reading, clusters)
+    if len(paths) == 1:
+        return first
+    for path in paths:
+        refuse_if(
+            not (isinstance(path, Path) and holds_archive(path)),
+            f"{path} does not hold saved moments: several files are audited together only where "
+            "all do; make them with fairspan moments.",
+        )
+    blocks = tuple(GroupMoments.load(path) for path in paths if isinstance(path, Path))
+    return replace(first, saved=sum(blocks[1:], start=blocks[0]), blocks=blocks)
 
 
 def plain_model(table: Input, asked: Fitting) -> Audited:
@@ -246,7 +266,8 @@ def audited_table(
         audited = with_plain_beside(audited, table.moments)
     options = replace(judging.expectations, has_labels=table.has_labels and test is None)
     if table.source is None and test is None:
-        return audit_moments(audited, [table.moments], options)
+        blocks = [each.apart(table.attributes) for each in table.blocks]
+        return audit_moments(audited, blocks or [table.moments], options)
     options = replace(options, max_memory=table.limit.max_memory)
     if test is not None:
         return audit_rows(audited, test, options=options)

@@ -103,6 +103,7 @@ command = partial(click.command, cls=Command)
 
 
 DATA = click.argument("data", type=DATA_PATH)
+SEVERAL_DATA = click.argument("data", type=DATA_PATH, nargs=-1, required=True)
 MAYBE_DATA = click.argument("data", type=DATA_PATH, required=False)
 PARTS = judged_option(
     "--part",
@@ -461,6 +462,7 @@ def _groups(
 ) -> tuple[str, ...]:
     """Group columns: a table needs one, which is said before the library is imported."""
     data = context.params.get("data")
+    data = data[0] if isinstance(data, tuple) and data else data
     refuse_if(isinstance(data, Path) and not values and not _may_be_archive(data), NO_GROUP)
     return each_once(context, option, values)
 
