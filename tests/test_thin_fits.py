@@ -492,7 +492,7 @@ def test_many_features_in_little_memory():
     # A covariance matrix of each group takes 3.2 GB.
     ran = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
     told = json.loads(ran.stdout)
-    assert told["kilobytes"] < 600_000
+    assert told["kilobytes"] < 700_000
     assert (told["status"], told["eigen"]) == ("optimal", "thin")
     assert told["gap"] <= 1
     assert told["losses"][0] == pytest.approx(told["losses"][1], rel=1e-6)
