@@ -522,6 +522,7 @@ FELL += [
     ("one large column of 800", 32),
     (LARGE, 245),
     (LARGE, 192),
+    (LARGE, 195),
 ]
 FELL += [
     (THIN.format(part), number)

@@ -504,9 +504,11 @@ def rounding_of_errors(spreads: FloatArray, errors: FloatArray, lengths: FloatAr
     (k,) array
     """
     by_entries = _ENTRIES * (spreads @ lengths) ** 2
-    # Errors that are no small share of the variance are worked out as differences.
+    # Errors that are no small share of the variance are worked out as differences, of sums of p
+    # numbers whose roundings add up like a random walk.
     variances = (spreads**2).sum(axis=1)
-    subtracted = np.where(errors > _SMALL_SHARE * variances, 4 * variances, 0.0)
+    of_sums = max(4.0, np.sqrt(len(lengths)))
+    subtracted = np.where(errors > _SMALL_SHARE * variances, of_sums * variances, 0.0)
     each = EPSILON * (2 * len(lengths) * errors + by_entries + subtracted)
     return np.asarray(each + rounding_of_basis(np.sqrt(variances), errors))
 
