@@ -574,3 +574,9 @@ def test_findings_and_verdict_read_the_same_figures():
         assert harmful or not claimed & {"FS205"}
         claims += "FS202" in claimed
     assert claims <= 2
+
+
+def test_a_verdict_of_harm_names_the_groups_that_cannot_be_told():
+    plain = [group("a", "harmed"), group("b", "cannot tell"), group("c", "not shown", 0.0)]
+    for found in (verdict(plain), verdict(plain, group("a", "not shown", 0.0, -0.5))):
+        assert "Whether it harms 'b' (100 rows) remains open." in found.sentence

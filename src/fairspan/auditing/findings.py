@@ -177,8 +177,8 @@ RULES = {
     ),
     "FS407": Rule(
         "warning",
-        "Compare the rows with and without these values. Leave the features out, or fill values in "
-        "within groups, and say which you did.",
+        "Compare the rows with and without these values. Leave the features out, or fit what is "
+        'observed (missing="em", --on-missing em), and say which you did.',
     ),
     "FS408": Rule(
         "warning",

@@ -757,6 +757,8 @@ def _harm(model: ModelResult, found: Sequence[GroupResult]) -> str:
     also = "" if len(found) == 1 else f" So are {_with_rows(found[1:])}."
     also = also if len(found) != 2 else f" So is {_with_rows(found[1:])}."
     share_lost = _of_variance(max(loss.low or 0.0, 0.0), loss.high or 0.0, worst)
+    unknown = [group for group in model.groups if group.state == "cannot tell"]
+    also += f" Whether it harms {_with_rows(unknown)} remains open." if unknown else ""
     return (
         f"{names([worst])} ({in_ascii(count(worst.n, 'row'))}) is harmed by {model.name}: on new "
         f"rows it loses {share_lost} more of its variance than with its own best "
