@@ -205,6 +205,12 @@ def test_other_data_do_not_hold(criterion, data, because):
     assert_fails(fitted(criterion=criterion), *data, because=because)
 
 
+def test_other_rows_are_told_as_such_and_not_figure_by_figure():
+    said = verify(fitted(), X[:-1], LABELS[:-1]).messages
+    assert said[0].startswith("These are not the rows of the fit")
+    assert len(said) == 4
+
+
 def test_the_same_deviations_about_another_mean_do_not_hold():
     model = fitted(center="group")
     assert_fails(model, X + 1e-3, LABELS, because="mean =")
