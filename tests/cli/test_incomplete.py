@@ -33,6 +33,12 @@ def test_a_fit_is_that_of_python_and_can_be_verified_and_used(run, holes, tmp_pa
     assert run("verify", model, holes, "--group", "group", *EM, "--json").facts["holds"]
     run("transform", model, holes, *EM, "-o", out)
     np.testing.assert_allclose(pd.read_csv(out), saved.transform(frame[list("wxyz")]), atol=1e-9)
+    # The model says how its rows are read; nobody has to.
+    told = run("audit", holes, "--group", "group", "--model", model, *EM, "--json").facts
+    assert run("audit", holes, "--group", "group", "--model", model, "--json").facts == told
+    assert run("verify", model, holes, "--group", "group", "--json").facts["holds"]
+    run("transform", model, holes, "-o", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_bytes() == out.read_bytes()
 
 
 def test_moments_and_pages_of_incomplete_rows(run, holes, tmp_path):

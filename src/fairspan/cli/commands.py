@@ -108,6 +108,7 @@ def audit(
     Several files of saved moments are audited together: their differences give the intervals.
     """
     from fairspan.cli import inputs, output
+    from fairspan.cli.reading import reading_for
 
     options.refuse_without_models((*models, *([test] if test else ())), reading, None)
     refuse_if(by_dimension and test, "--by-dimension looks at the rows of DATA: no --test.")
@@ -124,6 +125,7 @@ def audit(
     names = audited[0].subspace.feature_names if audited else None
     reading.refuse_beside(names)
     beside = inputs.columns_of_models(audited)
+    reading = reading_for([each.subspace for each in audited], data[0], reading)
     table = inputs.open_inputs(data, reading, judging.clusters).selected(names, beside)
     if by_dimension:
         found = inputs.audit_by_dimension(table, fitting, judging)

@@ -20,7 +20,7 @@ from fairspan.auditing.models import (
     with_plain_beside,
 )
 from fairspan.cli.options import Fitting, Judging, Reading, refuse_if
-from fairspan.cli.reading import check_numeric, holds_archive, opened
+from fairspan.cli.reading import check_numeric, holds_archive, opened, reading_for
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fit import dimension_keeping, fit_subspace
 from fairspan.formatting.text import count, in_ascii, percent, spoken
@@ -279,6 +279,7 @@ def verified_model(
 ) -> Verification:
     """The claims of a saved model's certificate, computed again."""
     (subspace,) = loaded([model], parts).values()
+    reading = reading_for([subspace], data, reading)
     table = open_input(data, reading).selected(subspace.feature_names, attributes_of(subspace))
     return verify(subspace, table.moments)
 

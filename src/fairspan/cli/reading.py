@@ -1,8 +1,10 @@
 """Rows of files and of other packages, read as options say."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -38,6 +40,15 @@ _EMPTY_CELLS = "Leave cells empty where a value is missing, and say --on-missing
 def holds_archive(path: Path) -> bool:
     """Whether a file is a model or moments."""
     return path.is_file() and is_archive(path)
+
+
+def reading_for(models: Iterable[Any], data: Path | Foreign, reading: Reading) -> Reading:
+    """How rows are read for models: missing cells are kept if one was fitted to rows with some."""
+    is_table = isinstance(data, Path) and not holds_archive(data)
+    keeps = any(each.normal is not None for each in models)
+    if is_table and keeps and reading.on_missing == "error":
+        return replace(reading, on_missing="em")
+    return reading
 
 
 def csv_format(reading: Reading) -> dict[str, str] | None:

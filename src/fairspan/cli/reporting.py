@@ -15,6 +15,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.cli.inputs import held_out_rows, loaded, open_input, with_labels
 from fairspan.cli.options import Reading
 from fairspan.cli.output import certificate_in_words
+from fairspan.cli.reading import reading_for
 from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, adult_by_sex
 from fairspan.errors import MissingDependency
@@ -88,6 +89,7 @@ def report_of_file(
     names = next((each.feature_names for each in given.values()), None)
     reading.refuse_beside(names)
     beside = attributes_of(given)
+    reading = reading_for(given.values(), path, reading)
     table = open_input(path, reading, clusters).selected(names, beside)
     asked = ReportSettings.of(criterion_of(criterion, **parameters), **settings)
     if table.source is not None:

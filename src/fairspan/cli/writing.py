@@ -21,7 +21,14 @@ import click
 from fairspan.auditing.findings import labels_spelled_differently
 from fairspan.auditing.results import group_name
 from fairspan.cli.options import Reading, refuse_if
-from fairspan.cli.reading import check_numeric, csv_format, foreign_rows, holds_archive, opened
+from fairspan.cli.reading import (
+    check_numeric,
+    csv_format,
+    foreign_rows,
+    holds_archive,
+    opened,
+    reading_for,
+)
 from fairspan.cli.terminal import complain
 from fairspan.errors import FairspanError, InvalidInput, InvalidParameter
 from fairspan.formatting.text import first_of
@@ -522,6 +529,7 @@ def _rows_for(data: Path | Foreign, subspace: FairSubspace, reading: Reading) ->
         "--on-missing em is for models that were fitted with it: this one was fitted on complete "
         "rows, and does not know what to expect of missing cells.",
     )
+    reading = reading_for([subspace], data, reading)
     rows = FileRows.open(data, missing=reading.on_missing, csv=csv_format(reading))
     available = rows.chosen.available
     rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=reading.unseen == "ignore"))
