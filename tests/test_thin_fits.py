@@ -471,9 +471,10 @@ groups = rng.integers(0, 2, n)
 X = rng.standard_normal((n, 12)) * np.linspace(6, 1, 12) @ rng.standard_normal((12, p))
 X[groups == 1] += rng.standard_normal(p)
 X += rng.standard_normal((n, p))
+before = peak()
 fair = FairPCA(10).fit(X, sensitive_features=groups)
 print(json.dumps({
-    "kilobytes": peak(),
+    "kilobytes": peak() - before,
     "status": fair.solution_.status,
     "eigen": fair.solution_.eigen,
     "gap": fair.solution_.gap / fair.solution_.tolerance,
@@ -489,10 +490,11 @@ print(json.dumps({
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs to see its memory")
 def test_many_features_in_little_memory():
-    # A covariance matrix of each group takes 3.2 GB.
+    # A covariance matrix of each group takes 3.2 GB, and the rows 80 MB. What is taken before the
+    # fit differs by machine.
     ran = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
     told = json.loads(ran.stdout)
-    assert told["kilobytes"] < 700_000
+    assert told["kilobytes"] < 300_000
     assert (told["status"], told["eigen"]) == ("optimal", "thin")
     assert told["gap"] <= 1
     assert told["losses"][0] == pytest.approx(told["losses"][1], rel=1e-6)
