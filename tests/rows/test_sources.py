@@ -23,6 +23,7 @@ from fairspan.errors import (
 )
 from fairspan.extending import CodedLabels, RowSource
 from fairspan.moments.group_moments import accumulate
+from fairspan.rows.arrays import labels_in
 from fairspan.rows.groups import Folds, LabelCoder
 from fairspan.rows.registry import rows_of
 
@@ -362,6 +363,16 @@ def test_codes_stay_the_same_over_blocks_and_new_groups_come_last():
     assert coder.encode(CodedLabels.of(["c", "a", "b"])).tolist() == [2, 1, 0]
     assert coder.encode(CodedLabels.of([])).tolist() == []
     assert coder.labels == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 12, 13, 400])
+def test_texts_of_one_width_are_coded_as_a_list_of_them(n_labels):
+    texts = [f"group {i}" * (1 + i % 3) for i in range(n_labels)] + ["", "rare"] * (n_labels > 2)
+    # A label that comes after the first 256 rows, too.
+    labels = np.array([*(texts[:2] * 150), *texts, *texts[::-1]], dtype="U")
+    found, known = labels_in(labels, "labels"), CodedLabels.of(labels.tolist())
+    assert (found.distinct, found.codes.tolist()) == (known.distinct, known.codes.tolist())
+    assert all(type(label) is str for label in found.distinct)
 
 
 def test_another_type_in_a_later_block_names_the_row_of_the_table():

@@ -37,6 +37,8 @@ else:
 
 # Whole numbers within such a range are coded by a table of the whole range.
 _SMALL_RANGE = 1 << 12
+# Up to so many different texts, by so many of the first, each is compared with all of them.
+_FEW_TEXTS, _FIRST_TEXTS = 12, 256
 
 _NAMES_OR_LABELS = "Allowed: the name of a column of X, or one label for each row"
 
@@ -172,6 +174,8 @@ def _of_array(array: AnyArray, name: str) -> CodedLabels:
         )
     if array.ndim == 2:
         return CodedLabels.crossed([_of_array(column, name) for column in array.T])
+    if kind == "U" and len(set(array[:_FIRST_TEXTS].tolist())) <= _FEW_TEXTS:
+        return _of_texts(array)
     if kind not in "iub":
         return CodedLabels.of(array.tolist())
     if kind != "b" and len(array):
@@ -186,6 +190,20 @@ def _of_array(array: AnyArray, name: str) -> CodedLabels:
             return CodedLabels(list(range(low, high + 1)), codes)
     distinct, codes = np.unique(array, return_inverse=True)
     return CodedLabels(distinct.tolist(), codes)
+
+
+def _of_texts(array: AnyArray) -> CodedLabels:
+    """Texts of one width, found by comparing all with each: a few times as fast as Python's own."""
+    codes, distinct = np.empty(len(array), dtype=np.intp), list[str]()
+    rest, left = np.arange(len(array)), array
+    while len(left):
+        if len(distinct) == _FEW_TEXTS:  # the first did not show that there are more
+            return CodedLabels.of(array.tolist())
+        same = left == left[0]
+        codes[rest[same]] = len(distinct)
+        distinct.append(str(left[0]))
+        rest, left = rest[~same], left[~same]
+    return CodedLabels(distinct, codes)
 
 
 def _of_arrow(column: Any) -> CodedLabels:
