@@ -504,8 +504,8 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
     found = {each.model: each for each in verdicts_of([*given, plain], (), 0.95, 0.01)}
     said = (
         "Of the 4 models here, prefer better (0 rows in groups that are shown to be harmed): the "
-        "groups that PCA harms gain, and nobody else is shown to be harmed. The alternative is "
-        "good (0 rows in groups that are shown to be harmed)."
+        "group that PCA harms most gains, and no other group is shown to become harmed. The "
+        "alternative is good (0 rows in groups that are shown to be harmed)."
     )
     assert found["harms"].action == found["good"].action == said
     assert found["better"].action == f"Use better, and state which groups pay. {said}"

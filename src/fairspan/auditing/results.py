@@ -532,7 +532,7 @@ def _with_preference(
         for each in ranked[:2]
     ]
     why = (
-        "the groups that PCA harms gain, and nobody else is shown to be harmed"
+        "the group that PCA harms most gains, and no other group is shown to become harmed"
         if ranked[0].name in helps
         else "of those whose largest loss is not above that of PCA, it harms the fewest people"
     )
