@@ -59,7 +59,8 @@ class Plan:
             return ()
         search = (
             "The paper's algorithm runs from three starts at the settings that the certified "
-            "search chose; --full gives it the paper's own search with twenty."
+            "search chose; --full gives it the paper's own search with twenty (70 s a split of "
+            "Default Credit, hours for the faces)."
         )
         if self.effort is Effort.QUICK:
             return (f"{search} A part of the data sets, splits and settings.",)
