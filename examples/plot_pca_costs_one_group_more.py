@@ -37,6 +37,6 @@ plt.show()
 # dimensions.
 
 for d in dimensions:
-    print(f"{d} dimensions: women {shown['Female', d].state}, men {shown['Male', d].state}")
+    print(f"d = {d}: women {shown['Female', d].state}, men {shown['Male', d].state}")
 assert all(shown["Female", d].state == "harmed" for d in dimensions)
 assert [shown["Male", d].state for d in dimensions] == ["minor"] + ["harmed"] * 7
