@@ -598,7 +598,7 @@ def changes_of(models: Sequence[ModelResult]) -> list[dict[str, Any]]:
 def harmed(model: ModelResult) -> list[GroupResult]:
     """Groups that a model harms beyond chance, the one that loses most first."""
     return sorted(
-        [group for group in model.groups if group.state == "harmed"], key=_share_lost, reverse=True
+        [group for group in model.groups if group.state == "harmed"], key=share_lost, reverse=True
     )
 
 
@@ -804,7 +804,8 @@ def _of_variance(low: float, high: float, group: GroupResult) -> str:
     return " to ".join([in_ascii(share(min(each, whole) / whole)) for each in (low, high)])
 
 
-def _share_lost(group: GroupResult) -> float:
+def share_lost(group: GroupResult) -> float:
+    """Expected loss as a share of the group's variance."""
     return group.expected_loss.value / (group.total_variance_here or 1.0)
 
 

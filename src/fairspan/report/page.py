@@ -34,7 +34,7 @@ from fairspan.report.curves import Step
 from fairspan.report.figures import Place, draw
 from fairspan.report.program import provenance
 from fairspan.report.report import Report
-from fairspan.report.tables import ALIKE, sharing_largest, worst_expected
+from fairspan.report.tables import ALIKE, harmed_most, sharing_largest
 from fairspan.rows.groups import printable
 from fairspan.version import __version__
 
@@ -134,7 +134,7 @@ def said(name: str, report: Report) -> Markup:
                 "change": report.total_change(main),
                 "version": __version__,
                 "worst": plain_pca.groups[sharing_largest(losses)[0]],
-                "whose": worst_expected(plain_pca),
+                "whose": harmed_most(plain_pca),
                 "dimensions": count(plain_pca.n_components, "dimension"),
                 "rises": rises,
                 "sharing": sharing_largest([group.loss_here for group in main.groups]),

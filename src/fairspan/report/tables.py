@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.data_findings import table_of_missing
-from fairspan.auditing.results import Finding, ModelResult, group_name
+from fairspan.auditing.results import Finding, ModelResult, group_name, share_lost
 from fairspan.formatting.table import (
     Cell,
     Column,
@@ -44,17 +44,14 @@ DECIMALS = 2
 _CANNOT_TELL = "cannot tell"
 
 
-def worst_expected(model: ModelResult) -> int | None:
-    """Position of the group that loses most of its variance on new rows, of those it harms if any.
+def harmed_most(model: ModelResult) -> int | None:
+    """Position of the group that loses most of its variance of those harmed, as in the verdict.
 
-    None where nothing was estimated. Groups of too few rows have no estimate.
+    Where none is harmed, of all that have an estimate; None where none has.
     """
     known = [i for i, group in enumerate(model.groups) if group.is_estimated]
-    harmed = [i for i in known if model.groups[i].state == "harmed"]
-    shares = [
-        group.expected_loss.value / (group.total_variance_here or 1.0) for group in model.groups
-    ]
-    return max(harmed or known, key=lambda i: shares[i], default=None)
+    those = [i for i in known if model.groups[i].state == "harmed"] or known
+    return max(those, key=lambda i: share_lost(model.groups[i]), default=None)
 
 
 def sharing_largest(values: Sequence[float]) -> list[int]:
@@ -458,7 +455,8 @@ def of_expected_criteria(report: Report) -> Table:
     nothing = {f"expected_loss{end}": None for end in ("", "_low", "_high")}
     worst, names = [], []
     for model in report.audit.models:
-        place = worst_expected(model)
+        known = [i for i, group in enumerate(model.groups) if group.is_estimated]
+        place = max(known, key=lambda i: model.groups[i].expected_loss.value, default=None)
         worst.append({**nothing, "state": None} if place is None else model.records[place])
         names.append("not estimated" if place is None else report.names[place])
     return _of_models(
