@@ -217,6 +217,8 @@ class ExpectedFigures:
     is_unstable : bool
         Whether the rows would tell that the model harms the group, or the sign of the change, but
         the loss or the change is no larger than its jackknife spread.
+    is_dominated : bool
+        Whether a few rows decide the loss, so that its interval means little.
     """
 
     expected_error: Estimate = UNKNOWN
@@ -229,6 +231,16 @@ class ExpectedFigures:
     detectable_loss: float = math.nan
     times_the_rows: float = math.nan
     is_unstable: bool = False
+    is_dominated: bool = False
+
+    @property
+    def why_unknown(self) -> str:
+        """Why the state is "cannot tell", where it is not the interval's width alone."""
+        if self.state != "cannot tell":
+            return ""
+        if not self.is_estimated:
+            return "too few rows"
+        return "unstable model" * self.is_unstable or "a few rows dominate" * self.is_dominated
 
     @property
     def is_estimated(self) -> bool:
@@ -456,6 +468,7 @@ def expected_figures(
             detectable_loss=needed[0],
             times_the_rows=needed[1],
             is_unstable=is_unstable or (each.baseline is not None and has_sign),
+            is_dominated=are_heavy(*tails),
         )
 
     def of_model(i: int) -> ExpectedOfModel:

@@ -3,9 +3,10 @@
 import json
 import math
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from fairspan.auditing.results import group_name
+from fairspan.auditing.results import group_name, quoted
 from fairspan.cli.terminal import JSON_VERSION, paint_on
 from fairspan.formatting.results import plain
 from fairspan.formatting.table import Cell, Column, Table, estimates_column, names_column
@@ -110,7 +111,16 @@ def words_by_dimension(result: "Audit") -> str:
             names_column("state", [each["state"] for each in records]),
         ),
     )
-    return as_text(table)
+    reasons = Counter(
+        (group.group, group.why_unknown) for model in result.models for group in model.groups
+    )
+    told = [
+        f"Cannot tell of {quoted(label)} at {in_ascii(count(n, 'number'))} of dimensions: {why}."
+        for (label, why), n in reasons.items()
+        if why
+    ]
+    lines = [line for each in told for line in wrapped(each, width_of(sys.stdout))]
+    return "\n".join([as_text(table), *[""][: len(told)], *lines])
 
 
 def transformed_in_words(facts: dict[str, Any]) -> str:

@@ -273,7 +273,9 @@ def of_dimensions(report: Report) -> Drawn:
     on_rows = f"on these rows of {whose} by number of dimensions, under PCA and under {name}"
     caption = (
         "Points with bands: the loss to expect on new rows, under PCA by number of dimensions "
-        f"and under {name} at the one that was chosen. Dotted: excess loss {on_rows}."
+        f"and under {name} at the one that was chosen. At other numbers the bands come from how "
+        "parts of the rows differ; those of fairspan audit --by-dimension, which reads each row, "
+        f"are narrower, and may show harm at more of them. Dotted: excess loss {on_rows}."
         if curves.has_expected
         else f"Excess loss {on_rows}."
     )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.data_findings import table_of_missing
-from fairspan.auditing.results import Finding, ModelResult, group_name, share_lost
+from fairspan.auditing.results import Finding, GroupResult, ModelResult, group_name, share_lost
 from fairspan.formatting.table import (
     Cell,
     Column,
@@ -383,7 +383,7 @@ def of_given_model(model: ModelResult, findings: Sequence[Finding]) -> Table:
         if each.model == model.name and each.code in ("FS209", "FS210")
     )
     expected = [
-        names_column("state", _each_of(records, "state")),
+        _states_column(model.groups),
         estimates_column("expected loss", records, "expected_loss"),
         estimates_column("expected error", records, "expected_error"),
     ]
@@ -415,7 +415,7 @@ def of_expected_plain(report: Report) -> Table:
             _groups_column(report),
             _counts_column("rows", _each_of(records, "n")),
             estimates_column("expected loss", records, "expected_loss"),
-            _states_column(records),
+            _states_column(model.groups),
             estimates_column("expected error", records, "expected_error"),
             _aside(figures_column("loss on these rows", _each_of(records, "loss_here"))),
             _aside(figures_column("error on these rows", _each_of(records, "error_here"))),
@@ -452,17 +452,21 @@ def of_changes(report: Report) -> Table:
 
 def of_expected_criteria(report: Report) -> Table:
     """Under each criterion: the largest loss on new rows, and what is kept of each group."""
+    worst: list[GroupResult | None] = [
+        max(
+            (group for group in model.groups if group.is_estimated),
+            key=lambda group: group.expected_loss.value,
+            default=None,
+        )
+        for model in report.audit.models
+    ]
     nothing = {f"expected_loss{end}": None for end in ("", "_low", "_high")}
-    worst, names = [], []
-    for model in report.audit.models:
-        known = [i for i, group in enumerate(model.groups) if group.is_estimated]
-        place = max(known, key=lambda i: model.groups[i].expected_loss.value, default=None)
-        worst.append({**nothing, "state": None} if place is None else model.records[place])
-        names.append("not estimated" if place is None else report.names[place])
+    losses = [nothing if each is None else each.record for each in worst]
+    names = dict(zip((each.group for each in report.plain.groups), report.names, strict=True))
     return _of_models(
         report,
-        estimates_column("largest expected loss", worst, "expected_loss"),
-        names_column("of", names),
+        estimates_column("largest expected loss", losses, "expected_loss"),
+        names_column("of", ["not estimated" if g is None else names[g.group] for g in worst]),
         _states_column(worst),
         *_kept_columns(report),
     )
@@ -505,11 +509,10 @@ def _why_not(model: ModelResult) -> str:
     return "too few rows" if model.why_no_estimates is None else "not estimated"
 
 
-def _states_column(records: Sequence[dict[str, Any]]) -> Column:
-    """What may be said of each group's loss."""
-    cells = []
-    for record in records:
-        said = record["state"] or "not estimated"
-        is_few = said == _CANNOT_TELL and record["expected_loss"] is None
-        cells.append(Cell(said, said, "too few rows" if is_few else ""))
+def _states_column(groups: Sequence[GroupResult | None]) -> Column:
+    """What may be said of each group's loss, and why nothing can be said."""
+    cells = [
+        Cell("not estimated") if each is None else Cell(each.state, each.state, each.why_unknown)
+        for each in groups
+    ]
     return Column("state", cells, is_text=True)
