@@ -111,15 +111,15 @@ class Audit:
         Returns
         -------
         pandas.DataFrame
-            Columns: model, group, n, proportion. On these rows: total_variance_here, error_here
-            with error_here_low and error_here_high, best_error_here, loss_here, kept_here,
-            kurtosis_here, and drift_here (change of the error since the fit on other rows) with
-            _low and _high. For new rows: expected_error and expected_loss with _low and _high,
-            cross_fitted_loss, expected_best_error, state ("harmed", "minor", "not shown", "cannot
-            tell"), cross_fitted_instability, expected_change with _low and _high, rows_needed and
-            detectable_loss. Of the model: disparity_here and expected_disparity with _low and
-            _high, instability and least_cosine (of a model fitted on these rows, how much it
-            depends on them), n_components, center.
+            Columns: model, group, n, n_clusters (with `clusters`), proportion. On these rows:
+            total_variance_here, error_here with error_here_low and error_here_high,
+            best_error_here, loss_here, kept_here, kurtosis_here, and drift_here (change of the
+            error since the fit on other rows) with _low and _high. For new rows: expected_error and
+            expected_loss with _low and _high, cross_fitted_loss, expected_best_error, state
+            ("harmed", "minor", "not shown", "cannot tell"), cross_fitted_instability,
+            expected_change with _low and _high, rows_needed and detectable_loss. Of the model:
+            disparity_here and expected_disparity with _low and _high, instability and least_cosine
+            (of a model fitted on these rows, how much it depends on them), n_components, center.
 
         Raises
         ------

@@ -219,6 +219,8 @@ class ExpectedFigures:
         the loss or the change is no larger than its jackknife spread.
     is_dominated : bool
         Whether a few rows decide the loss, so that its interval means little.
+    n_clusters : int or None
+        Clusters, such as persons, that the group has rows of; None where they are not known.
     """
 
     expected_error: Estimate = UNKNOWN
@@ -232,6 +234,7 @@ class ExpectedFigures:
     times_the_rows: float = math.nan
     is_unstable: bool = False
     is_dominated: bool = False
+    n_clusters: int | None = None
 
     @property
     def why_unknown(self) -> str:
@@ -469,6 +472,7 @@ def expected_figures(
             times_the_rows=needed[1],
             is_unstable=is_unstable or (each.baseline is not None and has_sign),
             is_dominated=are_heavy(*tails),
+            n_clusters=sizes[g] if options.by_cluster else None,
         )
 
     def of_model(i: int) -> ExpectedOfModel:

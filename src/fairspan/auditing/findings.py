@@ -361,14 +361,20 @@ def _unstable(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Find
 
 def _heavy_tails(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS109: errors that a few rows decide."""
-    found = _groups(models, lambda each: are_heavy(each.kurtosis_here, each.n))
-    if found:
+    under = [
+        model
+        for model in models
+        if any(are_heavy(each.kurtosis_here, each.n) for each in model.groups)
+    ]
+    if under:
+        found = _groups(under, lambda each: are_heavy(each.kurtosis_here, each.n))
+        names_of_models = first_of([model.name for model in under])
         yield seen(
             "FS109",
-            f"{names(found)}: a few rows dominate the error, so intervals may miss the true value "
-            "far more often than their level says. Look at the rows with the largest values; take "
-            "logarithms of columns with long tails, or cap them (how-to guide: Outliers and heavy "
-            "tails).",
+            f"{names(found)}: under {names_of_models}, a few rows dominate the error, so "
+            "intervals may miss the true value far more often than their level says. Look at the "
+            "rows with the largest values; take logarithms of columns with long tails, or cap them "
+            "(how-to guide: Outliers and heavy tails).",
             groups=labels(found),
         )
 

@@ -88,6 +88,7 @@ class GroupResult(ExpectedFigures):
         return {
             "group": self.group,
             "n": self.n,
+            "n_clusters": self.n_clusters,
             "proportion": self.proportion,
             "total_variance_here": self.total_variance_here,
             **self.error_here.columns("error_here"),
@@ -513,8 +514,8 @@ def _with_preference(
     """The verdict with the model to prefer, where several fair ones were estimated.
 
     Of those whose largest loss on new rows is not above that of ordinary PCA, it is one that helps
-    if there is one, then that under which the fewest people are harmed, then that whose largest
-    loss is the least.
+    if there is one, then that under which the fewest rows (or clusters, such as persons) are in
+    groups shown to be harmed, then that whose largest loss is the least.
     """
     helps = {each.model for each in made if each.kind == "harm, and repair helps"}
     beside = [each for each in fair if each.baseline == plain.name]
@@ -526,15 +527,17 @@ def _with_preference(
         (each for each in known if largest[each.name] <= largest[plain.name] + plain.rounding),
         key=lambda each: (each.name not in helps, _n_harmed(each), largest[each.name]),
     )
+    unit = "row" if plain.groups[0].n_clusters is None else "cluster"
     told = [
-        f"{each.name} ({in_ascii(count(_n_harmed(each), 'row'))} in groups that are shown to be "
+        f"{each.name} ({in_ascii(count(_n_harmed(each), unit))} in groups that are shown to be "
         "harmed)"
         for each in ranked[:2]
     ]
     why = (
         "the group that PCA harms most gains, and no other group is shown to become harmed"
         if ranked[0].name in helps
-        else "of those whose largest loss is not above that of PCA, it harms the fewest people"
+        else "of those whose largest loss is not above that of PCA, it is shown to harm the groups "
+        f"of the fewest {unit}s"
     )
     said = f"Of the {len(known)} models here, prefer {told[0]}: {why}."
     said += f" The alternative is {told[1]}." if told[1:] else ""
@@ -543,7 +546,7 @@ def _with_preference(
 
 
 def _n_harmed(model: ModelResult) -> int:
-    return sum(group.n for group in harmed(model))
+    return sum(group.n_clusters or group.n for group in harmed(model))
 
 
 def _with_caution(verdict: Verdict, baseline: str | None, findings: Sequence[Finding]) -> Verdict:

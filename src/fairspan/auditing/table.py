@@ -74,12 +74,19 @@ def table_of(
             kept,
         )
     )
-    sizes = [Cell(whole(group.n) if group.n else number(None), group.n) for group in groups]
+    sizes = [
+        Cell(
+            whole(group.n) if group.n else number(None),
+            group.n,
+            "" if group.n_clusters is None else whole(group.n_clusters),
+        )
+        for group in groups
+    ]
     names = names_column("group", [group_name(group.group) for group in groups])
     about = f"{left_out}." if left_out else ""
     return Table(
         f"{about} {_ON_NEW_ROWS if has_estimates else ''}".strip(),
-        (names, Column("rows", sizes), *columns),
+        (names, Column("rows", sizes, below="clusters"), *columns),
         tuple(zip(starts, (_heading_of(each, n_features) for each in models), strict=True)),
     )
 
