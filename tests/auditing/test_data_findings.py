@@ -152,9 +152,20 @@ def test_columns_whose_values_differ_and_are_in_order_are_named(parts, tmp_path)
     assert finding.message.startswith("features 'rises', 'falls', 'uneven': all values differ")
 
 
+def test_a_shuffled_column_that_is_named_like_an_identifier_is_named():
+    names = ["patient_id", "PatientID", "caseId", "fluid", "idle", "humidity", "id_repeated"]
+    rows = pd.DataFrame({name: RNG.permutation(300).astype(float) for name in names})
+    rows["id_repeated"] //= 2
+    model, groups = PCA(1).fit(rows.to_numpy()), np.resize(["a", "b"], 300)
+    [finding] = found("FS402", model, rows, groups)
+    assert finding.columns == ("patient_id", "PatientID", "caseId")
+    assert finding.vetoes
+    assert not found("FS402", model, rows[:19], groups[:19])
+
+
 def test_few_rows_parts_out_of_order_and_moments_tell_nothing_of_the_order(tmp_path):
-    rows = pd.DataFrame(X).rename(columns=str).assign(id=UP, group=GROUPS)
-    model = PCA(1).fit(rows[["0", "1", "2", "3", "id"]].to_numpy())
+    rows = pd.DataFrame(X).rename(columns=str).assign(rising=UP, group=GROUPS)
+    model = PCA(1).fit(rows[["0", "1", "2", "3", "rising"]].to_numpy())
     assert found("FS402", model, rows[:20].assign(group=["a", "b"] * 10), "group")
     assert not found("FS402", model, rows[:19], "group")
     assert not found("FS402", model, moments=GroupMoments.from_rows(rows, "group"))

@@ -4,6 +4,7 @@ Beside counts of missing values, a bounded number of the first rows is read, whi
 do not: rows alike, and values filled in. So the time it takes does not grow with the table.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -50,6 +51,8 @@ _GLANCE, _MOST_OF_A_VALUE = 500, 0.2
 _ALIKE = 0.2
 # A value this close to a column's mean, in its standard deviations, is the mean.
 _SAME = 1e-6
+# Words of a column's name that say it is an identifier: patient_id, PatientID, id.
+_IDENTIFIER = re.compile(r"(^|[^A-Za-z])(?i:id|uid|uuid|identifier)([^A-Za-z]|$)|[a-z]I[Dd]$")
 # An odd number whose multiples spread over all 64 bits (Steele, Lea and Flood 2014).
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _KEYS = ("int", "uint", "str", "large_string", "categorical", "dictionary", "enum")
@@ -75,6 +78,8 @@ class FirstRows:
     at_mean : (k, p) array
         Share of each group's rows in which a feature is its mean over all rows, as it is where
         missing values were filled in.
+    identifiers : tuple of str
+        Features that are named like an identifier, whose values all differ and are in no order.
     """
 
     n: int
@@ -82,6 +87,7 @@ class FirstRows:
     n_copies: int
     clusters: tuple[tuple[str, int, float], ...]
     at_mean: FloatArray
+    identifiers: tuple[str, ...]
 
 
 def look_at_first_rows(
@@ -133,7 +139,19 @@ def look_at_first_rows(
         n_rows - len(np.unique(_hashes(values))) if _is_measured(values[:_GLANCE]) else 0,
         tuple(_alike(keys, values, groups, audited[0], moments)),
         np.array([is_mean[own].sum(axis=0) / max(len(own), 1) for own in groups]),
+        tuple(
+            name
+            for j, name in enumerate(moments.feature_names or ())
+            if _IDENTIFIER.search(name) and _is_shuffled(values[:, j])
+        ),
     )
+
+
+def _is_shuffled(values: FloatArray) -> bool:
+    """Whether all of several values differ, and are neither rising nor falling."""
+    steps = np.diff(values)
+    differ = len(values) >= _FEWEST_ROWS and len(np.unique(values)) == len(values)
+    return differ and bool(steps.min() < 0 < steps.max())
 
 
 def _columns_of_keys(rows: Rows) -> tuple[str, ...]:
@@ -351,7 +369,7 @@ def find_in_rows(
     if isinstance(moments, GroupMoments) and moments.completion is not None:
         yield from _expected(moments, moments.completion)
     if first is not None:
-        yield from _clusters(first)
+        yield from _of_first_rows(first)
 
 
 def _expected(moments: GroupMoments, how: Completion) -> Iterator[Finding]:
@@ -433,8 +451,17 @@ def _much(missing: MissingValues) -> Iterator[Finding]:
         )
 
 
-def _clusters(first: FirstRows) -> Iterator[Finding]:
-    """FS409, FS410: rows that belong together, as far as columns or the order of rows tell."""
+def _of_first_rows(first: FirstRows) -> Iterator[Finding]:
+    """FS402, FS409, FS410: what columns, their names or the order of rows say of the rows."""
+    if first.identifiers:
+        listed = first_of([quoted(name) for name in first.identifiers])
+        yield seen(
+            "FS402",
+            f"{'feature' if len(first.identifiers) == 1 else 'features'} {listed}: all values "
+            "differ, and the name is that of an identifier. Leave it out, unless it measures "
+            "something about each row (drop the column; --exclude).",
+            columns=first.identifiers,
+        )
     for name, n_values, alike in first.clusters:
         yield seen(
             "FS409",
