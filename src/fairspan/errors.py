@@ -37,6 +37,8 @@ __all__ = [
 
 # How like a name has to be to be meant by another: 'nope' is not 'income'.
 _ALIKE = 0.7
+# Modules between a user's line and a warning: ours, and those of decorated functions.
+_OURS = ("fairspan", "contextlib")
 
 
 class FairspanError(Exception):
@@ -119,7 +121,7 @@ def warn(message: str) -> None:
     """Issue a FairspanWarning that points at the user's line, not at a line of this package."""
     clear_line()
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fairspan"):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, FairspanWarning, stacklevel=level)
 

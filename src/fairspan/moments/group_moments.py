@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, warn
 from fairspan.linalg import may_be_scatter
 from fairspan.linalg.resources import memory_error_hint, tell_if_long
 from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
@@ -798,6 +798,9 @@ def accumulate(
         stacked, n_dropped, how = expected_sums(rows, limit)
         if not len(stacked[0]):
             raise no_rows(n_dropped)
+        if n_dropped:
+            left = "row without a group was" if n_dropped == 1 else "rows without a group were"
+            warn(f"{n_dropped:,} {left} left out")
         names = rows.feature_names
         expected = GroupMoments(
             *stacked, feature_names=names, n_dropped=n_dropped, completion=how, is_made_here=True
