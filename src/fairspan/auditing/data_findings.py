@@ -478,8 +478,9 @@ def _of_first_rows(first: FirstRows) -> Iterator[Finding]:
         yield seen(
             "FS410",
             f"Neighbouring rows are alike ({largest:.0f} standard errors)"
-            f"{f', and {copies}' if first.n_copies else ''}. Is the table sorted, or do neighbouring rows belong together, such as those of one person or "
-            "of consecutive times? Then intervals are too short without clusters= (--clusters).",
+            f"{f', and {copies}' if first.n_copies else ''}. Is the table sorted, or do "
+            "neighbouring rows belong together, such as those of one person or of consecutive "
+            "times? Then intervals are too short without clusters= (--clusters).",
         )
     elif first.n_copies > _MANY_COPIES * first.n:
         yield seen(
