@@ -241,6 +241,21 @@ def test_findings_say_whether_a_refit_may_help(change, codes, words):
     assert any(words in each.message for each in about)
 
 
+@pytest.mark.parametrize(("n", "is_told"), [(59, True), (60, False)])
+def test_a_gap_that_few_rows_make_is_told_to_be_chance(n, is_told):
+    rng = np.random.default_rng(0)
+    model = FairPCA(2).fit(rng.standard_normal((400, 6)), sensitive_features=["a", "b"] * 200)
+    X = np.vstack([rng.standard_normal((400, 6)), rng.standard_normal((n, 6)) * [1, 1, 1, 4, 3, 1]])
+    [found] = [
+        each
+        for each in audit(model, X, np.repeat(["a", "b"], [400, n])).findings
+        if each.code == "FS209"
+    ]
+    said = f"Part of the gap is chance: 'b', which loses most, has {n} rows."
+    assert found.message.endswith(said) == is_told
+    assert "A refit may help" in found.message
+
+
 def test_ordinary_pca_alone_has_its_own():
     X, groups = rows_of(1)
     model = FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)

@@ -580,3 +580,17 @@ def test_a_verdict_of_harm_names_the_groups_that_cannot_be_told():
     plain = [group("a", "harmed"), group("b", "cannot tell"), group("c", "not shown", 0.0)]
     for found in (verdict(plain), verdict(plain, group("a", "not shown", 0.0, -0.5))):
         assert "Whether it harms 'b' (100 rows) remains open." in found.sentence
+
+
+def test_the_largest_loss_and_the_largest_share_that_is_lost_are_told_apart():
+    """By share 'small' loses more, of little variance; the verdict begins with it."""
+    rng = np.random.default_rng(0)
+    spreads = {"wide": [6, 1, 3, 3, 1, 1], "small": [0.2, 1.1, 0.1, 0.1, 0.1, 0.1]}
+    rows = np.vstack([rng.standard_normal((900, 6)) * spread for spread in spreads.values()])
+    groups = np.repeat(["wide", "small"], 900)
+    model = PCA(3).fit(rng.standard_normal((900, 6)) * [6, 0.1, 2.9, 1, 3, 0.1])
+    result = audit({"PCA": model}, rows, groups)
+    [said] = [each.message for each in result.findings if each.code == "FS205"]
+    assert said.startswith("PCA: 'wide' has the largest loss on new rows.")
+    assert said.endswith("As a share of its variance, 'small' loses most: 85.2 %.")
+    assert result.verdict.groups == ("small", "wide")

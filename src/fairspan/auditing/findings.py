@@ -26,6 +26,7 @@ from fairspan.auditing.results import (
     largest_of,
     names,
     quoted,
+    share_lost,
 )
 from fairspan.formatting.text import (
     change,
@@ -438,8 +439,14 @@ def _who_pays(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     if model.has_estimates:
         where, best = "new rows", groups[most[0]].expected_best_error
     # A share of what is only rounding would be a number without any meaning.
-    known = best > max(model.rounding, ROUNDING * groups[most[0]].total_variance_here)
-    above = f" ({in_ascii(relative(loss / best))})" if known and len(most) == 1 else ""
+    has_share = best > max(model.rounding, ROUNDING * groups[most[0]].total_variance_here)
+    above = f" ({in_ascii(relative(loss / best))})" if has_share and len(most) == 1 else ""
+    known = [group for group in model.groups if group.group in losses]
+    by_share = max(known, key=share_lost)
+    beside = ""
+    if model.has_estimates and by_share.group not in most and by_share.state == "harmed":
+        part = in_ascii(share(share_lost(by_share)))
+        beside = f" As a share of its variance, {quoted(by_share.group)} loses most: {part}."
     has, its, this = (
         ("has", "Its error is", "this group")
         if len(most) == 1
@@ -450,7 +457,7 @@ def _who_pays(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
         f"{model.name}: {first_of([quoted(each) for each in most])} {has} the largest loss on "
         f"{where}. {its} {figure(loss)}{above} above the smallest error with "
         f"{_dimensions(model)} for {this} alone; for {quoted(least)} the loss is "
-        f"{figure(losses[least])}.",
+        f"{figure(losses[least])}.{beside}",
         model.name,
         (*most, least),
     )
@@ -519,7 +526,13 @@ def _since_the_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
     for model in [each for each in told if not each.is_plain_pca] or told:
         here = model.certificate_here
         assert here is not None
-        yield seen("FS209", f"{model.name}: {_proven_here(here)}", model.name)
+        most, doubt = max(model.groups, key=lambda each: each.loss_here), ""
+        if here.refit_may_help and most.n < _ROWS_NEEDED * (model.n_components + 1):
+            rows = in_ascii(count(most.n, "row"))
+            doubt = (
+                f" Part of the gap is chance: {quoted(most.group)}, which loses most, has {rows}."
+            )
+        yield seen("FS209", f"{model.name}: {_proven_here(here)}{doubt}", model.name)
         moved = [
             group
             for group in model.groups
