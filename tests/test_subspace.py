@@ -1,4 +1,5 @@
 import pickle
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from by_hand import assert_same_certificate, random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, MinimaxError, audit
-from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.errors import CorruptFile, FairspanWarning, InvalidInput
 from fairspan.moments.operators import Projector
 from fairspan.storage import write_archive
 
@@ -165,3 +166,23 @@ def test_what_keeps_all_directions_loses_nothing_at_all():
     table = audit(model, X, sensitive_features=groups).frame()
     shown = table[["error_here", "loss_here", "expected_error", "expected_loss"]]
     assert (shown.to_numpy() == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("factor", "n", "is_told"), [(1000, 50, True), (3, 50, False), (1000, 9, False)]
+)
+def test_rows_in_other_units_are_told(factor, n, is_told):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((200, 6)), columns=list("abcdef"))
+    fair = FairPCA(2, scale=True).fit(X, sensitive_features=["u", "v"] * 100)
+    X.loc[: n // 2 + 1, "d"] *= factor  # of little more than half of the rows
+    told = pytest.warns(FairspanWarning, match="most in 'd'. Check that the features have the same")
+    with told if is_told else nullcontext():
+        fair.transform(X[:n])
+
+
+def test_single_rows_with_long_tails_are_not_told():
+    X = np.random.default_rng(0).standard_normal((200, 6))
+    fair = FairPCA(2).fit(X, sensitive_features=["u", "v"] * 100)
+    X[:90] *= 1e6
+    fair.transform(X)

@@ -539,7 +539,8 @@ def _with_preference(
         else "of those whose largest loss is not above that of PCA, it is shown to harm the groups "
         f"of the fewest {unit}s"
     )
-    said = f"Of the {len(known)} models here, prefer {told[0]}: {why}."
+    here = "here" if len(known) == 1 + len(beside) else "with estimates"
+    said = f"Of the {len(known)} models {here}, prefer {told[0]}: {why}."
     said += f" The alternative is {told[1]}." if told[1:] else ""
     action = f"{verdict.action} {said}" if ranked[0].name == verdict.model else said
     return replace(verdict, action=action)

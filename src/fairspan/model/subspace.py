@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.errors import Incompatible, InvalidType
+from fairspan.errors import Incompatible, InvalidType, warn
 from fairspan.model.foreign import ALLOWED_MODELS, SAME, RowModel, affine_map_of, row_model_of
 from fairspan.model.stored import graph_bytes, read_subspace, select_of, write_subspace
 from fairspan.moments.group_moments import GroupMoments
@@ -29,6 +29,10 @@ from fairspan.rows.protocol import OnMissing, RowMap
 from fairspan.rows.registry import mapped_there, opener_of
 from fairspan.storage import MOMENTS, check_name, stated_kind, write_whole
 from fairspan.typing import FloatArray
+
+# Of rows to transform the first are looked at, if they are enough to tell a table in other units
+# from single rows with long tails: whether half of them are so many times too far from the mean.
+_LOOKED_AT, _FEWEST_ROWS, _FAR = 1000, 10, 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,11 +224,18 @@ class FairSubspace:
         ------
         InvalidInput
             A missing column, another number of features, text, NaN or infinity.
+
+        Warns
+        -----
+        FairspanWarning
+            Rows of a fitted model lie far from those of the fit, as in other units.
         """
         there = mapped_there(X, self.reducing)
         if there is not None:
             return there
-        reduced = self.centred(X) @ self.encoder.T
+        rows = self.centred(X)
+        self._tell_if_far(rows[:_LOOKED_AT])
+        reduced = rows @ self.encoder.T
         return reduced.astype(precision_of(X, self.feature_names), copy=False)
 
     def inverse_transform(self, Z: Any) -> Any:
@@ -302,6 +313,20 @@ class FairSubspace:
     def _centred(self, rows: FloatArray) -> FloatArray:
         rows = rows - (0.0 if self.mean is None else self.mean)
         return rows if self.scale is None else rows / self.scale
+
+    def _tell_if_far(self, rows: FloatArray) -> None:
+        """Warn where centred rows are far larger than those of the fit were."""
+        if self.certificate is None or len(rows) < _FEWEST_ROWS:
+            return
+        squares = rows**2
+        if np.median(squares.sum(axis=1)) > _FAR**2 * self.certificate.total_variance:
+            j = int(np.median(squares, axis=0).argmax())
+            name = f"feature {j}" if self.feature_names is None else repr(self.feature_names[j])
+            warn(
+                f"Half of the rows are more than {_FAR:.0f} times as far from the mean of the fit "
+                f"as its rows were, most in {name}. Check that the features have the same units "
+                "as in the fit."
+            )
 
     @property
     def _units(self) -> FloatArray:

@@ -241,6 +241,11 @@ class Report:
         """That on the main answer; None without estimates for new rows."""
         return next((each for each in self.audit.verdicts if each.model == self.main.name), None)
 
+    @property
+    def is_completed(self) -> bool:
+        """Whether moments were estimated from rows with missing cells."""
+        return self.moments.completion is not None
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The groups, as they are shown."""

@@ -239,7 +239,11 @@ def check_columns(names: Sequence[Any], columns: Sequence[Any], fitted: Sequence
             f"The table has no column {listed(missing)}",
             f"Its columns are {listed(columns)}"
             + (f"; the model was fitted on {listed(fitted)}" if fitted else ""),
-            "Correct the name" + (f"; the closest is {close!r}" if close else ""),
+            f"Correct the name; the closest is {close!r}"
+            if close
+            else "Add it to the table: the model needs every feature of its fit"
+            if fitted
+            else "Correct the name",
         )
 
 
