@@ -52,12 +52,14 @@ _MATERIAL = 0.01
 class Rule(NamedTuple):
     """A code with its severity, what to do, and the caution with which it vetoes a verdict.
 
-    docs/findings.md says more of each.
+    Where what was seen may be harmless, "no harm shown" stands, with the caution. docs/findings.md
+    says more of each.
     """
 
     severity: Literal["info", "warning"]
     remedy: str
     caution: str = ""
+    may_be_harmless: bool = False
 
 
 RULES = {
@@ -197,6 +199,7 @@ RULES = {
         "Name the column that says which rows belong together: clusters=, --clusters. A table that "
         "is only sorted needs nothing.",
         "rows seem to repeat one another, or the table is sorted",
+        may_be_harmless=True,
     ),
     "FS411": Rule(
         "info",
@@ -214,8 +217,9 @@ def seen(
     columns: tuple[str, ...] = (),
 ) -> Finding:
     """A finding of one of the rules."""
-    severity, remedy, caution = RULES[code]
-    return Finding(code, severity, message, model, tuple(groups), columns, remedy, caution)
+    rule = RULES[code]
+    told = message, model, tuple(groups), columns
+    return Finding(code, rule.severity, *told, rule.remedy, rule.caution, rule.may_be_harmless)
 
 
 def find(models: Sequence[ModelResult], rows: AuditedRows) -> tuple[Finding, ...]:

@@ -422,6 +422,8 @@ class Finding:
         What to do about it, in more words.
     caution : str
         Of a finding that vetoes a verdict, why the figures do not support it; otherwise empty.
+    may_be_harmless : bool
+        Whether what was seen may be harmless, so that "no harm shown" stands with the caution.
     """
 
     code: str
@@ -432,6 +434,7 @@ class Finding:
     columns: tuple[str, ...] = ()
     remedy: str = ""
     caution: str = ""
+    may_be_harmless: bool = False
 
     @property
     def vetoes(self) -> bool:
@@ -564,9 +567,10 @@ def _with_caution(verdict: Verdict, baseline: str | None, findings: Sequence[Fin
         return verdict
     why = " and ".join(f"{each.caution} ({each.code})" for each in found)
     # States allow for long tails and for models that vary; nothing allows for columns that mislead.
-    # Rows that are alike may only be sorted.
     about_data = [
-        each for each in found if each.model is None and not each.groups and each.code != "FS410"
+        each
+        for each in found
+        if each.model is None and not each.groups and not each.may_be_harmless
     ]
     if verdict.kind == "no harm shown" and about_data:
         return replace(
