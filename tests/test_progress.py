@@ -1,4 +1,4 @@
-"""Long work shows how far it has come on a terminal and in a notebook, and nothing elsewhere."""
+"""Long work shows how far it has come: by a bar, or by lines where there is no terminal."""
 
 import io
 import re
@@ -14,6 +14,7 @@ import fairspan as fs
 from fairspan import progress
 from fairspan.errors import FairspanWarning, warn
 from fairspan.extending import Stage
+from fairspan.progress import track
 
 
 class Terminal(io.StringIO):
@@ -135,6 +136,28 @@ def test_nothing_is_shown_where_no_terminal_is(rows, capfd):
     with fs.show_progress():
         fs.FairPCA(2).fit(X, sensitive_features=groups)
     assert capfd.readouterr() == ("", "")
+
+
+def test_where_no_terminal_is_lines_say_how_far_it_is(rows, capfd, monkeypatch):
+    X, groups = rows
+    monkeypatch.setattr(progress, "_BETWEEN_LINES", 0)
+    fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
+    with fs.show_progress():
+        fs.audit(fair, X, groups, folds=7)
+    lines = capfd.readouterr().err.splitlines()
+    said = r"fairspan: fitting again without each part: 3 of 7 parts, about \d+ s left of this step"
+    assert any(re.fullmatch(said, line) for line in lines), lines
+
+
+def test_lines_come_every_ten_seconds_over_all_steps(capfd, monkeypatch):
+    """Eight steps of five seconds: the clock is asked as each begins, and after each of four."""
+    seconds = iter(range(100))
+    monkeypatch.setattr(progress, "monotonic", lambda: float(next(seconds)))
+    with fs.show_progress():
+        for _ in range(8):
+            assert len(list(track("counting", range(4), "things"))) == 4
+    lines = capfd.readouterr().err.splitlines()
+    assert lines == ["fairspan: counting: 4 of 4 things, about 0 s left of this step"] * 4
 
 
 @pytest.mark.long

@@ -1,5 +1,7 @@
 """Progress of long work: stages report it, and tqdm shows it on a terminal or in a notebook.
 
+Where there is neither, such as in the log of a job, a line is written every ten seconds.
+
 Without :func:`show_progress`, a stage only reads one variable.
 """
 
@@ -9,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import RLock
+from time import monotonic
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -17,6 +20,9 @@ Item = TypeVar("Item")
 EIGENPROBLEMS = "eigenproblems"
 # Seconds before a bar appears, and between two of its states.
 _DELAY, _INTERVAL = 2.0, 0.2
+# Seconds between two lines where there is no bar, and when the last one was written.
+_BETWEEN_LINES = 10.0
+_LAST_LINE: ContextVar[float] = ContextVar("last line", default=0.0)
 
 
 @dataclass(eq=False)
@@ -118,7 +124,8 @@ def show_progress() -> Iterator[None]:
     """Show the progress of long work: fits, audits, reports, and reading on the command line.
 
     On a terminal and in a notebook, a bar appears on standard error for each step that takes more
-    than two seconds, and disappears at its end. Elsewhere nothing is shown.
+    than two seconds, and disappears at its end. Elsewhere a line is written every ten seconds, with
+    an estimate of how long the step will take.
 
     Examples
     --------
@@ -130,17 +137,56 @@ def show_progress() -> Iterator[None]:
     >>> fair.n_components_
     1
     """
-    # Other programs import IPython too; a notebook has a shell of it with a kernel.
-    ipython: Any = sys.modules.get("IPython")
-    is_notebook = ipython is not None and hasattr(ipython.get_ipython(), "kernel")
-    before = _OPEN.set([] if is_notebook or sys.stderr.isatty() else None)
+    before, last = _OPEN.set([]), _LAST_LINE.set(monotonic())
     try:
         yield
     finally:
         _OPEN.reset(before)
+        _LAST_LINE.reset(last)
+
+
+class _Lines:
+    """What stands for a bar where there is none: a line every ten seconds, of a step and its end.
+
+    Parameters
+    ----------
+    stage : Stage
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.n, self.begun = stage, stage.done, monotonic()
+        self.desc, self.total, self.inner = stage.what, stage.total, ""
+
+    def set_postfix_str(self, text: str, *, refresh: bool) -> None:
+        self.inner = text
+
+    def update(self, number: int) -> None:
+        self.n += number
+        now = monotonic()
+        if now - _LAST_LINE.get() < _BETWEEN_LINES:
+            return
+        _LAST_LINE.set(now)
+        of, left = "", ""
+        if self.total and self.n:
+            seconds = (now - self.begun) * max(self.total / self.n - 1, 0.0)
+            took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+            of, left = f" of {self.total:,}", f", about {took} left of this step"
+        inner = f" ({self.inner})" * bool(self.inner)
+        said = f"fairspan: {self.desc}: {self.n:,}{of} {self.stage.unit}{left}{inner}"
+        print(said, file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Lines stay."""
+
+    close = clear
 
 
 def _bar_of(stage: Stage) -> Any:
+    # Other programs import IPython too; a notebook has a shell of it with a kernel.
+    ipython: Any = sys.modules.get("IPython")
+    is_notebook = ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+    if not is_notebook and not sys.stderr.isatty():
+        return _Lines(stage)
     from tqdm.std import tqdm  # takes its time
 
     # Without the thread that watches all bars, and the lock between processes.
