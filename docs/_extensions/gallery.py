@@ -34,6 +34,7 @@ SECTIONS = {
     "Why the answers are optimal": ("plot_verify_a_certificate", "plot_no_extra_dimension"),
     "After the projection, and around it": (
         "plot_regression_on_fair_components",
+        "plot_missing_cells",
         "federated",
         "plot_ucb1_regret",
     ),

@@ -146,7 +146,7 @@ def show_progress() -> Iterator[None]:
 
 
 class _Lines:
-    """What stands for a bar where there is none: a line every ten seconds, of a step and its end.
+    """What takes the place of a bar where there is none: a line every ten seconds, of a step and its end.
 
     Parameters
     ----------

@@ -204,3 +204,26 @@ def test_a_pass_can_be_sent_to_another_process():
     here, there = step.over(source), pickle.loads(pickle.dumps(step)).over(source)
     for label in models:
         np.testing.assert_array_equal(here[label].second, there[label].second)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_columns_that_determine_each_other_keep_the_models_where_they_are(share):
+    """Indicators of categories add up to one: their covariance has no inverse."""
+    rng = np.random.default_rng(0)
+    n = 400
+    kinds = rng.choice(6, (n, 5), p=[0.5, 0.3, 0.1, 0.05, 0.03, 0.02])
+    indicators = (kinds[:, :, None] == np.arange(6)).astype(np.float64).reshape(n, 30)
+    amounts = rng.standard_normal((n, 3)) + indicators[:, ::10] * 2
+    rows = np.hstack([indicators, amounts])
+    some = np.where(rng.random(rows.shape) < share, np.nan, rows)
+    found = GroupMoments.from_rows(some, ["a"] * n, missing="em")
+    known = GroupMoments.from_rows(rows, ["a"] * n)
+    units = np.sqrt(np.diag(known.second_moments("group")[0]))
+    apart = (found.second_moments("group") - known.second_moments("group"))[0]
+    assert np.abs(found.means - known.means).max() < 0.25 * units.max()
+    assert np.abs(apart / np.outer(units, units)).max() < 0.8
+    assert found.completion.change < 1e-3
+    for block in range(5):  # each adds up to one still
+        ones = np.r_[np.repeat(np.arange(5) == block, 6), np.zeros(3)]
+        assert ones @ found.second_moments("group")[0] @ ones < 0.01
+        assert ones @ found.means[0] == pytest.approx(1, abs=0.02)

@@ -171,7 +171,7 @@ def _ahead(
     variances = np.einsum("gjj->gj", found[:, 1:])
     correlations = found[:, 1:] / _units(np.abs(found))[:, 1:]
     np.einsum("gjj->gj", correlations)[:] = 1.0
-    if (variances < 0).any() or (np.linalg.eigvalsh(correlations) < RIDGE).any():
+    if (variances < 0).any() or (np.linalg.eigvalsh(correlations) < -RIDGE / 2).any():
         return two, max(reach / _GROWTH, 1.0)
     return found, reach
 

@@ -54,9 +54,14 @@ class Normal:
 
     @cached_property
     def precision(self) -> FloatArray:
-        """K, the inverse of the correlations with the ridge."""
-        inverse = np.linalg.inv(self.correlation + RIDGE * np.eye(len(self.mean)))
-        return np.asarray((inverse + inverse.T) / 2)
+        """K, the inverse of the correlations with the ridge.
+
+        By eigenvectors, as the inverse is huge along columns that determine each other, and leaves
+        no digits to the rest where its errors are not as symmetric as it is itself.
+        """
+        values, vectors = np.linalg.eigh(self.correlation)
+        root = vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)
+        return np.asarray(root @ root.T)
 
     def completed(self, rows: FloatArray) -> "CompletedRows":
         """Rows with what is expected of their missing cells, in standard deviations.
@@ -89,8 +94,8 @@ class Normal:
             met = place[codes]
             cells = np.nonzero(patterns[own])[1].reshape(len(own), size)
             inside = self.precision[cells[:, :, None], cells[:, None, :]]
-            covariances = np.asarray(np.linalg.inv(inside))
-            yield _Holes(cells, covariances, incomplete[met >= 0], met[met >= 0])
+            roots = np.asarray(np.linalg.inv(np.linalg.cholesky(inside)))
+            yield _Holes(cells, roots, incomplete[met >= 0], met[met >= 0])
 
 
 def checked_normal(mean: FloatArray | None, covariance: FloatArray | None) -> Normal:
@@ -123,20 +128,29 @@ class _Holes:
     ----------
     cells : (m, c) array of int
         Missing cells of each pattern.
-    covariances : (m, c, c) array
-        Of what is missing, with the ridge, in standard deviations.
+    roots : (m, c, c) array
+        R, lower triangles: R'R is the covariance of what is missing, with the ridge, in standard
+        deviations. What is expected is -R'(R (K_uo x_o)): two products that cancel where columns
+        determine each other, which one with R'R would not.
     rows, patterns : (r,) arrays of int
         Places of the rows among all, and the pattern of each.
     """
 
     cells: IndexArray
-    covariances: FloatArray
+    roots: FloatArray
     rows: IndexArray
     patterns: IndexArray
 
+    @cached_property
+    def covariances(self) -> FloatArray:
+        """Of what is missing, without the ridge, (m, c, c)."""
+        found = self.roots.transpose(0, 2, 1) @ self.roots
+        return np.asarray(found - RIDGE * np.eye(self.cells.shape[1]))
+
     def fill(self, values: FloatArray, products: FloatArray) -> None:
         """Write what is expected; `products` are the rows, zero where missing, times K."""
-        self.put(values, -self.times(self.covariances, products[self.at]))
+        whitened = self.times(self.roots, products[self.at])
+        self.put(values, -self.times(self.roots.transpose(0, 2, 1), whitened))
 
     @property
     def at(self) -> tuple[IndexArray, IndexArray]:
@@ -180,7 +194,7 @@ class CompletedRows:
         values = self.values.copy()
         for each in self.holes:
             noise = generator.standard_normal((len(each.rows), each.cells.shape[1]))
-            each.put(values, each.times(np.asarray(np.linalg.cholesky(each.covariances)), noise))
+            each.put(values, each.times(each.roots.transpose(0, 2, 1), noise))
         return replace(self, values=values)
 
     def filled(self, rows: FloatArray) -> FloatArray:
@@ -193,9 +207,8 @@ class CompletedRows:
         p = self.values.shape[1]
         total = np.zeros(p * p)
         for each in self.holes:
-            size = each.cells.shape[1]
             own = np.bincount(each.patterns, weights[each.rows], len(each.cells))
-            sums = own[:, None, None] * (each.covariances - RIDGE * np.eye(size))
+            sums = own[:, None, None] * each.covariances
             flat = each.cells[:, :, None] * p + each.cells[:, None, :]
             total += np.bincount(flat.ravel(), sums.ravel(), p * p)
         return total.reshape(p, p)
@@ -205,8 +218,7 @@ class CompletedRows:
         found = np.zeros(len(self.values))
         for each in self.holes:
             inside = matrix[each.cells[:, :, None], each.cells[:, None, :]]
-            own = each.covariances - RIDGE * np.eye(each.cells.shape[1])
-            found[each.rows] = np.einsum("mij,mij->m", inside, own)[each.patterns]
+            found[each.rows] = np.einsum("mij,mij->m", inside, each.covariances)[each.patterns]
         return found
 
 
