@@ -146,7 +146,7 @@ def show_progress() -> Iterator[None]:
 
 
 class _Lines:
-    """What takes the place of a bar where there is none: a line every ten seconds, of a step and its end.
+    """Lines in place of a bar: one every ten seconds, with the step and about when it ends.
 
     Parameters
     ----------
