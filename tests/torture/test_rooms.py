@@ -33,6 +33,8 @@ class Rows:
     settings: dict[str, Any] = field(default_factory=dict)
     # Columns that are no features, which a restriction names.
     beside: FloatArray | None = None
+    # What the values were before cells were lost.
+    complete: FloatArray | None = None
 
     @property
     def size(self) -> int:
@@ -464,6 +466,68 @@ def beside_dense(rows: Rows, *, is_sparse: bool) -> str:
     return str(model.solution_.status)
 
 
+def incomplete(random: np.random.Generator) -> Rows:
+    """Columns of many kinds, which may determine each other, with missing cells."""
+    n, k = int(random.integers(30, 600)), int(random.integers(2, 4))
+    kinds = [
+        "number",
+        "category",
+        "twice",
+        "constant",
+        "far",
+        "units",
+        "whole",
+        "sum",
+        "rare",
+        "long",
+    ]
+    parts = []
+    for kind in random.choice(kinds, random.integers(2, 7)):
+        x = random.standard_normal((n, random.integers(1, 4)))
+        parts.append(
+            {
+                "category": random.integers(0, 5, n)[:, None] == np.arange(6.0),
+                "twice": np.hstack([x, x]),
+                "constant": np.full_like(x, 3.0),
+                "far": x + 1e7,
+                "units": x * 10.0 ** random.integers(-6, 7),
+                "whole": np.round(3 * x),
+                "sum": np.hstack([x, x.sum(axis=1, keepdims=True)]),
+                "rare": random.random(x.shape) < 3 / n,
+                "long": np.exp(2 * x),
+            }.get(kind, x)
+        )
+    values = np.hstack(parts).astype(np.float64)
+    groups = random.choice(["a", "b", "c"][:k], n, p=np.array([6, 3, 1])[:k] / sum([6, 3, 1][:k]))
+    holes = random.random(values.shape) < random.choice([0.02, 0.1, 0.3, 0.5])
+    if random.random() < 0.5:
+        holes &= (groups == groups[0])[:, None]
+    holes[np.arange(n), random.integers(0, values.shape[1], n)] = False
+    settings = {"missing": "em", "scale": bool(random.integers(2))}
+    d = int(random.integers(1, values.shape[1]))
+    return Rows(np.where(holes, np.nan, values), groups, d, settings, complete=values)
+
+
+def as_expected(rows: Rows) -> str:
+    """Moments stay near those of the complete rows, and what is fitted to them is proven."""
+    found = fs.GroupMoments.from_rows(rows.values, rows.groups, missing="em")
+    known = fs.GroupMoments.from_rows(rows.complete, rows.groups)
+    units = np.sqrt(known.second_moments("group").max(axis=0).diagonal())
+    varies = units > 1e-9 * np.abs(rows.complete).max()
+    matrices = found.second_moments("group")[:, varies][:, :, varies]
+    matrices = matrices / np.outer(units[varies], units[varies])
+    if not np.abs(matrices).max() < 30 or np.linalg.eigvalsh(matrices).min() < -1e-7:
+        raise Wrong(f"covariances of up to {np.abs(matrices).max():.1e} of those of all cells")
+    if not (np.abs(found.means - known.means)[:, varies] < 10 * units[varies]).all():
+        raise Wrong("means are far from those of all cells")
+    model = rows.fitted()
+    verify(model, model.moments_)
+    verify(model, rows.values, rows.groups)
+    if not np.isfinite(model.transform(rows.values)).all():
+        raise Wrong("coordinates are not finite")
+    return str(model.solution_.status)
+
+
 Check = Callable[[Rows], str]
 LARGE = "large against dense"
 BESIDE = "columns beside the features, merged and added"
@@ -478,6 +542,7 @@ ROOMS: dict[str, tuple[Maker, Check, int, int]] = {
     "all directions that a restriction leaves": (all_directions_left, as_it_is, 60, 800),
     PARTS: (small, in_parts, 40, 600),
     BESIDE: (beside_columns, in_parts, 40, 600),
+    "rows with missing cells": (incomplete, as_expected, 15, 600),
     **{
         f"one large column of {p}": (one_large_column(p), without_the_column, 3, 60)
         for p in (300, 500, 800)
@@ -493,6 +558,7 @@ ROOMS: dict[str, tuple[Maker, Check, int, int]] = {
 
 
 @pytest.mark.filterwarnings("ignore:All rows are of one group")  # of a first part
+@pytest.mark.filterwarnings("ignore:These columns are constant", "ignore:The EM algorithm")
 @pytest.mark.parametrize("name", ROOMS)
 def test_room(name, how_many, record_property):
     make, check, few, many = ROOMS[name]
