@@ -103,12 +103,6 @@ def test_two_columns_of_labels_are_crossed(client):
     assert_moments(GroupMoments.from_rows(collection(NAMES), collection(["sex", "age"])), expected)
 
 
-def test_data_frames_with_named_columns(client):
-    moments = GroupMoments.from_rows(collection([*NAMES, "sex", "w"]), "sex", "w")
-    assert_moments(moments, moments_by_hand(X, GROUPS, WEIGHTS))
-    assert moments.feature_names == tuple(NAMES)
-
-
 @pytest.mark.parametrize("beside", ["numpy", "list", "pandas", "series"])
 def test_data_frames_with_labels_and_weights_beside_them(client, beside):
     labels, weights = collection(["sex", "w"])["sex"], collection(["sex", "w"])["w"]
@@ -116,15 +110,6 @@ def test_data_frames_with_labels_and_weights_beside_them(client, beside):
         labels, weights = BESIDE[beside](GROUPS), BESIDE[beside](WEIGHTS)
     moments = GroupMoments.from_rows(collection(NAMES), labels, weights)
     assert_moments(moments, moments_by_hand(X, GROUPS, WEIGHTS))
-
-
-def test_single_precision_is_summed_in_double(client):
-    single = X.astype(np.float32)
-    expected = moments_by_hand(single.astype(np.float64), GROUPS)
-    chunked = da.from_array(single, chunks=90)
-    assert_moments(GroupMoments.from_rows(chunked, GROUPS), expected)
-    frames = dd.from_pandas(pd.DataFrame(single, columns=NAMES).assign(sex=GROUPS), npartitions=4)
-    assert_moments(GroupMoments.from_rows(frames, "sex"), expected)
 
 
 def test_groups_that_are_not_in_every_partition_and_partitions_without_rows(client):
@@ -137,17 +122,6 @@ def test_groups_that_are_not_in_every_partition_and_partitions_without_rows(clie
     weights = np.where(np.arange(len(X)) < 90, 0.0, WEIGHTS)
     moments = GroupMoments.from_rows(array(), GROUPS, da.from_array(weights, chunks=90))
     assert_moments(moments, moments_by_hand(X, GROUPS, weights))
-
-
-def test_rows_with_missing_cells_are_dropped_and_counted(client):
-    holes = frame()[[*NAMES, "sex"]]
-    holes.loc[[3, 599], "b"] = np.nan
-    holes.loc[77, "sex"] = None
-    whole = ~holes.isna().any(axis=1)
-    rows = rows_of(dd.from_pandas(holes, npartitions=4), "sex", missing="drop")
-    moments = rows.tallied(MomentsTally())
-    assert_moments(moments, moments_by_hand(X[whole], GROUPS[whole]))
-    assert moments.n_dropped == 3
 
 
 def test_every_scheduler_gives_the_same_bits(client):
@@ -167,16 +141,6 @@ def test_a_fit_on_a_cluster_is_the_fit_on_the_rows(client):
     np.testing.assert_allclose(
         there.transform(frame()[[*NAMES, "sex"]]), here.transform(frame()[NAMES]), atol=1e-9
     )
-
-
-def test_ordinary_pca_without_groups(client):
-    plain = FairPCA(missing_groups="ignore", criterion="total_error").fit(collection(NAMES))
-    again = FairPCA(missing_groups="ignore", criterion="total_error").fit(array())
-    here = FairPCA(missing_groups="ignore", criterion="total_error").fit(X)
-    assert projector_distance(plain.components_, here.components_) <= 1e-7
-    assert projector_distance(again.components_, here.components_) <= 1e-7
-    with pytest.raises(InvalidInput, match="sensitive_features is missing"):
-        FairPCA().fit(collection(NAMES))
 
 
 def test_partial_fit_adds_partitions_to_those_before(client):

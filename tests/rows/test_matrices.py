@@ -141,12 +141,6 @@ def test_other_numbers_are_accumulated_in_double_precision(there, kind):
     assert_moments(moments, moments_by_hand(X, CODES.tolist()))
 
 
-def test_single_precision_with_a_large_offset(there):
-    X = (ROWS.X + 1e4).astype(np.float32)
-    moments = GroupMoments.from_rows(there(X), ROWS.labels)
-    assert_moments(moments, moments_by_hand(X, ROWS.labels))
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_is_not_finite_is_named_as_in_numpy(there, value, weighted):

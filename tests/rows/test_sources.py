@@ -117,11 +117,6 @@ def test_every_kind_of_table(table, weights):
     assert_moments(moments, moments_by_hand(X, SEX, weights), rtol=1e-12)
 
 
-@pytest.mark.parametrize("table", ["pandas", "polars", "pyarrow", "pandas Int64", "pandas object"])
-def test_frames_keep_their_names(table):
-    assert GroupMoments.from_rows(TABLES[table], SEX).feature_names == ("x", "y", "z")
-
-
 @pytest.mark.parametrize("table", ["C order", "list of lists", "pandas unnamed"])
 def test_other_tables_have_no_names(table):
     assert GroupMoments.from_rows(TABLES[table], SEX).feature_names is None
@@ -256,18 +251,6 @@ def test_frames_of_several_blocks(kind):
     assert_moments(beside, expected)
     assert_moments(within, expected)
     assert len(list(rows_of(kind(columns), groups).blocks())) > 1
-
-
-@pytest.mark.parametrize("kind", ["arrow", "pandas"])
-def test_whole_numbers_beyond_the_exact_ones_are_rounded_with_a_warning(kind):
-    import pandas as pd
-    import pyarrow as pa
-
-    table = pa.table({"a": [2**60 + 1, 2**60 + 3], "b": [1, 2]})
-    frame = table if kind == "arrow" else table.to_pandas(types_mapper=pd.ArrowDtype)
-    with pytest.warns(FairspanWarning, match=r"rounded to double precision in 'a', so"):
-        moments = GroupMoments.from_rows(frame, ["x", "y"])
-    np.testing.assert_array_equal(moments.means[:, 0], float(2**60))
 
 
 def test_whole_numbers_of_an_array_beyond_the_exact_ones_are_rounded_with_a_warning():

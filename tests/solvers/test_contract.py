@@ -37,10 +37,8 @@ from problems import (
     random_moments,
     references_of,
     rows_of,
-    solve,
     value_at,
 )
-from sweeps import part_of
 
 SOLVERS = (
     Auto(),
@@ -275,19 +273,3 @@ def test_bounds_agree_with_a_conic_solver(criterion, seed):
     if isinstance(criterion, EqualError):
         apart = np.ptp(errors_of(matrices, basis)) - criterion.tolerance
         assert apart <= 1e-8 * problem.total_variance
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("seed", part_of(range(20), 4))
-@pytest.mark.filterwarnings("ignore:.*may be inaccurate")
-def test_objective_equals_the_relaxation_at_every_dimension(seed):
-    rng = np.random.default_rng(seed)
-    p = 2 + seed % 11
-    matrices = random_moments(rng, 2, p)
-    matrices /= np.trace(matrices.sum(axis=0))
-    for d in range(1, p):  # at d = p only P = I is feasible, so that nothing is left to solve
-        for criterion in MINIMAX:
-            problem = problem_of(matrices, d, criterion)
-            solution = solve(problem)
-            assert solution.objective == pytest.approx(conic_optimum(problem), abs=1e-6)
-            assert solution.status == "optimal"

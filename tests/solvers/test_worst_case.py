@@ -24,7 +24,6 @@ from problems import (
     random_moments,
     references_of,
     solve,
-    top_sum,
     traces_of,
     value_of,
 )
@@ -240,16 +239,6 @@ def test_a_relative_criterion_says_so():
             made(relative=1)
     fair = fs.FairPCA(2, criterion=LOSS).set_params(criterion__relative=False)
     assert fair.criterion == fs.MinimaxLoss()
-
-
-def test_losses_of_a_stranger_are_convex():
-    """What the guarantee for losses rests on: t_d of a mixture is at most the mixture of t_d."""
-    rng = np.random.default_rng(0)
-    matrices = random_moments(rng, 4, 6)
-    for shares in rng.dirichlet(np.ones(4), 50):
-        mixture = np.tensordot(shares, matrices, axes=1)
-        sums = np.array([top_sum(each, 2) for each in matrices])
-        assert top_sum(mixture, 2) <= shares @ sums + 1e-12 * sums.max()
 
 
 def by_numpy(X, groups, center):

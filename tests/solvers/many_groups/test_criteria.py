@@ -211,13 +211,6 @@ def test_a_soft_projection_through_the_estimator():
         assert -soft.score(rows) == pytest.approx(9 / 4, abs=1e-8)
 
 
-def test_nash_welfare_relaxed_has_its_rank_and_value():
-    problem = problem_of(INTEGRALITY_GAP.matrices, 1, NashWelfare())
-    solution = DualNewton().solve(replace(problem, allow_extra=True), 1e-9)
-    assert solution.status == "optimal"
-    assert len(solution.components) <= largest_rank(1, 3)
-
-
 @pytest.mark.counts
 def test_nash_welfare_of_identical_groups_takes_few_eigenproblems():
     # Its start, a step or two that find nothing better, and the bound that closes the gap.

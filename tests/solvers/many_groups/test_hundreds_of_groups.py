@@ -20,7 +20,6 @@ from fairspan.solvers.many_groups import relaxation
 from fairspan.solvers.many_groups.dual_newton import DualNewton, Search
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from fairspan.solvers.programs import least_on_simplex, saddle_point
-from fairspan.solvers.published.samadi_et_al import Semidefinite
 from fairspan.solvers.solve import Auto
 from problems import (
     FloatArray,
@@ -80,16 +79,6 @@ def test_blocks_and_pairs_have_the_same_bound(seed):
     assert bounds[0] == pytest.approx(bounds[1], abs=2 * tolerance)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_semidefinite_program_in_blocks(seed):
-    rng = np.random.default_rng(seed)
-    problem = problem_of(random_moments(rng, 3 + seed, 6), 2, ErrorGap(0.6))
-    found, other = Semidefinite().solve(problem, 1e-9), Auto().solve(problem, 1e-9)
-    slack = 1e-6 * problem.total_variance
-    assert found.lower_bound == pytest.approx(other.lower_bound, abs=slack)
-    assert found.objective >= other.lower_bound - slack
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
     rng = np.random.default_rng(seed)
@@ -132,29 +121,6 @@ def test_the_least_on_a_simplex_is_stationary_though_many_entries_leave():
         assert found.min() >= 0
         assert found.sum() == pytest.approx(1)
         assert slope.min() >= slope @ found - 1e-9
-
-
-def test_a_program_of_hundreds_of_pieces_is_solved():
-    rng = np.random.default_rng(0)
-    n, r, rank = 300, 5, 2
-    blocks = Blocks((0, 170))
-    matrices = rng.standard_normal((n, r, r))
-    matrices = matrices + matrices.transpose(0, 2, 1)
-    slopes, factor = rng.standard_normal(n), 0.3 * rng.standard_normal((n, 4))
-    center = blocks.normalised(rng.random(n))
-    multipliers, shares = saddle_point(slopes, factor, 0.01, center, matrices, rank, blocks)
-    np.testing.assert_allclose(blocks.sums(multipliers), 1.0, atol=1e-12)
-    step = multipliers - center
-    gains = slopes - factor @ (step @ factor) - 0.01 * step
-    gains -= np.tensordot(matrices, shares, axes=2)
-    # Nobody would gain more than those that have the weight.
-    assert (blocks.largest(gains) <= blocks.sums(multipliers * gains) + 1e-8).all()
-
-
-def test_multipliers_of_nothing_are_even():
-    blocks = Blocks((0, 2))
-    found = blocks.normalised(np.array([0.0, -1.0, 3.0, 1.0]))
-    np.testing.assert_allclose(found, [0.5, 0.5, 0.75, 0.25])
 
 
 class SumOfTwoMaxima(Criterion):
@@ -361,22 +327,6 @@ def test_the_model_is_right_to_second_order(criterion, block):
     assert misses[1] <= 2e-3 * misses[0] + 1e-14
 
 
-def test_atoms_of_the_model_are_what_they_say():
-    rng = np.random.default_rng(1)
-    problem = problem_of(random_moments(rng, 4, 9), 3, MinimaxError())
-    model = replace(Relaxation(problem, problem.pieces).at(np.full(4, 0.25)), block=(2, 6))
-    turn = random_basis(rng, 4, 4)
-    for shares in (model.hard, (turn * [0.5, 0.25, 0.25, 0.0]) @ turn.T):
-        atom = model.atom(shares)
-        assert np.sum(atom.basis**2) == pytest.approx(3)
-        assert np.linalg.eigvalsh(atom.basis @ atom.basis.T).max() <= 1 + 1e-12
-        rest = np.eye(9) - atom.basis @ atom.basis.T
-        expected = [np.vdot(rest, m) for m in problem.second_moments.matrices]
-        np.testing.assert_allclose(atom.errors, expected, rtol=1e-12)
-        # And the model reads them again.
-        np.testing.assert_allclose(model.shares_of(atom), shares, atol=1e-12)
-
-
 def tied(k, p, seed):
     """Groups that vary along unrelated axes: the relaxed optimum has a tie."""
     rng = np.random.default_rng(seed)
@@ -390,22 +340,6 @@ def test_a_tie_at_the_optimum_takes_few_eigenproblems():
     for p, k, d in [(50, 8, 10), (60, 16, 10), (160, 16, 10)]:
         problem = problem_of(tied(k, p, 0), d, MinimaxLoss())
         assert relaxed(problem, 1e-11).n_eigenproblems <= 30
-
-
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("k", [3, 6])
-def test_the_relaxed_optimum_agrees_with_the_conic_solver(seed, k):
-    p, d = 8, 1 + seed
-    problem = problem_of(tied(k, p, seed), d, [MinimaxLoss(), MinimaxError()][seed % 2])
-    relaxation = relaxed(problem, 1e-10)
-    P = cvxpy.Variable((p, p), symmetric=True)
-    rest, offsets = np.eye(p) - P, problem.pieces.offsets
-    errors = [cvxpy.trace(m @ rest) for m in problem.second_moments.matrices]
-    largest = cvxpy.maximum(*[errors[g] - offsets[g] for g in range(k)])
-    constraints = [P >> 0, np.eye(p) - P >> 0, cvxpy.trace(P) == d]
-    conic = cvxpy.Problem(cvxpy.Minimize(largest), constraints)
-    conic.solve(cvxpy.CLARABEL)
-    assert relaxation.lower == pytest.approx(conic.value, abs=1e-6 * problem.total_variance)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e6])

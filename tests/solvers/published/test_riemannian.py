@@ -12,8 +12,6 @@ from fairspan.solvers.published.riemannian import (
     RiemannianSubgradient,
     _PaperScores,
     horizontal,
-    polar_retraction,
-    qr_retraction,
 )
 from fairspan.solvers.two_groups.boundary import BoundarySearch
 from problems import (
@@ -22,32 +20,12 @@ from problems import (
     random_basis,
     random_moments,
     robust_problem,
-    slope_by_differences,
     top_sum,
 )
 from real_data import load
 from sweeps import part_of
 
 SEEDS = pytest.mark.parametrize("seed", range(12))
-
-
-@pytest.mark.parametrize("k", [2, 3])
-@SEEDS
-def test_direction_is_minus_the_gradient_of_the_criterion(seed, k):
-    problem, rng = robust_problem(seed, k, ErrorGap(0.7) if seed % 4 == 0 else None)
-    basis = random_basis(rng, problem.n_features, problem.n_components)
-    errors = problem.errors(basis)
-    scores = _PaperScores(problem)
-    if (errors[:, None] < scores.radii).any():
-        pytest.skip("equation (6) and the criterion differ here")
-    value, active = scores.criterion_and_active(errors[:, None])
-    assert value[0] == pytest.approx(problem.value(basis), rel=1e-12)
-    slopes = scores.doubled_slopes(errors[:, None], active)[:, 0]
-    step = horizontal(basis, np.tensordot(slopes, problem.second_moments.applied(basis), axes=1))
-    directions = [horizontal(basis, rng.standard_normal(basis.shape)) for _ in range(5)]
-    numerical = slope_by_differences(problem.value, basis, directions)
-    expected = [-np.vdot(step, x) for x in directions]
-    np.testing.assert_allclose(numerical, expected, rtol=1e-5, atol=1e-6)
 
 
 def printed_algorithm(problem, start, iterations, retraction, returned):
@@ -258,47 +236,3 @@ def test_columns_are_orthonormal_even_after_a_long_step(name, p, d):
     for length in (1e-8, 1.0, 1e8):
         moved = RETRACTIONS[name](basis, length * tangent(rng, basis, horizontal_only=True))
         np.testing.assert_allclose(moved.T @ moved, np.eye(d), atol=1e-12)
-
-
-@each_shape
-@each_retraction
-def test_agrees_with_the_step_to_first_order(name, p, d):
-    rng = np.random.default_rng(p)
-    basis = random_basis(rng, p, d)
-    step = tangent(rng, basis)
-    lengths = np.array([1e-2, 1e-3, 1e-4])
-    misses = np.array(
-        [np.linalg.norm(RETRACTIONS[name](basis, t * step) - basis - t * step) for t in lengths]
-    )
-    # A miss of order t^2 shrinks a hundredfold with every tenth.
-    assert (misses[:-1] > 80 * misses[1:]).all() or max(misses) < 1e-12
-
-
-@each_shape
-def test_both_span_the_moved_columns(p, d):
-    rng = np.random.default_rng(p)
-    basis = random_basis(rng, p, d)
-    step = tangent(rng, basis, horizontal_only=True)
-    by_qr, by_polar = qr_retraction(basis, step), polar_retraction(basis, step)
-    np.testing.assert_allclose(by_qr @ by_qr.T, by_polar @ by_polar.T, atol=1e-12)
-    moved = basis + step
-    np.testing.assert_allclose(by_qr @ (by_qr.T @ moved), moved, atol=1e-12)
-
-
-def test_qr_is_the_factor_with_a_positive_diagonal():
-    rng = np.random.default_rng(1)
-    basis = random_basis(rng, 6, 3)
-    step = tangent(rng, basis)
-    triangle = qr_retraction(basis, step).T @ (basis + step)
-    np.testing.assert_allclose(np.tril(triangle, -1), 0, atol=1e-13)
-    assert (np.diag(triangle) > 0).all()
-
-
-@each_retraction
-def test_a_stack_is_its_members_one_by_one(name):
-    rng = np.random.default_rng(3)
-    bases = np.array([random_basis(rng, 5, 2) for _ in range(4)])
-    steps = np.array([tangent(rng, basis) for basis in bases])
-    together = RETRACTIONS[name](bases, steps)
-    alone = [RETRACTIONS[name](basis, step) for basis, step in zip(bases, steps, strict=True)]
-    np.testing.assert_array_equal(together, alone)

@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-import scipy.linalg
 
-from bank import TIE, TWO_LINES
 from by_hand import projector_distance
 from fairspan import (
     DualNewton,
@@ -41,55 +39,12 @@ def search_of(matrices, d, coefficients=EACH, *, constrained=False):
     return RootSearch(problem, 1e-9, coefficients, values_at, constrained=constrained)
 
 
-def closed(search):
-    """Between the ends, which must enclose the root."""
-    left, right = search.contact(0.0), search.contact(1.0)
-    assert left.excess > 0 > right.excess
-    search.close(left, right)
-    return search
-
-
 def proven(search):
     """The dual at the weights that the search gives, by numpy alone."""
     matrices = search.second_moments.matrices
     mixture = np.tensordot(search.weights_at(search.weight), matrices, axes=1)
     bound = np.trace(mixture) - top_sum(mixture, search.problem.n_components)
     return bound / (1 - search.weight) if search.constrained else bound
-
-
-def test_a_root_in_the_middle_by_symmetry():
-    # Mirror images of each other: at even weights the mixture is diag(3, 1).
-    first = np.array([[3.0, 1.0], [1.0, 1.0]])
-    mirror = np.diag([1.0, -1.0])
-    search = closed(search_of([first, mirror @ first @ mirror], 1))
-    assert (search.upper, search.lower) == pytest.approx((1, 1), rel=1e-9)
-    assert search.weight == pytest.approx(0.5, abs=1e-4)
-    np.testing.assert_allclose(np.abs(search.basis), [[1], [0]], atol=1e-4)
-
-
-@pytest.mark.parametrize(("entry", "value"), [(TIE, 2.0), (TWO_LINES, 0.75)])
-def test_a_flat_edge_is_entered_where_the_errors_agree(entry, value):
-    search = closed(search_of(entry.matrices, entry.n_components))
-    np.testing.assert_allclose(errors_of(entry.matrices, search.basis), value, rtol=1e-9)
-    assert search.lower == pytest.approx(value, rel=1e-9)
-    assert search.n_eigenproblems <= 6
-
-
-def test_an_edge_of_many_dimensions():
-    matrices = [np.diag([2.0, 2, 2, 1, 1, 1, 0]), np.diag([1.0, 1, 1, 2, 2, 2, 0])]
-    search = closed(search_of(matrices, 3))
-    np.testing.assert_allclose(errors_of(np.array(matrices), search.basis), 4.5, rtol=1e-9)
-    np.testing.assert_allclose(search.basis.T @ search.basis, np.eye(3), atol=1e-12)
-    assert search.upper - search.lower <= 1e-9 * 4.5
-
-
-def test_at_a_tied_end_the_other_function_chooses():
-    # One group is indifferent between the first two axes; the other is not.
-    matrices = [np.diag([5.0, 5.0, 4.0]), np.diag([0.0, 1.0, 0.0])]
-    for weight, turned, errors in ((0.0, matrices, [9, 0]), (1.0, matrices[::-1], [0, 9])):
-        search = search_of(turned, 1)
-        np.testing.assert_allclose(search.contact(weight)[3:5], errors, atol=1e-12)
-        assert (search.upper, search.lower, search.weight) == (9, 9, weight)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -140,14 +95,6 @@ def test_random_problems_are_closed_in_few_steps(constrained, most):
     assert len(counts) >= 50
     assert max(counts) <= 14
     assert np.mean(counts) <= most
-
-
-def test_the_constrained_form_on_a_straight_edge():
-    # Errors 3 s and 1 - s: equal at s = 1/4; the least total error is at s = 0.
-    total_and_gap = np.array([[0.5, 0.5], [-1.0, 1.0]])
-    search = closed(search_of(TWO_LINES.matrices, 1, total_and_gap, constrained=True))
-    np.testing.assert_allclose(errors_of(TWO_LINES.matrices, search.basis), 0.75, rtol=1e-9)
-    assert search.lower == pytest.approx(0.75, rel=1e-9)
 
 
 def test_a_subspace_beyond_the_constraint_is_not_taken():
@@ -262,13 +209,6 @@ def test_ends_of_the_edge_are_extreme():
         assert low - 1e-10 <= difference_of(second_moments, basis) <= high + 1e-10
 
 
-def test_a_point_is_an_edge_of_no_length():
-    second_moments = DenseSecondMoments(np.array([np.diag([3.0, 1.0]), np.diag([1.0, 1.5])]))
-    leading = second_moments.leading(np.array([0.5, 0.5]), 1)
-    ends = ends_of_face(second_moments, np.array([1.0, -1.0]), leading)
-    assert all(each is leading.vectors for each in ends)
-
-
 def test_the_foot_of_what_was_only_taken_as_tied_is_on_the_supporting_line():
     # The mixture with weights (1, 0) has eigenvalues 3, 2 and 1.9, of which two are taken as tied.
     problem = problem_of([np.diag([3.0, 2.0, 1.9]), np.diag([1.0, 1.0, 5.0])], 2, MinimaxError())
@@ -298,17 +238,6 @@ def test_it_leads_from_one_to_the_other_through_orthonormal_bases(p, d):
         np.testing.assert_allclose(basis.T @ basis, np.eye(d), atol=1e-14)
 
 
-@SIZES
-def test_principal_angles_grow_in_proportion(p, d):
-    first, last = ends(p, d)
-    path = PathBetween(first, last)
-    angles = np.sort(scipy.linalg.subspace_angles(first, last))
-    np.testing.assert_allclose(np.sort(path.angles), angles, atol=1e-7)
-    for share in SHARES:
-        here = np.sort(scipy.linalg.subspace_angles(first, path.at(share)))
-        np.testing.assert_allclose(here, share * angles, atol=1e-7)
-
-
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-6, 1.0, np.pi / 2])
 def test_small_and_right_angles(angle):
     turn = random_basis(np.random.default_rng(0), 5, 5)
@@ -321,24 +250,6 @@ def test_small_and_right_angles(angle):
         np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-14)
         moved = np.sin(share * angle)
         np.testing.assert_allclose(np.linalg.norm(turn[:, 2] @ basis), moved, rtol=1e-3, atol=1e-15)
-
-
-@pytest.mark.parametrize(("n_fixed", "n_tied", "n_free"), [(0, 2, 1), (2, 4, 2), (1, 5, 4)])
-def test_it_stays_in_a_tied_eigenspace(n_fixed, n_tied, n_free):
-    rng = np.random.default_rng(n_tied)
-    p = n_fixed + n_tied + 2
-    turn = random_basis(rng, p, p)
-    values = np.r_[np.linspace(9, 7, n_fixed), np.full(n_tied, 4.0), 2.0, 1.0]
-    matrix = (turn * values) @ turn.T
-    tied = turn[:, n_fixed : n_fixed + n_tied]
-    first, last = (
-        np.hstack([turn[:, :n_fixed], tied @ random_basis(rng, n_tied, n_free)]) for _ in range(2)
-    )
-    path = PathBetween(first @ random_basis(rng, n_fixed + n_free, n_fixed + n_free), last)
-    best = values[: n_fixed + n_free].sum()
-    for share in SHARES:
-        basis = path.at(share)
-        assert np.vdot(basis, matrix @ basis) == pytest.approx(best, rel=1e-14)
 
 
 @pytest.mark.parametrize(("p", "d"), [(2, 1), (5, 2), (6, 5), (9, 4)])
