@@ -19,6 +19,7 @@ from fairspan import datasets
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
 from real_data import path_of
 from release.adult import NAMES, SHIPPED, arrays_of, write
+from sweeps import mostly_long
 
 CREDIT = "\n".join(
     [
@@ -201,7 +202,7 @@ def adult_with_training_rows(*, first, altered=False):
     return head + "\n".join(rows + others if first else others + rows) + "\n"
 
 
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("first", mostly_long([True, False], 2))
 def test_the_parts_of_adult_are_the_training_rows_and_the_others(server, places, first):
     server.spoil(text=adult_with_training_rows(first=first))
     train = datasets.fetch_adult(part="train", **places)

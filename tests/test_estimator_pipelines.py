@@ -32,6 +32,7 @@ from fairspan import (
     RobustErrorGap,
 )
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from sweeps import each_once
 
 ROWS = random_rows(61, n=90, p=5)
 X, GROUPS = ROWS.X, ROWS.labels
@@ -277,8 +278,7 @@ def test_what_cannot_be_set_changes_nothing(case):
     assert vars(model) == before
 
 
-@pytest.mark.parametrize("routing", [False, True])
-@pytest.mark.parametrize("criterion", ["error_gap", ErrorGap(7)])
+@each_once(routing=[False, True], criterion=["error_gap", ErrorGap(7)])
 def test_a_search_over_a_nested_parameter(criterion, routing):
     expected = [
         np.mean(scores_of(FairPCA(d, criterion=ErrorGap(penalty))))

@@ -17,6 +17,7 @@ from fairspan import (
 )
 from fairspan.errors import Incompatible, InvalidParameter, InvalidType
 from real_data import load, path_of
+from sweeps import each_once
 
 ROWS = random_rows(71, n=120, p=6)
 THREE = random_rows(72, n=120, p=6, groups=("c", "a", "b"))
@@ -214,8 +215,10 @@ def test_an_audit_says_what_was_hidden():
     assert result.models[0].baseline == "PCA"
 
 
-@pytest.mark.parametrize("name", ["default_credit:group__sex", "wine_quality:group__colour"])
-@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap"])
+@each_once(
+    name=["default_credit:group__sex", "wine_quality:group__colour"],
+    criterion=["minimax_loss", "error_gap"],
+)
 def test_real_data(name, criterion):
     rows = load(name)
     moments = GroupMoments.from_rows(rows.X, rows.groups)
@@ -274,9 +277,7 @@ def by_hand(X, attributes, d, weights=None):
     return np.linalg.eigvalsh(free.T @ S @ free)[-d:].sum(), np.trace(S), free
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("categories", [(2, 2), (2, 3), (3, 4), (2, 2, 2)])
-@pytest.mark.parametrize("seed", range(3))
+@each_once(weighted=[False, True], categories=[(2, 2), (2, 3), (3, 4), (2, 2, 2)], seed=range(3))
 def test_the_optimum_of_all_directions_without_covariance(seed, categories, weighted):
     X, attributes = table(seed, categories=categories)
     weights = np.random.default_rng(seed).uniform(0.5, 2, len(X)) if weighted else None

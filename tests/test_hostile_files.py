@@ -18,6 +18,7 @@ from fairspan import GroupMoments, cli
 from fairspan.errors import CorruptFile
 from fairspan.storage import write_archive
 from spoiling import answered_or_refused, spoilt_archive, spoilt_bytes
+from sweeps import each_once
 
 MOMENTS = {
     "groups": ["a", "b"],
@@ -391,9 +392,7 @@ KINDS = ["plain", "rank one", "far away", "far away and nearly constant", "all s
 KINDS += ["two columns alike", "few rows", "light"]
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("sparse", [False, True])
+@each_once(weighted=[False, True], kind=KINDS, sparse=[False, True])
 def test_what_rows_give_is_loaded_however_badly_it_is_rounded(tmp_path, kind, weighted, sparse):
     X, labels, weights = hard_rows(kind)
     if sparse:

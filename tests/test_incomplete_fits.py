@@ -9,6 +9,7 @@ import pytest
 import fairspan as fs
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.metrics import excess_loss
+from sweeps import mostly_long
 
 
 def made_rows(n: int = 400, share: float = 0.2) -> tuple[pd.DataFrame, np.ndarray]:
@@ -117,10 +118,12 @@ def test_columns_beside_the_features_may_have_missing_cells():
     assert hidden.transform(new).shape == (len(new), 1)
 
 
+@pytest.mark.parametrize("n_draws", mostly_long([1, 6], 2))
 @pytest.mark.parametrize("group", ["benign", "malignant"])
-def test_tumours_with_missing_cells_are_served_nearly_as_well(group):
-    # Six draws of the holes. A few rows decide the errors of these groups (kurtosis 27 and 58), so
-    # which of their cells are missing makes the ratio of one draw vary by .02.
+def test_tumours_with_missing_cells_are_served_nearly_as_well(group, n_draws):
+    # A few rows decide the errors of these groups (kurtosis 27 and 58), so which of their cells are
+    # missing makes the ratio of one draw vary by .02: it takes six of them to be that sure.
+    slack = 0.05 if n_draws == 1 else 0.0
     data = fs.datasets.tumours_by_diagnosis()
     rows, groups = np.asarray(data.X, dtype=float), np.asarray(data.sensitive_features)
     rows = rows / rows.std(axis=0)
@@ -134,9 +137,9 @@ def test_tumours_with_missing_cells_are_served_nearly_as_well(group):
     plain = fs.FairPCA(3, criterion="total_error").fit(rows, sensitive_features=groups)
     for share, most in ((0.1, 1.04), (0.3, 1.07)):
         ratios = []
-        for seed in range(6):
+        for seed in range(n_draws):
             holes = (np.random.default_rng(seed).random(rows.shape) < share) & own[:, None]
             some = np.where(holes, np.nan, rows)
             fitted = fs.FairPCA(3, missing="em").fit(some, sensitive_features=groups)
             ratios.append(largest_loss(fitted) / best)
-        assert np.mean(ratios) < most < largest_loss(plain) / best, ratios
+        assert np.mean(ratios) < most + slack < largest_loss(plain) / best, ratios

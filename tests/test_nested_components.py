@@ -26,6 +26,7 @@ from fairspan.certificates.proofs import Proof
 from fairspan.errors import Incompatible, InvalidParameter
 from problems import left_of, rows_of, top_sum, value_at
 from real_data import load
+from sweeps import each_once
 
 CRITERIA = ("minimax_loss", "minimax_error", "least_variance", "total_error")
 TWO, THREE = random_rows(31, n=150, p=6), random_rows(32, n=150, p=6, groups=("a", "b", "c"))
@@ -43,8 +44,7 @@ def second_moments(rows):
     return np.array([x.T @ x / len(x) for x in own]), np.array([len(x) / len(middle) for x in own])
 
 
-@pytest.mark.parametrize("rows", [TWO, THREE], ids=["two groups", "three groups"])
-@pytest.mark.parametrize("criterion", CRITERIA)
+@each_once(rows=[TWO, THREE], criterion=CRITERIA)
 def test_no_direction_of_a_grid_is_better_at_any_step(rows, criterion):
     rows = replace(rows, X=rows.X[:, :3])
     model = fit(rows, 3, criterion)
@@ -97,8 +97,7 @@ def test_two_groups_each_step_meets_the_dual_of_one_direction(seed):
         assert solution.status == "optimal"
 
 
-@pytest.mark.parametrize("rows", [TWO, THREE], ids=["two groups", "three groups"])
-@pytest.mark.parametrize("criterion", CRITERIA)
+@each_once(rows=[TWO, THREE], criterion=CRITERIA)
 def test_the_first_components_are_the_nested_fit_of_fewer(rows, criterion):
     model = fit(rows, 5, criterion)
     for d in (1, 3, 5):

@@ -28,6 +28,7 @@ from fairspan.model.stored import PartElsewhere
 from fairspan.registry import names_of
 from fairspan.solvers.solve import Auto
 from problems import problem_of, random_moments
+from sweeps import each_once
 
 SOURCES = Path(__file__).parent / "plugin" / "src"
 PATIENTS = load_diabetes(as_frame=True, scaled=False).data
@@ -191,8 +192,7 @@ def shares_lost(basis, matrices):
     return 1 - kept / np.trace(matrices, axis1=1, axis2=2)
 
 
-@pytest.mark.parametrize("n_groups", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(3))
+@each_once(n_groups=[2, 3, 5], seed=range(3))
 def test_the_criterion_is_solved_to_its_bound_without_a_line_in_any_solver(n_groups, seed):
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, n_groups, 6)

@@ -29,6 +29,7 @@ from fairspan import (
 from fairspan.errors import Incompatible, InvalidType
 from fairspan.linalg import leading_subspace, leading_subspace_of
 from fairspan.moments.thin import SparseMoments
+from sweeps import each_once
 
 CRITERIA = [
     "minimax_loss",
@@ -91,8 +92,7 @@ def test_few_features_are_fitted_by_matrices(kind):
 
 
 @pytest.mark.usefixtures("through_rows")
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+@each_once(seed=[0, 1], criterion=CRITERIA)
 def test_every_criterion(criterion, seed):
     X, labels, _ = topics(seed)
     if criterion == "equal_error":  # within reach where both groups vary as much
@@ -124,9 +124,7 @@ def test_equal_errors_that_are_out_of_reach_tell_the_least_gap():
 
 
 @pytest.mark.usefixtures("through_rows")
-@pytest.mark.parametrize("center", ["group", "none"])
-@pytest.mark.parametrize("scale", [False, True])
-@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap"])
+@each_once(center=["group", "none"], scale=[False, True], criterion=["minimax_loss", "error_gap"])
 def test_every_centre_weights_and_scaling(criterion, scale, center):
     X, labels, weights = topics(2)
     X[:, 4] += 30  # a column without zeros
@@ -210,8 +208,7 @@ def test_other_solvers(solver):
 
 
 @pytest.mark.usefixtures("through_rows")
-@pytest.mark.parametrize("groups", ["ab", "abc"])
-@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+@each_once(groups=["ab", "abc"], criterion=CRITERIA)
 def test_equal_means_without_matrices(criterion, groups):
     two_alone = ("disparity", "equal_error", "error_gap", "robust_error_gap")
     if criterion == "equal_error" or (groups == "abc" and criterion in two_alone):
@@ -296,9 +293,7 @@ def test_partial_fit_merges_matrices():
     assert_same_fit(parts, whole, status="optimal")
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
-@pytest.mark.parametrize("scale", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
+@each_once(dtype=[np.float64, np.float32, np.int64], scale=[False, True], kind=KINDS)
 def test_transform_and_scores(kind, scale, dtype):
     X, labels, _ = topics()
     X = np.round(4 * X).astype(dtype)
@@ -363,8 +358,7 @@ def test_metrics_take_sparse_rows():
         assert sparse == pytest.approx(figure(fair, X, labels), rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.parametrize("n_components", [1, 3, 12])
-@pytest.mark.parametrize("p", [12, 400])
+@each_once(n_components=[1, 3, 12], p=[12, 400])
 def test_iterations_find_what_lapack_finds(p, n_components):
     rng = np.random.default_rng(p)
     matrix = rng.standard_normal((p, p)) * np.linspace(0.1, 1, p)

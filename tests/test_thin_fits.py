@@ -26,6 +26,7 @@ from fairspan import (
 )
 from fairspan.errors import Incompatible, InvalidInput, InvalidType
 from fairspan.moments.thin import ThinMoments
+from sweeps import each_once, mostly_long
 
 CRITERIA = [
     "minimax_loss",
@@ -94,16 +95,15 @@ def assert_same_fit(thin, dense, *, rtol=1e-9, same_subspace=True):
         np.testing.assert_allclose(getattr(thin, what), getattr(dense, what), atol=slack)
 
 
-@pytest.mark.parametrize("center", CENTERS)
-@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+@each_once(center=CENTERS, criterion=CRITERIA)
 def test_every_criterion_and_centre(criterion, center):
     X, labels, _ = rows()
     assert_same_fit(*both(X, labels, criterion=criterion, center=center))
 
 
-@pytest.mark.parametrize("center", CENTERS)
-@pytest.mark.parametrize("scale", [False, True])
-@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap", "disparity"])
+@each_once(
+    center=CENTERS, scale=[False, True], criterion=["minimax_loss", "error_gap", "disparity"]
+)
 def test_weights_scaling_and_absent_rows(criterion, scale, center):
     X, labels, weights = rows(1)
     weights[[2, 5]] = 0.0
@@ -114,8 +114,7 @@ def test_weights_scaling_and_absent_rows(criterion, scale, center):
         assert relative_error(thin.scale_, dense.scale_) <= 1e-12
 
 
-@pytest.mark.parametrize("center", CENTERS)
-@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "total_error", "error_gap"])
+@each_once(center=CENTERS, criterion=["minimax_loss", "minimax_error", "total_error", "error_gap"])
 def test_three_groups(criterion, center):
     X, labels, _ = rows(2, n=18, p=25, groups="abc")
     assert_same_fit(*both(X, labels, criterion=criterion, center=center))
@@ -141,8 +140,7 @@ def test_gaps_that_stay_open_and_soft_projections(allow_extra):
     assert list(figures.values()) == pytest.approx(thin.group_errors_.tolist(), rel=1e-9)
 
 
-@pytest.mark.parametrize("center", CENTERS)
-@pytest.mark.parametrize("criterion", ["minimax_loss", "error_gap", "equal_error"])
+@each_once(center=CENTERS, criterion=["minimax_loss", "error_gap", "equal_error"])
 def test_an_offset_of_a_million_deviations_costs_no_digits(criterion, center):
     X, labels, _ = rows(3)
     X = np.round(X * 2**20) / 2**20  # so that the offset rounds nothing
@@ -157,8 +155,7 @@ def test_an_offset_of_a_million_deviations_costs_no_digits(criterion, center):
     assert far.solution_.status == "optimal"
 
 
-@pytest.mark.parametrize("d", [6, 7, 12, 16, 21, 22])
-@pytest.mark.parametrize("criterion", [*CRITERIA[:6], ErrorGap(50.0), Disparity(0.05)])
+@each_once(d=[6, 7, 12, 16, 21, 22], criterion=[*CRITERIA[:6], ErrorGap(50.0), Disparity(0.05)])
 def test_more_components_than_the_rows_span(criterion, d):
     # Six directions vary: beyond them, the others fill up, unless the criterion wants none.
     X, labels, _ = rows(6, n=14, rank=6)
@@ -205,9 +202,7 @@ def test_a_wide_range_of_units_keeps_its_digits():
     assert thin.solution_.objective <= dense.solution_.objective * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("center", CENTERS)
-@pytest.mark.parametrize("share", [0.3, 0.7, 0.95, 0.9999])
-@pytest.mark.parametrize("criterion", ["minimax_loss", "disparity"])
+@each_once(center=CENTERS, share=[0.3, 0.7, 0.95, 0.9999], criterion=["minimax_loss", "disparity"])
 def test_a_share_of_variance(criterion, share, center):
     X, labels, _ = rows(10, n=10, p=13)
     try:
@@ -290,8 +285,7 @@ def test_other_solvers(solver):
 
 
 @pytest.mark.filterwarnings("ignore:These columns are constant")
-@pytest.mark.parametrize("scale", [False, True])
-@pytest.mark.parametrize("d", [1, 4, 12])
+@each_once(scale=[False, True], d=[1, 4, 12])
 def test_rows_that_are_all_equal(d, scale):
     X = np.full((6, 12), 3.7)
     for center in CENTERS:
@@ -320,8 +314,7 @@ def test_partial_fit_merges_matrices():
     assert_same_fit(thin, parts)
 
 
-@pytest.mark.parametrize("center", CENTERS)
-@pytest.mark.parametrize("scale", [False, True])
+@each_once(center=CENTERS, scale=[False, True])
 def test_an_audit_has_the_figures_of_the_matrices(scale, center):
     X, labels, weights = rows(21)
     fair = FairPCA(3, center=center, scale=scale)
@@ -475,7 +468,7 @@ def errors_by_rows(fair, X, labels):
     return np.array(found)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", mostly_long(range(12), 5))
 @pytest.mark.parametrize(
     ("criterion", "center", "restriction"),
     [

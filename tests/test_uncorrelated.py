@@ -11,6 +11,7 @@ import pytest
 
 import fairspan as fs
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from sweeps import each_once
 
 NAMES = ["income", "hours", "debt", "rooms", "age", "children"]
 
@@ -31,8 +32,9 @@ def correlations(reduced, beside):
     return np.corrcoef(reduced.T, beside.T)[: reduced.shape[1], reduced.shape[1] :]
 
 
-@pytest.mark.parametrize("center", ["global", "group", "none"])
-@pytest.mark.parametrize("criterion", ["total_error", "minimax_loss", "error_gap"])
+@each_once(
+    center=["global", "group", "none"], criterion=["total_error", "minimax_loss", "error_gap"]
+)
 def test_reduced_rows_are_uncorrelated_with_the_columns(criterion, center):
     frame, groups = made()
     hidden = fs.Uncorrelated(["age", "children"])

@@ -12,7 +12,7 @@ from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.rows.groups import Folds
 from losses_by_hand import best_subspace, losses, residuals
 from real_data import load
-from sweeps import part_of
+from sweeps import each_once, part_of
 
 COLUMNS = [
     "expected_error",
@@ -53,8 +53,7 @@ def test_a_bare_basis_is_judged_as_by_hand(weighted):
     check(result, "array", expected)
 
 
-@pytest.mark.parametrize("center", ["global", "group", "none"])
-@pytest.mark.parametrize("scale", [False, True])
+@each_once(center=["global", "group", "none"], scale=[False, True])
 def test_held_out_rows_are_judged_about_the_models_own_centre(center, scale):
     X, groups, _ = made(1_600)
     train, test = slice(0, 700), slice(700, None)

@@ -12,6 +12,7 @@ from fairspan.moments.imputed import imputed_rows
 from fairspan.moments.of_rows import matrices_of
 from fairspan.rows.protocol import USUAL_LIMIT
 from fairspan.rows.registry import open_rows
+from sweeps import mostly_long
 
 ROOTS = np.random.default_rng(0).standard_normal((2, 6, 6)) * np.repeat([1, 0.5], [2, 4])
 PLANE = np.linalg.qr(np.random.default_rng(1).standard_normal((6, 6)))[0][:, :2].T
@@ -32,16 +33,17 @@ def groups_of(rows: np.ndarray) -> np.ndarray:
     return np.repeat(["a", "b"], len(rows) // 2)
 
 
-def test_intervals_cover_the_errors_of_the_groups():
+@pytest.mark.parametrize("n_draws", mostly_long([12, 60], 2))
+def test_intervals_cover_the_errors_of_the_groups(n_draws):
     true = [np.trace((np.eye(6) - PLANE.T @ PLANE) @ root.T @ root) for root in ROOTS]
     hits = np.zeros(2)
-    for seed in range(60):
+    for seed in range(n_draws):
         _, some = some_rows(seed)
         result = fs.audit(MODEL, some, groups_of(some), folds=None, missing="em")
         for i, group in enumerate(result.models[0].groups):
             hits[i] += group.error_here.low <= true[i] <= group.error_here.high
-    # Of 60 intervals at a coverage of .93 as few as that are met once in a thousand times.
-    assert (hits >= stats.binom.ppf(0.001, 60, 0.93)).all(), hits
+    # At a coverage of .93 as few as that are met once in a thousand times.
+    assert (hits >= stats.binom.ppf(0.001, n_draws, 0.93)).all(), hits
 
 
 def test_intervals_are_wider_where_cells_are_missing():

@@ -14,6 +14,7 @@ from fairspan import FairPCA, FairSubspace, GroupMoments, verify
 from fairspan.certificates.proofs import CovariancesProof, LinesProof, MeansProof, Proof
 from fairspan.errors import Incompatible, InvalidInput
 from fairspan.moments.thin import SparseMoments, ThinMoments
+from sweeps import each_once
 
 CRITERIA = (
     "total_error",
@@ -59,8 +60,7 @@ def assert_fails(model, *data, because, **more):
     return found
 
 
-@pytest.mark.parametrize("center", ["global", "group", "none"])
-@pytest.mark.parametrize("criterion", CRITERIA, ids=str)
+@each_once(center=["global", "group", "none"], criterion=CRITERIA)
 def test_every_criterion_holds_at_every_centre(criterion, center):
     model = fitted(criterion=criterion, center=center)
     found = assert_holds(model, X, LABELS)
@@ -380,8 +380,10 @@ def test_a_proof_of_another_kind_proves_nothing(proof):
     assert_fails(altered(fitted(), proof=proof), X, LABELS, because="proof of another kind")
 
 
-@pytest.mark.parametrize("criterion", ["minimax_loss", "nash_welfare", "total_error"], ids=str)
-@pytest.mark.parametrize("restriction", [fs.MeanParity(), fs.CovarianceParity(n_directions=1)])
+@each_once(
+    criterion=["minimax_loss", "nash_welfare", "total_error"],
+    restriction=[fs.MeanParity(), fs.CovarianceParity(n_directions=1)],
+)
 def test_rows_of_rank_one_in_another_order_hold_within_a_restriction(restriction, criterion):
     """Rounding may choose among directions without variance, so none of them is an answer."""
     n_refused = 0
@@ -428,8 +430,7 @@ def test_sparse_rows_round_otherwise_than_their_matrices(monkeypatch):
     assert_holds(fitted(1, sparse, labels, criterion=fs.RobustErrorGap(0.5, 0.5)), rows, labels)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.01])
-@pytest.mark.parametrize("center", ["global", "none"])
+@each_once(share=[1.0, 0.01], center=["global", "none"])
 def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
     share, center, monkeypatch
 ):

@@ -14,10 +14,10 @@ import fairspan as fs
 import real_data
 from cli.by_hand import assert_agrees, figures_by_hand, plain_pca_by_hand
 from fairspan.datasets import adult_by_sex
+from sweeps import each_once
 
 
-@pytest.mark.parametrize("center", ["global", "group", "none"])
-@pytest.mark.parametrize("standardize", [False, True])
+@each_once(center=["global", "group", "none"], standardize=[False, True])
 def test_every_figure_is_that_of_the_rows(run, data, table, features, center, standardize):
     flags = ["--standardize"] if standardize else []
     result = run("audit", data, "--group", "age", "-d", 2, "--center", center, *flags, "--json")
@@ -367,11 +367,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("share", [0.6, 0.9])
-@pytest.mark.parametrize(("options", "settings"), CASES, ids=str)
-def test_a_share_is_that_of_every_group(
-    run, table, features, data, tmp_path, options, settings, share
-):
+@each_once(share=[0.6, 0.9], case=CASES)
+def test_a_share_is_that_of_every_group(run, table, features, data, tmp_path, case, share):
+    options, settings = (("--folds", "none", *case[0]), case[1])
     if "restriction" in settings:  # little is left here where the means agree
         share /= 40
     words = ("fit", data, "--group", "age", "-d", share, *options, "-o", tmp_path / "m")
@@ -389,7 +387,7 @@ def test_a_share_is_that_of_every_group(
 @pytest.mark.parametrize("command", ["audit", "fit", "report"])
 def test_without_dimensions_it_is_nine_tenths(run, data, tmp_path, command):
     where = {"audit": (), "fit": ("-o", tmp_path / "m"), "report": ()}[command]
-    words = (command, data, "--group", "age", "--json", *where)
+    words = (command, data, "--group", "age", "--folds", "none", "--json", *where)
     bare, asked = run(*words), run(*words, "-d", "0.9")
     told, known = (json.loads(result.out.replace(" -d 0.9", "")) for result in (bare, asked))
     assert told == known
@@ -398,8 +396,7 @@ def test_without_dimensions_it_is_nine_tenths(run, data, tmp_path, command):
         assert "; choose others with -d" not in asked.err
 
 
-@pytest.mark.parametrize("standardize", [False, True])
-@pytest.mark.parametrize("share", [None, 0.8])
+@each_once(standardize=[False, True], share=[None, 0.8])
 def test_an_audit_takes_the_fewest_that_keep_the_share_in_every_group(
     run, table, features, data, share, standardize
 ):

@@ -15,6 +15,7 @@ import pytest
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand
 from cli.conftest import COLUMNS, LIMITED, made_rows, write_folder
+from sweeps import mostly_long
 
 NAMES = [f"{number:02}.parquet.moments" for number in range(4)]
 FAIRSPAN = str(Path(sys.executable).with_name("fairspan"))
@@ -140,13 +141,14 @@ cli.main(sys.argv[2:])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.parametrize("times", mostly_long([[1, 4], [0, 1, 4, 1, 0]], 2))
 def test_killed_while_it_writes_it_goes_on_to_the_same_moments(
-    run, installed, command, made, tmp_path
+    run, installed, command, made, tmp_path, times
 ):
     whole, killed = contents(made), tmp_path / "killed"
     command = [*command[:-1], killed]
     # File and folder are synchronised for each file that is written, the manifest first.
-    for n_synchronised in (0, 1, 4, 1, 0):
+    for n_synchronised in times:
         assert installed(n_synchronised, *command, code=KILLED).status == -signal.SIGKILL
         assert contents(killed).items() <= whole.items()
         assert run("merge", killed, "-o", tmp_path / "all").status == 2
@@ -211,12 +213,12 @@ def test_an_interruption_from_the_keyboard_says_what_is_kept(frame, run, tmp_pat
     assert (run(*command).status, len(list(out.glob("*.moments")))) == (0, 400)
 
 
-def test_a_full_disk_leaves_complete_files_alone(installed, command, out):
+def test_a_full_disk_leaves_complete_files_alone(run, installed, command, out):
     installed(
         600, *command, code=LIMITED, status=2, out=None, err="cannot be written (File too large)"
     )
     assert not list(out.iterdir())
-    assert installed(*command).status == 0
+    run(*command, status=0)
 
 
 def refused(run, command, out, said):

@@ -12,6 +12,7 @@ import pytest
 import fairspan as fs
 from cli.conftest import AUDIT, FEATURES, FIT, LIMITED, MOMENTS, REPORT, TRANSFORM, replacing
 from fairspan.errors import InvalidParameter
+from sweeps import each_once, mostly_long
 
 ALONE = ("audit", "{data}")
 GROUP = ("--group", "age")
@@ -346,9 +347,11 @@ def test_a_name_that_a_terminal_would_obey(refused, tmp_path, command):
     )
 
 
-@pytest.mark.parametrize("command", [AUDIT, TRANSFORM], ids=["audit", "transform"])
-@pytest.mark.parametrize("ending", ["parquet", "feather", "csv.gz"])
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+@each_once(
+    command=[AUDIT, TRANSFORM],
+    ending=["parquet", "feather", "csv.gz"],
+    share=[0.1, 0.5, 0.9, 0.999],
+)
 def test_truncated_files(refused, table, features, tmp_path, command, ending, share):
     path = tmp_path / f"cut.{ending}"
     frame = table[[*features, "age"]]
@@ -440,12 +443,15 @@ def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pipe whose reader can leave")
 @pytest.mark.parametrize(
     ("command", "status"),
-    [
-        (("--help",), 0),
-        (AUDIT, 0),
-        (("audit", "{data}", "--group", "nothing", "--json"), 2),
-        pytest.param(("demo", "-o", "{page}"), 0, marks=pytest.mark.long),
-    ],
+    mostly_long(
+        [
+            (AUDIT, 0),
+            (("--help",), 0),
+            (("audit", "{data}", "--group", "nothing", "--json"), 2),
+            (("demo", "-o", "{page}"), 0),
+        ],
+        4,
+    ),
 )
 def test_a_reader_who_leaves_is_no_failure(data, model, tmp_path, command, status):
     places = {"data": data, "model": model, "page": tmp_path / "page.html"}

@@ -17,6 +17,7 @@ import pytest
 from fairspan import cli, progress
 from fairspan.cli.terminal import paint_on
 from fairspan.formatting.text import terminal_width, width_of
+from sweeps import mostly_long
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
 termios = pytest.importorskip("termios", reason="needs a pseudo-terminal")
@@ -219,7 +220,7 @@ def test_text_is_as_wide_as_the_terminal_and_80_columns_at_most(columns, width, 
     assert width_of(wide) == width
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
+@pytest.mark.parametrize("encoding", mostly_long(["latin-1", "utf-8"], 2))
 def test_names_that_the_terminal_cannot_write_are_escaped(installed, table, tmp_path, encoding):
     table.assign(age=table["age"].map({"old": "\u4e2d", "young": "young"})).to_csv(
         tmp_path / "t.csv"

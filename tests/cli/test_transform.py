@@ -17,6 +17,7 @@ from cli.conftest import TRANSFORM
 from fairspan import FairSubspace
 from fairspan.cli import inputs
 from fairspan.model.stored import PartElsewhere
+from sweeps import each_once
 
 GROUP = ("--group", "age")
 
@@ -182,8 +183,7 @@ def test_a_query_computes_indicators_from_text(run, tmp_path):
     assert np.isnan(found[41]).all()
 
 
-@pytest.mark.parametrize("out", ["out.csv", "out.parquet", "out.arrow"])
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@each_once(out=["out.csv", "out.parquet", "out.arrow"], ending=["csv", "parquet"])
 def test_a_bad_last_row_in_transform_takes_the_output_back(
     refused, features, tmp_path, ending, out
 ):

@@ -23,6 +23,7 @@ from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter
 from fairspan.rows.groups import Folds
 from losses_by_hand import losses
 from pictures import texts_in
+from sweeps import each_once
 
 ROWS = random_rows(0, n=120, p=5)
 X, GROUPS = ROWS.X, ROWS.labels
@@ -169,8 +170,7 @@ def test_a_dimension_without_an_answer_is_a_gap():
     assert statuses[::2] == ["optimal"] * 4 + ["no answer"]
 
 
-@pytest.mark.parametrize("center", ["global", "group", "none"])
-@pytest.mark.parametrize("scale", [False, True])
+@each_once(center=["global", "group", "none"], scale=[False, True])
 def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     fair = FairPCA(2, center=center, scale=scale).fit(THREE.X, sensitive_features=THREE.labels)
     models = {m.name: m for m in audit(fair, THREE.X, THREE.labels, folds=None).models}

@@ -18,6 +18,7 @@ from fairspan.displays.style import FAINT, FAIR, INK, PLAIN, PURPLE, other_look
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.report.figures import inline_svg
 from pictures import HOSTILE, LONG, overlaps, pictures_of, records_of, texts_in, written_in
+from sweeps import each_once
 
 KINDS = tuple(pictures_of(("a", "b")))
 TWELVE = ("errors", "kept", "group losses", "path", "many loadings", "rows", "audit")
@@ -347,8 +348,7 @@ def test_titles_of_images_stay_within_their_images():
     assert overlaps(boxes, 0) == []
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e12])
-@pytest.mark.parametrize("kind", ["frontier", "losses"])
+@each_once(unit=[1e-200, 1e12], kind=["frontier", "losses"])
 def test_any_units_can_be_read(kind, unit):
     picture = pictures_of(PAIR)[kind]
     if kind == "frontier":

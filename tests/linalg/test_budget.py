@@ -14,6 +14,7 @@ from fairspan.moments.group_moments import MomentsTally
 from fairspan.moments.of_rows import fold_moments
 from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import rows_of
+from sweeps import each_once
 
 GB = 10**9
 
@@ -36,8 +37,7 @@ def test_what_matrices_take_is_told_from_the_shape(monkeypatch):
             resources.check_memory(*given)
 
 
-@pytest.mark.parametrize("weights", [None, np.ones(40)])
-@pytest.mark.parametrize("kind", ["dense", "sparse", "frame"])
+@each_once(weights=[None, np.ones(40)], kind=["dense", "sparse", "frame"])
 def test_too_large_matrices_are_never_made(kind, weights):
     X = rows(40, 300, kind)
     if kind == "frame":

@@ -18,6 +18,7 @@ from fairspan.moments.thin import SparseMoments
 from fairspan.rows.groups import Folds
 from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import rows_of
+from sweeps import each_once
 
 
 def exact_moments(X, labels):
@@ -240,8 +241,7 @@ def test_a_column_outside_the_range_is_refused_by_name(entry, size, tmp_path):
         ENTRIES[entry](size, tmp_path)
 
 
-@pytest.mark.parametrize("size", [1e73, 1e-73, 0.0])
-@pytest.mark.parametrize("entry", ENTRIES)
+@each_once(size=[1e73, 1e-73, 0.0], entry=ENTRIES)
 def test_columns_within_the_range_and_columns_of_zeros_are_taken(entry, size, tmp_path):
     if size or entry not in ("saved moments", "moments in memory"):
         ENTRIES[entry](size, tmp_path)
@@ -259,8 +259,7 @@ def test_the_largest_numbers_of_a_column_decide_and_not_those_of_a_part():
     fs.audit(MODEL, table, groups)
 
 
-@pytest.mark.parametrize("unit", [1e-70, 1e-30, 1e5, 1e70])
-@pytest.mark.parametrize("kind", ["dense", "few rows", "sparse"])
+@each_once(unit=[1e-70, 1e-30, 1e5, 1e70], kind=["dense", "few rows", "sparse"])
 def test_the_unit_adds_a_constant_to_nash_welfare_and_changes_nothing_else(unit, kind):
     table = {"dense": X, "few rows": WIDE, "sparse": scipy.sparse.csr_array(SPARSE)}[kind]
     groups = FEW if kind == "few rows" else GROUPS
@@ -284,9 +283,11 @@ def made(n=4_000, p=7, k=3, offset=0.0):
     return X, np.array([f"g{i}" for i in range(k)])[rng.integers(0, k, n)], rng.uniform(0, 3, n)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e5])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("kind", ["array", "float32", "frame", "strided", "sparse"])
+@each_once(
+    offset=[0.0, 1e5],
+    weighted=[False, True],
+    kind=["array", "float32", "frame", "strided", "sparse"],
+)
 def test_every_part_and_its_rest_are_those_of_the_rows(kind, weighted, offset):
     X, groups, weights = made(offset=offset)
     X = X.astype(np.float32) if kind == "float32" else X

@@ -12,6 +12,7 @@ from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.moments import incomplete
 from fairspan.moments.normal import Normal
 from fairspan.rows.registry import open_rows
+from sweeps import each_once
 
 
 def incomplete_rows(seed: int, n: int, p: int, share: float) -> np.ndarray:
@@ -43,8 +44,7 @@ def minus_likelihood(
     return value, np.concatenate([of_mean, (2 * of_covariance @ root)[lower]])
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
-@pytest.mark.parametrize("share", [0.1, 0.4])
+@each_once(is_weighted=[False, True], share=[0.1, 0.4])
 def test_the_likelihood_is_that_of_a_direct_maximum(share, is_weighted):
     p, rows = 4, incomplete_rows(1, 200, 4, share)
     weights = np.random.default_rng(2).uniform(0.5, 2, 200) if is_weighted else np.ones(200)

@@ -16,6 +16,7 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.rows.registry import open_rows
+from sweeps import each_once
 
 X = np.arange(18.0).reshape(6, 3) ** 1.5
 LABELS = list("aababb")
@@ -419,8 +420,7 @@ def test_intersections_are_refused_by_all_names(kind, tmp_path):
 
 
 @pytest.mark.usefixtures("no_matrices")
-@pytest.mark.parametrize("n_features", [5, 600, 1600, 4000])
-@pytest.mark.parametrize("kind", ["dense", "sparse", "sparse and full", "weighted"])
+@each_once(n_features=[5, 600, 1600, 4000], kind=["dense", "sparse", "sparse and full", "weighted"])
 def test_labels_beside_rows_of_any_width_are_refused(kind, n_features):
     rows = np.zeros((400, n_features))
     rows[:, :2] = PEOPLE[:400, :2]
@@ -543,7 +543,7 @@ def test_intervals_of_pandas_are_labels(kind, tmp_path):
     }[kind]
     table = X.assign(age=cut) if kind == "column" else X
     model = FairPCA(1).fit(table, sensitive_features=labels)
-    found = audit(model, table, labels)
+    found = audit(model, table, labels, folds=None)
     model.subspace_.save(tmp_path / "m")
     loaded = FairSubspace.load(tmp_path / "m")
     assert list(loaded.certificate.groups) == list(model.groups_)
@@ -551,7 +551,7 @@ def test_intervals_of_pandas_are_labels(kind, tmp_path):
     parts = [group.group for group in found.models[0].groups]
     ages_of = {part[0] if kind == "crossed" else part for part in parts}
     assert ages_of == set(expected)
-    again = audit({"loaded": loaded}, table, labels).models[0]
+    again = audit({"loaded": loaded}, table, labels, folds=None).models[0]
     assert [each.error_here.value for each in again.groups] == pytest.approx(
         [each.error_here.value for each in found.models[0].groups], rel=1e-12
     )

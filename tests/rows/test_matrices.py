@@ -20,6 +20,7 @@ from fairspan.rows.matrices import DeviceRows
 from fairspan.rows.registry import rows_of
 from rows.source_cases import CASES
 from spoiling import answered_or_refused
+from sweeps import each_once
 
 # The second lies on a device that numpy cannot read without being told to, as a GPU does.
 KINDS = ["strict", "strict elsewhere", "torch", "jax"]
@@ -59,9 +60,7 @@ def test_the_contract_of_every_source(there, case):
     rows.check(there(rows.X), list(rows.labels), weights)
 
 
-@pytest.mark.parametrize("numbers", BLOCKS)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("offset", [3.0, 1e6])
+@each_once(numbers=BLOCKS, weighted=[False, True], offset=[3.0, 1e6])
 def test_moments_are_those_of_numpy(there, weighted, offset, numbers):
     rows = random_rows(2, n=5000, p=6, groups=("a", "b", "c"), offset=offset)
     weights = rows.weights if weighted else None
@@ -72,9 +71,8 @@ def test_moments_are_those_of_numpy(there, weighted, offset, numbers):
     assert_moments(moments, GroupMoments.from_rows(rows.X, rows.labels, weights))
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
+@each_once(
+    labels=[
         CODES,
         (CODES * 120 - 128).astype(np.int8),
         (CODES * 300).astype(np.int16),
@@ -84,9 +82,8 @@ def test_moments_are_those_of_numpy(there, weighted, offset, numbers):
         CODES == 1,
         CODES / 2,
     ],
-    ids=["int64", "int8", "int16", "far apart", "uint8", "uint16", "bool", "float"],
+    numbers=[None, 1],
 )
-@pytest.mark.parametrize("numbers", [None, 1], ids=["one block", "blocks"])
 def test_labels_may_lie_there_too(there, labels, numbers):
     source = rows_of(there(ROWS.X), there(labels))
     moments = accumulate(source if numbers is None else replace(source, block_numbers=numbers))
@@ -141,8 +138,7 @@ def test_other_numbers_are_accumulated_in_double_precision(there, kind):
     assert_moments(moments, moments_by_hand(X, CODES.tolist()))
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("weighted", [False, True])
+@each_once(value=[np.nan, np.inf, -np.inf], weighted=[False, True])
 def test_what_is_not_finite_is_named_as_in_numpy(there, value, weighted):
     X = ROWS.X.copy()
     X[4321, 4] = X[4700, 1] = value

@@ -1,6 +1,7 @@
 """Every solver on every problem of the bank that it accepts; bounds against a conic solver."""
 
 from dataclasses import replace
+from itertools import product
 
 import cvxpy
 import numpy as np
@@ -39,6 +40,7 @@ from problems import (
     rows_of,
     value_at,
 )
+from sweeps import each_once, mostly_long
 
 SOLVERS = (
     Auto(),
@@ -99,7 +101,9 @@ def nested():
             yield parameters
 
 
-@pytest.mark.parametrize(("solver", "entry", "criterion", "optimum"), list(nested()))
+@pytest.mark.parametrize(
+    ("solver", "entry", "criterion", "optimum"), mostly_long(list(nested()), 3)
+)
 def test_a_solver_keeps_its_claims_of_nested_components(solver, entry, criterion, optimum):
     matrices, d = entry.matrices, entry.n_components
     X, labels = rows_of(matrices)
@@ -130,8 +134,7 @@ def answered(solver, matrices, d=2):
 
 
 # The steps of Riemannian descents are those of the paper, which are not in units of the rows.
-@pytest.mark.parametrize("solver", SOLVERS[:-1], ids=lambda solver: solver.name)
-@pytest.mark.parametrize("factor", [1e-12, 1e12])
+@each_once(solver=SOLVERS[:-1], factor=[1e-12, 1e12])
 def test_units_change_nothing_but_the_scale(solver, factor):
     matrices = random_moments(np.random.default_rng(1), 2, 5)
     here, there = (answered(solver, unit * matrices) for unit in (1.0, factor))
@@ -242,8 +245,9 @@ CONIC = (
 )
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("criterion", CONIC, ids=str)
+@pytest.mark.parametrize(
+    ("seed", "criterion"), mostly_long([*product(range(10), CONIC)], 4), ids=str
+)
 @pytest.mark.filterwarnings("ignore:.*may be inaccurate")
 def test_bounds_agree_with_a_conic_solver(criterion, seed):
     rng = np.random.default_rng(seed)

@@ -23,7 +23,7 @@ from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.solve import solve_problem
 from fairspan.solvers.two_groups.boundary import BoundarySearch
 from problems import RELATIVE, problem_of, random_moments, top_sum
-from sweeps import part_of
+from sweeps import each_once, part_of
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,7 @@ def test_losses_are_measured_against_the_optimum_that_the_proof_found():
     assert problem.best_errors[0] == pytest.approx(problem.second_moments.traces[0] - 5, rel=1e-9)
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("k", [1, 2, 3])
+@each_once(unit=[1e-6, 1.0, 1e6], k=[1, 2, 3])
 def test_nash_welfare_is_proven_in_any_unit(k, unit):
     matrices = unit * random_moments(np.random.default_rng(k), k, 40)
     dense, projected = both(matrices, 1, NashWelfare())
@@ -241,8 +240,7 @@ def test_a_group_without_variance_beside_others(criterion):
     assert projected.objective == pytest.approx(dense.objective, abs=2e-9 * problem.total_variance)
 
 
-@pytest.mark.parametrize("criterion", ["minimax_loss", "total_error"])
-@pytest.mark.parametrize("k", [2, 3])
+@each_once(criterion=["minimax_loss", "total_error"], k=[2, 3])
 def test_beside_a_restriction_losses_are_against_the_optima_of_all_directions(criterion, k):
     rng = np.random.default_rng(k)
     p, d, labels = 300, 4, np.arange(600) % k

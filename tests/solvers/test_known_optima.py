@@ -19,6 +19,7 @@ from problems import (
     traces_of,
     value_of,
 )
+from sweeps import each_once
 
 A, B = [[2.0, 0], [3, 0], [4, 0]], [[0.0, 1], [0, 2], [0, 3]]
 TOY, TOY_GROUPS = np.array(A + B), list("AAABBB")
@@ -49,9 +50,7 @@ def test_a_tie_of_higher_dimension_at_rank_exactly_d():
     assert solution.gap <= 1e-8
 
 
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("criterion", MINIMAX, ids=str)
-@pytest.mark.parametrize("seed", range(8))
+@each_once(k=[2, 3], criterion=MINIMAX, seed=range(8))
 def test_ellipses_in_the_plane_against_every_angle(seed, criterion, k):
     matrices = random_moments(np.random.default_rng(seed), k, 2)
     solution = Auto().solve(problem_of(matrices, 1, criterion), 1e-9)

@@ -18,6 +18,7 @@ from problems import (
     solve,
     value_of,
 )
+from sweeps import each_once
 
 EVERY = settings(derandomize=True, deadline=None, max_examples=40)
 seeds, dimensions = st.integers(0, 10_000), st.integers(2, 9)
@@ -132,8 +133,7 @@ def test_never_worse_than_ordinary_pca_on_unscaled_columns(seed):
             assert solution.resolution <= 100 * rounding
 
 
-@pytest.mark.parametrize("angle", [0, 1e-12, 1e-9, 1e-6, 1e-3])
-@pytest.mark.parametrize("criterion", MINIMAX)
+@each_once(angle=[0, 1e-12, 1e-9, 1e-6, 1e-3], criterion=MINIMAX)
 def test_near_ties_of_any_width_are_closed_in_few_steps(criterion, angle, pytestconfig):
     most = 20 if pytestconfig.getoption("--path") == "auto" else np.inf
     for seed in range(12):

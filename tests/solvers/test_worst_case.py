@@ -28,7 +28,7 @@ from problems import (
     value_of,
 )
 from real_data import TWO_GROUPS, load, load_faces, table_of_plain_pca_errors
-from sweeps import WHOLE, part_of
+from sweeps import WHOLE, each_once, part_of
 
 CREDIT, ADULT = "default_credit:group__education_sex6", "adult_race5:group__race"
 LOSS, ERROR, VARIANCE = *RELATIVE, fs.LeastVariance()
@@ -139,8 +139,7 @@ def largest_of_halves(moments, basis):
     return ((within[:, None] + within[None]) / 2 + apart / 4).max()
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("k", [2, 3])
+@each_once(seed=range(3), k=[2, 3])
 def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed):
     """Of matrices with trace one, share kept, relative error and least variance are one problem."""
     rng = np.random.default_rng(seed)
@@ -172,10 +171,9 @@ def made_rows(k, offset=0.0):
     return rows.X, rows.labels
 
 
-@pytest.mark.parametrize("offset", [1.0, 1e2])
-@pytest.mark.parametrize("center", ["global", "group", "none"])
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("criterion", [*RELATIVE, VARIANCE], ids=str)
+@each_once(
+    offset=[1.0, 1e2], center=["global", "group", "none"], k=[2, 3], criterion=[*RELATIVE, VARIANCE]
+)
 def test_within_mean_parity(criterion, k, center, offset):
     """Shares are of all the variance, also of what the restriction takes away."""
     X, groups = made_rows(k, offset)

@@ -34,7 +34,7 @@ from problems import (
     value_of,
 )
 from real_data import MORE_GROUPS, load
-from sweeps import part_of
+from sweeps import each_once, part_of
 
 # Relaxed minimax losses, standardised (ddof 0), about each group's mean, at d = 1, 3, 10.
 PUBLISHED = {
@@ -220,11 +220,9 @@ def test_nash_welfare_of_identical_groups_takes_few_eigenproblems():
     assert [step.n_eigenproblems for step in solution.trace] in ([3], [4])
 
 
-@pytest.mark.parametrize("seed", [2, 7])
-@pytest.mark.parametrize(
-    "criterion",
-    [MinimaxLoss(), ErrorGap(0.7), NashWelfare(), RobustErrorGap(), LeastVariance()],
-    ids=str,
+@each_once(
+    seed=[2, 7],
+    criterion=[MinimaxLoss(), ErrorGap(0.7), NashWelfare(), RobustErrorGap(), LeastVariance()],
 )
 def test_bounds_in_the_trace_enclose_the_optimum_and_close_in(criterion, seed):
     matrices = random_moments(np.random.default_rng(seed), 3, 6)
@@ -290,8 +288,7 @@ def test_order_rotation_and_copies_of_groups_change_nothing(criterion):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("penalty", [0.3, 1000.0])
+@each_once(d=[1, 2], penalty=[0.3, 1000.0])
 def test_robust_error_gap_takes_a_group_without_variance(d, penalty):
     matrices = np.array([np.zeros((2, 2)), [[2.0, 1], [1, 3]], [[1.0, 0], [0, 0.2]]])
     problem = problem_of(matrices, d, RobustErrorGap(penalty, 0.5))

@@ -22,9 +22,9 @@ from problems import (
     traces_of,
 )
 from real_data import load
-from sweeps import part_of
+from sweeps import mostly_long, part_of
 
-SEEDS = pytest.mark.parametrize("seed", range(8))
+SEEDS = pytest.mark.parametrize("seed", mostly_long(range(8), 3))
 each_criterion = pytest.mark.parametrize("criterion", MINIMAX, ids=str)
 
 

@@ -23,7 +23,7 @@ from problems import (
     top_sum,
 )
 from real_data import load
-from sweeps import part_of
+from sweeps import each_once, part_of
 
 SEEDS = pytest.mark.parametrize("seed", range(12))
 
@@ -64,8 +64,7 @@ def printed_algorithm(problem, start, iterations, retraction, returned):
     )
 
 
-@pytest.mark.parametrize("returned", ["best", "last"])
-@pytest.mark.parametrize("retraction", ["qr", "polar"])
+@each_once(returned=["best", "last"], retraction=["qr", "polar"])
 @SEEDS
 def test_same_subspaces_as_printed(seed, retraction, returned):
     problem, _ = robust_problem(2 * seed + 1)
@@ -91,8 +90,7 @@ PROVEN = {
 }
 
 
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("name", PROVEN)
+@each_once(which=[0, 1], name=PROVEN)
 def test_paper_settings_never_end_below_the_proven_value(name, which):
     rows = load(name)
     moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)

@@ -20,7 +20,7 @@ from fairspan.problem.criteria import (
 from fairspan.solvers.published import samadi_et_al
 from fairspan.solvers.published.samadi_et_al import Semidefinite
 from problems import problem_of, random_moments, solve, top_sum
-from sweeps import part_of
+from sweeps import each_once, part_of
 
 pytestmark = pytest.mark.sweep
 SEEDS = pytest.mark.parametrize("seed", part_of(range(5), 3))
@@ -39,11 +39,15 @@ def random_problem(seed, k, criterion, allow_extra):
     return replace(problem, allow_extra=allow_extra)
 
 
-@pytest.mark.parametrize("allow_extra", [False, True])
-@pytest.mark.parametrize(
-    "criterion",
-    [MinimaxLoss(), MinimaxError(), ErrorGap(0.7), RobustErrorGap(0.7, 0.0), Disparity(0.3)],
-    ids=by_name,
+@each_once(
+    allow_extra=[False, True],
+    criterion=[
+        MinimaxLoss(),
+        MinimaxError(),
+        ErrorGap(0.7),
+        RobustErrorGap(0.7, 0.0),
+        Disparity(0.3),
+    ],
 )
 @SEEDS
 def test_two_groups_against_the_boundary_search(seed, criterion, allow_extra):
@@ -95,8 +99,7 @@ def test_three_groups_against_another_program(seed, criterion):
     assert solution.status == "optimal"
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
-@pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.4), TotalError()], ids=by_name)
+@each_once(k=[2, 3, 5], criterion=[MinimaxLoss(), ErrorGap(0.4), TotalError()])
 @SEEDS
 def test_rank_of_the_vertex(seed, criterion, k):
     problem = random_problem(seed, k, criterion, allow_extra=True)

@@ -29,7 +29,7 @@ from problems import (
     solve,
 )
 from real_data import TWO_GROUPS, load, load_faces
-from sweeps import part_of
+from sweeps import each_once, part_of
 
 PENALTIES, ALPHAS = (0.0, 0.5, 2.5, 25.0), (0.0, 0.15, 5.0)
 
@@ -240,8 +240,7 @@ def _check_equal_error(problem):
     assert solution.objective == pytest.approx(problem.proportions @ errors, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize("tolerance", [0.0, 0.2, 1.0, 3.0])
-@pytest.mark.parametrize("seed", range(6))
+@each_once(tolerance=[0.0, 0.2, 1.0, 3.0], seed=range(6))
 def test_errors_within_a_tolerance_against_every_angle(seed, tolerance):
     """Two features, one component: every line through the origin is looked at."""
     first, second = random_moments(np.random.default_rng(seed), 2, 2)
@@ -293,8 +292,7 @@ def test_a_large_penalty_is_equal_error():
 TOY = np.array([[2.0, 0], [3, 0], [4, 0], [0, 1], [0, 2], [0, 3]])
 
 
-@pytest.mark.parametrize("trade_off", np.linspace(0, 1, 11))
-@pytest.mark.parametrize("data", ["toy", "credit"])
+@each_once(trade_off=np.linspace(0, 1, 11), data=["toy", "credit"])
 def test_theorem_1_of_the_notes(data, trade_off):
     if data == "toy":
         X, groups, d = TOY, np.array(list("AAABBB")), 1
