@@ -101,7 +101,7 @@ def _advice_is_not_the_subject():
         yield
 
 
-@pytest.mark.parametrize("name", mostly_long(golden_cases.bank_names(), 8))
+@pytest.mark.parametrize("name", mostly_long(golden_cases.bank_names(), 16))
 def test_problems_of_the_bank(name):
     figures = golden_cases.bank_figures(name)
     others = golden_cases.bank_figures(name, rotation=True) if WRITES else None

@@ -19,7 +19,7 @@ from fairspan.auditing.results import (
     verdicts_of,
 )
 from fairspan.formatting.text import change, in_ascii
-from sweeps import part_of
+from sweeps import mostly_long, part_of
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.standard_normal((200, 4)) * [3, 1, 1, 1]
@@ -92,7 +92,7 @@ def test_a_group_with_too_few_rows_for_d_fits_itself():
     )
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("d", mostly_long([1, 2, 3], 3))
 def test_few_rows_are_fewer_than_twenty_for_each_of_d_and_one(d):
     def few(n):
         rows, labels = np.vstack([WIDE, ALIKE[:n]]), np.repeat(["wide", "few"], [200, n])
@@ -178,7 +178,7 @@ def test_an_interval_that_contains_zero_and_one_that_does_not():
     assert "FS202" not in codes(np.eye(4)[:1], same, labels)
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("unit", mostly_long([1e-6, 1.0, 1e6], 3))
 def test_who_pays_for_plain_pca(unit):
     rows = unit * X
     fair = FairPCA(1).fit(rows, sensitive_features=GROUPS)
@@ -566,14 +566,14 @@ def test_groups_that_tie_are_named_together():
 def test_findings_and_verdict_read_the_same_figures():
     """On rows that are all noise, fits to them differ; nothing is claimed of new rows."""
     rng, claims = np.random.default_rng(3), 0
-    for _ in range(12):
+    for _ in range(6):
         rows, labels = rng.standard_normal((120, 8)), np.repeat(["a", "b"], 60)
         result = audit(fitted(rows, labels, 2), rows, labels)
         claimed = {each.code for each in result.findings}
         harmful = any(group.state == "harmed" for group in result.models[1].groups)
         assert harmful or not claimed & {"FS205"}
         claims += "FS202" in claimed
-    assert claims <= 2
+    assert claims <= 1
 
 
 def test_a_verdict_of_harm_names_the_groups_that_cannot_be_told():

@@ -49,8 +49,8 @@ def test_intervals_cover_the_errors_of_the_groups(n_draws):
 def test_intervals_are_wider_where_cells_are_missing():
     rows, some = some_rows(0)
     fair = fs.FairPCA(2, missing="em").fit(some, sensitive_features=groups_of(some))
-    found = fs.audit(fair, some, groups_of(some), missing="em").models[0]
-    complete = fs.audit(fair, rows, groups_of(rows)).models[0]
+    found = fs.audit(fair, some, groups_of(some), folds=None, missing="em").models[0]
+    complete = fs.audit(fair, rows, groups_of(rows), folds=None).models[0]
     assert found.fitted_here
     (a, b), (whole_a, whole_b) = found.groups, complete.groups
 
@@ -63,7 +63,7 @@ def test_intervals_are_wider_where_cells_are_missing():
 
 def test_the_figures_here_are_those_of_the_moments():
     _, some = some_rows(1)
-    result = fs.audit(MODEL, some, groups_of(some), missing="em")
+    result = fs.audit(MODEL, some, groups_of(some), folds=None, missing="em")
     moments = fs.GroupMoments.from_rows(some, groups_of(some), missing="em")
     second = moments.second_moments("none")
     for group, own in zip(result.models[0].groups, second, strict=True):
@@ -146,7 +146,7 @@ def test_attributes_are_drawn_along():
     frame = pd.DataFrame(some, columns=list("uvwxyz")).assign(group=groups_of(some))
     fair = fs.FairPCA(2, restriction=fs.Uncorrelated(["v"]), missing="em")
     fair.fit(frame, sensitive_features="group")
-    result = fs.audit(fair, frame, "group", missing="em")
+    result = fs.audit(fair, frame, "group", folds=5, missing="em")
     found, share = result.models[0], np.isnan(some[150:]).mean()
     message = next(each.message for each in result.findings if each.code == "FS411")
     assert f"'b' ({share:.1%}".replace("%", " %") in message

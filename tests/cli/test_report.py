@@ -69,8 +69,12 @@ def test_the_page_is_the_same_whether_it_is_asked_for_facts_or_not(run, data, tm
 
 
 def test_the_summary_fits_80_columns_and_names_the_page(run, data, tmp_path):
-    page = tmp_path / "a report.html"
-    lines = run("report", data, "--group", "age", "-d", 2, "-o", page).out.splitlines()
+    page, beside = tmp_path / "a report.html", ("--compare", "nash_welfare")
+    asked = ("report", data, "--group", "age", "-d", 2, *beside)
+    lines = run(*asked, "-o", page).out.splitlines()
+    shown, found = " ".join(" ".join(lines).split()), run(*asked, "--json").facts["verdict"]
+    for each in (found["sentence"], found["action"]):
+        assert " ".join(each.split()) in shown
     assert lines[0] == "What PCA does to each group of data.csv"
     assert lines[-1] == f"Written to {page}"
     assert max(map(len, lines[:-1])) <= 80

@@ -137,7 +137,7 @@ def test_an_interruption_leaves_no_output(run, model, data, tmp_path, monkeypatc
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 def test_a_reader_that_stops_early_is_no_error_message(installed, model, features, tmp_path):
-    rows = pd.DataFrame(np.ones((200_000, 5)), columns=features)
+    rows = pd.DataFrame(np.ones((20_000, 5)), columns=features)
     rows.to_parquet(tmp_path / "many.parquet")
     code = (
         "import subprocess, sys; from pathlib import Path\n"

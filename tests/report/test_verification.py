@@ -258,17 +258,29 @@ def test_held_out_rows_judge_the_models(tmp_path):
 
 
 def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
-    scaled = fs.FairPCA(2, scale=True).fit(X, sensitive_features=PEOPLE["sex"])
-    other = fs.FairPCA(3).fit(X, sensitive_features=PEOPLE["sex"])
-    page, models = tmp_path / "page.html", {"scaled": scaled, "other": other}
-    facts = fs.write_report(page, X, PEOPLE["sex"], models=models, criteria=[])
+    path, models = tmp_path / "page.html", {"scaled": fitted(scale=True), "plain": fitted()}
+    facts = fs.write_report(path, X, PEOPLE, models=models, criterion="total_error", criteria=[])
     assert facts["settings"]["standardize"] is True
     assert facts["settings"]["n_components"] == 2
     main = model_of(facts, facts["main"])
     errors = [
-        [g["error_here"] for g in each["groups"]] for each in (main, facts["given"]["models"][0])
+        [g["error_here"] for g in each["groups"]]
+        for each in (main, model_of(facts["given"], "PCA scaled"))
     ]
     assert errors[0] == pytest.approx(errors[1])
+    assert {model["name"]: model["scaled"] for model in facts["given"]["models"]} == {
+        "scaled": True,
+        "plain": False,
+        "PCA scaled": True,
+        "PCA unscaled": False,
+    }
+    table = next(
+        each
+        for each in tree_of(path.read_text(encoding="utf-8")).all("table")
+        if next(each.all("caption")).text == "The models"
+    )
+    rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")]
+    assert [row[3] for row in rows[1:3]] == ["standardized", "as they came"]
 
 
 def test_a_relative_criterion_is_called_by_its_name(tmp_path):
@@ -292,22 +304,3 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     with pytest.raises(InvalidInput):
         fs.write_report(page, X[:, :3], PEOPLE, models=MODELS["nested"])
     assert not page.exists()
-
-
-def test_the_table_of_models_says_which_are_standardized(tmp_path):
-    scaled = {"scaled": fitted(scale=True), "plain": fitted()}
-    path = tmp_path / "page.html"
-    facts = fs.write_report(path, X, PEOPLE, models=scaled, criterion="total_error", criteria=[])
-    assert {model["name"]: model["scaled"] for model in facts["given"]["models"]} == {
-        "scaled": True,
-        "plain": False,
-        "PCA scaled": True,
-        "PCA unscaled": False,
-    }
-    table = next(
-        each
-        for each in tree_of(path.read_text(encoding="utf-8")).all("table")
-        if next(each.all("caption")).text == "The models"
-    )
-    rows = [[cell.text for cell in row.all("th", "td")] for row in table.all("tr")]
-    assert [row[3] for row in rows[1:3]] == ["standardized", "as they came"]
