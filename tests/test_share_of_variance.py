@@ -92,7 +92,7 @@ def test_the_unit_of_the_features_changes_no_dimension(unit):
     moments = GroupMoments.from_rows(unit * ROWS.X, ROWS.labels)
     one = FairPCA(np.float32(0.8)).fit_moments(moments)
     assert one.n_components_ == fit(0.8).n_components_
-    assert one.transform(ROWS.X).shape == (120, one.n_components_)
+    assert one.transform(unit * ROWS.X).shape == (120, one.n_components_)
 
 
 def test_a_share_is_kept_exactly_where_it_can_be():

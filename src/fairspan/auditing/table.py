@@ -82,11 +82,12 @@ def table_of(
         )
         for group in groups
     ]
+    of_rows = "clusters" if any(cell.below for cell in sizes) else ""
     names = names_column("group", [group_name(group.group) for group in groups])
     about = f"{left_out}." if left_out else ""
     return Table(
         f"{about} {_ON_NEW_ROWS if has_estimates else ''}".strip(),
-        (names, Column("rows", sizes, below="clusters"), *columns),
+        (names, Column("rows", sizes, below=of_rows), *columns),
         tuple(zip(starts, (_heading_of(each, n_features) for each in models), strict=True)),
     )
 

@@ -316,7 +316,8 @@ class FairSubspace:
 
     def _tell_if_far(self, rows: FloatArray) -> None:
         """Warn where centred rows are far larger than those of the fit were."""
-        if self.certificate is None or len(rows) < _FEWEST_ROWS:
+        # Of the fit, the distance from the mean of all rows is known where errors are about that.
+        if self.certificate is None or self.center != "global" or len(rows) < _FEWEST_ROWS:
             return
         squares = rows**2
         if np.median(squares.sum(axis=1)) > _FAR**2 * self.certificate.total_variance:
