@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fairspan.auditing.expected_losses import LEVEL, Estimate, known
-from fairspan.auditing.results import ModelResult, group_name
+from fairspan.auditing.results import GroupResult, ModelResult, group_name
 from fairspan.formatting.table import (
     Cell,
     Column,
@@ -74,7 +74,18 @@ def table_of(
             kept,
         )
     )
-    sizes = [
+    names = names_column("group", [group_name(group.group) for group in groups])
+    about = f"{left_out}." if left_out else ""
+    return Table(
+        f"{about} {_ON_NEW_ROWS if has_estimates else ''}".strip(),
+        (names, rows_column(groups), *columns),
+        tuple(zip(starts, (_heading_of(each, n_features) for each in models), strict=True)),
+    )
+
+
+def rows_column(groups: Sequence[GroupResult]) -> Column:
+    """How many rows each group has, and of how many clusters where these are known."""
+    cells = [
         Cell(
             whole(group.n) if group.n else number(None),
             group.n,
@@ -82,14 +93,7 @@ def table_of(
         )
         for group in groups
     ]
-    of_rows = "clusters" if any(cell.below for cell in sizes) else ""
-    names = names_column("group", [group_name(group.group) for group in groups])
-    about = f"{left_out}." if left_out else ""
-    return Table(
-        f"{about} {_ON_NEW_ROWS if has_estimates else ''}".strip(),
-        (names, Column("rows", sizes, below=of_rows), *columns),
-        tuple(zip(starts, (_heading_of(each, n_features) for each in models), strict=True)),
-    )
+    return Column("rows", cells, below="clusters" if any(cell.below for cell in cells) else "")
 
 
 def _heading_of(model: ModelResult, n_features: int) -> str:
