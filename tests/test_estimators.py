@@ -208,17 +208,6 @@ def test_moments_without_names_replace_those_with_names():
     np.testing.assert_allclose(model.transform(ROWS.X), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_several_attributes_make_intersections():
-    sex, age = np.where(ROWS.X[:, 0] > 3, "f", "m"), np.arange(120) % 2
-    model = FairPCA(2, criterion="total_error").fit(
-        ROWS.X, sensitive_features=np.column_stack([sex.astype(object), age])
-    )
-    assert model.groups_.tolist() == [("f", 0), ("f", 1), ("m", 0), ("m", 1)]
-    for label, error in zip(model.groups_, model.group_errors_, strict=True):
-        own = (sex == label[0]) & (age == label[1])
-        assert error == pytest.approx(-model.score(ROWS.X[own]))
-
-
 def test_single_precision_is_centred_in_double():
     X = (ROWS.X + 1e6).astype(np.float32)
     fair = FairPCA(2).fit(X, sensitive_features=ROWS.labels)
@@ -300,17 +289,6 @@ def test_a_column_that_is_not_named_is_a_feature(kind):
     assert model.feature_names_in_.tolist() == ["x", "y", "z", "age"]
     with pytest.raises(InvalidInput, match="hold no numbers but String: 'sex'"):
         FairPCA(2).fit(with_groups(kind), sensitive_features="age")
-
-
-def test_pieces_with_a_named_column_are_the_whole(plain):
-    frame = with_groups(pd.DataFrame).drop(columns="age")
-    model = FairPCA(2)
-    for start in (0, 10, 25):
-        stop = {0: 10, 10: 25, 25: 40}[start]
-        columns = sorted(frame, reverse=start == 10)  # matched by name
-        model.partial_fit(frame[columns][start:stop], sensitive_features="sex")
-    np.testing.assert_allclose(model.group_errors_, plain.group_errors_, rtol=1e-9)
-    np.testing.assert_allclose(model.transform(frame), plain.transform(TABLE.X), atol=1e-7)
 
 
 def test_fitting_again_without_the_column_forgets_it():

@@ -122,13 +122,6 @@ def test_whole_weights_repeat_rows_but_add_no_degrees_of_freedom():
     close(weighted.covariance, repeated.covariance * ratio)
 
 
-def test_merged_parts_give_the_same():
-    X, y, groups = small()
-    cuts = np.split(np.arange(len(y)), [50, 51, 220])
-    parts = sum(moments_of(X[cut], y[cut], groups[cut]) for cut in cuts)
-    assert_same(regression.least_squares(parts, 2), fitted(X, y, groups))
-
-
 def test_large_offsets_cost_only_what_rounding_the_rows_does():
     X, y, groups = small()
     # On a grid on which float64 holds the rows with their offsets exactly.

@@ -12,6 +12,7 @@ from fairspan import FairSubspace, GroupMoments
 from fairspan.errors import InvalidParameter
 from fairspan.storage import replacing, write_whole
 from racing_writers import check_whole, kill_after, names_in, race, save
+from sweeps import mostly_long
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="of POSIX systems")
 
@@ -87,20 +88,22 @@ def test_long_names(tmp_path):
     assert names_in(tmp_path) == [path.name]
 
 
-def test_a_race_of_some_processes(tmp_path):
+@pytest.mark.parametrize(("n_processes", "how_often"), mostly_long([(3, 15), (4, 250)], 2))
+def test_a_race_of_some_processes(tmp_path, n_processes, how_often):
     path = tmp_path / "out"
-    race(path, 3, 15)
+    race(path, n_processes, how_often)
     check_whole(path)
     assert names_in(tmp_path) == ["out"]
 
 
-def test_killed_writers_leave_the_old_file_and_nothing_for_long(tmp_path):
+@pytest.mark.parametrize("n_kills", mostly_long([4, 200], 2))
+def test_killed_writers_leave_the_old_file_and_nothing_for_long(tmp_path, n_kills):
     path, others = tmp_path / "out", [".out.txt", f".other.{'0' * 16}.tmp"]
     for name in others:
         (tmp_path / name).touch()
     save(path, 0)
-    for number in range(4):
-        kill_after(path, number, 0.02 * number)
+    for number in range(n_kills):
+        kill_after(path, number, 0.02 * (number % 4))
         check_whole(path)
     (tmp_path / f".out.{'0' * 16}.tmp").touch()
     for each in tmp_path.iterdir():

@@ -71,14 +71,6 @@ def test_the_covariance_of_a_fair_fit_is_that_of_its_model(settings):
     np.testing.assert_allclose(fair.get_precision() @ covariance, np.eye(5), atol=1e-8)
 
 
-def test_partial_fits_count_all_rows():
-    fair = fs.FairPCA(2)
-    for half in (X[:40], X[40:]):
-        fair.partial_fit(half, sensitive_features=ROWS.labels[:40])
-    assert fair.n_samples_seen_ == 80
-    assert not hasattr(fs.FairPCA(2), "n_samples_seen_")
-
-
 def test_whitened_coordinates_have_variance_one_and_change_no_figure():
     plain, white = fitted(), fitted(whiten=True)
     np.testing.assert_allclose(np.cov(white.transform(X).T, ddof=0), np.eye(2), atol=1e-10)

@@ -200,15 +200,6 @@ def test_wrapped_text_keeps_every_character_and_the_width():
         assert "".join("".join(lines).split()) == "".join(text.split())
 
 
-def test_a_table_that_fits_to_the_column_is_laid_out_as_a_wider_one():
-    models = [made_model(["a", "b"], 1.0)]
-    wide = text_of(models, 12, 500).splitlines()
-    needed = max(map(len, (line for line in wide if set(line) == {"-"})))
-    fitting, narrower = (text_of(models, 12, width).splitlines() for width in (needed, needed - 1))
-    assert [len(line) for line in fitting if set(line) == {"-"}] == [needed]
-    assert max(map(terminal_width, narrower)) <= needed - 1
-
-
 ROWS = random_rows(0, n=60, p=4, groups=("a", "b", "c"))
 FAIR = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
 RESULT = audit(FAIR, ROWS.X, ROWS.labels)

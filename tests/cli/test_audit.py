@@ -204,20 +204,6 @@ def test_rows_without_a_group_are_left_out_or_get_one(run, table, features, tmp_
     assert (both["n_dropped"], both["missing"]["groups"]) == (1, ["old", "unknown", "young"])
 
 
-def test_rows_lost_are_told_where_one_group_is_left(run, table, features, tmp_path):
-    path = tmp_path / "t.csv"
-    frame = table[[*features, "age"]].copy()
-    frame.loc[frame.age == "old", "weight"] = np.nan
-    frame.to_csv(path, index=False)
-    n = int((frame.age == "young").sum())
-    run(
-        *("audit", path, "--group", "age", "--on-missing", "drop"),
-        status=2,
-        out="",
-        err=[f"of which {n} of 240 are left", f"'weight' ({240 - n} rows by itself)"],
-    )
-
-
 @pytest.mark.parametrize(
     ("bins", "said"),
     [
@@ -470,15 +456,6 @@ def test_a_dash_is_standard_input(run, table, tmp_path, monkeypatch, ending):
     assert run("audit", "-", *named, "-d", 2, "--json").facts == facts
     given.isatty = lambda: True
     run("audit", "-", *named, status=2, out=None, err="is a terminal: pipe a table into it")
-
-
-def test_long_names_of_groups_leave_room_for_the_figures(run, table, tmp_path):
-    names = {"old": "o" * 60, "young": "y" * 60}
-    table.assign(age=table["age"].map(names)).to_csv(tmp_path / "long.csv", index=False)
-    words = ("audit", tmp_path / "long.csv", "--group", "age", "--exclude", "sex", "--by-dimension")
-    lines = run(*words).out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert any("oooo" in line for line in lines)
 
 
 def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, tmp_path):

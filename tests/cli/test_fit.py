@@ -1,23 +1,16 @@
 """`fairspan fit`: what is saved, what is printed, and with which solver."""
 
-import os
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import fairspan as fs
-import real_data
 from cli.by_hand import assert_agrees, figures_by_hand, plain_pca_by_hand
 from sweeps import each_once
 
 # Nothing is estimated for new rows.
 QUICK = ("--folds", "none")
-
-
-def by_group(figures, name):
-    return [getattr(each, name) for each in figures.values()]
 
 
 def losses_of(figures):
@@ -67,20 +60,6 @@ def test_nested_components_are_those_of_python_with_a_record_of_each(
     run("fit", data, *settings, "--criterion", "error_gap", status=2, err="nested")
 
 
-def test_total_error_is_plain_pca_also_for_three_groups(run, table, features, tmp_path):
-    path = tmp_path / "three.csv"
-    table[features].assign(g=np.arange(240) % 3).to_csv(path, index=False)
-    facts = run(
-        *("fit", path, "--group", "g", "--criterion", "total_error", "-d", 3),
-        *("-o", tmp_path / "m", *QUICK, "--json"),
-    ).facts
-    plain, fair = facts["models"]
-    expected = by_group(plain_pca_by_hand(table[features], np.arange(240) % 3, 3), "error")
-    for model in (plain, fair):
-        errors = [group["error_here"] for group in model["groups"]]
-        assert errors == pytest.approx(expected, rel=1e-9)
-
-
 def test_saved_moments_give_the_same_model_without_intervals(run, data, table, features, tmp_path):
     moments, models = tmp_path / "table.moments", (tmp_path / "a", tmp_path / "b")
     fs.GroupMoments.from_rows(table[features], table["age"]).save(moments)
@@ -92,49 +71,6 @@ def test_saved_moments_give_the_same_model_without_intervals(run, data, table, f
     assert alone["rows"] == {**rows["rows"], "has_intervals": False}
     assert {each["error_here_low"] for each in alone["models"][1]["groups"]} == {None}
     assert "FS106" in [finding["code"] for finding in alone["findings"]]
-
-
-def test_credit_data_lose_equally_in_both_groups(run, tmp_path):
-    path, model = real_data.path_of("default_credit.parquet"), tmp_path / "m"
-    facts = run(
-        *("fit", path, "--group", "group__education", "--exclude", "*__*"),
-        *("--center", "group", "--standardize", "-d", 3, *QUICK, "-o", model, "--json"),
-    ).facts
-    plain, fair = facts["models"]
-    losses = [group["loss_here"] for group in fair["groups"]]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-    assert losses[0] < max(group["loss_here"] for group in plain["groups"])
-    rows = real_data.load("default_credit:group__education")
-    saved = fs.FairSubspace.load(model)
-    Z = rows.z_scored(ddof=0)
-    by_hand = figures_by_hand(
-        Z, rows.groups, saved.components, np.zeros(22), np.ones(22), center="group"
-    )
-    assert losses == pytest.approx(losses_of(by_hand), rel=1e-6)
-
-
-@pytest.mark.long
-def test_labels_that_the_terminal_cannot_show_stop_nothing(installed, table, features, tmp_path):
-    path = tmp_path / "named.csv"
-    named = table[[*features, "age"]].replace({"age": {"old": "\u00e9\u6f22"}})
-    named.to_csv(path, index=False, encoding="utf-8")
-    settings = {**os.environ, "PYTHONIOENCODING": "cp1252"}
-    installed(
-        "audit",
-        path,
-        "--group",
-        "age",
-        "-d",
-        2,
-        env=settings,
-        encoding="cp1252",
-        status=0,
-        err=None,
-        out="\u00e9\\u6f22",
-    )
-    facts = installed("audit", path, "--group", "age", "--json", env=settings).facts
-    labels = [group["group"] for group in facts["models"][0]["groups"]]
-    assert labels == sorted(pd.unique(named["age"]))
 
 
 OTHERS = {

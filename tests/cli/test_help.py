@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 import jsonschema
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -415,42 +414,6 @@ def test_saved_moments_give_the_figures_of_the_rows(run, data, table, features, 
     columns = [0, 1, 3]  # all but the end of the interval, which moments do not tell
     expected = figures_of(rows)[:, columns]
     np.testing.assert_allclose(figures_of(alone)[:, columns].astype(float), expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet", "feather"])
-def test_whole_short_and_logical_columns_are_numbers(run, tmp_path, form):
-    rng = np.random.default_rng(5)
-    frame = pd.DataFrame(
-        {
-            "whole": rng.integers(-9, 9, 80).astype("int16"),
-            "short": rng.normal(size=80).astype("float32"),
-            "logical": rng.random(80) < 0.5,
-            "level": rng.integers(1, 4, 80).astype("uint8"),
-            "group": rng.integers(0, 2, 80),
-        }
-    )
-    name, write = FORMATS[form]
-    write(frame, tmp_path / name)
-    facts = run("audit", tmp_path / name, "--group", "group", "-d", 2, "--json").facts
-    labels = ["0", "1"] if form == "csv" else [0, 1]
-    assert [group["group"] for group in facts["models"][0]["groups"]] == labels
-    X = frame.drop(columns="group").to_numpy(dtype=float)
-    expected = fs.audit(np.linalg.svd(X - X.mean(axis=0))[2][:2], X, frame["group"])
-    np.testing.assert_allclose(figures_of(facts), figures_of(expected.to_dict()), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "labels",
-    [[*"baba"], [2, 1, 2, 1], [True, False, True, False], pd.Categorical([*"baba"])],
-    ids=["text", "whole", "logical", "category"],
-)
-def test_group_labels_keep_their_type(run, tmp_path, labels):
-    frame = pd.DataFrame({"x": [1.0, 2, 4, 8], "y": [1.0, 0, 1, 1], "g": labels})
-    frame.to_parquet(tmp_path / "t.parquet")
-    facts = run("audit", tmp_path / "t.parquet", "--group", "g", "-d", 1, "--json").facts
-    found = [group["group"] for group in facts["models"][0]["groups"]]
-    assert found == sorted(set(labels))
-    assert type(found[0]) is type(sorted(set(labels))[0])
 
 
 def test_an_index_that_groups_the_rows_can_be_named(run, table, features, tmp_path):

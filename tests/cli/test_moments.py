@@ -140,20 +140,6 @@ def test_a_damaged_page_in_the_middle_of_a_file(run, folder, out):
     assert not out.exists()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("command", ["fit", "audit"])
-def test_two_processes_give_the_same_figures(run, folder, tmp_path, command):
-    out = ["-o", tmp_path / "model"] if command == "fit" else []
-    words = (command, folder, *BY_SEX, "--weight", "w", "-d", 2, *out, "--json")
-    ours, expected = (run(*words, *jobs).facts for jobs in (("--jobs", 2), ()))
-    assert ours["rows"] == expected["rows"]
-    for model, other in zip(ours["models"], expected["models"], strict=True):
-        for group, same in zip(model["groups"], other["groups"], strict=True):
-            assert (group["group"], group["n"]) == (same["group"], same["n"])
-            for name in ("error_here", "error_here_low", "error_here_high"):
-                assert group[name] == pytest.approx(same[name], rel=1e-9)
-
-
 def test_weights_are_those_of_the_column(run, folder, frame):
     facts = run("audit", folder, *BY_SEX, "--weight", "w", "-d", 2, "--json").facts
     weights = frame.groupby("sex")["w"].sum()

@@ -78,15 +78,6 @@ def test_column_names_that_look_like_patterns(run, table, features, tmp_path):
     assert len(result.out.splitlines()) == 241
 
 
-def test_a_model_without_names_takes_the_columns_in_order(run, table, features, tmp_path):
-    X = table[features].to_numpy(dtype=float)
-    in_python = fs.FairPCA(2).fit(X, sensitive_features=table["age"])
-    in_python.subspace_.save(tmp_path / "m")
-    table[features].to_csv(tmp_path / "bare.csv", index=False)
-    run("transform", tmp_path / "m", tmp_path / "bare.csv", "-o", tmp_path / "out.parquet")
-    assert_written(pd.read_parquet(tmp_path / "out.parquet"), in_python, X)
-
-
 def test_a_folder_of_many_rows_keeps_their_number_and_order(run, model, features, tmp_path):
     rng = np.random.default_rng(1)
     frames = [pd.DataFrame(rng.normal(size=(n, 5)), columns=features) for n in (90_000, 1, 700)]
@@ -273,11 +264,3 @@ def test_an_internal_failure_is_neither(run, model, data, monkeypatch):
 
     monkeypatch.setattr(inputs, "verify", fail)
     run("verify", model, data, *GROUP, status=3, out=None, err="a fault of ours")
-
-
-@pytest.mark.long
-def test_a_process_of_its_own(installed, model, data):
-    result = installed("verify", model, data, *GROUP, status=0, err=None)
-    assert result.out.startswith("The certificate holds.")
-    pd.read_csv(data).iloc[:-1].to_csv(data, index=False)
-    installed("verify", model, data, *GROUP, status=1)

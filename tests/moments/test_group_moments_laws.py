@@ -340,13 +340,6 @@ def test_feature_names_are_kept(tmp_path):
     assert GroupMoments.load(tmp_path / "out").feature_names == ("größe", "b")
 
 
-def test_saving_twice_gives_the_same_bytes_under_exactly_the_name_given(saved):
-    moments, path = saved
-    moments.save(str(path.with_name("again.moments")))
-    assert path.read_bytes() == path.with_name("again.moments").read_bytes()
-    assert sorted(each.name for each in path.parent.iterdir()) == ["again.moments", "out"]
-
-
 def test_loading_never_unpickles(saved, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("pickle was used")

@@ -313,13 +313,6 @@ def test_a_file_in_which_nothing_is_known_of_a_column(tmp_path):
         GroupMoments.from_rows(tmp_path, "g")
 
 
-def test_labels_of_another_type_in_one_file_are_named(tmp_path):
-    write(tmp_path, "1.parquet", x=[1.0], g=[1])
-    write(tmp_path, "2.parquet", x=[1.0], g=[1.0])
-    with pytest.raises(InvalidInput, match=r"2\.parquet, row group 0: The groups are of different"):
-        GroupMoments.from_rows(tmp_path, "g")
-
-
 def test_files_that_are_passed_over_are_named(tmp_path):
     write(tmp_path, "1.parquet", x=[1.0], g=["a"])
     write(tmp_path, "2.parquet", x=[1.0], g=["b"]).rename(tmp_path / "2")
@@ -424,11 +417,6 @@ def test_the_ending_tsv_outweighs_commas_in_names(tmp_path):
     assert rows.feature_names == ("a,b,c,d", "e")
 
 
-def test_a_single_column(path):
-    rows = rows_of_text(path, "x\n1\n2\n")
-    assert (rows.feature_names, values_of(rows).tolist()) == (("x",), [[1.0], [2.0]])
-
-
 @pytest.mark.parametrize("text", ["x,g\r\n1,a\r\n2,b\r\n", "\nx,g\n1,a\n2,b", "x,g\n1,a\n\n2,b\n"])
 def test_line_ends_and_empty_lines(path, text):
     rows = rows_of_text(path, text, groups=["g"])
@@ -464,11 +452,6 @@ def test_a_column_without_a_name_is_left_out_with_a_warning(path):
     with pytest.warns(FairspanWarning, match="without a name is left out"):
         rows = rows_of_text(path, ",x,g\n0,1,a\n1,2,b\n", groups=["g"])
     assert rows.feature_names == ("x",)
-
-
-def test_several_group_columns_make_tuples(path):
-    rows = rows_of_text(path, "x,g,h\n1,a,1\n2,b,2\n", groups=["h", "g"])
-    assert labels_of(rows) == [("1", "a"), ("2", "b")]
 
 
 def test_identifiers_that_double_precision_would_round_are_told(tmp_path):

@@ -1,8 +1,4 @@
-"""Hard cases, pairs of settings that may refute each other, expected losses, and racing writers."""
-
-import os
-import sys
-import time
+"""Hard cases, pairs of settings that may refute each other, and expected losses."""
 
 import numpy as np
 import pytest
@@ -10,7 +6,6 @@ from sklearn.decomposition import PCA
 
 import fairspan as fs
 from fairspan.errors import FairspanError
-from racing_writers import check_whole, kill_after, names_in, race, save
 from real_data import load
 from torture.cases import Case
 from torture.hard_cases import HARD_CASES
@@ -70,42 +65,6 @@ def test_no_two_answers_refute_each_other(change, part, how_many, record_propert
             both = {str(each.solution_.status) for each in (first, second)}
             tally.outcomes["both " + both.pop() if len(both) == 1 else "of two statuses"] += 1
     tally.settled(record_property, f"pairs: {change}, part {part + 1}")
-
-
-on_posix = pytest.mark.skipif(sys.platform == "win32", reason="of POSIX systems")
-
-N_PROCESSES = 4
-
-
-def told(record_property, name, count):
-    facts = {"name": name, "examples": count, "outcomes": {"whole": count}, "worst": {}}
-    record_property("torture", facts)
-
-
-@on_posix
-def test_races(tmp_path, how_many, record_property):
-    path, n_races = tmp_path / "out", how_many(40, 1000)
-    race(path, N_PROCESSES, n_races // N_PROCESSES)
-    check_whole(path)
-    assert names_in(tmp_path) == ["out"]
-    told(record_property, "saves to one name by four processes", n_races)
-
-
-@on_posix
-def test_kills(tmp_path, how_many, record_property):
-    path, n_kills = tmp_path / "out", how_many(10, 200)
-    random = np.random.default_rng(0)
-    save(path, 0)
-    for number in range(n_kills):
-        kill_after(path, number, random.uniform(0, 0.05))
-        check_whole(path)
-    # Another writer may be at work, so what is left beside the file goes after a day.
-    two_days_ago = time.time() - 2 * 86_400
-    for name in set(names_in(tmp_path)) - {"out"}:
-        os.utime(tmp_path / name, (two_days_ago, two_days_ago))
-    save(path, 0)
-    assert names_in(tmp_path) == ["out"]
-    told(record_property, "writers that were killed", n_kills)
 
 
 P, D = 50, 5
