@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.cluster import FeatureAgglomeration
-from sklearn.decomposition import NMF, PCA, FastICA, IncrementalPCA, KernelPCA, TruncatedSVD
+from sklearn.decomposition import NMF, PCA, FastICA, KernelPCA, TruncatedSVD
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -213,24 +213,6 @@ def test_what_cannot_be_judged_is_refused():
         fs.audit("nope.model", X, GROUPS)
 
 
-class First:
-    """A projection onto the first feature, which says nothing of itself."""
-
-    n_features_in_ = 5
-
-    def transform(self, rows):
-        return rows[:, :1]
-
-    def inverse_transform(self, coordinates):
-        return np.hstack([coordinates, np.zeros((len(coordinates), 4))])
-
-
-def test_a_projection_onto_one_dimension_needs_no_rows():
-    moments = fs.GroupMoments.from_rows(X, GROUPS)
-    found = errors_of(fs.audit({"mine": First()}, moments=moments), "mine")
-    np.testing.assert_allclose(found, by_hand(First(), X, GROUPS), rtol=1e-9)
-
-
 @pytest.mark.parametrize(
     ("scaler", "names"),
     [
@@ -246,13 +228,6 @@ def test_ordinary_pca_stands_beside_a_pipeline_in_the_same_units(scaler, names):
 
 TABLE = random_rows(21, n=50, p=4)
 BASIS = np.linalg.qr(np.random.default_rng(5).standard_normal((4, 2)))[0].T
-
-
-@pytest.mark.parametrize("model", [PCA(2), IncrementalPCA(2), TruncatedSVD(2, random_state=0)])
-def test_scikit_learn_models_project_as_they_do_themselves(model):
-    model.fit(TABLE.X)
-    subspace = fs.FairSubspace.of(model)
-    np.testing.assert_allclose(subspace.transform(TABLE.X), model.transform(TABLE.X), atol=1e-10)
 
 
 def test_other_models_are_refused():

@@ -134,31 +134,6 @@ def test_the_rest_may_be_some_of_the_groups():
         metrics.label_bias(hired, team, "a", rest=["a", "b"])
 
 
-@pytest.mark.parametrize("weights", [None, np.arange(1.0, 201.0)])
-def test_signed_bias_of_probabilities_is_that_of_many_draws(weights):
-    rng = np.random.default_rng(3)
-    chance, sex = rng.uniform(size=200), rng.choice(["f", "m"], 200)
-    found = metrics.signed_bias(
-        lambda X: X[:, 0], chance[:, None], sex, "f", probabilities=True, sample_weight=weights
-    )
-    men, women = (
-        np.average(chance[sex == s], weights=None if weights is None else weights[sex == s])
-        for s in "mf"
-    )
-    assert found == pytest.approx(men - women)
-    draws = [
-        metrics.signed_bias(
-            lambda X: (rng.uniform(size=200) < X[:, 0]).astype(int),
-            chance[:, None],
-            sex,
-            "f",
-            sample_weight=weights,
-        )
-        for _ in range(400)
-    ]
-    assert np.mean(draws) == pytest.approx(found, abs=4 * np.std(draws) / 20)
-
-
 def test_signed_bias_of_a_models_probabilities_is_of_the_positive_label():
     rows = np.random.default_rng(0).standard_normal((60, 2))
     answers, sex = np.where(rows[:, 0] > 0, "yes", "no"), np.array(["f", "m", "m"] * 20)

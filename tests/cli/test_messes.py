@@ -54,7 +54,6 @@ def error_of(frame, d=1):
 
 WHOLE = error_of(CLEAN[FEATURES])
 WITHOUT_3 = error_of(CLEAN[FEATURES].drop(index=3))
-TEN = [f"x{i}" for i in range(10)]
 POINT = CLEAN[["height", "weight"]].astype(str)
 COMMAS = CLEAN.assign(**{name: POINT[name].str.replace(".", ",") for name in POINT})
 MIXED = CLEAN.assign(height=POINT["height"].str.replace(".", ","))

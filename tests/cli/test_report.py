@@ -22,7 +22,6 @@ from report_rows import certificate_of, made_rows
 
 # Of few features all criteria are solved soon.
 FEW = ("--features", "pay_*", "--features", "height", "-d", 1)
-REPORT = ("report", "{data}", "--group", "age", "-d", "2", "-o", "{out}")
 
 
 def assert_alike(one, other):
@@ -124,18 +123,6 @@ def test_the_program_that_verifies_runs_on_moments_as_it_says(run, data, tmp_pat
     certificate = certificate_of(facts)
     assert names["objective"] == pytest.approx(certificate["objective"], rel=1e-6)
     assert names["lower_bound"] == pytest.approx(certificate["lower_bound"], rel=1e-9)
-
-
-@pytest.mark.long
-def test_moments_stand_in_for_rows(run, table, features, tmp_path):
-    path = tmp_path / "m.npz"
-    fs.GroupMoments.from_rows(table[features], table["age"]).save(path)
-    facts = run("report", path, "-d", 2, "--json").facts
-    assert "FS106" in [finding["code"] for finding in facts["findings"]]
-    assert facts["made"]["input_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert {group["error_here_low"] for group in facts["models"][0]["groups"]} == {None}
-    page = tmp_path / "page.html"
-    assert run("report", path, "-d", 2, "-o", page).status == 0
 
 
 @pytest.mark.long

@@ -142,15 +142,6 @@ def test_a_reader_that_stops_early_is_no_error_message(installed, model, feature
     assert (result.status, result.out, result.err) == (0, '"fairpca0","fairpca1"\n', "")
 
 
-def test_a_query_in_place_of_rows(run, model, data, table, features, in_python):
-    result = run("transform", model, "--as", "sql", status=0, err=None)
-    database = duckdb.connect()
-    database.register("data", table[features])
-    made = database.sql(result.out).df()
-    assert list(made.columns) == ["fairpca0", "fairpca1"]
-    assert_written(made, in_python, table[features])
-
-
 def test_a_query_computes_indicators_from_text(run, tmp_path):
     jobs = np.array(["clerk", "nurse", "it's", "clerk"] * 10)
     rng = np.random.default_rng(0)

@@ -158,11 +158,6 @@ def test_json_of_the_walk_has_what_the_report_has():
         np.testing.assert_allclose(told["loadings"], step.loadings, atol=0.00501)
 
 
-def test_the_same_report_gives_the_same_bytes():
-    report, page = two_groups()
-    assert page_of(report) == page
-
-
 @pytest.mark.long
 def test_page_stays_small_with_many_groups_steps_and_features():
     report = twelve_groups()[0]
@@ -210,10 +205,6 @@ def cells_of(table):
 
 
 OF_CRITERIA = "Ordinary PCA and each fair criterion"
-
-
-def named(group):
-    return f"'<bdi>{group}</bdi>'"
 
 
 @PAGES

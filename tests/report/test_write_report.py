@@ -111,14 +111,6 @@ def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, undrawn):
     assert facts["made"]["input_sha256"] == expected
 
 
-def test_moments_stand_in_for_rows_without_intervals(tmp_path, undrawn):
-    page, moments = tmp_path / "page.html", fs.GroupMoments.from_rows(X, LABELS)
-    facts = fs.write_report(page, moments=moments, **FEW)
-    assert "FS106" in [finding["code"] for finding in facts["findings"]]
-    assert facts["made"]["input_sha256"] == hashlib.sha256(moments.to_bytes()).hexdigest()
-    assert facts["made"]["command"].startswith("fairspan.write_report(path, moments=moments, ")
-
-
 @pytest.mark.long
 def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tmp_path, undrawn):
     holes = frame.assign(age=frame["age"].where(frame.index % 10 > 0))
