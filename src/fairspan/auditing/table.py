@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from fairspan.auditing.expected_losses import LEVEL, Estimate, known
-from fairspan.auditing.results import GroupResult, ModelResult, group_name
+from fairspan.auditing.results import ModelResult, group_name
 from fairspan.formatting.table import (
-    Cell,
     Column,
     Table,
     figures_column,
     names_column,
+    rows_column,
     shares_column,
 )
-from fairspan.formatting.text import in_ascii, interval, number, percent, whole
+from fairspan.formatting.text import in_ascii, interval, number, percent
 from fairspan.rows.groups import printable
 
 _ABOUT = {
@@ -78,22 +78,9 @@ def table_of(
     about = f"{left_out}." if left_out else ""
     return Table(
         f"{about} {_ON_NEW_ROWS if has_estimates else ''}".strip(),
-        (names, rows_column(groups), *columns),
+        (names, rows_column([group.record for group in groups]), *columns),
         tuple(zip(starts, (_heading_of(each, n_features) for each in models), strict=True)),
     )
-
-
-def rows_column(groups: Sequence[GroupResult]) -> Column:
-    """How many rows each group has, and of how many clusters where these are known."""
-    cells = [
-        Cell(
-            whole(group.n) if group.n else number(None),
-            group.n,
-            "" if group.n_clusters is None else whole(group.n_clusters),
-        )
-        for group in groups
-    ]
-    return Column("rows", cells, below="clusters" if any(cell.below for cell in cells) else "")
 
 
 def _heading_of(model: ModelResult, n_features: int) -> str:

@@ -22,6 +22,7 @@ from fairspan.formatting.text import (
     plain,
     share,
     terminal_width,
+    whole,
     wrapped,
 )
 
@@ -374,6 +375,19 @@ def estimates_column(
     values = [each[what] for each in records]
     ends = [(each[f"{what}_low"], each[f"{what}_high"]) for each in records]
     return figures_column(heading, values, ends=ends, below=below, total=total)
+
+
+def rows_column(records: Sequence[Mapping[str, Any]]) -> Column:
+    """How many rows each group has, and below of how many clusters, where its record says that."""
+    cells = [
+        Cell(
+            whole(each["n"]) if each["n"] else number(None),
+            each["n"],
+            "" if each["n_clusters"] is None else whole(each["n_clusters"]),
+        )
+        for each in records
+    ]
+    return Column("rows", cells, below="clusters" if any(cell.below for cell in cells) else "")
 
 
 def shares_column(heading: str, values: Sequence[float | None]) -> Column:

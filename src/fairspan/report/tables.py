@@ -8,7 +8,6 @@ import numpy as np
 
 from fairspan.auditing.data_findings import table_of_missing
 from fairspan.auditing.results import Finding, GroupResult, ModelResult, group_name, share_lost
-from fairspan.auditing.table import rows_column
 from fairspan.formatting.table import (
     Cell,
     Column,
@@ -16,6 +15,7 @@ from fairspan.formatting.table import (
     estimates_column,
     figures_column,
     names_column,
+    rows_column,
     shares_column,
 )
 from fairspan.formatting.text import (
@@ -119,7 +119,7 @@ def of_groups(report: Report) -> Table:
         "The groups",
         (
             _groups_column(report),
-            rows_column(report.plain.groups),
+            rows_column(groups),
             shares_column(shares, _each_of(groups, "proportion")),
             figures_column("total variance", _each_of(groups, "total_variance_here")),
         ),
@@ -392,7 +392,7 @@ def of_given_model(model: ModelResult, findings: Sequence[Finding]) -> Table:
         f"{called(model.name)} with {count(model.n_components, 'dimension')}",
         (
             names_column("group", [group_name(group.group) for group in model.groups]),
-            rows_column(model.groups),
+            rows_column(records),
             *(expected if model.why_no_estimates is None else ()),
             estimates_column("error on these rows", records, "error_here"),
             *(
@@ -414,7 +414,7 @@ def of_expected_plain(report: Report) -> Table:
         f"PCA with {count(model.n_components, 'dimension')} on new rows",
         (
             _groups_column(report),
-            rows_column(model.groups),
+            rows_column(records),
             estimates_column("expected loss", records, "expected_loss"),
             _states_column(model.groups),
             estimates_column("expected error", records, "expected_error"),
@@ -444,7 +444,7 @@ def of_changes(report: Report) -> Table:
             _groups_column(report),
             names_column("outcome", outcomes),
             Column("change in expected error / variance", cells),
-            rows_column(groups),
+            rows_column(report.main.records),
             shares_column("share of the rows", [group.proportion for group in groups]),
         ),
         faint=tuple(i for i, cell in enumerate(cells) if cell.value is None),
