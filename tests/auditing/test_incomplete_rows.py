@@ -33,7 +33,7 @@ def groups_of(rows: np.ndarray) -> np.ndarray:
     return np.repeat(["a", "b"], len(rows) // 2)
 
 
-@pytest.mark.parametrize("n_draws", mostly_long([12, 60], 2))
+@pytest.mark.parametrize("n_draws", mostly_long([8, 60], 2))
 def test_intervals_cover_the_errors_of_the_groups(n_draws):
     true = [np.trace((np.eye(6) - PLANE.T @ PLANE) @ root.T @ root) for root in ROOTS]
     hits = np.zeros(2)

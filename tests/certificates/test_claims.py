@@ -147,8 +147,15 @@ def test_the_cases_are_what_they_are_called():
     assert own.tolerance < own.gap < own.resolution < 0.01 * own.scale
 
 
+# Each kind of proof, and of fits those that say more than others.
+FEW = ["two groups", "lines", "means", "covariances", "oblique", "nested", "soft"]
+
+
 @pytest.mark.unverified
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [*FEW, *(pytest.param(each, marks=pytest.mark.long) for each in CASES if each not in FEW)],
+)
 def test_a_claim_that_was_tampered_with_is_refused(case):
     data, subspace = CASES[case][0], fitted(case)
     own, found = subspace.certificate, verify(subspace, *data)

@@ -117,7 +117,7 @@ SOURCES = UNNAMED | {
 
 @pytest.mark.parametrize(
     ("source", "case"),
-    mostly_long([(source, case) for source in SOURCES for case in CASES], step=3),
+    mostly_long([(source, case) for source in SOURCES for case in CASES], step=5),
     ids=str,
 )
 def test_a_source_gives_the_moments_and_the_fit_of_its_rows(source, case, tmp_path):
