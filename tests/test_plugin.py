@@ -145,6 +145,7 @@ def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_pa
         n_components=2,
         criteria=[],
         displays=["loadings", made],
+        folds=5,
     )
     assert facts["displays"][1] == {
         "name": "GroupScree",
@@ -321,7 +322,8 @@ def test_rows_of_a_new_source_are_audited_verified_and_reported(rows, table, tmp
     ours, theirs = fs.audit(fair, rows).frame(), fs.audit(fair, table, "group").frame()
     pd.testing.assert_frame_equal(ours, theirs, rtol=1e-6)
     assert fs.verify(fair, rows).holds
-    facts = fs.write_report(tmp_path / "page.html", rows, None, n_components=2, criteria=[])
+    asked = {"n_components": 2, "criteria": [], "folds": 5}
+    facts = fs.write_report(tmp_path / "page.html", rows, None, **asked)
     assert facts["rows"]["n"] == 80
     assert "input_sha256" in json.dumps(facts)
 

@@ -20,12 +20,10 @@ from problems import (
 )
 from sweeps import each_once
 
-EVERY = settings(derandomize=True, deadline=None, max_examples=40)
 seeds, dimensions = st.integers(0, 10_000), st.integers(2, 9)
 criteria = st.sampled_from(MINIMAX)
 
 
-@EVERY
 @given(seeds, dimensions, criteria, st.data())
 def test_certificate_holds_by_numpy_alone(seed, p, criterion, data):
     d = data.draw(st.integers(1, p))
@@ -45,7 +43,6 @@ def test_certificate_holds_by_numpy_alone(seed, p, criterion, data):
     assert min(others) >= solution.lower_bound - 1e-9 * np.trace(matrices.sum(axis=0))
 
 
-@EVERY
 @given(seeds, dimensions, criteria, st.data())
 def test_rotation_and_order_of_groups_change_nothing(seed, p, criterion, data):
     d = data.draw(st.integers(1, p))
@@ -78,7 +75,6 @@ def test_relabelling_and_repeated_rows_change_nothing(seed, criterion):
     np.testing.assert_allclose(relabelled.group_errors_[::-1], errors, atol=1e-8)
 
 
-@EVERY
 @given(seeds, criteria)
 def test_bounds_in_the_trace_close_in_and_count_up(seed, criterion):
     matrices = random_moments(np.random.default_rng(seed), 2, 6)
