@@ -307,6 +307,26 @@ def test_a_program_of_nothing_but_zeros_is_solved():
     assert np.trace(shares) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("block", [False, True])
+@pytest.mark.parametrize("criterion", [MinimaxLoss(), ErrorGap(0.5)], ids=lambda each: each.name)
+def test_the_model_is_right_to_second_order(criterion, block):
+    rng = np.random.default_rng(0)
+    problem = problem_of(random_moments(rng, 4, 9), 3, criterion)
+    relaxation, m = Relaxation(problem, problem.pieces), len(problem.pieces.offsets)
+    model = relaxation.at(rng.dirichlet(np.ones(m)))
+    model = replace(model, block=(1, 5) if block else (3, 3))
+    factor = model.curvature_factor(model.hard)
+    other = problem.pieces.blocks.normalised(rng.dirichlet(np.ones(m)))
+    direction = other - model.multipliers
+    misses = []
+    for length in (1e-2, 1e-3):
+        moved = model.multipliers + length * direction
+        missed = model.height(moved, factor) - relaxation.at(moved).bound
+        misses.append(abs(missed) / problem.total_variance)
+    # A tenth of the step leaves a thousandth of the error.
+    assert misses[1] <= 2e-3 * misses[0] + 1e-14
+
+
 def tied(k, p, seed):
     """Groups that vary along unrelated axes: the relaxed optimum has a tie."""
     rng = np.random.default_rng(seed)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from by_hand import projector_distance
 from fairspan import (
     DualNewton,
     EqualError,
@@ -217,12 +218,24 @@ def test_the_foot_of_what_was_only_taken_as_tied_is_on_the_supporting_line():
     assert [end.foot[1] for end in ends] == [end.errors[1] for end in ends]
 
 
+SIZES = pytest.mark.parametrize(("p", "d"), [(2, 1), (5, 2), (6, 5), (9, 4), (4, 4)])
 SHARES = np.linspace(0, 1, 11)
 
 
 def ends(p, d):
     rng = np.random.default_rng(10 * p + d)
     return random_basis(rng, p, d), random_basis(rng, p, d)
+
+
+@SIZES
+def test_it_leads_from_one_to_the_other_through_orthonormal_bases(p, d):
+    first, last = ends(p, d)
+    path = PathBetween(first, last)
+    for share, end in ((0.0, first), (1.0, last)):
+        assert projector_distance(path.at(share).T, end.T) <= 1e-13
+    for share in SHARES:
+        basis = path.at(share)
+        np.testing.assert_allclose(basis.T @ basis, np.eye(d), atol=1e-14)
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-6, 1.0, np.pi / 2])
