@@ -1,4 +1,4 @@
-"""Every fit of every test is verified, when the test is over and its patches are undone.
+"""The fits of every test, thirty at most, are verified when it is over and its patches are undone.
 
 Fits are noted as they end, and looked at after the test: counters of calls, monkeypatched
 internals and warnings of the test stay as they are. What runs in a process of its own is out of

@@ -12,13 +12,12 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 import fairspan as fs
-from fairspan.displays import AuditDisplay, ErrorCurveDisplay, LoadingsDisplay
+from fairspan.displays import AuditDisplay, ErrorCurveDisplay, FrontierDisplay, LoadingsDisplay
 from fairspan.displays.base import METADATA, empty_figure, reproducible
-from fairspan.displays.style import FAINT, FAIR, PLAIN, PURPLE, other_look
+from fairspan.displays.style import FAINT, FAIR, INK, PLAIN, PURPLE, other_look
 from fairspan.errors import InvalidInput, MissingDependency
 from fairspan.report.figures import inline_svg
 from pictures import HOSTILE, LONG, overlaps, pictures_of, records_of, texts_in, written_in
-from sweeps import each_once
 
 KINDS = tuple(pictures_of(("a", "b")))
 TWELVE = ("errors", "kept", "group losses", "path", "many loadings", "rows", "audit")
@@ -178,6 +177,20 @@ def test_on_dark_paper_texts_and_lines_are_light_and_hollow_marks_have_its_colou
     assert {to_hex(text.get_color()) for text in picture.ax_.texts} <= {"#111111", "#fefefe"}
 
 
+@pytest.mark.parametrize("setting", [False, True])
+def test_only_rows_of_groups_have_grid_lines_whatever_the_users_settings(setting):
+    for kind, axis in (("errors", None), ("frontier", None), ("kept", "x")):
+        with pyplot.rc_context({"axes.grid": setting}):
+            picture = pictures_of(PAIR)[kind].plot()
+        for axes in picture.axes_:
+            shown = {
+                each.axis_name
+                for each in (axes.xaxis, axes.yaxis)
+                if any(line.get_visible() for line in each.get_gridlines())
+            }
+            assert shown == ({axis} if axis else set())
+
+
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     picture = pictures_of(PAIR)["kept"]
@@ -318,7 +331,24 @@ def test_each_image_has_its_own_scale_around_zero():
     assert [image.get_clim() for image in images] == [(-4, 4), (-0.5, 0.5), (-1, 1)]
 
 
-@each_once(unit=[1e-200, 1e12], kind=["frontier", "losses"])
+def test_titles_of_images_stay_within_their_images():
+    rng = np.random.default_rng(0)
+    picture = LoadingsDisplay(
+        loadings=rng.normal(size=(4, 6)),
+        features=tuple("abcdef"),
+        image_shape=(2, 3),
+        plain=rng.normal(size=(4, 6)),
+        name="a_criterion_of_somebody_with_a_very_long_name",
+    )
+    drawn_on(picture, 7, 5).figure.draw_without_rendering()
+    titled = [panel.title for panel in picture.axes_ if panel.get_title(loc="center")]
+    boxes = [("", title.get_window_extent(), 10) for title in titled]
+    assert len(boxes) == 8
+    assert overlaps(boxes, 0) == []
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e12])
+@pytest.mark.parametrize("kind", ["frontier", "losses"])
 def test_any_units_can_be_read(kind, unit):
     picture = pictures_of(PAIR)[kind]
     if kind == "frontier":
@@ -342,6 +372,31 @@ def test_a_frontier_of_one_point_is_drawn(point):
     _, written = drawn(picture)
     assert overlaps(written) == []
     assert "a, b, c" in [text for text, _, _ in written]
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_the_line_of_equal_errors_crosses_the_whole_frontier_picture(side):
+    errors = np.array([[1.0, 9.0], [2.0, 8.0]])[::side, ::side]
+    plain = np.array([1.5, 8.7])[::side]
+    axes = drawn_on(FrontierDisplay(errors, PAIR, None, plain, {}, 1))
+    line = next(np.asarray(each.get_xydata()) for each in axes.lines if each.get_linestyle() != "-")
+    limits = np.array([axes.get_xlim(), axes.get_ylim()])
+    assert line.min() <= limits.min()
+    assert line.max() >= limits.max()
+
+
+def test_answers_at_one_place_share_a_mark_inside_that_of_pca():
+    place = np.array([2.0, 8.0])
+    # The fourth is at another place, though near in comparison to the errors themselves.
+    answers = {"one": place, "two": place, "three": place, "four": np.array([1.95, 8.05])}
+    curve = np.array([[1.5, 8.5], [2.0, 8.0]])
+    axes = drawn_on(FrontierDisplay(curve, PAIR, None, place, answers, 1))
+    marks = {line.get_gid(): line for line in axes.lines}
+    assert [each for each in marks if str(each).startswith("answer")] == ["answer-0", "answer-1"]
+    assert marks["answer-1"].get_xdata() == [1.95]
+    assert marks["PCA"].get_markersize() > 1.5 * marks["answer-0"].get_markersize()
+    told = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert told == ["frontier", "equal errors", "PCA", "one, two, three", "four"]
 
 
 def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
@@ -369,6 +424,17 @@ def test_the_two_groups_of_a_disparity_are_named_whole():
     assert any(said in text for text in texts_in(picture))
 
 
+def test_a_path_has_a_logarithmic_scale_with_zero_at_its_beginning():
+    picture = pictures_of(PAIR)["path"]
+    drawn_on(picture)
+    for axes in picture.axes_:
+        assert axes.get_xscale() == "symlog"
+        assert axes.get_xlim() == pytest.approx((-0.1 * 0.01, 1.1 * 10))
+    # Nothing but zero has no place on such a scale.
+    nothing = replace(picture, values=np.zeros(5), current=None).plot()
+    assert all(axes.get_xscale() == "linear" for axes in nothing.axes_)
+
+
 @pytest.mark.parametrize(("reach", "is_left_out"), [(1.5, False), (3.0, True), (40.0, True)])
 def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths_wherever_the_rows_lie(
     reach, is_left_out
@@ -384,6 +450,33 @@ def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths_wherever_the_rows_
         limits.append(np.array([picture.axes_[0].get_xlim(), picture.axes_[0].get_ylim()]) - away)
         assert any("1 row lies" in text for text in texts_in(picture)) == is_left_out
     np.testing.assert_allclose(limits[0], limits[1], atol=0.01)
+
+
+def test_models_beside_pca_take_looks_in_turn_and_the_colours_of_states():
+    states = np.array(["harmed", "not shown"] * 3)
+    models = dict.fromkeys(("PCA", "one", "two"), np.ones(2))
+    ends = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
+    records = records_of(PAIR, models, "expected_loss", ends, state=states)
+    axes = drawn_on(AuditDisplay(records))
+    shown = [
+        (line.get_marker(), to_hex(line.get_color()))
+        for line in axes.lines
+        if str(line.get_gid()).startswith("model")
+    ]
+    markers = [PLAIN.marker, other_look(0).marker, other_look(1).marker]
+    assert shown == [(marker, colour) for marker in markers for colour in (PURPLE, INK)]
+    legend = axes.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == [*models, "harmed", "not shown"]
+    assert [to_hex(line.get_color()) for line in legend.get_lines()] == [INK] * 3 + [PURPLE, INK]
+    assert any(list(line.get_xdata()) == [0, 0] for line in axes.lines)
+    # What was seen on the rows themselves lies inside too, wherever it is.
+    here = [{**record, "loss_here": 9.0} for record in records]
+    low, high = drawn_on(AuditDisplay(here, on_rows=True)).get_xlim()
+    assert low < 0 < 9 < high
+    # Other figures have no states: colours are those of models.
+    lines = drawn_on(AuditDisplay(here, "loss_here")).get_legend().get_lines()
+    looks = [PLAIN, other_look(0), other_look(1)]
+    assert [to_hex(line.get_color()) for line in lines] == [each.colour for each in looks]
 
 
 def test_what_is_not_known_is_grey_and_leaves_the_axes_as_they_are():
