@@ -14,7 +14,7 @@ import fairspan as fs
 from fairspan import progress
 from fairspan.errors import FairspanWarning, warn
 from fairspan.extending import Stage
-from fairspan.progress import track
+from fairspan.progress import track, whole
 
 
 class Terminal(io.StringIO):
@@ -86,14 +86,31 @@ def test_a_report_names_its_steps(rows, terminal, tmp_path):
         fs.write_report(
             tmp_path / "r.html", X, groups, n_components=2, criteria=["minimax_error"], folds=5
         )
-    shown = "\n".join(states(terminal))
-    for what, last in (
-        ("comparing criteria", "1/2"),
-        ("fitting again without each part", "5/5"),
-        ("comparing numbers of dimensions", "/6"),
+    shown = states(terminal)
+    for what in (
+        "comparing criteria: 1 criteria",
+        "fitting again without each part: 5 parts",
+        "comparing numbers of dimensions: 6 dimensions",
     ):
-        assert re.search(rf"{what}: .*{last} \[", shown), what
+        assert any(what in line for line in shown), what
+    # One bar, of all steps, which never goes back and has not ended before the page is there.
+    done = [int(re.match(r"making the report: +(\d+)%", line)[1]) for line in shown]
+    assert done == sorted(done)
+    assert 50 < done[-1] < 100
     assert left(terminal) == []
+
+
+def test_stages_that_are_repeated_are_never_more_than_nearly_all(capfd, monkeypatch):
+    monkeypatch.setattr(progress, "_BETWEEN_LINES", 0)
+    with fs.show_progress(), whole("making a page", reading=1, drawing_it=3):
+        for _ in range(5):
+            list(track("reading", range(2)))
+        list(track("drawing it", range(10)))
+    said = r"fairspan: making a page: (\d+) %, about \d+ s left \("
+    done = [int(re.match(said, line)[1]) for line in capfd.readouterr().err.splitlines()]
+    assert done[:3] == [12, 25, 38]
+    assert done == sorted(done)
+    assert done[-1] == 95
 
 
 @pytest.mark.usefixtures("at_once")

@@ -6,10 +6,10 @@ Without :func:`show_progress`, a stage only reads one variable.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from time import monotonic
 from typing import Any, TypeVar
@@ -20,6 +20,9 @@ Item = TypeVar("Item")
 EIGENPROBLEMS = "eigenproblems"
 # Seconds before a bar appears, and between two of its states.
 _DELAY, _INTERVAL = 2.0, 0.2
+# Of work in several stages: what is done before the end at most, in percent, and its bar.
+_NEARLY_ALL = 95
+_WHOLE = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
 # Seconds between two lines where there is no bar, and when the last one was written.
 _BETWEEN_LINES = 10.0
 _LAST_LINE: ContextVar[float] = ContextVar("last line", default=0.0)
@@ -37,8 +40,11 @@ class Stage:
         How many things there are, at least about, if it is known.
     unit : str
         The name of these things.
-    done : int
+    done : float
         How many of them are done.
+    shares : mapping of str to float
+        Of work in several stages: about how much of it each of these takes, in percent. Then the
+        stages inside are what is done, and nothing has to be counted.
 
     Examples
     --------
@@ -52,7 +58,8 @@ class Stage:
     what: str
     total: int | None = None
     unit: str = "steps"
-    done: int = 0
+    done: float = 0
+    shares: Mapping[str, float] = field(default_factory=dict)
     _open: "list[Stage] | None" = field(default=None, init=False, repr=False)
     _bar: Any = field(default=None, init=False, repr=False)
 
@@ -67,6 +74,8 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         if self._open is not None:
             self._open.remove(self)
+            for outer in self._open[:1]:
+                outer.done = outer._reached([replace(self, done=1, total=1)])
         if self._bar is not None:
             self._bar.close()
 
@@ -79,7 +88,42 @@ class Stage:
             bar.desc, bar.total = outer.what, outer.total
             inner = [f"{stage.what}: {stage.done} {stage.unit}" for stage in others[-1:]]
             bar.set_postfix_str("".join(inner), refresh=False)
-            bar.update(outer.done - bar.n)
+            bar.update(outer._reached(others) - bar.n)
+
+    def _reached(self, inside: "Sequence[Stage]") -> float:
+        """What is done, with what is done in the first of the stages inside."""
+        share = sum(self.shares.get(stage.what, 0) * stage._part for stage in inside[:1])
+        # Stages may be repeated, and what follows them is not counted.
+        return min(self.done + share, _NEARLY_ALL) if self.shares else self.done
+
+    @property
+    def _part(self) -> float:
+        return min(self.done / self.total, 1.0) if self.total else 0.0
+
+
+@contextmanager
+def whole(what: str, **shares: float) -> Iterator[Stage]:
+    """Work in several stages, shown by one bar with an estimate for all of it.
+
+    Parameters
+    ----------
+    what : str
+    **shares : float
+        About how much of the time each stage takes, in any unit; underscores stand between the
+        words of its name.
+
+    Examples
+    --------
+    >>> with whole("auditing rows", reading=1, fitting_again=3) as stage:
+    ...     for item in track("reading", ["a", "b"]):
+    ...         pass
+    >>> stage.shares
+    {'reading': 25.0, 'fitting again': 75.0}
+    """
+    unit = sum(shares.values()) / 100
+    named = {name.replace("_", " "): share / unit for name, share in shares.items()}
+    with Stage(what, 100, "%", shares=named) as stage:
+        yield stage
 
 
 # Stages that have not ended, where they are shown; the bar is that of the first.
@@ -124,8 +168,9 @@ def show_progress() -> Iterator[None]:
     """Show the progress of long work: fits, audits, reports, and reading on the command line.
 
     On a terminal and in a notebook, a bar appears on standard error for each step that takes more
-    than two seconds, and disappears at its end. Elsewhere a line is written every ten seconds, with
-    an estimate of how long the step will take.
+    than two seconds, and disappears at its end; audits, reports and curves have one bar for all of
+    their steps. Elsewhere a line is written every ten seconds. Both estimate how long the rest will
+    take.
 
     Examples
     --------
@@ -160,7 +205,7 @@ class _Lines:
     def set_postfix_str(self, text: str, *, refresh: bool) -> None:
         self.inner = text
 
-    def update(self, number: int) -> None:
+    def update(self, number: float) -> None:
         self.n += number
         now = monotonic()
         if now - _LAST_LINE.get() < _BETWEEN_LINES:
@@ -170,9 +215,11 @@ class _Lines:
         if self.total and self.n:
             seconds = (now - self.begun) * max(self.total / self.n - 1, 0.0)
             took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-            of, left = f" of {self.total:,}", f", about {took} left of this step"
+            step = "" if self.stage.shares else " of this step"
+            left = f", about {took} left{step}"
+            of = "" if self.stage.shares else f" of {self.total:,}"
         inner = f" ({self.inner})" * bool(self.inner)
-        said = f"fairspan: {self.desc}: {self.n:,}{of} {self.stage.unit}{left}{inner}"
+        said = f"fairspan: {self.desc}: {self.n:,.0f}{of} {self.stage.unit}{left}{inner}"
         print(said, file=sys.stderr, flush=True)
 
     def clear(self) -> None:
@@ -197,6 +244,9 @@ def _bar_of(stage: Stage) -> Any:
         initial=stage.done,
         unit=f" {stage.unit}",
         unit_scale=stage.unit == "rows",
+        # The rate of the whole is that of all its stages, not of the last ones.
+        smoothing=0 if stage.shares else 0.3,
+        bar_format=_WHOLE if stage.shares else None,
         file=sys.stderr,
         leave=False,
         dynamic_ncols=True,

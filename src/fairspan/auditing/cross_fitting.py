@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 
@@ -13,7 +13,13 @@ from fairspan.linalg.resources import in_threads
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import FoldMoments, Moments
-from fairspan.moments.operators import Projector, SecondMoments, errors_under
+from fairspan.moments.operators import (
+    DenseSecondMoments,
+    Projector,
+    Reconstructs,
+    SecondMoments,
+    errors_under,
+)
 from fairspan.progress import Stage
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
@@ -40,28 +46,30 @@ class Benchmark:
         About which errors are measured, in all groups or in each; in units of the features.
     scale : (p,) array or None
         What features are divided by.
-    own : tuple of k (d, p) arrays
+    own : tuple of k Projectors
         Found on all rows; empty without folds.
-    others : tuple of K tuples of k (d, p) arrays
+    others : tuple of K tuples of k Projectors
         Found on all rows but those of a fold.
     """
 
     points: FloatArray
     scale: FloatArray | None
-    own: tuple[FloatArray, ...] = ()
-    others: tuple[tuple[FloatArray, ...], ...] = ()
+    own: tuple[Projector, ...] = ()
+    others: tuple[tuple[Projector, ...], ...] = ()
+
+    def frame(self, group: int) -> tuple[bytes, bytes]:
+        """What `centred` depends on: benchmarks of several dimensions share it."""
+        scale = b"" if self.scale is None else self.scale.tobytes()
+        return self.point_of(group).tobytes(), scale
 
     def centred(self, values: FloatArray, group: int) -> FloatArray:
         """Rows of a group about its centre, in the unit."""
-        rows = values - self.points[group if len(self.points) > 1 else 0]
+        rows = values - self.point_of(group)
         return np.asarray(rows if self.scale is None else rows / self.scale)
 
-
-class Reconstructs(Protocol):
-    """The distance of each row to its reconstruction."""
-
-    def squared_residuals(self, rows: FloatArray) -> FloatArray:
-        """Of centred rows in their unit, shape (n,)."""
+    def point_of(self, group: int) -> FloatArray:
+        """About which the errors of a group are measured, (p,)."""
+        return np.asarray(self.points[group if len(self.points) > 1 else 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +104,7 @@ class Projection:
 
 
 def measured_by(
-    errors: Callable[[Benchmark, Reconstructs], FloatArray],
+    errors: Callable[[Sequence[tuple[Benchmark, Reconstructs]]], FloatArray],
     benchmarks: Sequence[Benchmark],
     projections: Sequence[Projection],
     group: int,
@@ -108,7 +116,7 @@ def measured_by(
     Parameters
     ----------
     errors : callable
-        Squared residuals (r,) about the centre of a benchmark, for a projector.
+        Squared residuals (l, r) for l pairs, about the centre of a benchmark and under a model.
     benchmarks : sequence of Benchmark
     projections : sequence of m Projections
     group, fold : int
@@ -116,21 +124,21 @@ def measured_by(
         K.
     """
     share = (n_folds - 1) / (2 * n_folds - 1)
-    best = [
-        (
-            errors(each, Projector(each.own[group])),
-            errors(each, Projector(each.others[fold][group])),
-        )
-        for each in benchmarks
+    again = [each for each in projections if each.by_fold]
+    pairs: list[tuple[Benchmark, Reconstructs]] = [
+        *((each, each.own[group]) for each in benchmarks),
+        *((each, each.others[fold][group]) for each in benchmarks),
+        *((benchmarks[each.benchmark], each.projector) for each in projections),
+        *((benchmarks[each.benchmark], each.by_fold[fold]) for each in again),
     ]
-    result = np.zeros((len(projections), len(QUANTITIES), len(best[0][0])))
-    for each, quantities in zip(projections, result, strict=True):
-        benchmark, (inside, outside) = benchmarks[each.benchmark], best[each.benchmark]
-        quantities[:2] = errors(benchmark, each.projector)
-        if each.by_fold:
-            quantities[1] = errors(benchmark, each.by_fold[fold])
-        quantities[2] = quantities[1] - outside
-        quantities[3] = quantities[1] - (1 - share) * inside - share * outside
+    b, m = len(benchmarks), len(projections)
+    inside, outside, own, refitted = np.split(errors(pairs), [b, 2 * b, 2 * b + m])
+    result = np.zeros((m, len(QUANTITIES), own.shape[1]))
+    result[:, 0] = result[:, 1] = own
+    result[[bool(each.by_fold) for each in projections], 1] = refitted
+    of = [each.benchmark for each in projections]
+    result[:, 2] = result[:, 1] - outside[of]
+    result[:, 3] = result[:, 1] - (1 - share) * inside[of] - share * outside[of]
     for each, quantities in zip(projections, result, strict=True):
         if each.baseline is not None:
             quantities[4] = quantities[1] - result[each.baseline, 1]
@@ -190,6 +198,7 @@ def cross_fitted(
     order = list(firsts)
     own = _best_of(firsts, whole, whole)
     plain = [each.subspace.dimension for each in audited if _is_plain(each)]
+    has_several = len({each.subspace.dimension for each in audited}) > 1
     failures = {
         each.name: each.why_not_refitted
         for each, here in zip(audited, fitted_here, strict=True)
@@ -198,13 +207,13 @@ def cross_fitted(
 
     def without(fold: int) -> tuple[list[_Best], list[Projector | None]]:
         training = folds.without(fold)
-        known: dict[tuple[Center, bytes], FloatArray] = {}
+        known = _Training(training, max(plain, default=0), has_several)
         again: list[Projector | None] = []
         for each, here in zip(audited, fitted_here, strict=True):
             again.append(None)
             if here and each.name not in failures:
                 try:
-                    again[-1] = _refitted(each, training, max(plain, default=0), known)
+                    again[-1] = _refitted(each, known)
                 except FairspanError as error:
                     failures[each.name] = str(error.args[0])
         found = _best_of(firsts, training, whole)
@@ -223,8 +232,8 @@ def cross_fitted(
         Benchmark(
             points_of(each.subspace, whole),
             each.subspace.scale,
-            mine.bases,
-            tuple(each.bases for each in found),
+            tuple(map(Projector, mine.bases)),
+            tuple(tuple(map(Projector, each.bases)) for each in found),
         )
         for each, mine, found in zip(firsts.values(), own, others, strict=True)
     ]
@@ -335,41 +344,64 @@ def _is_plain(each: Audited) -> bool:
     return each.is_plain_pca or each.subspace.certificate is None
 
 
-def _refitted(
-    each: Audited, training: Moments, most: int, known: dict[tuple[Center, bytes], FloatArray]
-) -> Projector:
-    """A model fitted again on some rows with its own settings, in the units of the existing one.
+class _Training:
+    """What models are fitted to again: eigenproblems that several of them share are solved once.
 
     Parameters
     ----------
-    each : Audited
-    training : GroupMoments, SparseMoments or ThinMoments
+    moments : GroupMoments, SparseMoments or ThinMoments
     most : int
         The largest dimension of an ordinary PCA.
-    known : dict of (centre, scale) to (most, p) array
-        Components of ordinary PCA on these rows, found once.
+    has_several : bool
+        Whether the models have several dimensions: then groups are decomposed for all of them.
     """
+
+    def __init__(self, moments: Moments, most: int, has_several: bool) -> None:
+        self._moments, self._most, self._has_several = moments, most, has_several
+        self._known: dict[tuple[str, bytes], tuple[Moments, SecondMoments]] = {}
+        self._plain: dict[tuple[str, bytes], FloatArray] = {}
+
+    def about(self, center: Center, scale: FloatArray | None) -> tuple[Moments, SecondMoments]:
+        """The moments in a unit, and their second moments about a centre."""
+        key = (center, b"" if scale is None else scale.tobytes())
+        if key not in self._known:
+            scaled = self._moments if scale is None else self._moments.divided_by(scale)
+            second = scaled.operator_about(scaled.center_point(center))
+            if self._has_several and isinstance(second, DenseSecondMoments):
+                for alone in np.eye(second.n_groups) if second.n_features <= _FEW else ():
+                    second.solved.spectrum(alone)
+            self._known[key] = scaled, second
+        return self._known[key]
+
+    def plain(self, about: Center, scale: FloatArray | None) -> FloatArray:
+        """Components of ordinary PCA, (most, p)."""
+        key = (about, b"" if scale is None else scale.tobytes())
+        if key not in self._plain:
+            scaled, second = self.about(about, scale)
+            shares = scaled.weights / scaled.weights.sum()
+            self._plain[key] = _leading(second, shares, [self._most])[0].T
+        return self._plain[key]
+
+
+def _refitted(each: Audited, training: _Training) -> Projector:
+    """A model fitted again with its own settings, in the units of the existing one."""
     subspace, made = each.subspace, each.subspace.certificate
-    scale = subspace.scale
     if made is None or _is_plain(each):
         about: Center = "none" if subspace.center == "none" else "global"
-        key = (about, b"" if scale is None else scale.tobytes())
-        if key not in known:
-            training = training if scale is None else training.divided_by(scale)
-            point = np.zeros_like(training.mean) if about == "none" else training.mean
-            shares = training.weights / training.weights.sum()
-            known[key] = _leading(training.operator_about(point), shares, [most])[0].T
-        return Projector(known[key][: subspace.dimension])
+        return Projector(training.plain(about, subspace.scale)[: subspace.dimension])
+    center = cast(Center, subspace.center)
+    moments, second = training.about(center, subspace.scale)
     return fit_subspace(
-        training if scale is None else training.divided_by(scale),
+        moments,
         subspace.dimension,
         criterion=made.criterion,
         restriction=made.restriction,
-        center=cast(Center, subspace.center),
+        center=center,
         tol=max(made.tol, each.refit_tol),
         allow_extra=subspace.is_soft,
         nested=subspace.is_nested,
-        near=None if made.groups != tuple(training.labels) or subspace.is_nested else made,
+        near=None if made.groups != tuple(moments.labels) or subspace.is_nested else made,
+        second=second if isinstance(second, DenseSecondMoments) else None,
     ).projector
 
 

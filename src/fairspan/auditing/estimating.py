@@ -11,7 +11,6 @@ from fairspan.auditing.cross_fitting import (
     Benchmark,
     CrossFitted,
     Projection,
-    Reconstructs,
     cross_fitted,
     measured_by,
     points_of,
@@ -36,7 +35,7 @@ from fairspan.moments.of_rows import (
     moments_of,
     sparse_folds,
 )
-from fairspan.moments.operators import Projector, SecondMoments, errors_under
+from fairspan.moments.operators import Projector, Reconstructs, SecondMoments, errors_under
 from fairspan.moments.thin import ThinMoments
 from fairspan.rows.arrays import ArrayRows, RowsInMemory
 from fairspan.rows.groups import Folds, Label
@@ -330,23 +329,30 @@ def block_figures(
     )
 
 
-def _errors_of(alone: GroupMoments, group: int) -> Callable[[Benchmark, Reconstructs], FloatArray]:
-    """Mean squared residual (1,) of one group of a block, for a benchmark and a projector.
+def _errors_of(
+    alone: GroupMoments, group: int
+) -> Callable[[Sequence[tuple[Benchmark, Reconstructs]]], FloatArray]:
+    """Mean squared residuals (l, 1) of one group of a block, for l benchmarks and projectors.
 
     Benchmarks of different dimensions share the second moments about their centre.
     """
     second: dict[tuple[bytes, bytes], SecondMoments] = {}
 
-    def error(benchmark: Benchmark, projector: Reconstructs) -> FloatArray:
-        point, scale = benchmark.points[group if len(benchmark.points) > 1 else 0], benchmark.scale
-        key = (point.tobytes(), b"" if scale is None else scale.tobytes())
-        if key not in second:
-            unit = np.ones_like(point) if scale is None else scale
-            second[key] = alone.divided_by(unit).operator_about(point / unit)
-        # Moments judge projections alone: others have been refused.
-        return errors_under(cast(Projector, projector), second[key])
+    def about(benchmark: Benchmark) -> SecondMoments:
+        frame = benchmark.frame(group)
+        if frame not in second:
+            point, unit = benchmark.point_of(group), benchmark.scale
+            unit = np.ones_like(point) if unit is None else unit
+            second[frame] = alone.divided_by(unit).operator_about(point / unit)
+        return second[frame]
 
-    return error
+    def errors(pairs: Sequence[tuple[Benchmark, Reconstructs]]) -> FloatArray:
+        # Moments judge projections alone: others have been refused.
+        return np.array(
+            [errors_under(cast(Projector, model), about(benchmark)) for benchmark, model in pairs]
+        )
+
+    return errors
 
 
 def errors_without_each(

@@ -22,6 +22,11 @@ MOST_ESTIMATED = 16
 """Numbers of dimensions of which it is estimated what new rows would show."""
 
 
+# Of fits for curves and pages, as a share of the objective: more than a picture shows, and far less
+# than rows leave uncertain.
+TOLERANCE_OF_CURVES = 1e-6
+
+
 @dataclass(frozen=True, eq=False)
 class Audited:
     """A model under audit.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -9,10 +10,10 @@ from fairspan.auditing.cross_fitting import (
     QUANTITIES,
     Benchmark,
     Projection,
-    Reconstructs,
     measured_by,
 )
 from fairspan.linalg.resources import threads_for
+from fairspan.moments.operators import Reconstructs, squared_residuals
 from fairspan.rows.groups import CodedLabels, FoldedLabels, Folds, Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import KnownRows, Rows, RowSource, tallied
 from fairspan.typing import FloatArray, IntegerArray
@@ -223,20 +224,19 @@ class RowStatistics:
 
     def _measured(self, values: FloatArray, group: int, fold: int) -> FloatArray:
         """All quantities of rows of one group in one fold, (m, q, r)."""
+
+        def residuals(pairs: Sequence[tuple[Benchmark, Reconstructs]]) -> FloatArray:
+            found, alike = np.empty((len(pairs), len(values))), dict[Any, list[int]]()
+            for i, (benchmark, _) in enumerate(pairs):
+                alike.setdefault(benchmark.frame(group), []).append(i)
+            for places in alike.values():
+                rows = pairs[places[0]][0].centred(values, group)
+                found[places] = squared_residuals(rows, [pairs[i][1] for i in places])
+            return found
+
         if self.folds is None:
-            return np.array(
-                [
-                    each.projector.squared_residuals(
-                        self.benchmarks[each.benchmark].centred(values, group)
-                    )
-                    for each in self.projections
-                ]
-            )[:, None]
-        centred = {id(each): each.centred(values, group) for each in self.benchmarks}
-
-        def residuals(benchmark: Benchmark, projector: Reconstructs) -> FloatArray:
-            return projector.squared_residuals(centred[id(benchmark)])
-
+            own = [(self.benchmarks[each.benchmark], each.projector) for each in self.projections]
+            return residuals(own)[:, None]
         return measured_by(
             residuals, self.benchmarks, self.projections, group, fold, self.folds.n_folds
         )

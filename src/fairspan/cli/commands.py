@@ -20,6 +20,7 @@ from fairspan.cli.options import (
 from fairspan.cli.parameters import FILE, FILE_OR_FOLDER, OUT, Named
 from fairspan.errors import FairspanError
 from fairspan.formatting.text import count, in_ascii
+from fairspan.progress import whole
 from fairspan.registry import Foreign
 from fairspan.report.outputs import refuse_overwriting
 
@@ -90,6 +91,7 @@ def demo(page: Path, as_json: bool) -> None:
 @judged_option("--test", type=FILE, help="Held-out rows on which the models are audited.")
 @options.judges
 @options.JSON
+@whole("auditing", reading=30, auditing=30, fitting_again_without_each_part=40)
 def audit(
     data: tuple[Path | Foreign, ...],
     reading: Reading,
@@ -157,6 +159,7 @@ def audit(
 @options.fits
 @options.judges
 @options.JSON
+@whole("fitting", reading=30, auditing=30, fitting_again_without_each_part=40)
 def fit(
     data: Path | Foreign,
     model: Path,

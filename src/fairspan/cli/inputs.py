@@ -29,6 +29,7 @@ from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import matrices_of
 from fairspan.problem.problem import check_n_components
 from fairspan.problem.reduction import criterion_of, restriction_of
+from fairspan.progress import clear_line
 from fairspan.registry import Foreign
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.files.file_rows import FileRows
@@ -190,6 +191,7 @@ def tell_dimension(
     share = SHARE_KEPT if n_components is None else n_components
     why = "" if n_components is not None else "; choose others with -d"
     few = in_ascii(count(chosen, "dimension"))
+    clear_line()
     click.echo(
         f"fairspan: -d {share:g}: {few} of {n_features}, the fewest with which {name} keeps "
         f"{in_ascii(percent(share))} of every group's variance{why}.",

@@ -24,7 +24,7 @@ from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import Foreign
 from fairspan.report.program import Origin, title_of, without_folders
-from fairspan.report.report import Report, ReportSettings, read_models, report_of
+from fairspan.report.report import Report, ReportSettings, making_a_report, read_models, report_of
 from fairspan.report.writing import check_can_write, with_displays, write_page
 from fairspan.rows.groups import printable, spelled
 from fairspan.rows.registry import fingerprint_of, of_files, rows_of
@@ -39,6 +39,7 @@ data = adult_by_sex()
 moments = GroupMoments.from_rows(data.X, data.sensitive_features)"""
 
 
+@making_a_report()
 def report_of_file(
     path: Path | Foreign,
     page: Path | None,

@@ -42,7 +42,7 @@ from fairspan.displays.style import (
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import label_of, percent, spoken
 from fairspan.problem.problem import check_n_components
-from fairspan.progress import track
+from fairspan.progress import track, whole
 from fairspan.registry import check_choice, check_flag
 from fairspan.typing import IntegerArray
 
@@ -171,6 +171,7 @@ class ErrorCurveDisplay(Picture):
         return cls._drawn(ax, estimator, X, sensitive_features, **settings)
 
     @classmethod
+    @whole("computing the curve", fitting=15, fitting_again_without_each_part=60, reading=25)
     def undrawn(
         cls,
         estimator: Any,

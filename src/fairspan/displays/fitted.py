@@ -13,7 +13,7 @@ import numpy as np
 
 from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.expected_losses import ROUNDING
-from fairspan.auditing.models import name_at, plain_pca, read_model
+from fairspan.auditing.models import TOLERANCE_OF_CURVES, name_at, plain_pca, read_model
 from fairspan.auditing.results import ModelResult, group_name
 from fairspan.displays.base import NO_ANSWER
 from fairspan.errors import (
@@ -211,7 +211,11 @@ def records_on_new_rows(
         replace(read_model(name_at(PLAIN_NAME, d), plain_of_fit(estimator, d)), is_plain_pca=True)
         for d in fits
     ] + [
-        replace(read_model(name_at(name, d), fit), baseline=name_at(PLAIN_NAME, d))
+        replace(
+            read_model(name_at(name, d), fit),
+            baseline=name_at(PLAIN_NAME, d),
+            refit_tol=0.0 if fit is estimator else TOLERANCE_OF_CURVES,
+        )
         for d, fit in fits.items()
         if fit is not None
     ]

@@ -26,7 +26,7 @@ from fairspan.linalg.resources import memory_error_hint, threads_for
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import Projector
+from fairspan.moments.operators import DenseSecondMoments, Projector
 from fairspan.moments.thin import Coordinates
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, check_n_components
@@ -60,6 +60,7 @@ def fit_with_problem(
     nested: bool = False,
     random_state: Any = None,
     near: Certificate | None = None,
+    second: DenseSecondMoments | None = None,
 ) -> tuple[FairSubspace, Problem, Coordinates | None]:
     """Solve for a criterion of the groups' errors.
 
@@ -89,6 +90,9 @@ def fit_with_problem(
     near : Certificate, optional
         An answer of the same dimension to nearly the same rows, in the same units, where a search
         begins.
+    second : DenseSecondMoments, optional
+        Those of the same moments, scaled and about the same centre, where several models are fitted
+        to them: each eigenproblem is solved once.
 
     Returns
     -------
@@ -130,6 +134,7 @@ def fit_with_problem(
             center=center,
             divisor=divisor,
             allow_extra=bool(allow_extra),
+            second=second,
         )
         if near is not None and allowed is None and family.coordinates is None:
             start = near.components.T, near.weights

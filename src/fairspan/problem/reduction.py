@@ -274,6 +274,7 @@ def build_problem(
     center: Center = "global",
     divisor: FloatArray | None = None,
     allow_extra: bool = False,
+    second: DenseSecondMoments | None = None,
 ) -> ProblemFamily:
     """The problems of a criterion.
 
@@ -289,6 +290,8 @@ def build_problem(
     divisor : (p,) array, optional
         What each feature is divided by.
     allow_extra : bool
+    second : DenseSecondMoments, optional
+        Those of the same moments about the same centre, of which some eigenproblems are solved.
 
     Returns
     -------
@@ -311,7 +314,7 @@ def build_problem(
     else:
         inside, point = thin.moments, thin.point
     problem = Problem(
-        inside.operator_about(point),
+        inside.operator_about(point) if second is None else second,
         moments.labels,
         moments.weights,
         int(n_components) if isinstance(n_components, numbers.Integral) else 1,

@@ -13,7 +13,12 @@ import numpy as np
 from fairspan.auditing.audit import Audit
 from fairspan.auditing.expected_losses import USUAL, ExpectedFigures, known
 from fairspan.auditing.judging import expected_in_folds
-from fairspan.auditing.models import chosen_dimensions, estimated_of, pca_by_dimension
+from fairspan.auditing.models import (
+    TOLERANCE_OF_CURVES,
+    chosen_dimensions,
+    estimated_of,
+    pca_by_dimension,
+)
 from fairspan.auditing.results import ModelResult, group_name
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import Incompatible
@@ -34,8 +39,6 @@ NO_ANSWER = "no answer"
 MOST = 40
 # Of many features, or of more than two groups, each dimension takes its time.
 _MANY_FEATURES, _MOST_OF_MANY = 300, 16
-# As a share of the objective: more than a picture shows, and far less than rows leave uncertain.
-TOLERANCE = 1e-6
 MOST_STEPS = 40
 # Steps with errors this near, as a share of the total variance, are one.
 _SAME = 1e-7
@@ -391,7 +394,7 @@ def along_dimensions(
 def _solved(problem: Problem) -> Certificate | None:
     """The answer; None if there is none, such as equal errors that are out of reach."""
     try:
-        return Auto().solve(problem, TOLERANCE)
+        return Auto().solve(problem, TOLERANCE_OF_CURVES)
     except Incompatible:
         return None
 

@@ -32,6 +32,8 @@ Place = tuple[float, float]
 _POINTS_PER_INCH = 72
 # Of one line: more would touch each other, and make the page large.
 _MOST_MARKERS = 20
+# Of the places of axes, as shares of the figure.
+_DIGITS_OF_A_PLACE = 9
 _SIZE = (6.4, 4.6)
 # In points.
 _NARROW = 480
@@ -132,6 +134,9 @@ def draw(
         if (engine := figure.get_layout_engine()) is not None:
             engine.execute(figure)
             figure.set_layout_engine(None)
+            # The last bits differ from one run to the next, and identifiers are made of them.
+            for each in figure.axes:
+                each.set_position(np.round(each.get_position().bounds, _DIGITS_OF_A_PLACE).tolist())
         svg = inline_svg(figure, key, alternative)
     # Where the points lie, once the layout is known.
     height = figure.get_figheight() * _POINTS_PER_INCH

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,13 @@ import numpy as np
 from fairspan import registry
 from fairspan.auditing.audit import Audit, audit_in_folds, audit_moments, audit_rows
 from fairspan.auditing.expected_losses import USUAL, Expectations
-from fairspan.auditing.models import Audited, audited_pca, models_of, read_model
+from fairspan.auditing.models import (
+    TOLERANCE_OF_CURVES,
+    Audited,
+    audited_pca,
+    models_of,
+    read_model,
+)
 from fairspan.auditing.results import ModelResult, Verdict, group_name, verdicts_of
 from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of
 from fairspan.estimator.fit import dimension_keeping, fit_with_problem
@@ -23,12 +29,13 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
+from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import check_n_components, used_parameters
 from fairspan.problem.reduction import criterion_of
-from fairspan.progress import track
+from fairspan.progress import track, whole
 from fairspan.registry import check_count, check_flag, field_values
-from fairspan.report.curves import PCA, TOLERANCE, Curves, Fit, curves_of
+from fairspan.report.curves import PCA, Curves, Fit, curves_of
 from fairspan.report.program import Origin, provenance, verification_of
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
@@ -351,6 +358,19 @@ class Report:
         return {**facts, "displays": plain(shown)}
 
 
+# From the first look at the rows to the page.
+making_a_report = partial(
+    whole,
+    "making the report",
+    reading=10,
+    comparing_criteria=15,
+    auditing=10,
+    fitting_again_without_each_part=25,
+    comparing_numbers_of_dimensions=15,
+    drawing=25,
+)
+
+
 @memory_error_hint()
 def report_of(
     moments: GroupMoments,
@@ -430,6 +450,7 @@ def fits_of(
         moments, n_components, criterion=PLAIN, center=about, scale=asked.scale
     )
     fits, without = [Fit(PCA, pca, problem)], []
+    shared = problem.second_moments if about == asked.center else None
     named = list(zip(asked.criteria, names_of(asked.criteria), strict=True))
     for criterion, name in track("comparing criteria", named, "criteria"):
         is_main = criterion is asked.criterion
@@ -439,7 +460,12 @@ def fits_of(
             continue
         try:
             fair, own, _ = fit_with_problem(
-                moments, n_components, criterion=criterion, center=asked.center, scale=asked.scale
+                moments,
+                n_components,
+                criterion=criterion,
+                center=asked.center,
+                scale=asked.scale,
+                second=shared if isinstance(shared, DenseSecondMoments) else None,
             )
         except (Incompatible, InvalidInput) as error:
             if is_main:
@@ -482,7 +508,9 @@ def audit_of(
     pca = read_model(PCA, replace(fits[0].subspace, center=asked.center))
     audited = [replace(pca, is_plain_pca=True)]
     for each in fits[1:]:
-        model = replace(read_model(each.name, each.subspace), baseline=PCA, refit_tol=TOLERANCE)
+        model = replace(
+            read_model(each.name, each.subspace), baseline=PCA, refit_tol=TOLERANCE_OF_CURVES
+        )
         is_slow = each.problem.criterion.name in _MANY_GROUPS and moments.n_groups > _FEW_GROUPS
         if is_slow and each.problem.criterion != asked.criterion:
             model = replace(model, why_not_refitted=_NOT_REFITTED.format(_FEW_GROUPS))

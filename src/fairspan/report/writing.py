@@ -23,7 +23,7 @@ from fairspan.moments.of_rows import matrices_of, not_moments
 from fairspan.registry import Foreign, object_of
 from fairspan.report.outputs import refuse_overwriting
 from fairspan.report.program import origin_of_call
-from fairspan.report.report import Report, ReportSettings, read_models, report_of
+from fairspan.report.report import Report, ReportSettings, making_a_report, read_models, report_of
 from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import fingerprint_of, of_bytes, open_rows
 from fairspan.storage import check_name, write_whole
@@ -31,6 +31,7 @@ from fairspan.storage import check_name, write_whole
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")
 
 
+@making_a_report()
 def write_report(
     path: str | os.PathLike[str],
     X: Any = None,
