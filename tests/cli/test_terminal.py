@@ -90,8 +90,8 @@ def test_each_command_tells_how_far_it_is_and_never_wraps(
     model = tmp_path / "model"
     by_age = ("--group", "age")
     for command, shares in (
-        (("audit", data, *by_age), ("reading: 100%", "auditing: 100%")),
-        (("fit", data, *by_age, "-o", model), ("reading: 100%", "auditing: 100%")),
+        (("audit", data, *by_age), ("auditing: 30%", "auditing: 95%")),
+        (("fit", data, *by_age, "-o", model), ("fitting: 30%", "fitting: 95%")),
         (("transform", model, data, "-o", "out.csv"), ("transforming: 100%",)),
         (("moments", data, *by_age, "-o", "m"), ("reading: 100%",)),
         (("moments", folder, "--group", "g", "-o", "n"), ("reading: 40%", "reading: 100%")),

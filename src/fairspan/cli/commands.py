@@ -25,6 +25,8 @@ from fairspan.registry import Foreign
 from fairspan.report.outputs import refuse_overwriting
 
 _DOES_NOT_HOLD, _INTERNAL_FAILURE = 1, 3
+# About how much of the time each step of an audit takes.
+_STEPS = {"reading": 30, "auditing": 30, "fitting again without each part": 40}
 
 
 @command(
@@ -91,7 +93,6 @@ def demo(page: Path, as_json: bool) -> None:
 @judged_option("--test", type=FILE, help="Held-out rows on which the models are audited.")
 @options.judges
 @options.JSON
-@whole("auditing", reading=30, auditing=30, fitting_again_without_each_part=40)
 def audit(
     data: tuple[Path | Foreign, ...],
     reading: Reading,
@@ -129,17 +130,18 @@ def audit(
     beside = inputs.columns_of_models(audited)
     reading = reading_for([each.subspace for each in audited], data[0], reading)
     table = inputs.open_inputs(data, reading, judging.clusters).selected(names, beside)
-    if by_dimension:
-        found = inputs.audit_by_dimension(table, fitting, judging)
-        facts, words = output.facts_by_dimension(found), output.words_by_dimension(found)
-    else:
-        audited = audited or [inputs.plain_model(table, fitting)]
-        held_out = None
-        if test is not None:
-            features = table.moments.feature_names
-            held_out = inputs.held_out_rows(test, reading, features, beside, judging.clusters)
-        result = inputs.audited_table(table, audited, judging, held_out)
-        facts, words = result.to_dict(), output.audit_in_words(result)
+    with whole("auditing", **_STEPS):
+        if by_dimension:
+            found = inputs.audit_by_dimension(table, fitting, judging)
+            facts, words = output.facts_by_dimension(found), output.words_by_dimension(found)
+        else:
+            audited = audited or [inputs.plain_model(table, fitting)]
+            held_out = None
+            if test is not None:
+                features = table.moments.feature_names
+                held_out = inputs.held_out_rows(test, reading, features, beside, judging.clusters)
+            result = inputs.audited_table(table, audited, judging, held_out)
+            facts, words = result.to_dict(), output.audit_in_words(result)
     click.echo(output.in_json(facts) if as_json else words)
 
 
@@ -159,7 +161,6 @@ def audit(
 @options.fits
 @options.judges
 @options.JSON
-@whole("fitting", reading=30, auditing=30, fitting_again_without_each_part=40)
 def fit(
     data: Path | Foreign,
     model: Path,
@@ -178,8 +179,9 @@ def fit(
     judging.refuse_without_folds()
     table = inputs.open_input(data, reading, judging.clusters)
     table = table.selected(None, inputs.columns_of_restriction(fitting))
-    fair, audited = inputs.fair_models(table, fitting)
-    result = inputs.audited_table(table, audited, judging)
+    with whole("fitting", **_STEPS):
+        fair, audited = inputs.fair_models(table, fitting)
+        result = inputs.audited_table(table, audited, judging)
     fair.save(model)
     certificate = fair.proven
     facts = {
