@@ -79,7 +79,7 @@ class Stage:
         if self._bar is not None:
             self._bar.close()
 
-    def add(self, number: int = 1) -> None:
+    def add(self, number: float = 1) -> None:
         """Count the work that was done since the last call."""
         self.done += number
         outer, *others = self._open or [self]
