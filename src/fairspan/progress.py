@@ -168,9 +168,9 @@ def show_progress() -> Iterator[None]:
     """Show the progress of long work: fits, audits, reports, and reading on the command line.
 
     On a terminal and in a notebook, a bar appears on standard error for each step that takes more
-    than two seconds, and disappears at its end; audits, reports and curves have one bar for all of
-    their steps. Elsewhere a line is written every ten seconds. Both estimate how long the rest will
-    take.
+    than two seconds, and disappears at its end. Reports, curves, and the commands `audit` and `fit`
+    have one bar for all of their steps. Elsewhere a line is written every ten seconds. Both
+    estimate how long the rest will take.
 
     Examples
     --------

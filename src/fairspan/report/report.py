@@ -358,7 +358,7 @@ class Report:
         return {**facts, "displays": plain(shown)}
 
 
-# From the first look at the rows to the page.
+# From the first look at the rows to the page; drawing is not counted, and takes about what is left.
 making_a_report = partial(
     whole,
     "making the report",
