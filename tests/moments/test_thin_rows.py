@@ -325,3 +325,21 @@ def test_axes_that_are_not_orthonormal_are_not_used(monkeypatch):
     monkeypatch.setattr("fairspan.moments.thin._FAULTY", 1e-17)
     with pytest.raises(InvalidInput, match="Coordinates of the rows are off by"):
         _ = thin(X, labels).span
+
+
+@pytest.mark.usefixtures("few_features_are_many")
+@pytest.mark.parametrize(("condition", "by_products"), [(1e2, True), (1e4, True), (1e7, False)])
+def test_axes_of_rows_that_nearly_depend_on_each_other_are_orthonormal(condition, by_products):
+    rng = np.random.default_rng(1)
+    turn, along = (np.linalg.qr(rng.standard_normal((m, 12)))[0] for m in (12, 3000))
+    X = (turn * np.geomspace(1.0, 1 / condition, 12)) @ along.T
+    span = thin(X, np.arange(12) % 2).span
+    assert bool(span.mixing.size) == by_products
+    axes = span._lifted(np.eye(span.n_known)).astype(np.longdouble)
+    off = np.linalg.norm((axes.T @ axes - np.eye(span.n_known)).astype(float), 2)
+    # A second round leaves what products with the rows lose, and the bound knows it.
+    assert off <= min(span.stretched, 3e-11)
+    assert off <= 1e-15 * condition + 1e-14
+    # And they hold the rows.
+    about = X[span.thin.parts[0].positions.tolist() + span.thin.parts[1].positions.tolist()] - X[0]
+    assert np.abs(span.rows @ axes.T.astype(float) - about).max() <= 1e-13

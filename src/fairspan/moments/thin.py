@@ -11,9 +11,11 @@ answer as that of all p.
 
 Let B = DW be the rows about the pilot, the rows of W of unit length. The fast way takes their
 products, WW' = TT' by Cholesky, and Q = W'T'^-1, which is applied through the rows and never
-formed. Then ||Q'Q - I|| is up to epsilon ||T^-1||_F^2; where that is too much, or the rows depend
-on each other, Householder's QR of W' gives Q to full precision. A direction is left out there if no
-row reaches further into it than n epsilon of its own length.
+formed. Then ||Q'Q - I|| is up to epsilon ||T^-1||_F^2. Where that is too much for one round, Q'Q,
+summed over blocks of features, gets a second Cholesky (CholeskyQR2, Yamamoto et al. 2015). Where it
+is too much for two, or the rows depend on each other, Householder's QR of W' gives Q to full
+precision. A direction is left out there if no row reaches further into it than n epsilon of its own
+length.
 
 However Q was found, products with random columns bound s = ||Q'Q - I|| and how far rows lie beside
 Q. The columns U of a subspace of coordinates are lifted to the span of QU, which leaves of a row Ql
@@ -50,8 +52,9 @@ from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit
 from fairspan.typing import FloatArray, IndexArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
-# How far axes from products of rows may be from orthonormal, by theory and by the bound.
-_LOST_BY_PRODUCTS, MOST_STRETCHED = 3e-10, 3e-11
+# How far axes may be from orthonormal by their bound; and by theory after products of rows, and so
+# far that a second round is worth its time.
+MOST_STRETCHED, _LOST_BY_PRODUCTS, _LOST_ONCE = 3e-11, 1e-7, 1e-11
 # Lengths and angles of lifted columns that are off by less need no correction.
 _ORTHONORMAL = 1e-14
 # A direction of which less than this share lies beside others is in their span.
@@ -67,8 +70,8 @@ _PADDING_SEED = 0x5AFE_C0DE_2018
 # Means of all groups that differ by less than this share of their length are the same; so are rows
 # of a group that differ by less than this share of the longest row.
 _ROUNDING = 1e-14
-# Rows that are copied at once.
-_BLOCK_ROWS = 64
+# Rows that are copied at once, and features of which axes are formed at once.
+_BLOCK_ROWS, _BLOCK_FEATURES = 64, 2048
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,14 +231,10 @@ class ThinMoments(_KeptRows):
         """Those of the rows alone."""
         gram = blas.dsyrk(1.0, self.rows.T, trans=1, lower=1)
         lengths = np.sqrt(np.diag(gram))
-        unit = lengths[1:, None]  # the first row is the pilot
+        unit = lengths[1:]  # the first row is the pilot
         if unit.size and unit.all():
-            lower, failed = lapack.dpotrf(gram[1:, 1:] / unit / unit.T, lower=1)
-            inverse = lower if failed else lapack.dtrtri(lower, lower=1)[0]
-            if not failed and _EPSILON * float(np.vdot(inverse, inverse)) <= _LOST_BY_PRODUCTS:
-                rows, mixing = np.zeros((2, len(gram), len(lower)))
-                rows[1:], mixing[1:] = lower * unit, inverse.T / unit
-                found = Coordinates(self, rows, mixing, np.empty((self.n_features, 0)))
+            found = self._axes_by_products(gram[1:, 1:] / unit / unit[:, None], unit)
+            if found is not None:
                 found = found.judged(lengths)
                 if found.stretched <= MOST_STRETCHED and found.beside <= _FAULTY:
                     return found
@@ -256,6 +255,24 @@ class ThinMoments(_KeptRows):
                 "Fit GroupMoments of the rows, and report this as a defect",
             )
         return found
+
+    def _axes_by_products(self, gram: FloatArray, unit: FloatArray) -> "Coordinates | None":
+        """From the products of rows of unit length; None where the rows depend on each other."""
+        lower, inverse = _triangle_of(gram)
+        lost = _EPSILON * float(np.vdot(inverse, inverse))
+        if not lost <= _LOST_BY_PRODUCTS:
+            return None
+        if lost > _LOST_ONCE:
+            again = np.zeros_like(gram)
+            for start in range(0, self.n_features, _BLOCK_FEATURES):
+                block = (self.rows[1:, start : start + _BLOCK_FEATURES] / unit[:, None]).T
+                axes = blas.dtrmm(1.0, inverse, block, side=1, lower=1, trans_a=1, overwrite_b=1)
+                again += blas.dsyrk(1.0, axes, trans=1, lower=1)
+            more, beyond = _triangle_of(again)
+            lower, inverse = lower @ more, beyond @ inverse
+        rows, mixing = np.zeros((2, len(unit) + 1, len(unit)))
+        rows[1:], mixing[1:] = lower * unit[:, None], inverse.T / unit[:, None]
+        return Coordinates(self, rows, mixing, np.empty((self.n_features, 0)))
 
     def in_coordinates(self, n_components: int | float, center: Center) -> "Coordinates":
         """Coordinates in which a problem is an ordinary one of few features.
@@ -312,6 +329,14 @@ class ThinMoments(_KeptRows):
         inside = found.reduce(columns)
         own = None if point is None else inside[:, -1]
         return found.moments, own, inside[:, : basis.shape[1]]
+
+
+def _triangle_of(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """T of a matrix TT' whose lower half is given, and its inverse; NaN where there is none."""
+    lower, failed = lapack.dpotrf(gram, lower=1)
+    if failed:
+        return lower, np.full_like(lower, np.nan)
+    return lower, lapack.dtrtri(lower, lower=1)[0]
 
 
 @dataclass(frozen=True, eq=False)
