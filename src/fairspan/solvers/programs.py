@@ -24,8 +24,9 @@ from fairspan.typing import FloatArray
 # Slopes below this, in the scaled program, are rounding; as much is added to the diagonal. So are
 # gains below this share of the largest.
 _ROUNDING = 1e-13
-# Up to so many entries a program over a simplex begins at a vertex.
-_FEW = 4
+# Up to so many entries a program over a simplex begins at a vertex, as it does where more than so
+# many are not zero; and so many multipliers a saddle program begins with.
+_FEW, _MANY = 4, 64
 # Of the conic program, gap and feasibility.
 _CONIC = 1e-12
 # Of numbers that many times as large as the constraints, no digit of these is left.
@@ -161,7 +162,8 @@ def least_on_simplex(
         Not negative.
     start : (n,) array, optional
         On a simplex for each block. Of few entries none is needed: where several points are the
-        best, one that stays where it was shows nothing new.
+        best, one that stays where it was shows nothing new. Of many that are not zero none is used:
+        they would leave one by one.
 
     Returns
     -------
@@ -177,7 +179,7 @@ def least_on_simplex(
     squares = np.einsum("is,is->i", factor, factor)
     size = max(float(squares.sum() + n * added), float(np.abs(linear).max()), _LEAST)
     factor, linear, added = factor / np.sqrt(size), linear / size, added / size + _ROUNDING
-    if start is None or n <= _FEW:
+    if start is None or n <= _FEW or np.count_nonzero(start) > _MANY:
         point = np.zeros(n)
         point[blocks.leaders(-squares / (2 * size) - linear)] = 1.0
     else:
@@ -243,25 +245,65 @@ def saddle_point(
     shares : (r, r) array
         NaN, both, where Clarabel finds no solution.
     """
-    (n, r), sums = matrices.shape[:2], blocks.membership(len(slopes))
+    n, r = matrices.shape[:2]
     which = blocks.of(n)
     # What a block has in common is the same for every m; the rest has numbers of size one.
     middles = blocks.sums(center * np.einsum("irr->i", matrices) / r)
     matrices = matrices - middles[which, None, None] * np.eye(r)
     slopes = slopes - blocks.sums(center * slopes)[which]
     size = float(max(np.abs(matrices).max(), np.abs(slopes).max())) or 1.0
-    damping, factor = damping / size, np.linalg.qr(factor.T)[1].T / np.sqrt(size)
+    matrices, slopes, damping, factor = (
+        matrices / size,
+        slopes / size,
+        damping / size,
+        factor / np.sqrt(size),
+    )
+    # Few of many multipliers are not zero: those that would raise the value join the others.
+    used = np.isin(np.arange(n), np.argsort(-center, kind="stable")[:_MANY])
+    used[blocks.leaders(center)] = True
+    while True:
+        found, shares = _saddle_point_of(
+            used, slopes, factor, damping, center, matrices, rank, blocks
+        )
+        if used.all() or not (np.isfinite(found).all() and np.isfinite(shares).all()):
+            return found, shares
+        rises = slopes - factor @ ((found - center) @ factor) - damping * (found - center)
+        rises -= np.einsum("irs,rs->i", matrices, shares)
+        rises -= blocks.sums(rises * found)[which]
+        rises[used] = 0.0
+        joining = np.argsort(-rises, kind="stable")[:_MANY]
+        joining = joining[rises[joining] > _CONIC]
+        if not joining.size:
+            return found, shares
+        used[joining] = True
+
+
+def _saddle_point_of(
+    used: npt.NDArray[np.bool_],
+    slopes: FloatArray,
+    factor: FloatArray,
+    damping: float,
+    center: FloatArray,
+    matrices: FloatArray,
+    rank: int,
+    blocks: Blocks,
+) -> tuple[FloatArray, FloatArray]:
+    """The same where all other multipliers are zero."""
+    (n, r), sums = matrices[used].shape[:2], blocks.membership(len(used))[:, used]
+    turn, upper = np.linalg.qr(factor[used].T)
     identity, n_entries = to_triangle(np.eye(r)), r * (r + 1) // 2
     # The unknowns are m, u, the triangle of Z, and y = F'm.
-    bends = np.repeat([damping, 0.0, 1.0], [n, 1 + n_entries, factor.shape[1]])
-    linear = np.concatenate([-slopes / size - damping * center, [rank], identity, -center @ factor])
-    entries, along = scipy.sparse.identity(n_entries), -scipy.sparse.identity(factor.shape[1])
+    bends = np.repeat([damping, 0.0, 1.0], [n, 1 + n_entries, len(upper)])
+    linear = [-slopes[used] - damping * center[used], [rank], identity, -(center @ factor) @ turn]
+    entries, along = scipy.sparse.identity(n_entries), -scipy.sparse.identity(len(upper))
     on_simplex, positive = [sums, None, None, None], [-scipy.sparse.identity(n), None, None, None]
-    above = [to_triangle(matrices / size).T, -identity[:, None], -entries, None]
-    semidefinite, equal = [None, None, -entries, None], [factor.T, None, None, along]
+    above = [to_triangle(matrices[used]).T, -identity[:, None], -entries, None]
+    semidefinite, equal = [None, None, -entries, None], [upper, None, None, along]
     rows = scipy.sparse.bmat([on_simplex, equal, positive, above, semidefinite])
-    n_zero = len(sums) + factor.shape[1]
     right = np.append(np.ones(len(sums)), np.zeros(rows.shape[0] - len(sums)))
-    x, duals, _ = solve_conic(np.diag(bends), linear, rows, right, (n_zero, n, (r, r)), _CONIC)
-    multipliers = blocks.normalised(x[:n]) if np.isfinite(x).all() else x[:n]
+    cones = len(sums) + len(upper), n, (r, r)
+    x, duals, _ = solve_conic(np.diag(bends), np.concatenate(linear), rows, right, cones, _CONIC)
+    found = np.zeros(len(used))
+    found[used] = x[:n]
+    multipliers = blocks.normalised(found) if np.isfinite(x).all() else np.full(len(used), np.nan)
     return multipliers, from_triangle(duals[-2 * n_entries : -n_entries], r)
