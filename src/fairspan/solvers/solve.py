@@ -32,8 +32,9 @@ _NO_VARIANCE = 1e-20
 # The solvers that others ask; and that are given a small subspace, where that pays.
 _EXACT = ("boundary", "dual_newton")
 # A subspace of few dimensions, with one thread, over LAPACK's time: 0.45 to 0.95 at p = 500, d = 5
-# to 20, and 0.8 to 1.4 at d = 40; at p = 1000 0.24 to 0.6 at d = 5 to 10, and 1.1 at d = 125.
-_FROM_FEATURES, _UP_TO_SHARE = 500, 1 / 16
+# to 20; at p = 500 and 1000 0.4 to 1 at d = p / 14, 0.65 to 1.3 at p / 10 and 0.8 to 1.7 at p / 8;
+# of faces, p = 1764, 0.45 at d = 100 and 0.85 at d = 200.
+_FROM_FEATURES, _UP_TO_SHARE = 500, 1 / 8
 # (tr M)^2 / |M|_F^2 counts the eigenvalues that matter. Rows of noise have p / 3 and more, and take
 # 1.2 to 3.9 times as long; eigenvalues that fall like 1 / i or exp(-40 i / p) have p / 18 and less.
 _UP_TO_SHARE_THAT_MATTERS = 1 / 8
