@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from joblib.externals.loky import get_reusable_executor
 from pyarrow import parquet
 from threadpoolctl import threadpool_limits
 
@@ -108,6 +109,12 @@ def moments_of_files(rows: FileRows) -> GroupMoments:
         return accumulate(rows)
 
 
+def end_workers() -> None:
+    """End joblib's workers, for which a process of multiprocessing waits at its end: five minutes,
+    after which idle ones end by themselves."""
+    get_reusable_executor().shutdown()
+
+
 def seconds_on_dask(folder: Path, repetitions: int) -> float:
     """On a cluster that is there before, as it is where people use one; apart from the other runs,
     as its scheduler works in this process."""
@@ -154,6 +161,7 @@ def compare(folder: Path, repetitions: int) -> str:
             "fairspan, files, --jobs 2": lambda: files.submit(moments_of_files, by_two).result(),
         }
         seconds = seconds_of(runs, repetitions)
+        files.submit(end_workers).result()
     seconds["fairspan, files, Dask (two workers)"] = seconds_on_dask(folder, repetitions)
     gigabytes = n_bytes / 1e9
     reference = seconds["bare read (pyarrow)"] + seconds["NumPy, rows in memory"]

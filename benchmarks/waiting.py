@@ -265,7 +265,7 @@ def many_groups(effort: Effort) -> str:
     lines = []
     for k in (20, 50) if effort.quick else (100, 1000):
         for p in (30, 50):
-            moments = GroupMoments.from_rows(*made(40 * k, p, k))
+            moments = GroupMoments.from_rows(*made(40 * k, p, k), max_groups=k)
             cells = []
             for criterion in _CRITERIA:
                 model = FairPCA(5, criterion=criterion)
