@@ -128,6 +128,15 @@ def test_an_altered_byte_is_noticed_or_harmless(archive, tmp_path):
     assert noticed > len(whole) / 2
 
 
+@pytest.mark.parametrize("start", [b"", b"PK\x03\x04", b"PK\x05\x06", b"\x93NUMPY", b"PAR1"])
+@pytest.mark.parametrize("length", [0, 1, 30, 5000])
+def test_random_bytes_are_refused(tmp_path, start, length):
+    path = tmp_path / "noise"
+    path.write_bytes(start + np.random.default_rng(length).bytes(length))
+    with pytest.raises(CorruptFile):
+        read_archive(path, THING)
+
+
 def test_a_hidden_array_is_noticed(archive, tmp_path):
     with zipfile.ZipFile(archive) as whole, zipfile.ZipFile(tmp_path / "less", "w") as less:
         for name in whole.namelist():

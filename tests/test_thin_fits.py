@@ -155,6 +155,17 @@ def test_an_offset_of_a_million_deviations_costs_no_digits(criterion, center):
     assert far.solution_.status == "optimal"
 
 
+@pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error"])
+def test_repeated_rows_are_weights(criterion):
+    X, labels, _ = rows(5, n=8, p=26)
+    times = np.array([1, 2, 3, 1, 2, 1, 3, 2])
+    weighted, _ = both(X, labels, times, d=2, criterion=criterion)
+    repeated = FairPCA(2, criterion=criterion)
+    repeated.fit(np.repeat(X, times, axis=0), sensitive_features=np.repeat(labels, times))
+    assert projector_distance(repeated.components_, weighted.components_) <= 1e-7
+    assert relative_error(repeated.group_errors_, weighted.group_errors_) <= 1e-9
+
+
 @each_once(d=[6, 7, 12, 16, 21, 22], criterion=[*CRITERIA[:6], ErrorGap(50.0), Disparity(0.05)])
 def test_more_components_than_the_rows_span(criterion, d):
     # Six directions vary: beyond them, the others fill up, unless the criterion wants none.

@@ -209,6 +209,15 @@ def test_split_effects_are_the_least_squares_solution(seed):
     np.testing.assert_allclose(mean_scores(scores), arms + effects.mean(), atol=1e-12)
 
 
+def test_an_arm_is_not_punished_for_hard_splits_that_only_it_was_tried_on():
+    scores = np.array([[10.0, 2.0, 1.0], [9.0, 1.0, np.nan], [0.0, np.nan, np.nan]])
+    assert np.nanmean(scores, axis=1).argmax() == 1
+    means = mean_scores(scores)
+    assert means.argmax() == 0
+    assert means[0] - means[1] == pytest.approx(1)
+    assert means[0] - means[2] == pytest.approx(10)
+
+
 @pytest.mark.long
 def test_units_of_the_score_do_not_matter():
     def scaled(factor, offset):
