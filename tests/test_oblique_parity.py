@@ -334,3 +334,23 @@ def test_real_data(name, d, share):
     assert model.explained_variance_ratio_.sum() == pytest.approx(share, abs=5e-5)
     assert model.solution_.status == "optimal"
     assert np.ptp(means_of(model.transform(X), rows.groups), axis=0).max() <= 1e-10
+
+
+@pytest.mark.parametrize("condition", [1e5, 1e6])
+def test_moments_of_nearly_dependent_rows_say_what_they_do_not_tell(monkeypatch, condition):
+    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
+    rng = np.random.default_rng(0)
+    axes, _, others = np.linalg.svd(rng.standard_normal((42, 113)), full_matrices=False)
+    X, groups = (axes * np.geomspace(1.0, 1 / condition, 42)) @ others, np.arange(42) % 3
+    model, moments = fit(X, groups, d=3), GroupMoments.from_rows(X, groups)
+    of_rows = model.solution_
+    of_moments = FairPCA(3, criterion="total_error", restriction=OBLIQUE).fit_moments(moments)
+    of_moments = of_moments.solution_
+    assert of_rows.status == "optimal"
+    apart = abs(of_rows.objective - of_moments.objective)
+    assert apart > of_rows.resolution
+    assert apart <= of_moments.resolution
+    assert of_moments.status == "unresolved"
+    checked = verify(model, moments)
+    assert "Pass the rows" in checked.messages[0]
+    assert verify(model, X, sensitive_features=groups)

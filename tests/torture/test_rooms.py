@@ -5,7 +5,7 @@ answer of another way to the same problem.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -288,6 +288,14 @@ def thin(rng: np.random.Generator) -> Rows:
     return Rows(table(rng, k, each, p), groups, int(rng.integers(1, 5)), settings)
 
 
+def nearly_dependent(rng: np.random.Generator) -> Rows:
+    """Fewer rows than features that span some directions by little, down to 1e-7 of others."""
+    rows = thin(rng)
+    axes, sizes, others = np.linalg.svd(rng.standard_normal(rows.values.shape), full_matrices=False)
+    sizes = np.geomspace(1.0, 10.0 ** -rng.uniform(1, 7), len(sizes))
+    return replace(rows, values=(axes * sizes) @ others)
+
+
 def all_directions_left(rng: np.random.Generator) -> Rows:
     """As many components as means that are to be equal leave: one subspace alone is allowed."""
     k = 2 if rng.random() < 0.7 else int(rng.integers(3, 5))
@@ -534,6 +542,7 @@ def as_expected(rows: Rows) -> str:
 
 Check = Callable[[Rows], str]
 LARGE = "large against dense"
+NEARLY = "thin rows that nearly depend on each other"
 BESIDE = "columns beside the features, merged and added"
 THIN, PARTS, SPARSE = (
     "thin rows, part {}",
@@ -543,6 +552,7 @@ THIN, PARTS, SPARSE = (
 # What is tried: of which rows, how, and how many examples, usually and when asked for all.
 ROOMS: dict[str, tuple[Maker, Check, int, int]] = {
     **{THIN.format(part + 1): (thin, as_thin, 25, 500) for part in range(4)},
+    NEARLY: (nearly_dependent, as_thin, 25, 500),
     "all directions that a restriction leaves": (all_directions_left, as_it_is, 60, 800),
     PARTS: (small, in_parts, 40, 600),
     BESIDE: (beside_columns, in_parts, 40, 600),
@@ -581,7 +591,9 @@ def test_room(name, how_many, record_property):
 
 # Each fell once: roots of rounding (parts 265), means that are rounded (182, 365),
 # axes that are not quite orthonormal (thin 126, 300), what matrices resolve and rows do not (457,
-# 449, 141, 145), a bound of iterations (sparse), and optima found inside a subspace (large).
+# 449, 141, 145), products of rows that lose too much (246, 265), a bound of iterations (sparse),
+# optima found inside a subspace (large), and how rows are moved, where hardly any variance tells it
+# (nearly dependent).
 FELL = [(PARTS, 265), (PARTS, 182), (PARTS, 365), (SPARSE, 205)]
 FELL += [
     (PARTS, 316),
@@ -594,9 +606,19 @@ FELL += [
     (LARGE, 192),
     (LARGE, 195),
 ]
+FELL += [(NEARLY, number) for number in (71, 109, 146, 207, 406)]
 FELL += [
     (THIN.format(part), number)
-    for part, number in ((1, 126), (1, 300), (1, 457), (2, 141), (2, 449), (4, 145))
+    for part, number in (
+        (1, 126),
+        (1, 300),
+        (1, 457),
+        (2, 141),
+        (2, 246),
+        (2, 449),
+        (4, 145),
+        (4, 265),
+    )
 ]
 
 

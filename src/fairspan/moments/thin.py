@@ -54,7 +54,7 @@ from fairspan.typing import FloatArray, IndexArray
 _EPSILON = float(np.finfo(np.float64).eps)
 # How far axes may be from orthonormal by their bound; and by theory after products of rows, and so
 # far that a second round is worth its time.
-MOST_STRETCHED, _LOST_BY_PRODUCTS, _LOST_ONCE = 3e-11, 1e-7, 1e-11
+MOST_STRETCHED, _LOST_BY_PRODUCTS, _LOST_ONCE = 3e-11, 1e-9, 1e-11
 # Lengths and angles of lifted columns that are off by less need no correction.
 _ORTHONORMAL = 1e-14
 # A direction of which less than this share lies beside others is in their span.

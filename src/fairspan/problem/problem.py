@@ -417,6 +417,8 @@ class Problem:
         By how much rounding may have moved the errors in these directions.
     inner_rounding : (k,) array, or 0
         The same for each group's variance in the allowed directions.
+    moving_rounding : float
+        By how much errors may be off where a restriction moves rows before they are projected.
     stretched : float
         By which share squared lengths in coordinates of few rows may be off.
     beside : (k,) array, or 0
@@ -442,6 +444,7 @@ class Problem:
     left_out: float = 0.0
     fixed_rounding: FloatArray | float = 0.0
     inner_rounding: FloatArray | float = 0.0
+    moving_rounding: float = 0.0
     stretched: float = 0.0
     beside: FloatArray | float = 0.0
     least_column_variance: float = np.inf
@@ -512,7 +515,7 @@ class Problem:
         return np.asarray(self.stretched * errors + 2 * np.sqrt(errors) * moved + moved**2)
 
     def bound_off_by_coordinates(self, weights: FloatArray, errors: FloatArray) -> float:
-        """By how much the least w.e may be off for the same reason.
+        """By how much the least w.e may be off for the same reason, or as rows were moved.
 
         Parameters
         ----------
@@ -527,7 +530,8 @@ class Problem:
         pooled, both = float(sizes @ errors), float(sizes @ (moved**2 + np.zeros(len(sizes))))
         negative = float(np.maximum(-weights, 0.0) @ self.second_moments.traces)
         off = self.stretched * (pooled + negative) + 2 * float(np.sqrt(pooled * both)) + both
-        return 2 * off  # as the least errors of the groups may be off as well
+        # Twice, as the least errors of the groups may be off as well.
+        return 2 * off + float(sizes.sum()) * self.moving_rounding
 
     @property
     def _moved_in_coordinates(self) -> FloatArray:

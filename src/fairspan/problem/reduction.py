@@ -246,6 +246,7 @@ class ProblemFamily:
             left_out=encoding.lost,
             fixed_rounding=_ROUNDINGS * encoding.lost,
             inner_rounding=_ROUNDINGS * moved.traces,
+            moving_rounding=encoding.rounding,
         )
         return Reduction(problem, encoding=encoding)
 

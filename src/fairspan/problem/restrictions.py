@@ -51,7 +51,8 @@ _DEPENDENT = 1e-9
 # Variance below this share of what the columns of a direction have is rounding.
 _NO_VARIANCE = 1e-13
 # Entries of a direction of unit length that may be rounding alone.
-_SPILT = 64 * float(np.finfo(np.float64).eps)
+_EPSILON = float(np.finfo(np.float64).eps)
+_SPILT = 64 * _EPSILON
 # A direction with less than this share of the variance of standardised features has none.
 _NO_SHARE = 1e-12
 # Directions that depend on each other linearly span less; relative to the largest.
@@ -199,6 +200,8 @@ class Encoding:
         tr(S - N): what moving rows costs, in any subspace.
     rank : int
         That of N: with more components, some would be dead.
+    rounding : float
+        By how much N may be off, as a trace.
     """
 
     forbidden: FloatArray
@@ -206,6 +209,7 @@ class Encoding:
     second_moment: FloatArray
     lost: float
     rank: int
+    rounding: float
 
     def settled(self, basis: FloatArray) -> FloatArray:
         """The same (p, d) basis, exactly among the moved rows.
@@ -246,25 +250,44 @@ def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
     spread = np.sqrt(np.maximum(np.diag(pooled), 0.0))
     spread = np.where(spread > 0, spread, 1.0)[:, None]
     values, vectors = np.linalg.eigh(pooled / spread / spread.T)
-    varies = values > _NO_SHARE * max(float(values[-1]), 0.0)
-    values, vectors = values[varies], vectors[:, varies]
-    factor, whitening = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
-    # Beside all rows, means differ by rounding alone.
-    hidden = np.linalg.qr(vectors @ (vectors.T @ (forbidden / spread)))[0]
-    axes, sizes, _ = np.linalg.svd(whitening @ hidden, full_matrices=False)
-    axes = axes[:, sizes > _ALONG_OTHERS * sizes.max(initial=0.0)]
+    factor, whitening, hidden, axes = _whitened(values, vectors, forbidden / spread, _NO_SHARE)
     moved = factor @ axes
-    mover = spread * (np.eye(len(pooled)) - moved @ (axes.T @ whitening)) / spread.T
+    shift = moved @ (axes.T @ whitening)
+    mover = spread * (np.eye(len(pooled)) - shift) / spread.T
     # Once more: P may be large, and what it leaves of F is its rounding.
     mover -= (mover @ (spread * hidden)) @ (hidden / spread).T
     moved, left = spread * moved, spread * (factor - moved @ axes.T)
+    lost = float(np.vdot(moved, moved))
+    # P is sensitive to S where S hardly varies. Directions with less variance than is used may be
+    # real all the same, and then they count.
+    least = len(pooled) * _EPSILON
+    other, _, _, along = _whitened(values, vectors, forbidden / spread, least)
+    apart = abs(lost - float(np.sum((spread * (other @ along)) ** 2)))
+    sensitive = _EPSILON / 4 * float(values[-1]) * float(np.sum((spread * shift) ** 2))
     return Encoding(
         spread * hidden,
         mover,
         left @ left.T,
-        float(np.vdot(moved, moved)),
+        lost,
         factor.shape[1] - axes.shape[1],
+        sensitive + apart,
     )
+
+
+def _whitened(
+    values: FloatArray, vectors: FloatArray, forbidden: FloatArray, least: float
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """A factor of S, its inverse, F within the span of S, and F's whitened orthonormal axes.
+
+    Of eigenvalues above a least share of the largest.
+    """
+    varies = values > least * max(float(values[-1]), 0.0)
+    values, vectors = values[varies], vectors[:, varies]
+    factor, whitening = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
+    # Beside all rows, means differ by rounding alone.
+    hidden = np.linalg.qr(vectors @ (vectors.T @ forbidden))[0]
+    axes, sizes, _ = np.linalg.svd(whitening @ hidden, full_matrices=False)
+    return factor, whitening, hidden, axes[:, sizes > _ALONG_OTHERS * sizes.max(initial=0.0)]
 
 
 # Without n_directions, covariance parity keeps this share of the directions.
