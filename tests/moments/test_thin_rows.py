@@ -329,7 +329,8 @@ def test_axes_that_are_not_orthonormal_are_not_used(monkeypatch):
 
 @pytest.mark.usefixtures("few_features_are_many")
 @pytest.mark.parametrize(("condition", "by_products"), [(1e2, True), (1e3, True), (1e7, False)])
-def test_axes_of_rows_that_nearly_depend_on_each_other_are_orthonormal(condition, by_products):
+def test_axes_of_nearly_dependent_rows_are_orthonormal(monkeypatch, condition, by_products):
+    monkeypatch.setattr("fairspan.moments.thin._LOST_ONCE", 0.0)  # always a second round
     rng = np.random.default_rng(1)
     turn, along = (np.linalg.qr(rng.standard_normal((m, 12)))[0] for m in (12, 3000))
     X = (turn * np.geomspace(1.0, 1 / condition, 12)) @ along.T
