@@ -351,6 +351,7 @@ def test_moments_of_nearly_dependent_rows_say_what_they_do_not_tell(monkeypatch,
     assert apart > of_rows.resolution
     assert apart <= of_moments.resolution
     assert of_moments.status == "unresolved"
+    assert "hardly vary" in of_moments.reason
     checked = verify(model, moments)
     assert "Pass the rows" in checked.messages[0]
     assert verify(model, X, sensitive_features=groups)

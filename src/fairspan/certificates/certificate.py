@@ -541,12 +541,14 @@ def certify(
 def reason_of(
     found: Certificate, problem: Problem, moments: Moments, center: Any, *, is_scaled: bool
 ) -> str | None:
-    """Why double precision cannot resolve a gap: a column of large numbers, or a tiny objective."""
+    """Why double precision cannot resolve a gap: large numbers, how rows move, a tiny objective."""
     if found.status is not Status.UNRESOLVED:
         return None
     column = None if is_scaled else largest_column(moments, center)
     if column is not None:
         return column
+    if found.restriction is not None and found.restriction.oblique:
+        return "how rows are moved depends on directions along which they hardly vary"
     return problem.criterion.why_unresolved(max(found.scale, found.resolution), problem)
 
 

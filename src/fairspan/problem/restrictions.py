@@ -50,8 +50,8 @@ _ROUNDING_OF_SPREAD, _ROUNDING_OF_MEAN = 1e-12, 1e-14
 _DEPENDENT = 1e-9
 # Variance below this share of what the columns of a direction have is rounding.
 _NO_VARIANCE = 1e-13
-# Entries of a direction of unit length that may be rounding alone.
 _EPSILON = float(np.finfo(np.float64).eps)
+# Entries of a direction of unit length that may be rounding alone.
 _SPILT = 64 * _EPSILON
 # A direction with less than this share of the variance of standardised features has none.
 _NO_SHARE = 1e-12
@@ -258,8 +258,10 @@ def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
     mover -= (mover @ (spread * hidden)) @ (hidden / spread).T
     moved, left = spread * moved, spread * (factor - moved @ axes.T)
     lost = float(np.vdot(moved, moved))
-    # P is sensitive to S where S hardly varies. Directions with less variance than is used may be
-    # real all the same, and then they count.
+    # P is sensitive to S where rows hardly vary: where standardised features are rounded by E, the
+    # trace of N moves by up to ||E|| times the sum of squares below. Fits of rows and of moments
+    # differed by at most a twelfth of `sensitive`. Directions with less variance than is used may
+    # be real all the same: by `apart` it matters whether they count.
     least = len(pooled) * _EPSILON
     other, _, _, along = _whitened(values, vectors, forbidden / spread, least)
     apart = abs(lost - float(np.sum((spread * (other @ along)) ** 2)))

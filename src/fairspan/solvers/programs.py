@@ -252,22 +252,20 @@ def saddle_point(
     matrices = matrices - middles[which, None, None] * np.eye(r)
     slopes = slopes - blocks.sums(center * slopes)[which]
     size = float(max(np.abs(matrices).max(), np.abs(slopes).max())) or 1.0
-    matrices, slopes, damping, factor = (
-        matrices / size,
-        slopes / size,
-        damping / size,
-        factor / np.sqrt(size),
-    )
+    matrices, slopes, damping = matrices / size, slopes / size, damping / size
+    factor = factor / np.sqrt(size)
+    linear, target = slopes + damping * center, center @ factor
     # Few of many multipliers are not zero: those that would raise the value join the others.
     used = np.isin(np.arange(n), np.argsort(-center, kind="stable")[:_MANY])
     used[blocks.leaders(center)] = True
     while True:
-        found, shares = _saddle_point_of(
-            used, slopes, factor, damping, center, matrices, rank, blocks
+        chosen, found = np.flatnonzero(used), np.zeros(n)
+        found[used], shares = _of_chosen(
+            linear[used], factor[used], damping, target, matrices[used], rank, blocks.among(chosen)
         )
         if used.all() or not (np.isfinite(found).all() and np.isfinite(shares).all()):
             return found, shares
-        rises = slopes - factor @ ((found - center) @ factor) - damping * (found - center)
+        rises = linear - factor @ (found @ factor - target) - damping * found
         rises -= np.einsum("irs,rs->i", matrices, shares)
         rises -= blocks.sums(rises * found)[which]
         rises[used] = 0.0
@@ -278,32 +276,30 @@ def saddle_point(
         used[joining] = True
 
 
-def _saddle_point_of(
-    used: npt.NDArray[np.bool_],
-    slopes: FloatArray,
+def _of_chosen(
+    linear: FloatArray,
     factor: FloatArray,
     damping: float,
-    center: FloatArray,
+    target: FloatArray,
     matrices: FloatArray,
     rank: int,
     blocks: Blocks,
 ) -> tuple[FloatArray, FloatArray]:
-    """The same where all other multipliers are zero."""
-    (n, r), sums = matrices[used].shape[:2], blocks.membership(len(used))[:, used]
-    turn, upper = np.linalg.qr(factor[used].T)
+    """Maximise q.m - |F'm - z|^2 / 2 - damping |m|^2 / 2 - t_j(sum_i m_i C_i), z the target."""
+    (n, r), sums = matrices.shape[:2], blocks.membership(len(linear))
+    # Only what the factor spans of the target counts.
+    turn, upper = np.linalg.qr(factor.T)
     identity, n_entries = to_triangle(np.eye(r)), r * (r + 1) // 2
     # The unknowns are m, u, the triangle of Z, and y = F'm.
     bends = np.repeat([damping, 0.0, 1.0], [n, 1 + n_entries, len(upper)])
-    linear = [-slopes[used] - damping * center[used], [rank], identity, -(center @ factor) @ turn]
+    downhill = np.concatenate([-linear, [rank], identity, -target @ turn])
     entries, along = scipy.sparse.identity(n_entries), -scipy.sparse.identity(len(upper))
     on_simplex, positive = [sums, None, None, None], [-scipy.sparse.identity(n), None, None, None]
-    above = [to_triangle(matrices[used]).T, -identity[:, None], -entries, None]
+    above = [to_triangle(matrices).T, -identity[:, None], -entries, None]
     semidefinite, equal = [None, None, -entries, None], [upper, None, None, along]
     rows = scipy.sparse.bmat([on_simplex, equal, positive, above, semidefinite])
     right = np.append(np.ones(len(sums)), np.zeros(rows.shape[0] - len(sums)))
     cones = len(sums) + len(upper), n, (r, r)
-    x, duals, _ = solve_conic(np.diag(bends), np.concatenate(linear), rows, right, cones, _CONIC)
-    found = np.zeros(len(used))
-    found[used] = x[:n]
-    multipliers = blocks.normalised(found) if np.isfinite(x).all() else np.full(len(used), np.nan)
+    x, duals, _ = solve_conic(np.diag(bends), downhill, rows, right, cones, _CONIC)
+    multipliers = blocks.normalised(x[:n]) if np.isfinite(x).all() else x[:n]
     return multipliers, from_triangle(duals[-2 * n_entries : -n_entries], r)
