@@ -33,7 +33,7 @@ def measure(effort: Effort) -> Measured:
             announce(f"the EM algorithm, {name}")
             some = np.where(missing, np.nan, X)
             one = min(_seconds(X, groups)[0] for _ in range(effort.repetitions))
-            seconds, moments = _seconds(some, groups, missing="em")
+            seconds, moments = _seconds(some, groups, on_missing="em")
             assert moments.completion is not None
             # The pass before the first step shows which groups there are.
             n_passes = moments.completion.n_passes + 1

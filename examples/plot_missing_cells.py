@@ -4,7 +4,7 @@ Filling in means hides what a group loses; fitting what is observed does not
 
 Patients who come at night are measured less completely (made data). With means in place of missing
 cells they seem to vary less, a fair fit does less for them, and they lose more.
-``FairPCA(missing="em")`` fits the cells that are observed. All losses are judged on the rows
+``FairPCA(on_missing="em")`` fits the cells that are observed. All losses are judged on the rows
 without holes.
 """
 
@@ -35,7 +35,7 @@ for share in shares:
     rows = np.where(holes, np.nan, X)
     filled = np.where(holes, np.nanmean(rows, axis=0), rows)
     losses["column means"].append(largest_loss(filled))
-    losses["what is observed"].append(largest_loss(rows, missing="em"))
+    losses["what is observed"].append(largest_loss(rows, on_missing="em"))
 
 figure, axes = plt.subplots(layout="constrained")
 for (name, found), colour in zip(losses.items(), ("#d55e00", "#0072b2"), strict=True):

@@ -33,7 +33,7 @@ def expected_by_hand(model: fs.FairSubspace, row: np.ndarray) -> tuple[np.ndarra
 @pytest.mark.parametrize("settings", [{}, {"scale": True, "center": "none"}, {"whiten": True}])
 def test_rows_are_completed_by_the_model_of_all_rows(settings):
     frame, groups = made_rows()
-    fair = fs.FairPCA(2, missing="em", **settings).fit(frame, sensitive_features=groups)
+    fair = fs.FairPCA(2, on_missing="em", **settings).fit(frame, sensitive_features=groups)
     model, moments = fair.subspace_, fair.moments_
     np.testing.assert_allclose(model.normal.mean, moments.mean)
     scale = np.ones(5) if model.scale is None else model.scale
@@ -50,8 +50,8 @@ def test_rows_are_completed_by_the_model_of_all_rows(settings):
 
 def test_the_errors_are_those_of_the_moments():
     frame, groups = made_rows()
-    fair = fs.FairPCA(2, missing="em").fit(frame, sensitive_features=groups)
-    moments = fs.GroupMoments.from_rows(frame, groups, missing="em")
+    fair = fs.FairPCA(2, on_missing="em").fit(frame, sensitive_features=groups)
+    moments = fs.GroupMoments.from_rows(frame, groups, on_missing="em")
     again = fs.FairPCA(2).fit_moments(moments)
     np.testing.assert_allclose(again.group_errors_, fair.group_errors_, rtol=1e-10)
     assert again.subspace_.normal is not None
@@ -59,7 +59,7 @@ def test_the_errors_are_those_of_the_moments():
 
 def test_a_saved_model_completes_rows_and_is_verified(tmp_path):
     frame, groups = made_rows()
-    fair = fs.FairPCA(2, missing="em").fit(frame, sensitive_features=groups)
+    fair = fs.FairPCA(2, on_missing="em").fit(frame, sensitive_features=groups)
     fair.subspace_.save(tmp_path / "fair.model")
     again = fs.FairSubspace.load(tmp_path / "fair.model")
     np.testing.assert_array_equal(again.transform(frame), fair.transform(frame))
@@ -73,7 +73,7 @@ def test_a_saved_model_completes_rows_and_is_verified(tmp_path):
 
 def test_a_file_with_a_covariance_that_is_none_is_refused(tmp_path):
     frame, groups = made_rows()
-    model = fs.FairPCA(2, missing="em").fit(frame, sensitive_features=groups).subspace_
+    model = fs.FairPCA(2, on_missing="em").fit(frame, sensitive_features=groups).subspace_
     wrong = replace(model, normal=replace(model.normal, covariance=-model.normal.covariance))
     wrong.save(tmp_path / "wrong.model")
     with pytest.raises(CorruptFile):
@@ -82,7 +82,7 @@ def test_a_file_with_a_covariance_that_is_none_is_refused(tmp_path):
 
 def test_a_model_of_complete_rows_takes_complete_rows():
     frame, groups = made_rows()
-    fair = fs.FairPCA(2, missing="drop").fit(frame, sensitive_features=groups)
+    fair = fs.FairPCA(2, on_missing="drop").fit(frame, sensitive_features=groups)
     assert fair.moments_.n_dropped == frame.isna().any(axis=1).sum()
     with pytest.raises(InvalidInput, match="NaN"):
         fair.transform(frame)
@@ -93,7 +93,7 @@ def test_a_model_of_complete_rows_takes_complete_rows():
 def test_new_rows_may_lie_on_a_cluster_and_need_something_observed():
     dd = pytest.importorskip("dask.dataframe")
     frame, groups = made_rows()
-    fair = fs.FairPCA(2, missing="em").fit(frame, sensitive_features=groups)
+    fair = fs.FairPCA(2, on_missing="em").fit(frame, sensitive_features=groups)
     there = dd.from_pandas(frame, npartitions=3, sort=False)
     np.testing.assert_allclose(fair.transform(there).compute(), fair.transform(frame))
     np.testing.assert_allclose(fair.score_samples(there).compute(), fair.score_samples(frame))
@@ -104,14 +104,14 @@ def test_new_rows_may_lie_on_a_cluster_and_need_something_observed():
 
 def test_rows_are_not_added_one_part_after_the_other():
     frame, groups = made_rows()
-    fair = fs.FairPCA(2, missing="em").partial_fit(frame, sensitive_features=groups)
+    fair = fs.FairPCA(2, on_missing="em").partial_fit(frame, sensitive_features=groups)
     with pytest.raises(InvalidInput, match="completed by the EM algorithm"):
         fair.partial_fit(frame, sensitive_features=groups)
 
 
 def test_columns_beside_the_features_may_have_missing_cells():
     frame, groups = made_rows()
-    hidden = fs.FairPCA(1, restriction=fs.Uncorrelated(["v"]), missing="em")
+    hidden = fs.FairPCA(1, restriction=fs.Uncorrelated(["v"]), on_missing="em")
     hidden.fit(frame, sensitive_features=groups)
     assert hidden.subspace_.normal.mean.shape == (4,)
     new = frame[list("wxyz")].dropna(how="all")
@@ -140,6 +140,6 @@ def test_tumours_with_missing_cells_are_served_nearly_as_well(group, n_draws):
         for seed in range(n_draws):
             holes = (np.random.default_rng(seed).random(rows.shape) < share) & own[:, None]
             some = np.where(holes, np.nan, rows)
-            fitted = fs.FairPCA(3, missing="em").fit(some, sensitive_features=groups)
+            fitted = fs.FairPCA(3, on_missing="em").fit(some, sensitive_features=groups)
             ratios.append(largest_loss(fitted) / best)
         assert np.mean(ratios) < most + slack < largest_loss(plain) / best, ratios

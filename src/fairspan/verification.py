@@ -204,7 +204,7 @@ def _moments_of(
     claimed = subspace.proven
     if groups is None and len(claimed.groups) == 1:
         groups = Everyone(str(claimed.groups[0]))
-    rows = open_rows(given, groups, {"labels": labels}, weight, subspace.missing)
+    rows = open_rows(given, groups, {"labels": labels}, weight, subspace.on_missing)
     has_labels = labels is not None
     needs_all = claimed.restriction is not None and claimed.restriction.columns
     return (accumulate if needs_all else moments_of)(rows, has_labels=has_labels)

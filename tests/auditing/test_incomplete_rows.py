@@ -39,7 +39,7 @@ def test_intervals_cover_the_errors_of_the_groups(n_draws):
     hits = np.zeros(2)
     for seed in range(n_draws):
         _, some = some_rows(seed)
-        result = fs.audit(MODEL, some, groups_of(some), folds=None, missing="em")
+        result = fs.audit(MODEL, some, groups_of(some), folds=None, on_missing="em")
         for i, group in enumerate(result.models[0].groups):
             hits[i] += group.error_here.low <= true[i] <= group.error_here.high
     # At a coverage of .93 as few as that are met once in a thousand times.
@@ -48,8 +48,8 @@ def test_intervals_cover_the_errors_of_the_groups(n_draws):
 
 def test_intervals_are_wider_where_cells_are_missing():
     rows, some = some_rows(0)
-    fair = fs.FairPCA(2, missing="em").fit(some, sensitive_features=groups_of(some))
-    found = fs.audit(fair, some, groups_of(some), folds=None, missing="em").models[0]
+    fair = fs.FairPCA(2, on_missing="em").fit(some, sensitive_features=groups_of(some))
+    found = fs.audit(fair, some, groups_of(some), folds=None, on_missing="em").models[0]
     complete = fs.audit(fair, rows, groups_of(rows), folds=None).models[0]
     assert found.fitted_here
     (a, b), (whole_a, whole_b) = found.groups, complete.groups
@@ -63,8 +63,8 @@ def test_intervals_are_wider_where_cells_are_missing():
 
 def test_the_figures_here_are_those_of_the_moments():
     _, some = some_rows(1)
-    result = fs.audit(MODEL, some, groups_of(some), folds=None, missing="em")
-    moments = fs.GroupMoments.from_rows(some, groups_of(some), missing="em")
+    result = fs.audit(MODEL, some, groups_of(some), folds=None, on_missing="em")
+    moments = fs.GroupMoments.from_rows(some, groups_of(some), on_missing="em")
     second = moments.second_moments("none")
     for group, own in zip(result.models[0].groups, second, strict=True):
         error = np.trace(own) - np.trace(PLANE @ own @ PLANE.T)
@@ -91,7 +91,7 @@ def test_pooled_figures_are_those_of_rubins_rules():
 
 def test_drawn_cells_have_the_distribution_of_what_is_missing():
     rows, some = some_rows(2, 2000)
-    opened = open_rows(some, groups_of(some), {}, missing="em")
+    opened = open_rows(some, groups_of(some), {}, on_missing="em")
     moments = matrices_of(opened, USUAL_LIMIT, has_labels=False, by_cluster=False)
     tables = imputed_rows(opened, moments, USUAL_LIMIT, 0, has_labels=False, by_cluster=False)
     drawn = np.vstack([block.values for block in next(tables).blocks()])
@@ -111,8 +111,8 @@ def test_clusters_and_files_and_findings(tmp_path):
         group=groups_of(some), person=np.arange(300) // 3
     )
     frame.to_csv(tmp_path / "some.csv", index=False)
-    here = fs.audit(MODEL, frame, "group", clusters="person", missing="em")
-    there = fs.audit(MODEL, tmp_path / "some.csv", "group", clusters="person", missing="em")
+    here = fs.audit(MODEL, frame, "group", clusters="person", on_missing="em")
+    there = fs.audit(MODEL, tmp_path / "some.csv", "group", clusters="person", on_missing="em")
     assert here.rows.missing.dropped == (0, 0)
     shares = {column.name: column.shares for column in here.rows.missing.columns}
     for name in "uvwxyz":
@@ -127,7 +127,7 @@ def test_clusters_and_files_and_findings(tmp_path):
 def test_small_groups_are_told_what_the_pool_weighs():
     _, some = some_rows(4)
     few = some[:160]
-    result = fs.audit(MODEL, few, np.repeat(["a", "b"], [150, 10]), folds=None, missing="em")
+    result = fs.audit(MODEL, few, np.repeat(["a", "b"], [150, 10]), folds=None, on_missing="em")
     message = next(each.message for each in result.findings if each.code == "FS411")
     assert "'b' (weight 0." in message
 
@@ -135,7 +135,7 @@ def test_small_groups_are_told_what_the_pool_weighs():
 def test_rows_without_missing_cells_are_audited_as_usual():
     rows, _ = some_rows(5)
     usual = fs.audit(MODEL, rows, groups_of(rows))
-    found = fs.audit(MODEL, rows, groups_of(rows), missing="em")
+    found = fs.audit(MODEL, rows, groups_of(rows), on_missing="em")
     for one, other in zip(usual.models[0].groups, found.models[0].groups, strict=True):
         assert one.expected_loss.low == pytest.approx(other.expected_loss.low, rel=1e-6)
     assert "FS411" not in {each.code for each in found.findings}
@@ -144,9 +144,9 @@ def test_rows_without_missing_cells_are_audited_as_usual():
 def test_attributes_are_drawn_along():
     _, some = some_rows(6)
     frame = pd.DataFrame(some, columns=list("uvwxyz")).assign(group=groups_of(some))
-    fair = fs.FairPCA(2, restriction=fs.Uncorrelated(["v"]), missing="em")
+    fair = fs.FairPCA(2, restriction=fs.Uncorrelated(["v"]), on_missing="em")
     fair.fit(frame, sensitive_features="group")
-    result = fs.audit(fair, frame, "group", folds=5, missing="em")
+    result = fs.audit(fair, frame, "group", folds=5, on_missing="em")
     found, share = result.models[0], np.isnan(some[150:]).mean()
     message = next(each.message for each in result.findings if each.code == "FS411")
     assert f"'b' ({share:.1%}".replace("%", " %") in message

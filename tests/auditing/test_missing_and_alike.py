@@ -40,7 +40,7 @@ def test_every_count_is_that_of_the_table(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet", row_group_size=150)
     for X in (frame, tmp_path / "t.csv", tmp_path / "t.parquet"):
-        missing = audit(MODEL, X, "g", missing="drop").rows.missing
+        missing = audit(MODEL, X, "g", on_missing="drop").rows.missing
         assert missing.groups == ("a", "b")
         assert missing.rows == tuple(by_hand.size())
         assert missing.dropped == tuple(by_hand.size() - left)
@@ -54,7 +54,7 @@ def test_every_count_is_that_of_the_table(tmp_path):
 
 
 def test_uneven_and_many_missing_values_are_found_with_the_features_that_cost_most():
-    result = audit(MODEL, with_holes(), "g", missing="drop")
+    result = audit(MODEL, with_holes(), "g", on_missing="drop")
     uneven, much = found(result)["FS407"], found(result)["FS408"]
     assert uneven.columns == ("w",)
     assert much.groups == ("b",)

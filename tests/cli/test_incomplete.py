@@ -27,7 +27,7 @@ def test_a_fit_is_that_of_python_and_can_be_verified_and_used(run, holes, tmp_pa
     asked = ("--group", "group", "-d", 2, *EM, "--folds", "none")
     facts = run("fit", holes, *asked, "-o", model, "--json").facts
     frame = pd.read_csv(holes)
-    fair = fs.FairPCA(2, missing="em").fit(frame, sensitive_features="group")
+    fair = fs.FairPCA(2, on_missing="em").fit(frame, sensitive_features="group")
     saved = fs.FairSubspace.load(model)
     np.testing.assert_allclose(saved.components, fair.components_, atol=1e-7)
     assert "FS411" in {each["code"] for each in facts["findings"]}

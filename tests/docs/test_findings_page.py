@@ -129,7 +129,7 @@ def changed_rows():
 def missing_cells():
     holes = np.random.default_rng(0).random(X.shape) < 0.2
     holes[:, 0], holes[:200] = False, False
-    return audit(PCA(1).fit(X), np.where(holes, np.nan, X), GROUPS, missing="em")
+    return audit(PCA(1).fit(X), np.where(holes, np.nan, X), GROUPS, on_missing="em")
 
 
 STOPPED = MultiplicativeWeights(max_iter=2)

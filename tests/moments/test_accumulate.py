@@ -358,7 +358,7 @@ def test_too_many_groups_and_bad_rows_are_told_as_by_plain_moments(tmp_path):
         (rows_of(X, groups), GroupLimit(1), "2 groups"),
         (rows_of(missing, groups), GroupLimit(), r"row 42 \(index 41\)"),
         (
-            FileRows.open(tmp_path / "rows.csv", ["g"], missing="drop"),
+            FileRows.open(tmp_path / "rows.csv", ["g"], on_missing="drop"),
             GroupLimit(),
             "There are no rows",
         ),

@@ -48,7 +48,7 @@ def minus_likelihood(
 def test_the_likelihood_is_that_of_a_direct_maximum(share, is_weighted):
     p, rows = 4, incomplete_rows(1, 200, 4, share)
     weights = np.random.default_rng(2).uniform(0.5, 2, 200) if is_weighted else np.ones(200)
-    found = GroupMoments.from_rows(rows, ["a"] * 200, weights, missing="em")
+    found = GroupMoments.from_rows(rows, ["a"] * 200, weights, on_missing="em")
     start = np.diag(np.nanstd(rows, axis=0))[np.tril_indices(p)]
     best = minimize(
         minus_likelihood,
@@ -70,7 +70,7 @@ def test_the_likelihood_is_that_of_a_direct_maximum(share, is_weighted):
 def test_complete_rows_have_their_usual_moments():
     rows, groups = incomplete_rows(3, 60, 3, 0.0), ["a", "b"] * 30
     usual = GroupMoments.from_rows(rows, groups)
-    found = GroupMoments.from_rows(rows, groups, missing="em")
+    found = GroupMoments.from_rows(rows, groups, on_missing="em")
     np.testing.assert_allclose(found.means, usual.means, rtol=1e-12)
     np.testing.assert_allclose(found.scatters, usual.scatters, rtol=1e-9)
 
@@ -84,9 +84,9 @@ def test_parts_of_a_file_and_of_a_cluster_give_the_same(tmp_path):
     folder.mkdir()
     for part in range(3):
         frame[part * 100 : part * 100 + 100].to_parquet(folder / f"{part}.parquet", index=False)
-    usual = GroupMoments.from_rows(frame, "group", missing="em")
+    usual = GroupMoments.from_rows(frame, "group", on_missing="em")
     for source in (folder, dd.from_pandas(frame, npartitions=4, sort=False)):
-        found = GroupMoments.from_rows(source, "group", missing="em")
+        found = GroupMoments.from_rows(source, "group", on_missing="em")
         np.testing.assert_allclose(found.means, usual.means, rtol=1e-9)
         np.testing.assert_allclose(found.scatters, usual.scatters, rtol=1e-8, atol=1e-8)
 
@@ -114,7 +114,7 @@ def test_rows_of_a_pattern_alone_and_together_are_completed_alike():
 def test_a_small_group_is_drawn_to_the_pool():
     rows = np.vstack([incomplete_rows(7, 400, 5, 0.1), incomplete_rows(7, 400, 5, 0.3)[:6]])
     groups = ["large"] * 400 + ["small"] * 6
-    found = GroupMoments.from_rows(rows, groups, missing="em")
+    found = GroupMoments.from_rows(rows, groups, on_missing="em")
     large, small = found.completion.pool_weights
     together = (~np.isnan(rows[400:])).astype(int)
     lacking = 7 - (together.T @ together).min()
@@ -126,7 +126,7 @@ def test_a_small_group_is_drawn_to_the_pool():
 def test_a_column_without_variance_keeps_none():
     rows = incomplete_rows(8, 50, 3, 0.2)
     rows[~np.isnan(rows[:, 1]), 1] = 7.0
-    found = GroupMoments.from_rows(rows, ["a", "b"] * 25, missing="em")
+    found = GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
     assert (found.means[:, 1] == 7).all()
     assert not found.scatters[:, 1].any()
 
@@ -136,13 +136,13 @@ def test_columns_that_determine_each_other():
     rows = np.hstack([rows, rows.sum(axis=1, keepdims=True)])
     complete = GroupMoments.from_rows(rows, ["a"] * 80)
     rows[::4, 0] = np.nan
-    found = GroupMoments.from_rows(rows, ["a"] * 80, missing="em")
+    found = GroupMoments.from_rows(rows, ["a"] * 80, on_missing="em")
     np.testing.assert_allclose(found.scatters, complete.scatters, rtol=1e-5)
 
 
 def test_classes_of_y_are_kept():
     rows, y = incomplete_rows(10, 120, 3, 0.2), [0, 0, 1] * 40
-    found = GroupMoments.from_rows(rows, ["a", "b"] * 60, labels=y, missing="em")
+    found = GroupMoments.from_rows(rows, ["a", "b"] * 60, labels=y, on_missing="em")
     assert found.completion.cells.sum() == np.isnan(rows).sum()
     pairs = found.by_label
     own = pairs.of_groups(np.array([pair[0] == "a" for pair in pairs.labels]))
@@ -150,7 +150,9 @@ def test_classes_of_y_are_kept():
 
 
 def test_a_file_keeps_how_they_came(tmp_path):
-    found = GroupMoments.from_rows(incomplete_rows(11, 50, 3, 0.2), ["a", "b"] * 25, missing="em")
+    found = GroupMoments.from_rows(
+        incomplete_rows(11, 50, 3, 0.2), ["a", "b"] * 25, on_missing="em"
+    )
     found.save(tmp_path / "some.moments")
     again = GroupMoments.load(tmp_path / "some.moments")
     assert (again.completion.cells == found.completion.cells).all()
@@ -163,7 +165,7 @@ def test_rows_without_a_group_are_left_out():
     rows = incomplete_rows(12, 50, 3, 0.2)
     groups = ["a", "b"] * 24 + [None, "a"]
     with pytest.warns(FairspanWarning, match="^1 row without a group was left out$") as told:
-        assert GroupMoments.from_rows(rows, groups, missing="em").n_dropped == 1
+        assert GroupMoments.from_rows(rows, groups, on_missing="em").n_dropped == 1
     assert told[0].filename == __file__
 
 
@@ -179,26 +181,26 @@ def test_what_cannot_be_expected_is_refused(cells, message):
     rows = incomplete_rows(13, 50, 3, 0.0)
     rows[cells] = np.nan
     with pytest.raises(InvalidInput, match=message):
-        GroupMoments.from_rows(rows, ["a", "b"] * 25, missing="em")
+        GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
 
 
 def test_infinity_is_not_missing():
     rows = incomplete_rows(14, 50, 3, 0.2)
     rows[4, 2] = np.inf
     with pytest.raises(InvalidInput, match="infinity"):
-        GroupMoments.from_rows(rows, ["a", "b"] * 25, missing="em")
+        GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
 
 
 def test_passes_that_lead_nowhere_are_told(monkeypatch):
     monkeypatch.setattr(incomplete, "_MOST_PASSES", 2)
     rows = incomplete_rows(15, 50, 3, 0.4)
     with pytest.warns(FairspanWarning, match="stopped after 2 passes"):
-        GroupMoments.from_rows(rows, ["a", "b"] * 25, missing="em")
+        GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
 
 
 def test_a_pass_can_be_sent_to_another_process():
     rows = incomplete_rows(16, 50, 3, 0.2)
-    source = open_rows(rows, ["a", "b"] * 25, {}, missing="em")
+    source = open_rows(rows, ["a", "b"] * 25, {}, on_missing="em")
     models = {label: Normal(np.zeros(3), np.eye(3)) for label in ("a", "b")}
     step = incomplete._Expectation(models)
     here, there = step.over(source), pickle.loads(pickle.dumps(step)).over(source)
@@ -216,7 +218,7 @@ def test_columns_that_determine_each_other_keep_the_models_where_they_are(share)
     amounts = rng.standard_normal((n, 3)) + indicators[:, ::10] * 2
     rows = np.hstack([indicators, amounts])
     some = np.where(rng.random(rows.shape) < share, np.nan, rows)
-    found = GroupMoments.from_rows(some, ["a"] * n, missing="em")
+    found = GroupMoments.from_rows(some, ["a"] * n, on_missing="em")
     known = GroupMoments.from_rows(rows, ["a"] * n)
     units = np.sqrt(np.diag(known.second_moments("group")[0]))
     apart = (found.second_moments("group") - known.second_moments("group"))[0]

@@ -115,7 +115,7 @@ def test_the_hash_of_a_folder_is_of_its_files_by_name(frame, tmp_path, undrawn):
 def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tmp_path, undrawn):
     holes = frame.assign(age=frame["age"].where(frame.index % 10 > 0))
     holes.to_csv(tmp_path / "rows.csv", index=False)
-    rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], missing="drop")
+    rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], on_missing="drop")
     facts = fs.write_report(tmp_path / "page.html", rows, **FEW)
     assert facts["rows"]["n_dropped"] == holes["age"].isna().sum() > 0
     assert facts["rows"]["n"] == holes["age"].notna().sum()

@@ -31,7 +31,7 @@ class Case:
     weights: np.ndarray | None = None
 
     @property
-    def missing(self) -> str:
+    def on_missing(self) -> str:
         return "error" if all(label is not None for label in self.labels) else "drop"
 
     @property
@@ -64,10 +64,12 @@ class Case:
         """Moments and fit of a source against numpy on the rows themselves."""
         rows = self.present
         expected = moments_by_hand(rows.X.astype(float), rows.labels.astype(str), rows.weights)
-        moments = GroupMoments.from_rows(X, sensitive_features, sample_weight, missing=self.missing)
+        moments = GroupMoments.from_rows(
+            X, sensitive_features, sample_weight, on_missing=self.on_missing
+        )
         assert_moments(moments, expected)
         assert moments.n_dropped == self.n_dropped
-        if self.missing == "error":
+        if self.on_missing == "error":
             fair = FairPCA(2).fit(
                 X, sensitive_features=sensitive_features, sample_weight=sample_weight
             )

@@ -38,7 +38,7 @@ TABLES = {
         with_cell(np.nan),
         InvalidInput,
         "NaN, first in row 5 (index 4), column 2 (index 1)",
-        'missing="em"',
+        'on_missing="em"',
     ),
     "infinity": (
         with_cell(np.inf),

@@ -224,7 +224,7 @@ def test_names_are_unquoted_and_no_value_is_a_missing_label(tmp_path):
         InvalidInput, match=r"b\.parquet, row group 0: .*row 1 \(index 0\) is missing"
     ):
         GroupMoments.from_rows(tmp_path, "g")
-    moments = GroupMoments.from_rows(tmp_path, "g", missing="drop")
+    moments = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
     assert moments.labels == ["a b"]
     assert moments.n_dropped == 1
 
@@ -292,9 +292,11 @@ def test_folders_of_what_is_no_number_or_too_large_a_one_are_text(tmp_path, name
 def test_no_value_among_numbers_is_missing(tmp_path):
     write(tmp_path, "year=__HIVE_DEFAULT_PARTITION__/a.parquet", x=[1.0, 5.0], g=["a", "b"])
     write(tmp_path, "year=2024/b.parquet", x=[2.0, 4.0], g=["a", "b"])
-    by_year = GroupMoments.from_rows(FileRows.open(tmp_path, ["year"], ["x"], missing="drop"), None)
+    by_year = GroupMoments.from_rows(
+        FileRows.open(tmp_path, ["year"], ["x"], on_missing="drop"), None
+    )
     assert (by_year.labels, by_year.n_dropped) == ([2024], 2)
-    as_feature = GroupMoments.from_rows(tmp_path, "g", missing="drop")
+    as_feature = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
     assert as_feature.means.tolist() == [[2.0, 2024.0], [4.0, 2024.0]]
     assert as_feature.n_dropped == 2
     with pytest.raises(InvalidInput, match=r"NaN, first in row 1 \(index 0\), column 'year'"):
@@ -304,7 +306,7 @@ def test_no_value_among_numbers_is_missing(tmp_path):
 def test_a_file_in_which_nothing_is_known_of_a_column(tmp_path):
     write(tmp_path, "a.parquet", x=[None, None], g=["a", "b"])
     write(tmp_path, "b.parquet", x=[2.0, 4.0], g=["a", "b"])
-    moments = GroupMoments.from_rows(tmp_path, "g", missing="drop")
+    moments = GroupMoments.from_rows(tmp_path, "g", on_missing="drop")
     assert moments.means.tolist() == [[2.0], [4.0]]
     assert moments.n_dropped == 2
     with pytest.raises(

@@ -281,7 +281,7 @@ def test_whole_numbers_beyond_the_exact_ones_may_be_missing_or_weigh(kind):
         "stream": table.to_reader,
     }
     with pytest.warns(FairspanWarning, match="in 'a', so"):
-        moments = GroupMoments.from_rows(kinds[kind](), "g", "w", missing="drop")
+        moments = GroupMoments.from_rows(kinds[kind](), "g", "w", on_missing="drop")
     assert moments.means.ravel().tolist() == [2.0**60, 2.0**63]
     assert moments.weights.tolist() == [7.0, 2.0**63]
     assert moments.n_dropped == 1
@@ -301,7 +301,7 @@ def test_whole_numbers_that_numpy_has_no_type_for():
         }
     )
     with pytest.warns(FairspanWarning, match="in 'a', so"):
-        moments = GroupMoments.from_rows(frame, "g", "w", missing="drop")
+        moments = GroupMoments.from_rows(frame, "g", "w", on_missing="drop")
     assert moments.labels == [-(10**25), 5]
     assert moments.means.ravel().tolist() == [1e25, 1.0]
     assert moments.weights.tolist() == [1e25, 1.0]
@@ -317,7 +317,7 @@ def test_weights_that_are_text_among_objects(text):
 @pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray])
 def test_missing_numbers_among_objects(kind):
     rows = kind(pd.DataFrame({"a": [1, 2, 3], "b": [True, pd.NA, False]}, dtype=object))
-    moments = GroupMoments.from_rows(rows, ["x", "x", "y"], missing="drop")
+    moments = GroupMoments.from_rows(rows, ["x", "x", "y"], on_missing="drop")
     assert moments.means.tolist() == [[1.0, 1.0], [3.0, 0.0]]
     assert moments.n_dropped == 1
     with pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\)"):
@@ -562,7 +562,7 @@ def test_missing_vectors_and_entries_are_dropped_and_counted():
     table = arrow().set_column(0, "face", pa.array(rows, pa.list_(pa.float32(), 4)))
     with pytest.raises(InvalidInput, match=r"NaN, first in row 4 \(index 3\), column 'face\[0\]'"):
         fs.GroupMoments.from_rows(table, "g")
-    moments = fs.GroupMoments.from_rows(table, "g", missing="drop")
+    moments = fs.GroupMoments.from_rows(table, "g", on_missing="drop")
     assert moments.n_dropped == 2
     kept = np.delete(np.arange(80), [3, 7])
     labels = [GROUP[row] for row in kept]

@@ -221,7 +221,7 @@ def test_missing_labels_are_an_error_or_dropped_and_counted(spark):
         InvalidInput, match=r"partition 1: The group label in row 11 \(index 10\) is missing"
     ):
         fs.GroupMoments.from_rows(rows, "sex")
-    moments = accumulate(rows_of(rows, "sex", missing="drop"))
+    moments = accumulate(rows_of(rows, "sex", on_missing="drop"))
     kept = np.setdiff1d(np.arange(300), [70, 71, 299])
     assert_moments(moments, moments_by_hand(ROWS.X[kept], ROWS.labels[kept]))
     assert moments.n_dropped == 3

@@ -511,14 +511,14 @@ def incomplete(random: np.random.Generator) -> Rows:
     if random.random() < 0.5:
         holes &= (groups == groups[0])[:, None]
     holes[np.arange(n), random.integers(0, values.shape[1], n)] = False
-    settings = {"missing": "em", "scale": bool(random.integers(2))}
+    settings = {"on_missing": "em", "scale": bool(random.integers(2))}
     d = int(random.integers(1, values.shape[1]))
     return Rows(np.where(holes, np.nan, values), groups, d, settings, complete=values)
 
 
 def as_expected(rows: Rows) -> str:
     """Moments stay near those of the complete rows, and what is fitted to them is proven."""
-    found = fs.GroupMoments.from_rows(rows.values, rows.groups, missing="em")
+    found = fs.GroupMoments.from_rows(rows.values, rows.groups, on_missing="em")
     known = fs.GroupMoments.from_rows(rows.complete, rows.groups)
     units = np.sqrt(known.second_moments("group").max(axis=0).diagonal())
     varies = units > 1e-9 * np.abs(rows.complete).max()

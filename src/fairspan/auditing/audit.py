@@ -280,7 +280,7 @@ def audit(
     material: float = 0.01,
     random_state: Any = 0,
     max_groups: int | None = None,
-    missing: OnMissing = "error",
+    on_missing: OnMissing = "error",
 ) -> Audit:
     """Measure the errors and losses of each group under one or several models, with intervals.
 
@@ -329,7 +329,7 @@ def audit(
         For the assignment of rows to folds.
     max_groups : int, optional
         Most groups that rows may have, by default 100, or as many as a model was fitted on.
-    missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em"}
         What to do with rows in which a feature or the group is missing. Those that are dropped are
         counted by group and feature in `rows.missing`. With "em", as of
         :meth:`GroupMoments.from_rows`, rows keep missing cells: figures on these rows are what
@@ -402,7 +402,7 @@ def audit(
     if X is not None:
         attributes = attributes_of(models)
         rows = open_rows(
-            X, sensitive_features, beside, sample_weight, missing, attributes=attributes
+            X, sensitive_features, beside, sample_weight, on_missing, attributes=attributes
         )
         return audit_rows(
             models_of(models, rows.n_features), rows, options=options, max_groups=max_groups

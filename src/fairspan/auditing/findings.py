@@ -181,7 +181,7 @@ RULES = {
     "FS407": Rule(
         "warning",
         "Compare the rows with and without these values. Leave the features out, or fit what is "
-        'observed (missing="em", --on-missing em), and say which you did.',
+        'observed (on_missing="em", --on-missing em), and say which you did.',
     ),
     "FS408": Rule(
         "warning",
@@ -204,7 +204,7 @@ RULES = {
     "FS411": Rule(
         "info",
         "Ask how the table came about: who has no value, and why? Compare with the rows that are "
-        "complete (missing='drop', --on-missing drop).",
+        "complete (on_missing='drop', --on-missing drop).",
     ),
 }
 

@@ -74,7 +74,7 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
         reading.features,
         reading.exclude,
         weight=reading.weight,
-        missing=reading.on_missing,
+        on_missing=reading.on_missing,
         csv=csv_format(reading),
     )
     for column, _ in reading.bins:
@@ -94,7 +94,7 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
         ignores_unseen=ignores,
         bins=dict(reading.bins),
         unknown={} if name in (None, "drop") else dict.fromkeys(reading.groups, name),
-        missing="drop without group" if drops else reading.on_missing,
+        on_missing="drop without group" if drops else reading.on_missing,
     )
     return replace(rows, jobs=reading.jobs or 1, chosen=chosen)
 

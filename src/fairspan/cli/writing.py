@@ -196,7 +196,7 @@ class RowsIntoFolder(FileRows):
             "groups": list(chosen.groups if label is None else chosen.groups[:-1]),
             "label": [] if label is None else [label],
             "weight": [] if chosen.weight is None else [chosen.weight],
-            "on_missing": [chosen.missing],
+            "on_missing": [chosen.on_missing],
             "format": [] if form is None else [*map(str, astuple(form))],
         }
         paths = dict.fromkeys(part.path for part in rows.parts)
@@ -530,7 +530,7 @@ def _rows_for(data: Path | Foreign, subspace: FairSubspace, reading: Reading) ->
         "rows, and does not know what to expect of missing cells.",
     )
     reading = reading_for([subspace], data, reading)
-    rows = FileRows.open(data, missing=reading.on_missing, csv=csv_format(reading))
+    rows = FileRows.open(data, on_missing=reading.on_missing, csv=csv_format(reading))
     available = rows.chosen.available
     rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=reading.unseen == "ignore"))
     if names is not None:

@@ -128,7 +128,7 @@ class FairPCA(
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
-    missing : {"error", "drop", "em"}, default="error"
+    on_missing : {"error", "drop", "em"}, default="error"
         What to do with rows in which a feature is missing (NaN): raise, leave them out, or fit on
         what is observed: the moments of each group are then those of its likelihood, found by the
         EM algorithm, and rows to transform may have missing cells too
@@ -250,7 +250,7 @@ class FairPCA(
         nested: bool = False,
         whiten: bool = False,
         missing_groups: str = "error",
-        missing: OnMissing = "error",
+        on_missing: OnMissing = "error",
         max_groups: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -265,7 +265,7 @@ class FairPCA(
         self.nested = nested
         self.whiten = whiten
         self.missing_groups = missing_groups
-        self.missing = missing
+        self.on_missing = on_missing
         self.max_groups = max_groups
         self.random_state = random_state
 
@@ -459,7 +459,7 @@ class FairPCA(
         there = mapped_there(X, scores)
         if there is not None:
             return there
-        rows = rows_of(X, Everyone(""), missing=self.subspace_.missing)
+        rows = rows_of(X, Everyone(""), on_missing=self.subspace_.on_missing)
         take_features(self, rows, reset=False)
         return np.concatenate([scores.function(block.values) for block in blocks_for(rows, scores)])
 
@@ -567,7 +567,7 @@ class FairPCA(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.missing == "em"
+        tags.input_tags.allow_nan = self.on_missing == "em"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -579,7 +579,7 @@ class FairPCA(
         InvalidParameter, InvalidType
         """
         check_choice("missing_groups", self.missing_groups, ("error", "ignore"))
-        check_choice("missing", self.missing, ON_MISSING)
+        check_choice("on_missing", self.on_missing, ON_MISSING)
         is_number = isinstance(self.tol, numbers.Real) and not isinstance(self.tol, bool | np.bool_)
         if not is_number or not 0 <= self.tol < 1:
             raise InvalidParameter(
@@ -621,7 +621,7 @@ class FairPCA(
             sensitive_features,
             {"y": labels},
             sample_weight,
-            self.missing,
+            self.on_missing,
             attributes=attributes,
         )
         columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()

@@ -131,7 +131,7 @@ class FairSubspace:
         )
 
     @property
-    def missing(self) -> OnMissing:
+    def on_missing(self) -> OnMissing:
         """How rows are opened: "em" where some of their cells may be missing, or else "error"."""
         return "error" if self.normal is None else "em"
 
@@ -303,7 +303,7 @@ class FairSubspace:
 
     def _completed(self, X: Any) -> tuple[FloatArray, CompletedRows | None]:
         """Rows without missing cells, and how they were completed, if they had some."""
-        rows = feature_values(X, self.feature_names, self.missing)
+        rows = feature_values(X, self.feature_names, self.on_missing)
         check_width(rows.shape[1], self.n_features, "features")
         if self.normal is None or not np.isnan(rows).any():
             return rows, None

@@ -211,7 +211,7 @@ def _blocks_in_memory(
     """What reads consecutive rows with their codes, where there are not too many groups."""
     device = rows if isinstance(rows, DeviceRows) else None
     place, p = HOST if device is None else device.place, rows.n_features
-    xp, drop, weights = place.xp, rows.missing == "drop", rows.weights
+    xp, drop, weights = place.xp, rows.on_missing == "drop", rows.weights
     plain = weights is None and total.folds is None and not drop
     if plain and isinstance(rows.labels, LabelsThere):
         labels = CodedLabels(rows.labels.distinct, np.arange(len(rows.labels.distinct)))

@@ -86,7 +86,7 @@ class GroupMoments(GroupMeans):
         The moments of the features and, after them, of columns that are no features, as age with
         :class:`~fairspan.Uncorrelated`; None where there are none. See :meth:`apart`.
     completion : Completion or None
-        How the moments came from rows with missing cells (`missing="em"`); None of others. Such
+        How the moments came from rows with missing cells (`on_missing="em"`); None of others. Such
         moments cannot be merged.
 
     Examples
@@ -136,7 +136,7 @@ class GroupMoments(GroupMeans):
         sample_weight: Any = None,
         *,
         labels: Any = None,
-        missing: OnMissing = "error",
+        on_missing: OnMissing = "error",
         max_groups: int | None = None,
         max_memory: int | None = None,
     ) -> "GroupMoments":
@@ -157,7 +157,7 @@ class GroupMoments(GroupMeans):
         labels : (n,) array-like, or column name of X, optional
             y, the class of each row, for restrictions that hold in each class
             (`MeanParity(given_labels=...)`); see `by_label`.
-        missing : {"error", "drop", "em"}
+        on_missing : {"error", "drop", "em"}
             What to do with rows in which a feature or the group is missing. Those that are dropped
             are counted in `n_dropped`. With "em" only rows without a group are; the moments are
             then the maximum likelihood of a normal model of each group, given all cells that are
@@ -195,7 +195,7 @@ class GroupMoments(GroupMeans):
         of features is observed together, its correlations are drawn towards those of all groups;
         `completion.pool_weights` says how much.
         """
-        rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight, missing)
+        rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
         limit, has_labels = GroupLimit(max_groups, max_memory=max_memory), labels is not None
         return accumulate(rows, limit, has_labels=has_labels)
 
@@ -618,8 +618,8 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
             "Allowed: moments of complete rows, which add up. What is expected of a missing cell "
             "depends on all rows, so such moments of parts are not those of the whole",
             "Read all rows together: a folder of files, a Dask or a Spark collection "
-            '(missing="em", --on-missing em); or leave incomplete rows out of each part '
-            '(missing="drop")',
+            '(on_missing="em", --on-missing em); or leave incomplete rows out of each part '
+            '(on_missing="drop")',
         )
     differences = []
     if a.n_features != b.n_features or a.feature_names != b.feature_names:

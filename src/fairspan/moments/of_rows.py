@@ -69,7 +69,7 @@ def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool 
         isinstance(rows, ArrayRows | FrameRows)
         and rows.n_rows <= _THIN_SHARE * rows.n_features
         and rows.n_features > THIN_BEYOND
-        and rows.missing == "error"
+        and rows.on_missing == "error"
         and rows.labels is not None
     ):
         return ThinMoments.of_rows(rows, limit.over(rows)).in_range()

@@ -389,7 +389,7 @@ class RowsInMemory(KnownRows, ABC):
     ----------
     labels : CodedLabels or None
     weights : (n,) array or None
-    missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em"}
     first_position : int
         Rows of the whole table before these, where they are a part of it.
     first_row : int
@@ -398,7 +398,7 @@ class RowsInMemory(KnownRows, ABC):
 
     labels: CodedLabels | None = None
     weights: FloatArray | None = None
-    missing: OnMissing = "error"
+    on_missing: OnMissing = "error"
     first_position: int = 0
     first_row: int = 0
 
@@ -430,7 +430,7 @@ class RowsInMemory(KnownRows, ABC):
     @property
     def keeps_missing(self) -> bool:
         """Whether rows keep cells that are missing, as NaN."""
-        return self.missing == "em"
+        return self.on_missing == "em"
 
     @property
     def checked(self) -> Callable[[AnyArray, int, tuple[str, ...] | None], FloatArray]:
@@ -471,7 +471,7 @@ class RowsInMemory(KnownRows, ABC):
                 None if self.labels is None else self.labels[start:stop],
                 None if self.weights is None else self.weights[start:stop],
                 names,
-                self.missing,
+                self.on_missing,
                 self.extra_columns(start, stop),
             )
 
@@ -515,14 +515,14 @@ class Arrays(RowOpener):
         return hasattr(X, "__array__") or isinstance(X, list | tuple)
 
     def open_rows(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, missing: OnMissing
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> ArrayRows:
         """Rows of an array, whose groups and weights are beside it."""
         array = ArrayRows(X).array
         if array.dtype.kind in "iu":
             warn_of_rounding({"X": array})
         beside = beside_rows(X, len(array), sensitive_features, sample_weight)
-        return ArrayRows(array, missing=missing, **beside)
+        return ArrayRows(array, on_missing=on_missing, **beside)
 
 
 def comes_from(X: Any, package: str) -> bool:

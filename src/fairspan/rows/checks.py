@@ -72,7 +72,7 @@ def checked_values(
             f"{position('row', first_row + row)}, {name}",
             "Allowed: finite numbers",
             f"Leave rows with NaN out ({LEAVING_OUT}), or fit and audit what is observed "
-            '(missing="em", --on-missing em)'
+            '(on_missing="em", --on-missing em)'
             if is_nan
             else "Replace infinity by a number, or leave out these rows or the column",
         )

@@ -65,7 +65,7 @@ class ChosenColumns:
         Columns that make the groups; none if groups are not needed.
     weight : str or None
         Column of sample weights.
-    missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em"}
         What to do with rows in which a feature or the group is missing.
     everyone : Everyone or None
         In place of group columns, the label of all rows.
@@ -86,7 +86,7 @@ class ChosenColumns:
     features: tuple[Any, ...]
     groups: tuple[str, ...] = ()
     weight: str | None = None
-    missing: OnMissing = "error"
+    on_missing: OnMissing = "error"
     everyone: Everyone | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ignores_unseen: bool = False
@@ -104,7 +104,7 @@ class ChosenColumns:
         exclude: Sequence[str] = (),
         *,
         weight: str | None = None,
-        missing: OnMissing = "error",
+        on_missing: OnMissing = "error",
         everyone: Everyone | None = None,
         no_features: Sequence[str] = (),
     ) -> "ChosenColumns":
@@ -120,7 +120,7 @@ class ChosenColumns:
             Patterns such as "PAY_*". Without `features`, all columns are taken but the groups, the
             weight and those in `no_features`.
         weight : str, optional
-        missing : {"error", "drop", "em"}
+        on_missing : {"error", "drop", "em"}
         everyone : Everyone, optional
         no_features : sequence of str
             Columns that are features only if a pattern takes them.
@@ -131,7 +131,7 @@ class ChosenColumns:
             A column or pattern that the table does not have, a column that is both group and
             weight, or no feature left.
         """
-        check_choice("missing", missing, ON_MISSING)
+        check_choice("on_missing", on_missing, ON_MISSING)
         aside = (*groups, *([] if weight is None else [weight]))
         check_columns(aside, available)
         if weight in groups:
@@ -163,7 +163,7 @@ class ChosenColumns:
                 "Loosen the patterns of features and exclude",
             )
         groups = tuple(dict.fromkeys(groups))
-        return cls(tuple(available), vector_lengths, chosen, groups, weight, missing, everyone)
+        return cls(tuple(available), vector_lengths, chosen, groups, weight, on_missing, everyone)
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
@@ -268,7 +268,7 @@ class RowsByColumns(KnownRows):
     @property
     def keeps_missing(self) -> bool:
         """Whether rows keep cells that are missing, as NaN."""
-        return self.chosen.missing == "em"
+        return self.chosen.on_missing == "em"
 
     def selected(self, names: tuple[str, ...]) -> Self:
         """The same rows with these features, in this order.

@@ -185,7 +185,7 @@ class DaskRows(RowsByColumns):
             partition,
             labels=labels,
             weights=weights,
-            missing=chosen.missing,
+            on_missing=chosen.on_missing,
             first_position=0 if self.starts is None else self.starts[number],
         )
 
@@ -198,7 +198,7 @@ class DaskCollections(RowOpener):
         return comes_from(X, "dask")
 
     def open_rows(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, missing: OnMissing
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> DaskRows:
         """Rows of a Dask collection, whose groups and weights are columns of it or beside it.
 
@@ -213,14 +213,14 @@ class DaskCollections(RowOpener):
         if meta is None:
             _check_array(X)
             sizes, numbers = _row_sizes(X), tuple(range(X.shape[1]))
-            chosen = ChosenColumns(numbers, {}, numbers, missing=missing)
+            chosen = ChosenColumns(numbers, {}, numbers, on_missing=on_missing)
         else:
             chosen = ChosenColumns.of(
                 meta.columns,
                 vector_lengths(meta.schema),
                 named_columns(meta, sensitive_features),
                 weight=sample_weight if isinstance(sample_weight, str) else None,
-                missing=missing,
+                on_missing=on_missing,
             )
             check_names(chosen.features)
             check_numeric(columns_of(meta, chosen.features).schema)

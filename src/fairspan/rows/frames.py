@@ -64,14 +64,14 @@ class FrameRows(RowsByColumns, RowsInMemory):
             labels = chosen.everyone.of_rows(len(self.frame))
         if weights is None and chosen.weight is not None:
             weights = weights_of_column(self.frame, chosen.weight)
-        vars(self).update(labels=labels, weights=weights, missing=chosen.missing)
+        vars(self).update(labels=labels, weights=weights, on_missing=chosen.on_missing)
 
     @classmethod
-    def of(cls, frame: nw.DataFrame[Any], missing: OnMissing = "error") -> FrameRows:
+    def of(cls, frame: nw.DataFrame[Any], on_missing: OnMissing = "error") -> FrameRows:
         """Rows whose columns are all features, without labels."""
         check_shape(frame.shape)
         lengths = vector_lengths(frame.schema)
-        return cls(frame, ChosenColumns.of(frame.columns, lengths, missing=missing))
+        return cls(frame, ChosenColumns.of(frame.columns, lengths, on_missing=on_missing))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -192,7 +192,7 @@ class DataFrames(RowOpener):
         return frame_of(X) is not None
 
     def open_rows(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, missing: OnMissing
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> FrameRows:
         """Rows of a data frame, whose groups and weights are beside it or columns of it."""
         frame = frame_of(X)
@@ -207,7 +207,7 @@ class DataFrames(RowOpener):
             vector_lengths(frame.schema),
             groups,
             weight=weight,
-            missing=missing,
+            on_missing=on_missing,
         )
         return FrameRows(
             frame, chosen, **beside_rows(X, len(frame), sensitive_features, sample_weight)
@@ -249,13 +249,13 @@ def precision_of(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
 
 
 def feature_values(
-    X: Any, names: tuple[str, ...] | None, missing: OnMissing = "error"
+    X: Any, names: tuple[str, ...] | None, on_missing: OnMissing = "error"
 ) -> FloatArray:
     """Checked values of an array or frame; columns of a frame by their names, where given."""
     frame = frame_of(X)
     if frame is None:
-        return ArrayRows(X, missing=missing).values()
-    rows = FrameRows.of(without_sparse(frame), missing)
+        return ArrayRows(X, on_missing=on_missing).values()
+    rows = FrameRows.of(without_sparse(frame), on_missing)
     return (rows if names is None else rows.selected(names)).values()
 
 
@@ -327,14 +327,14 @@ class ArrowStreams(ReadInBatches):
         return hasattr(X, "__arrow_c_stream__") and not is_column
 
     def open_rows(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, missing: OnMissing
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> ArrowStream:
         """Rows of a stream, whose groups and weights are columns of it."""
         what = f"a stream of rows ({type(X).__name__})"
         named = named_columns_only(sensitive_features, sample_weight, what)
         reader = _opened(X)
         names, lengths = reader.schema.names, vector_lengths_of(reader.schema)
-        chosen = ChosenColumns.of(names, lengths, missing=missing, **named)
+        chosen = ChosenColumns.of(names, lengths, on_missing=on_missing, **named)
         return ArrowStream(X, chosen, opened=[reader])
 
 

@@ -21,7 +21,7 @@ from fairspan.typing import AnyArray, BoolArray, IndexArray
 Scalar = str | bool | int | float
 Label = Scalar | tuple[Scalar, ...]
 # How rows in which something is missing are left out, in Python and on the command line.
-LEAVING_OUT = 'missing="drop", --on-missing drop'
+LEAVING_OUT = 'on_missing="drop", --on-missing drop'
 ALLOWED_LABELS = "Allowed: text, numbers and truth values, one type for each attribute"
 _TYPE_NAMES: dict[type, str] = {
     str: "text",

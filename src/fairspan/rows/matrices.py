@@ -65,7 +65,7 @@ class SparseRows(RowsInMemory):
 
     def complete(self) -> "SparseRows":
         """Without the rows in which something is missing, where these are to be dropped."""
-        if self.missing == "error" or self.labels is None:
+        if self.on_missing == "error" or self.labels is None:
             return self
         missing = self.labels.missing
         missing[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = True
@@ -90,18 +90,18 @@ class SparseMatrices(RowOpener):
         return hasattr(X, "tocsr")
 
     def open_rows(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, missing: OnMissing
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> SparseRows:
         """Rows of a sparse matrix, whose groups and weights are beside it."""
-        if missing == "em":
+        if on_missing == "em":
             raise InvalidInput(
-                'X is a sparse matrix, and missing is "em"',
+                'X is a sparse matrix, and on_missing is "em"',
                 'Allowed for sparse matrices: "error" and "drop"',
                 "Pass X.toarray() if it fits into memory",
             )
-        matrix = _checked_matrix(X, allow_nan=missing == "drop")
+        matrix = _checked_matrix(X, allow_nan=on_missing == "drop")
         beside = beside_rows(X, matrix.shape[0], sensitive_features, sample_weight)
-        return SparseRows(matrix, missing=missing, **beside)
+        return SparseRows(matrix, on_missing=on_missing, **beside)
 
     def mapped(self, X: Any, row_map: RowMap) -> Any:
         """Coordinates of the rows as a (n, d) array; single precision stays single.
@@ -308,7 +308,7 @@ class DeviceArrays(RowOpener):
         return is_device_array(X)
 
     def open_rows(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, missing: OnMissing
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> DeviceRows:
         """Rows of an array, whose groups and weights are beside it, there or on the host."""
         array, place = _placed(X)
@@ -317,7 +317,7 @@ class DeviceArrays(RowOpener):
         given = sensitive_features if labels is None else labels
         beside = beside_rows(X, n_rows, given, sample_weight)
         size = _block_numbers(place)
-        return DeviceRows(array, place, missing=missing, block_numbers=size, **beside)
+        return DeviceRows(array, place, on_missing=on_missing, block_numbers=size, **beside)
 
     def mapped(self, X: Any, row_map: RowMap) -> Any:
         """A linear function of rows, as an array of the same package on the same device.

@@ -192,7 +192,7 @@ class RowOpener(ABC):
 
     @abstractmethod
     def open_rows(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, missing: OnMissing
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> Rows:
         """The rows of an object that it takes.
 
@@ -201,7 +201,7 @@ class RowOpener(ABC):
         X : object
         sensitive_features : array-like, name(s) of columns, or Everyone
         sample_weight : array-like, name of a column, or None
-        missing : {"error", "drop", "em"}
+        on_missing : {"error", "drop", "em"}
         """
 
     def mapped(self, X: Any, row_map: "RowMap") -> Any:
@@ -250,7 +250,7 @@ def row_block(
     labels: CodedLabels | None,
     weights: FloatArray | None,
     feature_names: tuple[str, ...] | None,
-    missing: OnMissing,
+    on_missing: OnMissing,
     extra_columns: Any = None,
 ) -> RowBlock:
     """Make a block of checked rows, or of those in which nothing is missing.
@@ -265,15 +265,15 @@ def row_block(
     InvalidInput, InvalidType
         As :func:`checked_values`; with "em" a row in which every feature is missing.
     """
-    if missing == "error":
+    if on_missing == "error":
         values = checked_values(values, first_row, feature_names)
         return RowBlock(first_row, values, labels, weights, extra_columns=extra_columns)
     values = converted(values)
     left_out = np.zeros(len(values), dtype=bool) if labels is None else labels.missing
-    if missing == "drop":
+    if on_missing == "drop":
         left_out |= np.isnan(values).any(axis=1)
     n_dropped, dropped = int(left_out.sum()), None
-    check = observed_values if missing == "em" else checked_values
+    check = observed_values if on_missing == "em" else checked_values
     if n_dropped:
         kept = ~left_out
         # Checked before rows are left out, so that an error names the row in the table.

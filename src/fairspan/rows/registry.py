@@ -59,7 +59,7 @@ def is_opened(X: Any) -> TypeGuard[Rows]:
 
 
 def rows_of(
-    X: Any, sensitive_features: Any, sample_weight: Any = None, missing: OnMissing = "error"
+    X: Any, sensitive_features: Any, sample_weight: Any = None, on_missing: OnMissing = "error"
 ) -> Rows:
     """Open the rows of `X`, with labels and weights.
 
@@ -69,7 +69,7 @@ def rows_of(
         Rows already opened are returned as they are; they bring their own labels and weights.
     sensitive_features : array-like, data frame, or column name(s) of X
     sample_weight : (n,) array-like, or column name of X, optional
-    missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em"}
         What to do with rows in which a feature or the group is missing.
 
     Returns
@@ -93,18 +93,18 @@ def rows_of(
                 'FileRows.open(path, groups=["sex"], weight="w")',
             )
         return X
-    check_choice("missing", missing, ON_MISSING)
+    check_choice("on_missing", on_missing, ON_MISSING)
     opener = opener_of(X)
     if sensitive_features is None:
         # What is wrong with the table itself is said first.
-        opener.open_rows(X, Everyone(""), sample_weight, missing)
+        opener.open_rows(X, Everyone(""), sample_weight, on_missing)
         raise InvalidInput(
             "sensitive_features is missing",
             "Allowed: one group label for each row, or the name of a column of X",
             "Pass sensitive_features=...; for ordinary PCA without groups say "
             'FairPCA(missing_groups="ignore")',
         )
-    return opener.open_rows(X, sensitive_features, sample_weight, missing)
+    return opener.open_rows(X, sensitive_features, sample_weight, on_missing)
 
 
 def mapped_there(X: Any, row_map: RowMap) -> Any | None:
@@ -150,7 +150,7 @@ def open_rows(
     sensitive_features: Any,
     beside: Mapping[str, Any],
     sample_weight: Any = None,
-    missing: OnMissing = "error",
+    on_missing: OnMissing = "error",
     *,
     attributes: Sequence[Column] = (),
 ) -> Rows:
@@ -163,7 +163,7 @@ def open_rows(
     beside : mapping of name to (n,) array-like, column name of X, or None
         What it is called in messages, in the order of the columns; what is None is left out.
     sample_weight : (n,) array-like, or column name of X, optional
-    missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em"}
     attributes : sequence of str or int
         Columns of X that are no features, but are read with them (:mod:`fairspan.rows.attributes`).
 
@@ -173,7 +173,7 @@ def open_rows(
         A column that is not there, lengths that differ, or values beside rows that are not in
         memory.
     """
-    rows = _with_labels(X, sensitive_features, beside, sample_weight, missing)
+    rows = _with_labels(X, sensitive_features, beside, sample_weight, on_missing)
     return RowsWithAttributes.of(rows, attributes) if attributes else rows
 
 
@@ -182,7 +182,7 @@ def _with_labels(
     sensitive_features: Any,
     beside: Mapping[str, Any],
     sample_weight: Any,
-    missing: OnMissing,
+    on_missing: OnMissing,
 ) -> Rows:
     known = {name: values for name, values in beside.items() if values is not None}
     if known and is_opened(X):
@@ -192,17 +192,17 @@ def _with_labels(
             "Pass the table itself, with the names of its columns",
         )
     if not known or sensitive_features is None or isinstance(sensitive_features, Everyone):
-        return rows_of(X, sensitive_features, sample_weight, missing)
+        return rows_of(X, sensitive_features, sample_weight, on_missing)
     columns = [values for values in known.values() if isinstance(values, str)]
     frame, groups = frame_of(X), sensitive_features
     names = [groups] if isinstance(groups, str) else groups
     if frame is not None:
         names = named_columns(frame, groups)
     if len(columns) == len(known) and (frame is None or names):
-        return rows_of(X, [*names, *columns], sample_weight, missing)
+        return rows_of(X, [*names, *columns], sample_weight, on_missing)
     if frame is not None:
         check_columns(columns, frame.columns)
-    opened = rows_of(without_columns(X, columns), groups, sample_weight, missing)
+    opened = rows_of(without_columns(X, columns), groups, sample_weight, on_missing)
     if not isinstance(opened, RowsInMemory):
         name = next(name for name, values in known.items() if not isinstance(values, str))
         raise InvalidInput(

@@ -86,12 +86,12 @@ class SparkFrames(ReadInBatches):
         return comes_from(X, "pyspark")
 
     def open_rows(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, missing: OnMissing
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> SparkRows:
         """Rows of a Spark DataFrame, whose groups and weights are columns of it."""
         frame = _checked(X)
         named = named_columns_only(sensitive_features, sample_weight, "a Spark DataFrame")
-        return SparkRows(frame, ChosenColumns.of(frame.columns, {}, missing=missing, **named))
+        return SparkRows(frame, ChosenColumns.of(frame.columns, {}, on_missing=on_missing, **named))
 
     def mapped(self, X: Any, row_map: RowMap) -> Any:
         """Reduced rows as a Spark DataFrame, computed when Spark needs them.

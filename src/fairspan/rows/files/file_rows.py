@@ -86,7 +86,7 @@ class FileRows(RowsByColumns):
         exclude: Sequence[str] = (),
         *,
         weight: str | None = None,
-        missing: OnMissing = "error",
+        on_missing: OnMissing = "error",
         everyone: Everyone | None = None,
         csv: Mapping[str, str] | None = None,
     ) -> "FileRows":
@@ -102,7 +102,7 @@ class FileRows(RowsByColumns):
             weight and the index that pandas stored, which has no name in a CSV.
         weight : str, optional
             Column of sample weights.
-        missing : {"error", "drop", "em"}
+        on_missing : {"error", "drop", "em"}
             What to do with rows in which a feature or the group is missing.
         everyone : Everyone, optional
             The label of all rows, in place of group columns.
@@ -136,7 +136,7 @@ class FileRows(RowsByColumns):
             features,
             exclude,
             weight=weight,
-            missing=missing,
+            on_missing=on_missing,
             everyone=everyone,
             no_features=("", *index_columns(schema)),
         )
@@ -255,12 +255,12 @@ class Files(ReadInBatches):
         return isinstance(X, str | PathLike)
 
     def open_rows(
-        self, X: Any, sensitive_features: Any, sample_weight: Any, missing: OnMissing
+        self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> FileRows:
         """Rows of a file or folder, whose groups and weights are columns of it."""
         return FileRows.open(
             X,
-            missing=missing,
+            on_missing=on_missing,
             **named_columns_only(sensitive_features, sample_weight, f"the path {str(X)!r}"),
         )
 

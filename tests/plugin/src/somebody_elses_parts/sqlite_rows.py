@@ -40,7 +40,7 @@ class SqliteRows:
     source: SqliteTable
     feature_names: tuple[str, ...]
     group: str
-    missing: Literal["error", "drop"] = "error"
+    on_missing: Literal["error", "drop"] = "error"
 
     @classmethod
     def of(cls, table: SqliteTable, group: str) -> "SqliteRows":
@@ -68,5 +68,5 @@ class SqliteRows:
         for batch in self.source.query(", ".join(f'"{name}"' for name in read)):
             values = np.array([row[:p] for row in batch], dtype=np.float64)
             labels = CodedLabels.of([row[p] for row in batch])
-            yield row_block(first, values, labels, None, self.feature_names, self.missing)
+            yield row_block(first, values, labels, None, self.feature_names, self.on_missing)
             first += len(batch)
