@@ -172,6 +172,7 @@ CASES = {
     "FS409": persons,
     "FS410": series,
     "FS411": missing_cells,
+    "FS413": lambda: audit(PCA(1).fit(ALIKE), ALIKE, np.array(["female", "?", "male"])[THREE]),
 }
 
 

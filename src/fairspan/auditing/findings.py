@@ -5,7 +5,6 @@ variances of the moments.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -40,6 +39,12 @@ from fairspan.formatting.text import (
 )
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.groups import Label, listed
+from fairspan.rows.label_checks import (
+    listed_pairs,
+    padded_labels,
+    placeholder_labels,
+    similar_labels,
+)
 from fairspan.typing import FloatArray, IndexArray
 
 _SMALL_SHARE = 0.05
@@ -173,7 +178,9 @@ RULES = {
     "FS404": Rule(
         "warning", "Join rare categories into one, leave them out (--exclude), or do not scale."
     ),
-    "FS405": Rule("warning", "Spell the labels alike in the group column."),
+    "FS405": Rule(
+        "warning", "Spell the labels alike in the group column, without spaces around them."
+    ),
     "FS406": Rule(
         "warning",
         "Cross fewer attributes, or join groups; check that the group column is no identifier.",
@@ -205,6 +212,12 @@ RULES = {
         "info",
         "Ask how the table came about: who has no value, and why? Compare with the rows that are "
         "complete (on_missing='drop', --on-missing drop).",
+    ),
+    "FS413": Rule(
+        "warning",
+        "Treat the labels as missing and leave their rows out (--na-values with --missing-group "
+        'drop; in Python None in their place and on_missing="drop"), or give the group a name that '
+        "says who is in it.",
     ),
 }
 
@@ -731,6 +744,7 @@ def find_in_data(
         *_components_of_rare_indicators(audited, moments, columns),
         *labels_spelled_differently(moments.labels),
         *_many_labels(moments),
+        *_placeholder_labels(moments),
     )
 
 
@@ -854,18 +868,39 @@ def _components_of_rare_indicators(
 
 
 def labels_spelled_differently(labels: Sequence[Label]) -> Iterator[Finding]:
-    """FS405: labels that differ only by case or blanks."""
-    alike: dict[Label, list[Label]] = defaultdict(list)
-    for label in labels:
-        alike[_without_case_and_blanks(label)].append(label)
-    several = [spellings for spellings in alike.values() if len(spellings) > 1]
-    if several:
-        spelled = [" and ".join(map(quoted, spellings)) for spellings in several]
+    """FS405: labels that differ only by case, blanks or normal form, or that spaces surround."""
+    pairs = similar_labels(labels)
+    if pairs:
         yield seen(
             "FS405",
-            f"Labels that differ only by case or blanks: {first_of(spelled)}. They count as "
-            "different groups. Use one spelling in the group column.",
-            groups=tuple(label for spellings in several for label in spellings),
+            "Labels that differ only by case, blanks or Unicode normal form: "
+            f"{listed_pairs(pairs)}. They count as different groups. Use one spelling in the group "
+            "column.",
+            groups=tuple(label for spellings in pairs for label in spellings),
+        )
+        return
+    padded = padded_labels(labels)
+    if padded:
+        yield seen(
+            "FS405",
+            f"Labels with spaces around them: {first_of(list(map(quoted, padded)))}. In other "
+            "tables the same group may be spelled without, and then counts as another. Remove the "
+            "spaces from the group column.",
+            groups=tuple(padded),
+        )
+
+
+def _placeholder_labels(moments: Moments) -> Iterator[Finding]:
+    """FS413: groups named by a text that usually marks a missing value."""
+    found = placeholder_labels(moments.labels, moments.counts.tolist())
+    if found is not None:
+        yield seen(
+            "FS413",
+            f"{found.described} count as groups, but look like placeholders of a missing value. If "
+            f"they are, leave these rows out (--na-values {found.for_shell} with --missing-group "
+            f"drop; in Python labels.mask(labels.isin({found.for_pandas})) with "
+            'on_missing="drop").',
+            groups=found.labels,
         )
 
 
@@ -911,14 +946,3 @@ def _making_most(loadings: FloatArray, indicators: IndexArray) -> set[int]:
     return set(
         by_size[: int(np.argmax(np.cumsum(loadings[by_size]) > _MOST_OF_A_COMPONENT)) + 1].tolist()
     )
-
-
-def _without_case_and_blanks(label: Label) -> Label:
-    """What two spellings of one label have in common; control characters count as blanks."""
-    if isinstance(label, tuple):
-        return tuple(_bare(part) if isinstance(part, str) else part for part in label)
-    return _bare(label) if isinstance(label, str) else label
-
-
-def _bare(text: str) -> str:
-    return "".join(char for char in text.casefold() if char.isprintable() and char != " ")

@@ -1,7 +1,7 @@
 """FairPCA: fair principal component analysis as a scikit-learn estimator."""
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -23,7 +23,8 @@ from fairspan.registry import check_choice, check_flag, field_values
 from fairspan.rows.arrays import ArrayRows, Everyone, frame_of
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import FrameRows, without_columns
-from fairspan.rows.groups import listed
+from fairspan.rows.groups import Label, listed
+from fairspan.rows.label_checks import label_warnings
 from fairspan.rows.matrices import SparseRows
 from fairspan.rows.protocol import ON_MISSING, GroupLimit, KnownRows, OnMissing
 from fairspan.rows.registry import blocks_for, is_opened, mapped_there, open_rows, rows_of
@@ -646,7 +647,10 @@ class FairPCA(
             if adds
             else moments_of(rows, limit, has_labels=needs_labels)
         )
-        return self._become(fitted, moments, settings, columns, has_groups=has_groups)
+        known_groups = () if before is None else before.labels
+        return self._become(
+            fitted, moments, settings, columns, has_groups=has_groups, known_groups=known_groups
+        )
 
     def _become(
         self,
@@ -656,13 +660,21 @@ class FairPCA(
         columns: tuple[str, ...],
         *,
         has_groups: bool,
+        known_groups: Collection[Label] = (),
     ) -> "FairPCA":
-        """Fit a copy of this estimator, and take over all of it at once, or nothing."""
+        """Fit a copy of this estimator, and take over all of it at once, or nothing.
+
+        Groups that the rows before had are `known_groups`.
+        """
         if has_groups and moments.n_groups == 1:
             warn(
                 f"All rows are of one group ({moments.labels[0]!r}), so this is ordinary PCA. "
                 "Fairness needs at least two groups; check the group column."
             )
+        if has_groups:
+            counts = moments.counts.tolist()
+            for message in label_warnings(moments.labels, counts, known_groups):
+                warn(message)
         subspace, problem, coordinates = fit_with_problem(moments, self.n_components, **settings)
         projector = subspace.projector
         if coordinates is not None:
