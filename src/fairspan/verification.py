@@ -445,6 +445,7 @@ def _evaluated(
         weights = problem.proportions if proof is None else proof.weights
         found = evaluate(problem, basis, weights, tol=tol, lower_bound=-np.inf, room=room)
         return replace(found, proof=None).plus(problem.offset)
+    proof.check()
     used = proof if reduction.axes is None else proof.turned(reduction.axes.T)
     if not used.fits(problem):
         raise _Fails("The model carries a proof of another kind of problem.")

@@ -7,12 +7,13 @@ restriction, so that anybody can compute the bound again from second moments alo
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from fairspan.linalg import smallest_sum, symmetric
+from fairspan.errors import InvalidInput
+from fairspan.linalg import scaled_to_one, smallest_sum, symmetric
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.typing import FloatArray
@@ -24,6 +25,9 @@ _NEARLY_EQUAL = 1e-4
 # By how many roundings of the largest errors clipping may move a corner of it inwards.
 _CLIPPED = 32 * float(np.finfo(np.float64).eps)
 _MOST_SPLITS = 400
+# The largest number of supporting lines in a proof, each of which takes an eigenproblem; fits make
+# up to about 410.
+MAX_LINES = 1000
 
 
 def least_beyond_lines(
@@ -103,14 +107,17 @@ def _least_of_chords(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def clipped(corners: FloatArray, normal: FloatArray, offset: float) -> FloatArray:
     """Corners of the part of a convex polygon where normal.e >= offset, shape (m, 2)."""
-    inside, kept = corners @ normal - offset, []
-    for i, j in pairwise([*range(len(corners)), 0] if len(corners) else []):
-        if inside[i] >= 0:
-            kept.append(corners[i])
-        if (inside[i] >= 0) != (inside[j] >= 0):
-            share = inside[i] / (inside[i] - inside[j])
-            kept.append(corners[i] + share * (corners[j] - corners[i]))
-    return np.array(kept).reshape(-1, 2)
+    inside = corners @ normal - offset
+    is_kept = inside >= 0
+    if is_kept.all():
+        return corners.reshape(-1, 2)
+    following, inside_following = np.roll(corners, -1, axis=0), np.roll(inside, -1)
+    crosses = is_kept != np.roll(is_kept, -1)
+    share = np.divide(inside, inside - inside_following, out=np.zeros_like(inside), where=crosses)
+    crossings = corners + share[:, None] * (following - corners)
+    # Each corner, and after it the point where its side leaves the part.
+    in_order = np.stack([corners, crossings], axis=1)
+    return np.asarray(in_order[np.stack([is_kept, crosses], axis=1)])
 
 
 def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:
@@ -143,14 +150,47 @@ class Proof:
     ----------
     weights : (k,) array
         May be negative where the criterion values a gap.
+
+    Raises
+    ------
+    InvalidInput
+        Numbers that are not finite, or an array of the wrong shape.
     """
 
     weights: FloatArray
     kind: ClassVar[str] = "weights"
 
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Make sure that all arrays have finite numbers and the right shape.
+
+        Raises
+        ------
+        InvalidInput
+        """
+        self._check_array("weights", "k")
+
+    def _check_array(self, name: str, *axes: str) -> None:
+        """Raise InvalidInput unless an array is finite with these axes: letters or numbers."""
+        numbers = np.atleast_1d(getattr(self, name))
+        allowed = zip(axes, numbers.shape, strict=False)
+        fits = numbers.ndim == len(axes) and all(
+            not axis.isdecimal() or int(axis) == length for axis, length in allowed
+        )
+        is_square = axes[-1] not in axes[:-1] or numbers.shape[-1:] == numbers.shape[-2:-1]
+        are_numbers = numbers.dtype.kind in "fiu" and numbers.size > 0
+        if not (fits and is_square and are_numbers and np.isfinite(numbers).all()):
+            raise InvalidInput(
+                f"The {name} of a proof have shape {numbers.shape} or are not finite",
+                f"Allowed: finite numbers of shape ({', '.join(axes)})",
+                "Use the proof that a fit returned",
+            )
+
     def fits(self, problem: Problem) -> bool:
         """Whether it can prove anything of a problem."""
-        return True
+        return len(self.weights) == problem.n_groups
 
     def turned(self, axes: FloatArray) -> "Proof":
         """The same where (m, r) matrices of axes make columns in other coordinates."""
@@ -201,22 +241,41 @@ class LinesProof(Proof):
     Attributes
     ----------
     lines : (m, 2) array
-        Weights w of the supporting lines.
+        Weights w of the supporting lines; at most 1,000 of them.
     """
 
     lines: FloatArray
     kind: ClassVar[str] = "lines"
 
+    def check(self) -> None:
+        """Make sure that weights and lines are finite, and that there are not too many lines.
+
+        Raises
+        ------
+        InvalidInput
+        """
+        super().check()
+        self._check_array("lines", "m", "2")
+        if len(self.lines) > MAX_LINES:
+            raise InvalidInput(
+                f"A proof has {len(self.lines):,} supporting lines",
+                f"Allowed: at most {MAX_LINES:,}; a fit makes fewer than half as many",
+                "Use the proof that a fit returned",
+            )
+
     def fits(self, problem: Problem) -> bool:
         """Of the robust error gap of two groups."""
-        return problem.criterion.has_concave_scores and problem.n_groups == 2
+        is_concave = problem.criterion.has_concave_scores
+        return super().fits(problem) and is_concave and problem.n_groups == 2
 
     def bound(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The least that the polygon allows, and all room for rounding."""
         second, criterion = problem.dense, problem.criterion
         value = criterion.value(errors, problem)
+        # Lines prove the same at any length; products of subnormal weights would be wrong.
+        scaled = scaled_to_one(self.lines)
         # Lines that are met again prove nothing new.
-        lines = np.unique(self.lines, axis=0)
+        lines = np.unique(scaled, axis=0)
         least = [second.smallest_sum(each, problem.n_components) for each in lines]
         heights = np.array([each.value for each in least]) + lines @ second.outside
         roundings = np.array([each.rounding for each in least])
@@ -250,7 +309,7 @@ class _LimitProof(Proof):
 
     def fits(self, problem: Problem) -> bool:
         """Where what it is a multiplier of is limited."""
-        return isinstance(problem.limit, self.limits)
+        return super().fits(problem) and isinstance(problem.limit, self.limits)
 
     @abstractmethod
     def mixed(self, limit: Any, basis: FloatArray) -> tuple[FloatArray, float, float]:
@@ -299,6 +358,16 @@ class MeansProof(_LimitProof):
     kind: ClassVar[str] = "means"
     limits: ClassVar[type] = MeansWithin
 
+    def check(self) -> None:
+        """Make sure that the multiplier is one finite number.
+
+        Raises
+        ------
+        InvalidInput
+        """
+        super().check()
+        _check_one_number(self.multiplier)
+
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The smaller one by the multiplier, or by the limit alone."""
         limit, second = cast(MeansWithin, problem.limit), problem.dense
@@ -345,6 +414,21 @@ class CovariancesProof(_LimitProof):
     multipliers: FloatArray
     kind: ClassVar[str] = "covariances"
 
+    def check(self) -> None:
+        """Make sure that the multipliers are two finite square matrices.
+
+        Raises
+        ------
+        InvalidInput
+        """
+        super().check()
+        self._check_array("multipliers", "2", "p", "p")
+
+    def fits(self, problem: Problem) -> bool:
+        """Where covariances are limited, of as many features."""
+        p = problem.n_features
+        return super().fits(problem) and self.multipliers.shape == (2, p, p)
+
     def turned(self, axes: FloatArray) -> "Proof":
         """With multipliers in other coordinates."""
         return replace(self, multipliers=axes @ self.multipliers @ axes.T)
@@ -378,6 +462,16 @@ class CovarianceTraceProof(_LimitProof):
     multiplier: float | FloatArray
     kind: ClassVar[str] = "covariance_trace"
 
+    def check(self) -> None:
+        """Make sure that the multiplier is one finite number.
+
+        Raises
+        ------
+        InvalidInput
+        """
+        super().check()
+        _check_one_number(self.multiplier)
+
     def mixed(self, limit: CovariancesWithin, basis: FloatArray) -> tuple[FloatArray, float, float]:
         """D and nu."""
         multiplier = float(np.ravel(self.multiplier)[0])
@@ -387,6 +481,15 @@ class CovarianceTraceProof(_LimitProof):
         apart = float(np.vdot(basis, limit.difference @ basis))
         left = abs(multiplier) * basis.shape[1] * limit.tolerance - multiplier * apart
         return shifted, multiplier, left
+
+
+def _check_one_number(multiplier: float | FloatArray) -> None:
+    if np.size(multiplier) != 1 or not np.isfinite(multiplier).all():
+        raise InvalidInput(
+            f"The multiplier of a proof is {multiplier!r}",
+            "Allowed: one finite number",
+            "Use the proof that a fit returned",
+        )
 
 
 def positive_part(matrix: FloatArray) -> FloatArray:

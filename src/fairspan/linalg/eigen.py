@@ -453,6 +453,8 @@ def smallest_sum(
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors[:, :cut], vectors[:, :cut]))
         entries = _ENTRIES * (spreads @ lengths) ** 2
         rounding = float(np.abs(weights) @ (EPSILON * (2 * p * sizes + entries) + of_basis))
+        # Products of subnormal numbers are rounded by more than their own share.
+        rounding += TINY * p
         if n_split == d:
             value = float(np.trace(mixed))
             # The matrix is nearly diagonal, which tells its largest eigenvalue at once.
@@ -480,6 +482,26 @@ def _neglected(image: FloatArray, vectors: FloatArray, cut: int, top: float) -> 
         return np.inf
     left, _ = scipy.linalg.lapack.dtrtrs(factor, image.T @ vectors[:, :cut], lower=True)
     return float(np.vdot(left, left))
+
+
+def scaled_to_one(vectors: FloatArray) -> FloatArray:
+    """Divide each vector by a power of two so that its largest entry is at least 1/2 and below 1.
+
+    Parameters
+    ----------
+    vectors : (..., k) array
+        Finite. Vectors of zeros stay as they are; of others, no digit is lost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairspan.linalg import scaled_to_one
+    >>> scaled_to_one(np.array([5e-324, -5e-324]))
+    array([ 0.5, -0.5])
+    """
+    largest = np.abs(vectors).max(axis=-1, keepdims=True, initial=0.0)
+    _, exponents = np.frexp(largest)
+    return np.asarray(np.ldexp(vectors, np.where(largest > 0, -exponents, 0)))
 
 
 def root_mean_squares(matrices: FloatArray) -> FloatArray:

@@ -33,7 +33,7 @@ from fairspan.storage import (
     words,
     write_archive,
 )
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
 # Arrays of the proof are saved under their names after this.
@@ -84,11 +84,6 @@ _CERTIFICATE = {
 }
 
 
-def _without_nan(array: AnyArray) -> bool:
-    return not np.isnan(array.min())
-
-
-_REAL = ("fiu", "numbers, which may be infinite", _without_nan)
 _ABOVE_ZERO = ("fiu", "finite numbers above 0", are_positive)
 _OPTIONAL = {
     "mean": numbers("p"),
@@ -98,10 +93,10 @@ _OPTIONAL = {
     "normal_mean": numbers("p"),
     "normal_covariance": numbers("p p"),
     # The proofs know what else has to fit.
-    "proof_weights": numbers("*", *_REAL),
-    "proof_lines": numbers("* *", *_REAL),
-    "proof_multiplier": numbers("*", *_REAL),
-    "proof_multipliers": numbers("2 * *", *_REAL),
+    "proof_weights": numbers("*"),
+    "proof_lines": numbers("* 2"),
+    "proof_multiplier": numbers("1"),
+    "proof_multipliers": numbers("2 p p"),
 }
 _SUBSPACE = Schema(
     "subspace",
@@ -197,18 +192,28 @@ def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> di
         projector.check()
         kind = members.pop("proof")
         # The wrong numbers for a kind, or numbers without one, are refused below.
-        proof = KINDS[kind](**numbers) if kind or numbers else None
+        proof = _proof(kind, numbers) if kind or numbers else None
         normal = {name: members.pop(_NORMAL + name, None) for name in ("mean", "covariance")}
         if any(each is not None for each in normal.values()):
             members["normal"] = checked_normal(**normal)
         if members["certificate"] is not None:
             rows = np.ascontiguousarray(projector.decoder.T)
             members["certificate"] = _certificate(members["certificate"], rows, proof, parts)
+    except NotAllowed as error:
+        raise _SUBSPACE.refusal(str(path), error) from error
     except (ValueError, TypeError, LookupError) as error:
         own = "components" if isinstance(error, InvalidInput) else "certificate"
         wrong = NotAllowed(own, f"cannot be used ({error})", "what a fit writes")
         raise _SUBSPACE.refusal(str(path), wrong) from error
     return members
+
+
+def _proof(kind: str, numbers: dict[str, FloatArray]) -> Proof:
+    """Return the proof of this kind, or raise NotAllowed."""
+    try:
+        return KINDS[kind](**numbers)
+    except InvalidInput as error:
+        raise NotAllowed("proof", f"cannot be used ({error})", "what a fit writes") from error
 
 
 def _plain_certificate(claimed: Certificate) -> dict[str, Any]:
@@ -248,7 +253,11 @@ def _certificate(
 
     def nested(name: str, first: Callable[[int], int]) -> tuple[Certificate, ...]:
         return tuple(
-            read(each, rows[first(i) : i + 1], Proof(np.array(each["weights"])))
+            read(
+                each,
+                rows[first(i) : i + 1],
+                _proof(Proof.kind, {"weights": np.array(each["weights"], dtype=np.float64)}),
+            )
             for i, each in enumerate(stored[name])
         )
 

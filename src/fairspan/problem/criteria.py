@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
+from fairspan.linalg import scaled_to_one
 from fairspan.problem.problem import KY_FAN, Blocks, Criterion, Formula, Pieces, Problem
 from fairspan.registry import changed_fields, check_flag, check_number
 from fairspan.rows.groups import Label, listed
@@ -283,7 +284,8 @@ class EqualError(Criterion):
 
     def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Any with a positive sum: w.e is this sum times q.e, plus a multiple of the gap."""
-        return weights if weights.sum() > 0 else problem.proportions
+        scaled = scaled_to_one(weights)
+        return scaled if scaled.sum() > 0 else problem.proportions
 
     def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
         """With w / sum(w) = q + nu (1, -1), q.e is w.e / sum(w) less nu times the gap."""
@@ -820,8 +822,9 @@ class NashWelfare(Criterion):
 
     def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Positive ones: mean log c_g <= log(w.c) - mean log w_g - log k, and w.c <= t_d(M)."""
-        least = _EPSILON * float(weights.max())
-        return np.maximum(weights, least) if least > 0 else 1 / problem.second_moments.traces
+        scaled = scaled_to_one(weights)
+        least = _EPSILON * float(scaled.max())
+        return np.maximum(scaled, least) if least > 0 else 1 / problem.second_moments.traces
 
     def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
         """mean log(k w_g) - log(tr M - L(M))."""

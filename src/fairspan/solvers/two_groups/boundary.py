@@ -484,4 +484,6 @@ def _near_means(problem: Problem, limit: MeansWithin, tol: float) -> Found:
         search.close(left, right)
     basis, _, n_eigenproblems, trace = search.found
     multiplier = search.weight / (1 - search.weight) * unit if search.weight < 1 else 0.0
+    # Of means that are hardly apart at all, the limit alone proves the bound.
+    multiplier = multiplier if np.isfinite(multiplier) else 0.0
     return basis, MeansProof(problem.proportions, multiplier), n_eigenproblems, trace
