@@ -543,9 +543,9 @@ def _of_rows(
     deviations, own = moments.standard_deviations, subspace.whitening
     mean = np.zeros(len(deviations)) if claimed.center == "none" else moments.mean
     units = None if subspace.scale is None else np.where(deviations == 0, 1.0, deviations)
-    # A component without variance stays as it is.
-    varies = pooled > _ROUNDED * pooled.max(initial=0.0)
-    variances = None if own is None else np.where(varies, pooled, 1.0)
+    # A coordinate that is zero in every row stays as it is; no other has so little variance that
+    # it is rounding.
+    variances = None if own is None else np.where(pooled > 0, pooled, 1.0)
     return {
         "counts": (moments.counts, claimed.counts, None),
         "mean": (mean, subspace.mean, _SAME * deviations + _ROUNDED * np.abs(mean)),

@@ -31,8 +31,10 @@ from fairspan.rows.registry import blocks_for, is_opened, mapped_there, open_row
 from fairspan.solvers.solve import solver_of
 from fairspan.typing import FloatArray
 
-# Of the largest variance, and of the total one: less is none.
-_ROUNDING, _OF_TOTAL = 1e-14, 1e-13
+# Variance below this share of the total variance is rounding.
+_OF_TOTAL = 1e-13
+# Roundings that a computed variance, and an entry of a component, may be off by.
+_ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"
 # Parameters that are objects with fields, which are parameters too, such as criterion__penalty.
@@ -125,7 +127,7 @@ class FairPCA(
     whiten : bool, default=False
         Divide each coordinate of transformed rows by its standard deviation over all rows, the
         square root of `explained_variance_`; `inverse_transform` undoes it. Errors and losses do
-        not change. With orthonormal components only.
+        not change. With orthonormal components only, along which the rows vary.
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
@@ -362,7 +364,8 @@ class FairPCA(
             A setting out of range.
         Incompatible
             A criterion, restriction or solver that is not available for this number of groups or
-            together with another, or a share of variance that no dimension keeps.
+            together with another, or a share of variance that no dimension keeps; with
+            whiten=True, a component along which the variance is no more than rounding.
         """
         return self._fit_rows(X, y, sensitive_features, sample_weight)
 
@@ -696,16 +699,56 @@ class FairPCA(
         fitted.disparity_ = signed_disparity(certificate.errors)
         fitted.moments_ = moments
         if self.whiten:
-            check_orthogonal(subspace, "whiten=True")
-            # A component without variance stays at zero.
-            varies = pooled > _ROUNDING * pooled.max(initial=0.0)
-            subspace = replace(subspace, whitening=np.sqrt(np.where(varies, pooled, 1.0)))
+            subspace = _whitened(subspace, moments, pooled)
         fitted.subspace_ = subspace
         fitted.solution_ = certificate
         fitted.solver_ = certificate.solver
         fitted._group_columns, fitted._has_groups = columns, has_groups
         self.__dict__ = fitted.__dict__
         return self
+
+
+def _whitened(subspace: FairSubspace, moments: Moments, variances: FloatArray) -> FairSubspace:
+    """Divide each coordinate by its standard deviation; one that is exactly zero stays as it is.
+
+    Parameters
+    ----------
+    subspace : FairSubspace
+    moments : GroupMoments, SparseMoments or ThinMoments
+        In units of the rows.
+    variances : (d,) array
+        Pooled variance of each coordinate.
+
+    Raises
+    ------
+    Incompatible
+        The projection is soft or oblique, or the variance of a coordinate is no more than
+        rounding.
+    """
+    check_orthogonal(subspace, "whiten=True")
+    squares = moments.variances
+    if subspace.center != "group":
+        squares = squares + (moments.means - subspace.mean) ** 2
+    units = np.ones(subspace.n_features) if subspace.scale is None else subspace.scale
+    of_features = moments.proportions @ squares / units**2
+    # A direction is compared with its own features, so that a column of large numbers does not
+    # make the variance of other columns rounding.
+    along = subspace.components**2 @ of_features
+    # Entries of a component are rounded themselves, which brings in a share of every feature.
+    spilled = _ROUNDINGS**2 * float(of_features.sum())
+    is_rounding = variances <= subspace.n_features * _ROUNDINGS * along + spilled
+    is_zero = (variances == 0) & (along == 0)
+    wrong = np.flatnonzero(is_rounding & ~is_zero)
+    if wrong.size:
+        first = int(wrong[0])
+        raise Incompatible(
+            f"whiten=True was requested, and the rows have a variance of {variances[first]:.1e} "
+            f"along component {first + 1} of {len(variances)}, which is rounding",
+            "Allowed with whiten=True: components along which the rows vary; otherwise rounding "
+            "becomes a coordinate of variance one",
+            "Choose fewer components, or use whiten=False",
+        )
+    return replace(subspace, whitening=np.sqrt(np.where(is_zero, 1.0, variances)))
 
 
 def _spread(components: FloatArray, inside: FloatArray, outside: float) -> FloatArray:
