@@ -163,7 +163,7 @@ FORMS = {
     "booleans": (LABELS == 1, SEX),
     "reals": (LABELS.astype(float), SEX),
     "series": (pd.Series(LABELS, index=np.arange(N)[::-1] + N), pd.Series(SEX)),
-    "frames": (pd.DataFrame({"y": LABELS}), pd.DataFrame({"s": SEX}, index=np.arange(N) + 7)),
+    "frames": (pd.DataFrame({"y": LABELS}), pd.DataFrame({"s": SEX}, index=np.arange(N) + N)),
     "categories": (pd.Series(LABELS), pd.Series(SEX, dtype="category")),
     "polars": (pl.Series(LABELS), pl.DataFrame({"s": SEX})),
     "mapping": (LABELS, {"s": list(SEX)}),

@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.registry import check_count, check_flag, check_number
+from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import labels_of
 from fairspan.typing import FloatArray, IntegerArray
 
@@ -433,6 +434,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         if not isinstance(seed, numbers.Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
         check_count("random_state", seed, 0)
+        check_alignment({"X": X, "y": y, **params})
         strata = strata_of(self.estimator, X, y, params, n_rows)
         # Taken over once the search has ended.
         searched = type(self)(**self.get_params(deep=False))

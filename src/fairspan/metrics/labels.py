@@ -13,7 +13,8 @@ from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.results import data_frame
 from fairspan.metrics.outcomes import OutcomesByGroup, check_several, outcomes_by_group
 from fairspan.registry import check_count, check_flag, check_number
-from fairspan.rows.arrays import check_index, frame_of, named_columns
+from fairspan.rows.alignment import check_alignment
+from fairspan.rows.arrays import frame_of, named_columns
 from fairspan.rows.frames import without_columns
 from fairspan.rows.groups import (
     Label,
@@ -252,7 +253,10 @@ def signed_bias(
         # By name: the frame's own columns are labels of its rows, in its order.
         sensitive_features = frame.select(names).to_native()
         X = without_columns(X, tuple(names))
-    check_index(X, sensitive_features, "sensitive_features")
+    # Before the prediction, which may take long and lose the index of X.
+    check_alignment(
+        {"X": X, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    )
     predictions = predict(X)
     _check_predictions(predictions, X.shape[0] if hasattr(X, "shape") else len(X))
     table = outcomes_by_group(predictions, sensitive_features, sample_weight, "predict(X)")

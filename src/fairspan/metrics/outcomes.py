@@ -10,7 +10,8 @@ from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.formatting.text import position
 from fairspan.random_state import generator_of
 from fairspan.registry import check_number
-from fairspan.rows.arrays import check_index, checked_weights, labels_in, labels_of
+from fairspan.rows.alignment import check_alignment
+from fairspan.rows.arrays import checked_weights, labels_in, labels_of
 from fairspan.rows.groups import (
     CodedLabels,
     Label,
@@ -39,7 +40,8 @@ def coded_groups(
     groups : (n,) or (n, a) array-like or data frame, or mapping of name to column
         Several columns make their intersections.
     beside : object
-        What the groups are matched with by position; an index that disagrees is an error.
+        The rows, with which groups are matched by position; pandas indexes that disagree are an
+        error.
     n_rows : int
         Rows of `beside`.
     names : tuple of two str
@@ -52,11 +54,12 @@ def coded_groups(
     Raises
     ------
     InvalidInput
-        No column of labels, lengths that differ, a missing label, an index in another order.
+        No column of labels, lengths that differ, a missing label, pandas indexes that disagree.
     InvalidType
         Labels that cannot name a group.
     """
     beside_name, name = names
+    given = groups
     if isinstance(groups, Mapping):
         groups = _crossed(groups, name)
     if (
@@ -70,7 +73,9 @@ def coded_groups(
             f"Pass {name} as a list, array, series or data frame",
         )
     coder = LabelCoder()
-    codes = coder.encode(labels_of(groups, n_rows, beside, name, beside_name))
+    labels = labels_of(groups, n_rows, beside, name, beside_name)
+    check_alignment({beside_name: beside, name: given})
+    codes = coder.encode(labels)
     return in_order(CodedLabels(coder.labels, codes))
 
 
@@ -335,8 +340,10 @@ def outcomes_by_group(
     outcomes, outcome_codes = coded_outcomes(labels, name)
     n = len(outcome_codes)
     groups, group_codes = coded_groups(sensitive_features, labels, n, (name, "sensitive_features"))
-    check_index(labels, sample_weight, "sample_weight")
     given = checked_weights(sample_weight, n)
+    check_alignment(
+        {name: labels, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    )
     weights = np.ones(n) if given is None else given
     present = weights > 0
     kept_groups, group_codes = np.unique(group_codes[present], return_inverse=True)

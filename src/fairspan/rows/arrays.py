@@ -235,8 +235,7 @@ def labels_of(
     Raises
     ------
     InvalidInput
-        A column that is not there, lengths that differ, an index in another order than that of X,
-        or a shape that is no column.
+        A column that is not there, lengths that differ, or a shape that is no column.
     """
     if isinstance(sensitive_features, Everyone):
         return sensitive_features.of_rows(n_rows)
@@ -252,7 +251,6 @@ def labels_of(
         )
     labels = labels_in(sensitive_features, name)
     check_same_length(n_rows, len(labels), f"labels in {name}", rows)
-    check_index(X, sensitive_features, name, rows)
     return labels
 
 
@@ -264,7 +262,6 @@ def beside_rows(X: Any, n_rows: int, sensitive_features: Any, sample_weight: Any
     InvalidInput
         As of :func:`labels_of` and :func:`checked_weights`.
     """
-    check_index(X, sample_weight, "sample_weight")
     if isinstance(sample_weight, str) and (frame := frame_of(X)) is not None:
         sample_weight = weights_of_column(frame, sample_weight)
     labels = labels_of(sensitive_features, n_rows, X)
@@ -356,29 +353,6 @@ def _no_labels(name: str, values: Any, shape: tuple[int, ...]) -> InvalidInput:
         "Allowed: labels of shape (n,), or (n, a) for a attributes whose intersections count",
         "Pass one label, or one row of labels, for each row of X",
     )
-
-
-def check_index(X: Any, labels: Any, name: str, rows: str = "X") -> None:
-    """Pandas users expect a match by index; we match by position, so both must agree.
-
-    An index of other values (after a reset, say) is taken as intended.
-
-    Raises
-    ------
-    InvalidInput
-    """
-    left: Any = getattr(X, "index", None)
-    right: Any = getattr(labels, "index", None)
-    # Lists and pyarrow arrays have a method of that name.
-    if not hasattr(left, "equals") or not hasattr(right, "equals") or left.equals(right):
-        return
-    # By hash, as an index may hold values that have no order among each other.
-    if left.isin(right).all() and right.isin(left).all():
-        raise InvalidInput(
-            f"{rows} and {name} carry the same index in different orders",
-            "Allowed: values in the order of the rows (they are matched by position)",
-            f"Reorder with {name}.loc[{rows}.index]",
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,6 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
+from fairspan.rows.alignment import check_alignment, pandas_index
 from fairspan.rows.arrays import (
     ArrayRows,
     Everyone,
@@ -57,6 +58,20 @@ Function = Callable[[Any], AnyArray]
 _RETRIES = 2
 
 
+@dataclass(frozen=True, eq=False)
+class _IndexedPart:
+    """Labels or weights in memory that belong to one partition, with their pandas index.
+
+    Attributes
+    ----------
+    values : CodedLabels or array of r rows
+    index : pandas.Index of r labels
+    """
+
+    values: Any
+    index: Any
+
+
 def _result_of_partition(
     tally: Tally[Result],
     reader: "DaskRows",
@@ -75,7 +90,7 @@ def _result_of_partition(
     number : int
         Of the partition, for messages.
     partition : data frame or array
-    labels, weights : array-like, CodedLabels, Everyone or None
+    labels, weights : array-like, CodedLabels, _IndexedPart, Everyone or None
         Of its rows, where they are not in it.
 
     Returns
@@ -84,7 +99,12 @@ def _result_of_partition(
         None for a partition without rows.
     """
     with error_context(f"partition {number}"), threadpool_limits(1):
+        beside = {"sensitive_features": labels, "sample_weight": weights}
+        labels, weights = (
+            part.values if isinstance(part, _IndexedPart) else part for part in beside.values()
+        )
         if len(partition):
+            check_alignment({"X": partition, **beside})
             return tally.over(reader.rows(partition, labels, weights, number))
         for values, what in (
             (labels, "labels in sensitive_features"),
@@ -225,12 +245,15 @@ class DaskCollections(RowOpener):
             check_names(chosen.features)
             check_numeric(columns_of(meta, chosen.features).schema)
         partitions = _partitions_of(_read(X, chosen))
+        # Without divisions, each partition may number its rows from zero (those of CSV files do).
+        has_index = bool(getattr(X, "known_divisions", False))
         labels = _by_partition(
             None if chosen.groups else sensitive_features,
             partitions,
             sizes,
             "sensitive_features",
             partial(labels_of, sensitive_features, X=None),
+            has_index=has_index,
         )
         weights = _by_partition(
             None if chosen.weight is not None else sample_weight,
@@ -238,6 +261,7 @@ class DaskCollections(RowOpener):
             sizes,
             "sample_weight",
             partial(checked_weights, sample_weight),
+            has_index=has_index,
         )
         # The name of a Dask array is no name of a column.
         names = names_of(getattr(sensitive_features, "_meta", sensitive_features))
@@ -362,6 +386,8 @@ def _by_partition(
     sizes: tuple[int, ...] | None,
     name: str,
     known: Callable[[int], Any],
+    *,
+    has_index: bool,
 ) -> list[Any]:
     """Delayed labels or weights of each partition, or what is the same for all rows.
 
@@ -376,6 +402,8 @@ def _by_partition(
         What they are called in messages.
     known : callable
         Values in memory, checked, of so many rows; they are cut where partitions end.
+    has_index : bool
+        Whether the index of X identifies its rows.
 
     Raises
     ------
@@ -406,7 +434,11 @@ def _by_partition(
     if sizes is None:
         sizes = _computed(_delayed(list)([_delayed(len)(partition) for partition in partitions]))
     whole = known(sum(sizes))
-    return [_delayed(whole[a:b]) for a, b in pairwise(accumulate(sizes, initial=0))]
+    slices = [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
+    index = pandas_index(values) if has_index else None
+    if index is None:
+        return [_delayed(whole[rows]) for rows in slices]
+    return [_delayed(_IndexedPart(whole[rows], index[rows])) for rows in slices]
 
 
 def _merged_in_pairs(tally: Any, results: Sequence[Any]) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.registry import check_choice, factory_of, names_of
+from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import (
     Arrays,
     Everyone,
@@ -79,9 +80,10 @@ def rows_of(
     Raises
     ------
     InvalidInput
-        No labels, a missing column, lengths that differ, no rows or no features.
+        No labels, a missing column, lengths that differ, pandas indexes that disagree, no rows or
+        no features.
     InvalidParameter
-        Another value of missing.
+        Another value of on_missing.
     """
     if is_opened(X):
         if sensitive_features is not None or sample_weight is not None:
@@ -104,7 +106,12 @@ def rows_of(
             "Pass sensitive_features=...; for ordinary PCA without groups say "
             'FairPCA(missing_groups="ignore")',
         )
-    return opener.open_rows(X, sensitive_features, sample_weight, on_missing)
+    rows = opener.open_rows(X, sensitive_features, sample_weight, on_missing)
+    # After the lengths were checked, whose message says more.
+    check_alignment(
+        {"X": X, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    )
+    return rows
 
 
 def mapped_there(X: Any, row_map: RowMap) -> Any | None:
@@ -212,6 +219,7 @@ def _with_labels(
         )
     assert opened.labels is not None
     more = [labels_of(values, opened.n_rows, X, name) for name, values in known.items()]
+    check_alignment({"X": X, "sensitive_features": groups, "sample_weight": sample_weight, **known})
     labels = replace(CodedLabels.crossed([opened.labels, *more]), names=opened.labels.names)
     return replace(opened, labels=labels)
 
