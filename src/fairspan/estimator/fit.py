@@ -26,10 +26,10 @@ from fairspan.linalg.resources import memory_error_hint, threads_for
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import DenseSecondMoments, Projector
+from fairspan.moments.operators import DenseSecondMoments, Projector, is_soft
 from fairspan.moments.thin import Coordinates
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.problem import Problem, check_n_components
+from fairspan.problem.problem import Problem, WarmStart, check_n_components
 from fairspan.problem.reduction import (
     Reduction,
     build_problem,
@@ -137,8 +137,8 @@ def fit_with_problem(
             second=second,
         )
         if near is not None and allowed is None and family.coordinates is None:
-            start = near.components.T, near.weights
-            family = replace(family, any_dimension=replace(family.any_dimension, start=start))
+            any_dimension = replace(family.any_dimension, start=warm_start_from(near))
+            family = replace(family, any_dimension=any_dimension)
         is_share = not isinstance(n_components, numbers.Integral)
         asked = float(n_components) if is_share else int(n_components)
         search: Any = solve_nested if nested else solve_for_share if is_share else solve_at
@@ -154,6 +154,13 @@ def fit_with_problem(
         )
     subspace = subspace_of(found, projector, moments, divisor)
     return subspace, reduction.problem.whole, family.coordinates
+
+
+def warm_start_from(near: Certificate) -> WarmStart:
+    """Return the start that a certificate of nearly the same rows provides."""
+    # The columns of a soft projection are not orthonormal, as those of a start are.
+    basis = None if is_soft(near.components) else near.components.T
+    return WarmStart(near.weights, basis)
 
 
 def subspace_of(

@@ -8,7 +8,7 @@ nowhere below L(M) - b. Multipliers of the affine functions give such weights an
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, cast
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.registry import field_values
@@ -386,6 +386,38 @@ class Criterion(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class WarmStart:
+    """A known answer to nearly the same problem, where a search begins.
+
+    It saves iterations and proves nothing: the answer that a search ends with is proven as any
+    other.
+
+    Attributes
+    ----------
+    weights : (k,) array
+        The weights that proved the known answer's bound.
+    basis : (p, d) array or None
+        Orthonormal columns in the coordinates of the problem that begins here; None where only the
+        weights apply.
+    """
+
+    weights: FloatArray
+    basis: FloatArray | None = None
+
+    def within(self, axes: FloatArray) -> "WarmStart":
+        """Return the start in the coordinates along orthonormal (p, m) axes."""
+        if self.basis is None:
+            return self
+        return WarmStart(self.weights, np.linalg.qr(axes.T @ self.basis)[0])
+
+    def basis_of(self, n_components: int) -> FloatArray | None:
+        """Return the basis if it has this number of components."""
+        if self.basis is None or self.basis.shape[1] != n_components:
+            return None
+        return self.basis
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """Find an orthonormal (p, d) basis V that minimises a criterion of the groups' errors.
 
@@ -426,9 +458,8 @@ class Problem:
     least_column_variance : float
         That of the feature which varies least of all that vary, about its mean: what is rounding
         beside it is zero. Infinite if none varies, or none is to be looked at.
-    start : tuple of (p, d) array or None and (k,) array, or None
-        A basis and weights near the answer, such as those of nearly the same rows: a search that
-        can begin there is sooner at its end, which it proves as any other.
+    start : WarmStart or None
+        Where a search may begin.
     """
 
     second_moments: SecondMoments
@@ -448,11 +479,30 @@ class Problem:
     stretched: float = 0.0
     beside: FloatArray | float = 0.0
     least_column_variance: float = np.inf
-    start: tuple[FloatArray | None, FloatArray] | None = None
+    start: WarmStart | None = None
 
     def __post_init__(self) -> None:
         check_n_components(self.n_components, self.second_moments.n_features)
+        basis = None if self.start is None else self.start.basis
+        if basis is not None and len(basis) != self.n_features:
+            raise InvalidInput(
+                f"The warm start has a basis in {len(basis)} coordinates",
+                f"Allowed: the {self.n_features} coordinates of the problem",
+                "Use Problem.along(axes, ...) where the coordinates change",
+            )
         self.criterion.check(self.labels)
+
+    def along(self, axes: FloatArray, /, **changes: Any) -> "Problem":
+        """Return the problem in the coordinates along orthonormal (p, m) axes.
+
+        Parameters
+        ----------
+        axes : (p, m) array
+        **changes
+            The second moments in these coordinates, and whatever else changes with them.
+        """
+        start = None if self.start is None else self.start.within(axes)
+        return replace(self, start=start, **changes)
 
     @property
     def dense(self) -> DenseSecondMoments:

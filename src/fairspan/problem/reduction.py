@@ -140,8 +140,8 @@ class ProblemFamily:
             # In place, as the matrix is in C order: a product of its own would take longer.
             blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
         moved = np.abs(axes.T) @ whole.dense.offset_rounding
-        problem = replace(
-            whole,
+        problem = whole.along(
+            axes,
             second_moments=DenseSecondMoments(within, outside, moved),
             unrestricted=whole,
             axes=axes,
@@ -484,7 +484,8 @@ def _deflated(problem: Problem, basis: FloatArray) -> tuple[Complement, Problem]
     """What is orthogonal to a basis in a problem's coordinates, and the problem there."""
     left, rounding, complement = deflated(problem.dense, basis)
     rounding = rounding + problem.fixed_rounding
-    return complement, replace(problem, second_moments=left, fixed_rounding=rounding)
+    # A warm start of the components before is none of the next one.
+    return complement, replace(problem, second_moments=left, fixed_rounding=rounding, start=None)
 
 
 def criterion_of(criterion: object, **parameters: Any) -> Criterion:

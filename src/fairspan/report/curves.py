@@ -27,7 +27,7 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, SummedFolds
-from fairspan.problem.problem import Problem
+from fairspan.problem.problem import Problem, WarmStart
 from fairspan.progress import track
 from fairspan.rows.groups import Label
 from fairspan.solvers.solve import Auto
@@ -373,7 +373,7 @@ def along_dimensions(
     for d in track("comparing numbers of dimensions", dimensions, "dimensions"):
         problem = replace(main.problem, n_components=d)
         if known is not None:
-            problem = replace(problem, start=(None, known.weights))
+            problem = replace(problem, start=WarmStart(known.weights))
         solution = own if d == asked else _solved(problem)
         known = solution or known
         leading = replace(plain, n_components=d).pooled_optimum.vectors

@@ -421,8 +421,8 @@ class _Growth:
         groups = self.alone if losses else []
         for _ in range(_ROUNDS_OF_MATRICES if self.matrices else _MOST_ROUNDS):
             space = wider
-            inside = replace(
-                self.problem,
+            inside = self.problem.along(
+                space.basis,
                 second_moments=space.second_moments,
                 criterion=criterion.settled(self.problem),
             )

@@ -356,7 +356,8 @@ class NashSearch(Search):
         """Descend; if the gap stays open, relax, and descend from there: the best basis found."""
         second, d = self.problem.second_moments, self.problem.n_components
         # All groups on equal terms, so that none starts with nothing.
-        start = None if self.problem.start is None else self.problem.start[0]
+        warm = self.problem.start
+        start = None if warm is None else warm.basis_of(d)
         if start is None:
             start = second.leading(1 / second.traces, d).vectors
             self.n_eigenproblems += 1

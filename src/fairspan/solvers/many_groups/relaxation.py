@@ -336,7 +336,7 @@ def _first(problem: Problem, pieces: Pieces) -> FloatArray:
     coefficients = pieces.coefficients
     if problem.start is None or not np.array_equal(coefficients, np.eye(len(coefficients))):
         return _even(pieces)
-    return problem.start[1]
+    return pieces.blocks.normalised(problem.start.weights)
 
 
 def _even(pieces: Pieces) -> FloatArray:
