@@ -38,7 +38,7 @@ from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.thin import MOST_STRETCHED, ThinMoments
 from fairspan.problem.problem import Problem, is_within, signed_disparity
 from fairspan.problem.reduction import ProblemFamily, Reduction, build_problem, left_beside
-from fairspan.problem.restrictions import Restriction
+from fairspan.problem.restrictions import Encoding, Restriction
 from fairspan.rows.arrays import Everyone
 from fairspan.rows.groups import label_array, listed
 from fairspan.rows.registry import open_rows
@@ -70,6 +70,10 @@ _SIMILAR = 500.0
 _OTHER_WAYS, _AT_MOST = ("thin", "matrix-free"), 10.0
 # To what share of the variance groups' own optima are found inside a subspace that grows.
 _FOUND_TO = 1e-12
+# A direction with less than this share of the variance of standardized features has none.
+_NO_SHARE = 1e-12
+# Encoders of the same rows in another order differed by up to 9 roundings, at any conditioning.
+_ENCODER_ROUNDINGS = 32
 # Means of rows that were read in other blocks differ by a few roundings.
 _ROUNDINGS = 8
 # Columns of a basis shorter than this lie outside of the rows' coordinates.
@@ -269,6 +273,12 @@ def _verified(
         allow_extra=subspace.is_soft,
     )
     reduction = family.at(subspace.dimension)
+    if subspace.is_oblique != (reduction.encoding is not None):
+        raise _Fails(
+            "The model has a decoder of its own, and its restriction is not oblique."
+            if subspace.is_oblique
+            else "The restriction is oblique, and the model has no decoder of its own."
+        )
     rows_tell = claimed.eigen == "thin" and family.coordinates is None
     if rows_tell and (unknown := reduction.problem.moving_rounding) > claimed.tolerance:
         raise _Fails(
@@ -281,6 +291,7 @@ def _verified(
         basis = _inside(family.coordinates.reduce(basis))
         projector = projector.with_columns(family.coordinates.reduce(projector.columns))
     errors = _errors(reduction, projector, basis)
+    _check_encoder(subspace, family, reduction, moments)
     kept = kept_by_component(projector, whole.second_moments)
     few = claimed.restriction is None or claimed.restriction.forbids_few
     most_outside = _EIGENVECTORS
@@ -295,7 +306,7 @@ def _verified(
     # And means, about which parts of the rows were added up, are rounded at their own size.
     apart = _EPSILON * float(np.linalg.norm(np.abs(moments.means).max(axis=0)))
     turned += 2 * apart * np.sqrt(errors) + apart**2
-    most = _FEW * errors_with_roundings(reduction.problem, basis)[1] + _SAME * errors.max(initial=0)
+    most = _FEW * errors_with_roundings(reduction.problem, basis)[1] + _SAME * errors
     unsure = found.resolution + criterion.rounding(turned, errors, whole)
     of_other_way = 0.0
     if claimed.eigen in _OTHER_WAYS:
@@ -310,8 +321,17 @@ def _verified(
     found_to = _FOUND_TO * traces.max() if claimed.eigen == "projected" else 0.0
     if criterion.measures_losses:
         of_other_way += criterion.rounding(np.full(len(traces), found_to), errors, whole)
+    spreads = _spreads(moments, subspace.scale, claimed.center)
+    rounding = _rounding_of_components(spreads, subspace.projector)
+    # Of each component, what a turn of the subspace and rounded means do to it.
+    variances = np.maximum(kept, 0.0)
+    rounding = rounding + 2 * outside * np.sqrt(traces[:, None] * variances)
+    rounding = rounding + outside**2 * traces[:, None]
+    rounding = rounding + 2 * apart * np.sqrt(variances) + apart**2
     claims = {
-        **_of_rows(subspace, claimed, moments, whole.proportions @ kept),
+        **_of_rows(
+            subspace, claimed, moments, whole.proportions @ kept, whole.proportions @ rounding
+        ),
         "errors": (errors, claimed.errors, most + turned),
         "total_variance": (
             found.total_variance,
@@ -333,7 +353,7 @@ def _verified(
     claims["reason"] = (reasons, [each.reason for each in parts], None)
     failures = [
         *_of_components(subspace.projector, is_soft=subspace.is_soft),
-        *_differing(claims | _of_estimator(model, subspace, claimed, kept, whole, most + turned)),
+        *_differing(claims | _of_estimator(model, subspace, claimed, kept, whole, rounding)),
         *_of_certificate(found, claimed, unsure, of_other_way, by_rows=by_rows),
         *_of_status(reduction, basis, found, claimed, of_other_way),
     ]
@@ -475,7 +495,7 @@ def _of_estimator(
     claimed: Certificate,
     kept: FloatArray,
     whole: Problem,
-    moved: FloatArray,
+    rounding: FloatArray,
 ) -> _Claims:
     """What a model says of itself in two places, of which anybody may have changed one.
 
@@ -486,8 +506,8 @@ def _of_estimator(
         What each component takes off each group's error.
     whole : Problem
         Without the restriction.
-    moved : (k,) array
-        By how much errors, and with them what components keep, may be off.
+    rounding : (k, d) array
+        By how much rounding may have moved `kept`.
     """
     said = {
         "center": (subspace.center, claimed.center, None),
@@ -504,15 +524,16 @@ def _of_estimator(
         "groups_": label_array(list(claimed.groups)),
         "n_components_": subspace.n_components,
     }
-    pooled, traces = whole.proportions @ kept, whole.second_moments.traces
-    total, together = whole.total_variance, float(whole.proportions @ moved)
-    shares: dict[str, tuple[FloatArray, Any]] = {
-        "explained_variance_": (pooled, _SAME * total + together)
-    }
+    traces, total = whole.second_moments.traces, whole.total_variance
+    # Each component in its own size, beside what rounding does to it.
+    pooled = whole.proportions @ kept
+    allowed = _SAME * np.abs(pooled) + whole.proportions @ rounding
+    shares: dict[str, tuple[FloatArray, Any]] = {"explained_variance_": (pooled, allowed)}
     if (traces > 0).all():
-        by_group, each = kept / traces[:, None], (_SAME + moved / traces)[:, None]
-        shares["explained_variance_ratio_"] = (pooled / total, _SAME + together / total)
-        shares["group_explained_variance_ratio_"] = (by_group, each)
+        by_group = kept / traces[:, None]
+        allowed_by_group = _SAME * np.abs(by_group) + rounding / traces[:, None]
+        shares["explained_variance_ratio_"] = (pooled / total, allowed / total)
+        shares["group_explained_variance_ratio_"] = (by_group, allowed_by_group)
     rows = {name: (each, None) for name, each in fitted.items()} | shares
     own = {name: (each, getattr(model, name, each), most) for name, (each, most) in rows.items()}
     return {**said, **own}
@@ -536,21 +557,126 @@ def _of_components(projector: Projector, *, is_soft: bool) -> Iterator[str]:
         yield "The components are no soft projection of a whole number of dimensions."
 
 
+def _spreads(moments: Moments, scale: FloatArray | None, center: str) -> FloatArray:
+    """Root mean square of each scaled feature about the point of the errors, shape (p,)."""
+    spreads = moments.standard_deviations
+    if center == "none":
+        spreads = np.hypot(spreads, moments.mean)
+    return spreads if scale is None else spreads / scale
+
+
+def _rounding_of_components(spreads: FloatArray, projector: Projector) -> FloatArray:
+    """How far rounding of second moments may move the variance of each component, shape (d,).
+
+    Entries of second moments are rounded by a share of the product of two features' sizes.
+    """
+    loadings = np.maximum(np.abs(projector.encoder), np.abs(projector.decoder.T))
+    return np.asarray(_ROUNDINGS * _EPSILON * (loadings @ spreads) ** 2)
+
+
+def _check_encoder(
+    subspace: FairSubspace, family: ProblemFamily, reduction: Reduction, moments: Moments
+) -> None:
+    """Raise _Fails unless an oblique encoder is that of its decoder, on any rows.
+
+    Errors on the rows of the fit say nothing of directions along which these do not vary, and
+    little of components that vary little.
+    """
+    encoding = reduction.encoding
+    if encoding is None:
+        return
+    units = _positive(_spreads(moments, subspace.scale, "global"))
+    whole = reduction.problem.whole
+    pooled = whole.dense.mixture(whole.proportions)
+    own_units = _positive(np.sqrt(np.maximum(np.diag(pooled), 0.0)))
+    eigenvalues = np.linalg.eigvalsh(pooled / own_units / own_units[:, None])
+    varying = eigenvalues[eigenvalues > _NO_SHARE * eigenvalues[-1]]
+    conditioning = float(eigenvalues[-1] / varying[0]) if varying.size else 1.0
+    # The encoder follows from the inverse of the second moment and from differences of means.
+    allowed = _SAME + _ENCODER_ROUNDINGS * _EPSILON * conditioning
+    allowed += _turned_by_means(moments, subspace.proven.restriction) * math.sqrt(conditioning)
+    least = math.inf
+    for expected in _expected_encoders(subspace, family, encoding, moments):
+        sizes = np.linalg.norm(expected * units, axis=1, keepdims=True)
+        apart = np.abs(subspace.components - expected) * units / _positive(sizes)
+        least = min(least, float(apart.max()))
+    if not least <= allowed:
+        raise _Fails(
+            f"The encoder differs from that of its decoder by {least:.1e} of its length, perhaps "
+            "along directions in which the rows of the fit do not vary."
+        )
+
+
+def _positive(sizes: FloatArray) -> FloatArray:
+    """Sizes to divide by: one in place of zero."""
+    return np.where(sizes > 0, sizes, 1.0)
+
+
+def _expected_encoders(
+    subspace: FairSubspace, family: ProblemFamily, encoding: Encoding, moments: Moments
+) -> Iterator[FloatArray]:
+    """Encoders of the decoder, (d, p), as a fit of rows or of their moments makes them.
+
+    All do the same to the rows of the fit. Directions along which these do not vary are orthogonal
+    to them in the features, or in features divided by their spread.
+    """
+    decoder, coordinates = subspace.projector.decoder, family.coordinates
+    if coordinates is not None:
+        inside = coordinates.reduce(decoder).T @ encoding.mover
+        yield coordinates.lift(inside.T).T
+        if moments.n_features > _MOST_FEATURES:
+            return
+        claimed = subspace.proven
+        in_features = build_problem(
+            moments.matrices(),
+            subspace.dimension,
+            claimed.criterion,
+            restriction=claimed.restriction,
+            divisor=subspace.scale,
+        )
+        of_features = in_features.at(subspace.dimension).encoding
+        assert of_features is not None
+        yield decoder.T @ of_features.mover
+        return
+    expected = decoder.T @ encoding.mover
+    yield expected
+    if moments.counts.sum() <= moments.n_features:
+        problem = family.any_dimension
+        pooled = problem.dense.mixture(problem.proportions)
+        eigenvalues, vectors = np.linalg.eigh(pooled)
+        along = vectors[:, eigenvalues > _NO_SHARE * eigenvalues[-1]]
+        yield decoder.T + (expected - decoder.T) @ along @ along.T
+
+
 def _of_rows(
-    subspace: FairSubspace, claimed: Certificate, moments: Moments, pooled: FloatArray
+    subspace: FairSubspace,
+    claimed: Certificate,
+    moments: Moments,
+    pooled: FloatArray,
+    rounding: FloatArray,
 ) -> _Claims:
-    """What a model says of the rows that it was fitted on; (d,) variances are of components."""
+    """What a model says of the rows that it was fitted on.
+
+    Parameters
+    ----------
+    subspace, claimed, moments : as of :func:`_verified`
+    pooled : (d,) array
+        Variance of each component over all rows.
+    rounding : (d,) array
+        By how much rounding may have moved it.
+    """
     deviations, own = moments.standard_deviations, subspace.whitening
     mean = np.zeros(len(deviations)) if claimed.center == "none" else moments.mean
     units = None if subspace.scale is None else np.where(deviations == 0, 1.0, deviations)
     # A coordinate that is zero in every row stays as it is; no other has so little variance that
     # it is rounding.
     variances = None if own is None else np.where(pooled > 0, pooled, 1.0)
+    allowed = _SAME * np.abs(pooled) + rounding
     return {
         "counts": (moments.counts, claimed.counts, None),
         "mean": (mean, subspace.mean, _SAME * deviations + _ROUNDED * np.abs(mean)),
         "scale of the features": (units, subspace.scale, _SAME * deviations),
-        "squared whitening": (variances, None if own is None else own**2, _SAME * pooled.sum()),
+        "squared whitening": (variances, None if own is None else own**2, allowed),
         **_of_normal(moments.normal, subspace.normal),
     }
 

@@ -1,0 +1,130 @@
+"""Models that do something else than their certificates say, by the rows that show it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fairspan as fs
+from by_hand import made_rows
+from fairspan import FairSubspace, MeanParity, verify
+
+pytestmark = pytest.mark.unverified
+
+X, GROUPS = made_rows()
+OBLIQUE = {"criterion": "total_error", "restriction": MeanParity(oblique=True)}
+
+
+def fitted(X=X, groups=GROUPS, d=2, **settings):
+    model = fs.FairPCA(d, **settings).fit(X, sensitive_features=groups)
+    assert verify(model, X, groups).holds
+    return model
+
+
+def assert_refused(subspace, X, groups, tmp_path, because):
+    """In memory, and from a file."""
+    subspace.save(tmp_path / "model")
+    for each in (subspace, FairSubspace.load(tmp_path / "model")):
+        found = verify(each, X, groups)
+        assert not found.holds
+        assert because in found.messages[0], str(found)
+
+
+@pytest.mark.parametrize("restriction", [None, MeanParity(), MeanParity(0.3)], ids=str)
+@pytest.mark.parametrize("size", [1e-7, 1.0, 1e3])
+def test_a_decoder_that_was_added(size, restriction, tmp_path):
+    own = fitted(criterion="total_error", restriction=restriction).subspace_
+    rows, rng = own.components, np.random.default_rng(0)
+    beside = size * rng.standard_normal(rows.shape)
+    beside -= beside @ rows.T @ rows
+    forged = replace(own, components=rows + beside, oblique_decoder=np.ascontiguousarray(rows.T))
+    assert np.abs(forged.transform(X) - own.transform(X)).max() > 0.1 * size
+    assert_refused(forged, X, GROUPS, tmp_path, "has a decoder of its own")
+
+
+def test_a_decoder_that_was_taken_away(tmp_path):
+    own = fitted(**OBLIQUE).subspace_
+    forged = replace(own, components=own.projector.decoder.T.copy(), oblique_decoder=None)
+    assert_refused(forged, X, GROUPS, tmp_path, "no decoder of its own")
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("size", [1e-6, 1e3])
+def test_an_encoder_that_differs_where_the_rows_do_not_vary(size, scale, tmp_path):
+    rows = X.copy()
+    rows[:, 5] = 2 * rows[:, 4]
+    own = fitted(rows, scale=scale, **OBLIQUE).subspace_
+    unit = np.ones(6) if own.scale is None else own.scale
+    encoder = own.components.copy()
+    encoder[0] += size * np.array([0, 0, 0, 0, 2.0, -1.0]) * unit
+    forged = replace(own, components=encoder)
+    assert np.abs(forged.transform(rows) - own.transform(rows)).max() < 1e-9 * max(size, 1)
+    assert_refused(forged, rows, GROUPS, tmp_path, "The encoder differs")
+
+
+def test_an_encoder_that_differs_beside_fewer_rows_than_features(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, groups = rng.standard_normal((14, 520)), np.arange(14) % 2
+    own = fitted(rows, groups, **OBLIQUE).subspace_
+    beside = rng.standard_normal(520)
+    centered = rows - rows.mean(axis=0)
+    beside -= np.linalg.lstsq(centered, centered @ beside, rcond=None)[0]
+    encoder = own.components.copy()
+    encoder[1] += 1e-5 * beside
+    assert_refused(replace(own, components=encoder), rows, groups, tmp_path, "The encoder differs")
+
+
+def test_an_encoder_of_a_small_component(tmp_path):
+    rows = X * [1.0, 1.0, 1e-6, 1e-6, 1e-6, 1e-6]
+    own = fitted(rows, d=3, **OBLIQUE).subspace_
+    small = int(np.argmin(own.transform(rows).var(axis=0)))
+    encoder = own.components.copy()
+    # Along another small component, so that it still undoes the decoder.
+    rng = np.random.default_rng(0)
+    beside = rng.standard_normal(6)
+    decoder = own.projector.decoder
+    beside -= decoder @ (decoder.T @ beside)
+    encoder[small] += 1e-5 * beside
+    assert_refused(replace(own, components=encoder), rows, GROUPS, tmp_path, "")
+
+
+def small_beside_large():
+    """A component of 1e-10 of the variance, and a group whose rows are 1e-5 of the others."""
+    rows = X * [1.0, 1e-5, 1e-5, 1e-7, 1e-7, 1e-7]
+    return rows, GROUPS
+
+
+@pytest.mark.parametrize("factor", [100.0, 0.01, 1.001])
+def test_each_component_is_judged_in_its_own_size(factor, tmp_path):
+    rows, groups = small_beside_large()
+    model = fitted(rows, groups, d=3, criterion="total_error", whiten=True)
+    own, variances = model.subspace_, model.explained_variance_
+    assert variances[2] < 1e-9 * variances[0]
+    whitening = own.whitening * [1, 1, np.sqrt(factor)]
+    forged = replace(own, whitening=whitening)
+    assert_refused(forged, rows, groups, tmp_path, "squared whitening =")
+    for name in (
+        "explained_variance_",
+        "explained_variance_ratio_",
+        "group_explained_variance_ratio_",
+    ):
+        kept = getattr(model, name)
+        setattr(model, name, kept * [1, 1, factor])
+        found = verify(model, rows, groups)
+        assert not found.holds
+        assert f"{name} =" in found.messages[0]
+        setattr(model, name, kept)
+
+
+@pytest.mark.parametrize("factor", [0.0, 10.0, 1.001])
+@pytest.mark.parametrize("name", ["errors", "losses"])
+def test_each_group_is_judged_in_its_own_size(name, factor, tmp_path):
+    rows = np.where((GROUPS[0] == GROUPS)[:, None], X - X.mean(axis=0), 1e-6 * X)
+    model = fitted(rows, criterion="total_error", center="group")
+    own = model.solution_
+    small = int(np.argmin(own.errors))
+    assert own.errors[small] < 1e-10 * own.errors.max()
+    values = getattr(own, name).copy()
+    values[small] *= factor
+    forged = replace(model.subspace_, certificate=replace(own, **{name: values}))
+    assert_refused(forged, rows, GROUPS, tmp_path, f"{name} =")
