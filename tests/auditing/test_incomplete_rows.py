@@ -1,5 +1,7 @@
 """Audits of rows with missing cells: intervals that allow for what is missing."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,8 @@ from scipy import stats
 import fairspan as fs
 from fairspan.auditing.imputation import pooled_figures
 from fairspan.auditing.row_statistics import RowFigures
-from fairspan.moments.imputed import imputed_rows
+from fairspan.linalg import symmetric
+from fairspan.moments.imputed import _drawn_root, imputed_rows
 from fairspan.moments.of_rows import matrices_of
 from fairspan.rows.protocol import USUAL_LIMIT
 from fairspan.rows.registry import open_rows
@@ -102,6 +105,32 @@ def test_drawn_cells_have_the_distribution_of_what_is_missing():
     )
     again = np.vstack([block.values for block in next(tables).blocks()])
     assert (again[~seen] != drawn[~seen]).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_bits_of_rows_do_not_decide_what_is_drawn(seed):
+    _, some = some_rows(7)
+    rounded = some * (1 + 1e-15 * np.random.default_rng(seed).standard_normal(some.shape))
+    rounded[some == 0] = -0.0
+    assert (rounded != some)[~np.isnan(some)].any()
+    here, there = (
+        fs.audit(MODEL, rows, groups_of(some), folds=None, on_missing="em").models[0].groups[1]
+        for rows in (some, rounded)
+    )
+    for one, other in zip(astuple(here.error_here), astuple(there.error_here), strict=True):
+        assert one == pytest.approx(other, rel=1e-9)
+
+
+def test_draws_of_models_do_not_depend_on_how_ties_are_turned():
+    rng = np.random.default_rng(0)
+    turned = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    nearly = np.linalg.qr(turned + 1e-14 * rng.standard_normal((6, 6)))[0]
+    roots = [
+        _drawn_root(10 * symmetric(each @ each.T), 40.0, np.random.default_rng(1))
+        for each in (np.eye(6), turned, nearly)
+    ]
+    for root in roots[1:]:
+        np.testing.assert_allclose(root, roots[0], atol=1e-12)
 
 
 def test_clusters_and_files_and_findings(tmp_path):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.auditing.cross_fitting import points_of
+from fairspan.linalg import with_positive_signs
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FEWEST_FOLDS, FoldMoments, SummedFolds
@@ -166,7 +167,8 @@ def _exceeds(
 ) -> bool:
     """Whether a loss exceeds those of n normal rows in all draws but this share."""
     values, vectors = np.linalg.eigh(second)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    # The signs that a processor gives the eigenvectors decide no draw.
+    root = with_positive_signs(vectors) * np.sqrt(np.maximum(values, 0.0))
     draws = int(np.ceil(_DRAWS / share)) - 1
     allowed, above = _DRAWS - 1, 0
     for start in range(0, draws, _AT_ONCE):

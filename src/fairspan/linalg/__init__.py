@@ -20,6 +20,7 @@ from fairspan.linalg.eigen import (
     scaled_to_one,
     smallest_sum,
     symmetric,
+    symmetric_root,
     with_positive_signs,
 )
 from fairspan.linalg.krylov import (
@@ -48,5 +49,6 @@ __all__ = [
     "scaled_to_one",
     "smallest_sum",
     "symmetric",
+    "symmetric_root",
     "with_positive_signs",
 ]

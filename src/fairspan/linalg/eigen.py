@@ -275,6 +275,25 @@ def symmetric(products: FloatArray) -> FloatArray:
     return np.asarray((products + np.swapaxes(products, -1, -2)) / 2)
 
 
+def symmetric_root(matrices: FloatArray) -> FloatArray:
+    """Return the symmetric square root of (.., n, n) positive semidefinite matrices.
+
+    Unlike the product of eigenvectors and roots of eigenvalues, it does not depend on the signs of
+    the eigenvectors or on their rotation within ties. Draws that are made with it therefore move
+    only as far as the matrices do. Negative eigenvalues count as rounding of zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> symmetric_root(np.diag([4.0, 9.0]))
+    array([[2., 0.],
+           [0., 3.]])
+    """
+    values, vectors = np.linalg.eigh(matrices)
+    scaled = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return symmetric(scaled @ np.swapaxes(vectors, -1, -2))
+
+
 def with_positive_signs(vectors: FloatArray) -> FloatArray:
     """Flip columns so that the entry of largest absolute value of each is positive.
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput
+from fairspan.linalg import symmetric, symmetric_root
 from fairspan.typing import FloatArray
 
 # Eigenvalues below minus this share of the largest one are no rounding.
@@ -60,10 +61,10 @@ def _root(name: str, covariance: Any, p: int) -> FloatArray:
     """The symmetric square root of a covariance."""
     matrix = np.asarray(covariance, dtype=np.float64)
     if matrix.shape == (p, p) and np.isfinite(matrix).all():
-        values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+        values = np.linalg.eigvalsh(symmetric(matrix))
         size = _ROUNDING * float(np.abs(values).max(initial=0.0))
         if np.abs(matrix - matrix.T).max(initial=0.0) <= size and values.min(initial=0.0) >= -size:
-            return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+            return symmetric_root(symmetric(matrix))
     raise InvalidInput(
         f"{name} has the shape {matrix.shape} and is no covariance of {p} features",
         "Allowed: a symmetric positive semidefinite (p, p) matrix of finite numbers",

@@ -12,6 +12,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from fairspan.linalg import symmetric_root
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.normal import Normal
 from fairspan.moments.of_rows import matrices_of
@@ -27,6 +28,9 @@ N_TABLES = 10
 # Steps from a table to the next; what one says of the next is the share of information that is
 # missing, to this power.
 _STEPS = 4
+# Leading bits of a cell that decide the seed of the draws: fewer than the 53 of a number, so that
+# rows that were computed on another processor, with other last digits, get the same draws.
+_BITS_OF_SEED = 24
 
 
 def imputed_rows(
@@ -105,27 +109,36 @@ def _drawn_models(
         n, share = int(completed.counts[i]), shares[i]
         freedom = n - 1 + n * share / (1 - share)
         covariance = (1 - share) * model.covariance + share * first.covariance
-        drawn = _drawn_covariance(freedom * covariance, freedom, generator)
-        values, vectors = np.linalg.eigh(drawn / n)
-        noise = generator.standard_normal(len(values)) * np.sqrt(np.maximum(values, 0.0))
-        found[label] = Normal(model.mean + vectors @ noise, drawn)
+        root = _drawn_root(freedom * covariance, freedom, generator)
+        noise = root @ generator.standard_normal(len(root)) / np.sqrt(n)
+        found[label] = Normal(model.mean + noise, root @ root.T)
     return found
 
 
-def _drawn_covariance(
-    scatter: FloatArray, freedom: float, generator: np.random.Generator
-) -> FloatArray:
-    """From the inverse Wishart distribution, by the triangle of Bartlett (1933)."""
+def _drawn_root(scatter: FloatArray, freedom: float, generator: np.random.Generator) -> FloatArray:
+    """Draw R, (p, p), with RR' from the inverse Wishart distribution (Bartlett 1933).
+
+    The same numbers are drawn whatever the signs of eigenvectors are, which differ between
+    processors.
+    """
     p = len(scatter)
     units = np.sqrt(np.diag(scatter))
     units = np.where(units > 0, units, 1.0)
-    values, vectors = np.linalg.eigh(scatter / np.outer(units, units))
     triangle = np.tril(generator.standard_normal((p, p)), -1)
     left = np.maximum(freedom - np.arange(p), 1.0)
     np.fill_diagonal(triangle, np.sqrt(generator.chisquare(left)))
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ np.linalg.inv(triangle).T
-    root *= units[:, None]
-    return np.asarray(root @ root.T)
+    root = symmetric_root(scatter / np.outer(units, units)) @ np.linalg.inv(triangle).T
+    return np.asarray(units[:, None] * root)
+
+
+def _seed_of(values: FloatArray) -> int:
+    """Return a seed for the draws of a block, (r, p): the same for equal cells up to rounding."""
+    mantissas, exponents = np.frexp(np.where(np.isnan(values), 0.0, values))
+    rounded = np.rint(np.ldexp(mantissas, _BITS_OF_SEED))
+    digest = blake2b(np.packbits(np.isnan(values)).tobytes(), digest_size=16)
+    rounded = np.ldexp(rounded, exponents - _BITS_OF_SEED) + 0.0  # makes -0.0 to 0.0
+    digest.update(rounded.tobytes())
+    return int.from_bytes(digest.digest(), "big")
 
 
 @dataclass(frozen=True)
@@ -142,8 +155,7 @@ class _Drawn:
             return block
         assert block.labels is not None
         labels = block.labels.without_last_attribute() if self.by_cluster else block.labels
-        digest = blake2b(np.ascontiguousarray(block.values).tobytes(), digest_size=16).digest()
-        generator = np.random.default_rng([*self.key, int.from_bytes(digest, "big")])
+        generator = np.random.default_rng([*self.key, _seed_of(block.values)])
         values, incomplete = np.array(block.values), missing.any(axis=1)
         for code, label in enumerate(labels.distinct):
             own = np.flatnonzero(incomplete & (labels.codes == code))
