@@ -41,7 +41,8 @@ from fairspan.problem.reduction import ProblemFamily, Reduction, build_problem, 
 from fairspan.problem.restrictions import Encoding, Restriction
 from fairspan.rows.arrays import Everyone
 from fairspan.rows.groups import label_array, listed
-from fairspan.rows.registry import open_rows
+from fairspan.rows.label_matching import KnownLabels, check_types
+from fairspan.rows.registry import match_groups, open_rows
 from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -169,7 +170,8 @@ def verify(
     Raises
     ------
     InvalidInput
-        Rows without groups, or rows that are no table of finite numbers.
+        Rows without groups, or rows that are no table of finite numbers; groups whose labels are of
+        another type than those of the model, and not each equal as text to one of them.
     """
     subspace = model if isinstance(model, FairSubspace) else getattr(model, "subspace_", None)
     if not isinstance(subspace, FairSubspace) or subspace.certificate is None:
@@ -203,15 +205,24 @@ def _moments_of(
     given: Any, groups: Any, weight: Any, labels: Any, subspace: FairSubspace
 ) -> Moments:
     """Moments of all columns of the data."""
-    if isinstance(given, Moments):
-        return given
     claimed = subspace.proven
+    if isinstance(given, Moments):
+        moments = given
+        if isinstance(moments, GroupMoments):
+            has_classes = moments.by_label is not None
+            known = KnownLabels.of_certificate(claimed, has_classes=has_classes)
+            moments = moments.matched_to(known)
+        check_types(moments.labels, claimed.groups)
+        return moments
     if groups is None and len(claimed.groups) == 1:
         groups = Everyone(str(claimed.groups[0]))
     rows = open_rows(given, groups, {"labels": labels}, weight, subspace.on_missing)
     has_labels = labels is not None
+    rows = match_groups(rows, KnownLabels.of_certificate(claimed, has_classes=has_labels))
     needs_all = claimed.restriction is not None and claimed.restriction.columns
-    return (accumulate if needs_all else moments_of)(rows, has_labels=has_labels)
+    moments = (accumulate if needs_all else moments_of)(rows, has_labels=has_labels)
+    check_types(moments.labels, claimed.groups)
+    return moments
 
 
 def _of_features(moments: Moments, subspace: FairSubspace) -> Moments:

@@ -15,7 +15,7 @@ from fairspan.auditing.data_findings import (
 from fairspan.auditing.expected_losses import LEVEL, USUAL, Expectations, expectations
 from fairspan.auditing.findings import find, find_in_data
 from fairspan.auditing.judging import judged_on_moments, judged_on_rows
-from fairspan.auditing.models import Audited, attributes_of, models_of
+from fairspan.auditing.models import Audited, attributes_of, known_labels_of, models_of
 from fairspan.auditing.results import (
     AuditedRows,
     Finding,
@@ -36,7 +36,7 @@ from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.registry import factory_of
 from fairspan.rows.missing import missing_cells
 from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
-from fairspan.rows.registry import open_rows
+from fairspan.rows.registry import match_groups, open_rows
 
 _INDENT = " " * len("FS101 ")
 _BETWEEN = 10
@@ -404,9 +404,9 @@ def audit(
         rows = open_rows(
             X, sensitive_features, beside, sample_weight, on_missing, attributes=attributes
         )
-        return audit_rows(
-            models_of(models, rows.n_features), rows, options=options, max_groups=max_groups
-        )
+        audited = models_of(models, rows.n_features)
+        rows = match_groups(rows, known_labels_of(audited, has_classes=labels is not None))
+        return audit_rows(audited, rows, options=options, max_groups=max_groups)
     for name, values in beside.items():
         if values is not None:
             raise InvalidInput(
@@ -432,7 +432,9 @@ def audit(
     if not blocks:
         raise InvalidInput("moments is empty", "Allowed: at least one block", "Pass a block")
     blocks = [each.apart(attributes_of(models)) for each in blocks]
-    return audit_moments(models_of(models, blocks[0].n_features), blocks, options)
+    audited = models_of(models, blocks[0].n_features)
+    known = known_labels_of(audited, has_classes=blocks[0].by_label is not None)
+    return audit_moments(audited, [each.matched_to(known) for each in blocks], options)
 
 
 def audit_rows(

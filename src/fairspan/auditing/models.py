@@ -14,6 +14,7 @@ from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.groups import Label, listed, printable
+from fairspan.rows.label_matching import KnownLabels
 from fairspan.typing import FloatArray
 
 _PLAIN = "total_error"
@@ -132,6 +133,25 @@ def models_of(models: Any, n_features: int | None = None) -> list[Audited]:
     audited = [read_model(str(name), model, n_features) for name, model in named.items()]
     _check_same_features(audited)
     return with_plain_beside(audited)
+
+
+def known_labels_of(models: Any, *, has_classes: bool = False) -> KnownLabels:
+    """Return the labels of the first model that was fitted on several groups; none without one.
+
+    Parameters
+    ----------
+    models : model, mapping of name to model, sequence of Audited, or None
+    has_classes : bool
+        Whether labels of rows end with their class in y.
+    """
+    if isinstance(models, Mapping):
+        models = list(models.values())
+    for model in models if isinstance(models, list | tuple) else [models]:
+        own = getattr(model, "subspace", None) or getattr(model, "subspace_", model)
+        certificate = getattr(own, "certificate", None)
+        if certificate is not None and len(certificate.groups) > 1:
+            return KnownLabels.of_certificate(certificate, has_classes=has_classes)
+    return KnownLabels()
 
 
 def attributes_of(models: Any) -> tuple[str | int, ...]:

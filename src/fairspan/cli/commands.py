@@ -130,6 +130,7 @@ def audit(
     beside = inputs.columns_of_models(audited)
     reading = reading_for([each.subspace for each in audited], data[0], reading)
     table = inputs.open_inputs(data, reading, judging.clusters).selected(names, beside)
+    table = table.matched_to(inputs.labels_of_models(audited, has_classes=table.has_labels))
     with whole("auditing", **_STEPS):
         if by_dimension:
             found = inputs.audit_by_dimension(table, fitting, judging)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -14,6 +14,7 @@ from fairspan.auditing.models import (
     attributes_of,
     audited_pca,
     chosen_dimensions,
+    known_labels_of,
     models_of,
     pca_by_dimension,
     read_model,
@@ -34,8 +35,10 @@ from fairspan.registry import Foreign
 from fairspan.rows.attributes import RowsWithAttributes
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.groups import Label, listed, spelled
+from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.missing import missing_cells, most_costly
 from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, Rows, RowSource
+from fairspan.rows.registry import match_groups
 from fairspan.solvers.solve import solver_of
 from fairspan.storage import is_archive
 from fairspan.verification import Verification, verify
@@ -135,6 +138,13 @@ class Input:
         if names is None or self.source is None:
             return table
         return replace(table, source=self.source.selected((*names, *map(str, attributes))))
+
+    def matched_to(self, known: KnownLabels) -> "Input":
+        """The same rows or moments, with labels of a fit in place of those equal as text."""
+        rows = None if self.source is None else match_groups(self.source, known)
+        saved = None if self.saved is None else self.saved.matched_to(known)
+        blocks = tuple(block.matched_to(known) for block in self.blocks)
+        return replace(self, source=cast(RowSource | None, rows), saved=saved, blocks=blocks)
 
 
 def open_input(path: Path | Foreign, reading: Reading, clusters: str | None = None) -> Input:
@@ -272,7 +282,7 @@ def audited_table(
         return audit_moments(audited, blocks or [table.moments], options)
     options = replace(options, max_memory=table.limit.max_memory)
     if test is not None:
-        return audit_rows(audited, test, options=options)
+        return audit_rows(audited, match_groups(test, known_labels_of(audited)), options=options)
     return audit_rows(audited, table.rows("auditing"), table.moments, options=options)
 
 
@@ -283,6 +293,7 @@ def verified_model(
     (subspace,) = loaded([model], parts).values()
     reading = reading_for([subspace], data, reading)
     table = open_input(data, reading).selected(subspace.feature_names, attributes_of(subspace))
+    table = table.matched_to(known_labels_of(subspace, has_classes=table.has_labels))
     return verify(subspace, table.moments)
 
 
@@ -308,6 +319,11 @@ def audit_by_dimension(table: Input, asked: Fitting, judging: Judging) -> Audit:
 def columns_of_models(audited: Sequence[Audited]) -> tuple[str | int, ...]:
     """The columns that restrictions of some models need and that are no features."""
     return attributes_of({each.name: each.subspace for each in audited})
+
+
+def labels_of_models(audited: Sequence[Audited], *, has_classes: bool) -> KnownLabels:
+    """The labels that saved models were fitted on, to which those of rows are matched."""
+    return known_labels_of(audited, has_classes=has_classes)
 
 
 def columns_of_restriction(asked: Fitting) -> tuple[str | int, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.auditing.audit import Audit, audit, finding_lines
-from fairspan.auditing.models import attributes_of
+from fairspan.auditing.models import attributes_of, known_labels_of
 from fairspan.auditing.results import group_name
 from fairspan.certificates.certificate import Certificate
 from fairspan.cli.inputs import held_out_rows, loaded, open_input, with_labels
@@ -27,7 +27,8 @@ from fairspan.report.program import Origin, title_of, without_folders
 from fairspan.report.report import Report, ReportSettings, making_a_report, read_models, report_of
 from fairspan.report.writing import check_can_write, with_displays, write_page
 from fairspan.rows.groups import printable, spelled
-from fairspan.rows.registry import fingerprint_of, of_files, rows_of
+from fairspan.rows.label_matching import KnownLabels
+from fairspan.rows.registry import fingerprint_of, match_groups, of_files, rows_of
 
 # Options that choose neither rows nor columns.
 _OF_NO_ROWS = {"jobs", "max_memory", "unseen"}
@@ -92,6 +93,7 @@ def report_of_file(
     beside = attributes_of(given)
     reading = reading_for(given.values(), path, reading)
     table = open_input(path, reading, clusters).selected(names, beside)
+    table = table.matched_to(known_labels_of(given, has_classes=table.has_labels))
     asked = ReportSettings.of(criterion_of(criterion, **parameters), **settings)
     if table.source is not None:
         asked.check_size(table.source.n_features)
@@ -117,15 +119,17 @@ def report_of_file(
     audited = read_models(given, moments) if given else []
     if audited and asked.n_components is None:
         asked = replace(asked, n_components=audited[0].subspace.dimension)
+    held_out = None
+    if test is not None:
+        held_out = held_out_rows(test, reading, moments.feature_names, beside, clusters)
+        held_out = match_groups(held_out, KnownLabels.of(moments.labels))
     report = report_of(
         moments,
         rows,
         asked,
         origin,
         models=audited,
-        test=None
-        if test is None
-        else held_out_rows(test, reading, moments.feature_names, beside, clusters),
+        test=held_out,
         max_memory=reading.max_memory,
     )
     report = with_displays(report)

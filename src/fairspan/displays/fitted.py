@@ -13,7 +13,13 @@ import numpy as np
 
 from fairspan.auditing.audit import audit_rows
 from fairspan.auditing.expected_losses import ROUNDING
-from fairspan.auditing.models import TOLERANCE_OF_CURVES, name_at, plain_pca, read_model
+from fairspan.auditing.models import (
+    TOLERANCE_OF_CURVES,
+    known_labels_of,
+    name_at,
+    plain_pca,
+    read_model,
+)
 from fairspan.auditing.results import ModelResult, group_name
 from fairspan.displays.base import NO_ANSWER
 from fairspan.errors import (
@@ -30,7 +36,7 @@ from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.problem.reduction import criterion_of
 from fairspan.rows.checks import check_width
 from fairspan.rows.protocol import GroupLimit, Rows
-from fairspan.rows.registry import is_opened, rows_of
+from fairspan.rows.registry import is_opened, match_groups, rows_of
 from fairspan.typing import FloatArray
 
 # A figure of a model and a group by its name, as in Audit.records().
@@ -99,7 +105,7 @@ def rows_for(estimator: Any, X: Any, sensitive_features: Any, purpose: str) -> R
     if subspace.feature_names is not None:
         rows = rows.selected(subspace.feature_names)
     check_width(rows.n_features, subspace.n_features, "features")
-    return rows
+    return match_groups(rows, known_labels_of(estimator))
 
 
 def moments_for(estimator: Any, rows: Rows) -> Moments:

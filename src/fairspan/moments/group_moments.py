@@ -20,6 +20,7 @@ from fairspan.moments.sparse import RowGroup, sparse_groups
 from fairspan.rows.arrays import labels_of
 from fairspan.rows.attributes import Column, RowsWithAttributes, positions_of
 from fairspan.rows.groups import (
+    CodedLabels,
     Folds,
     Label,
     LabelCoder,
@@ -30,6 +31,7 @@ from fairspan.rows.groups import (
     plain_labels,
     without_last_attribute,
 )
+from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.matrices import DeviceRows, SparseRows
 from fairspan.rows.protocol import (
     USUAL_LIMIT,
@@ -438,8 +440,8 @@ class GroupMoments(GroupMeans):
         )
         return replace(kept, by_label=None, whole=whole, is_made_here=True)
 
-    def of_groups(self, chosen: BoolArray) -> "GroupMoments":
-        """The moments of some of the groups, a (k,) array that says which."""
+    def of_groups(self, chosen: BoolArray | Sequence[int]) -> "GroupMoments":
+        """The moments of some of the groups: a (k,) array that says which, or their positions."""
         pairs = self.by_label
         if pairs is not None:
             left = set(plain_labels(self.groups[chosen]))
@@ -456,6 +458,41 @@ class GroupMoments(GroupMeans):
             means=self.means[chosen],
             scatters=self.scatters[chosen],
             completion=None if self.completion is None else self.completion.of_groups(chosen),
+            is_made_here=True,
+        )
+
+    def relabeled(self, labels: Sequence[Label]) -> "GroupMoments":
+        """Return the moments of the same groups under other labels, in the order of these.
+
+        Parameters
+        ----------
+        labels : sequence of k labels
+            All different, in the order of the groups.
+        """
+        order = sorted(range(self.n_groups), key=labels.__getitem__)
+        ordered = replace(self, by_label=None, whole=None, is_made_here=True).of_groups(order)
+        return replace(ordered, groups=label_array([labels[i] for i in order]), is_made_here=True)
+
+    def matched_to(self, known: KnownLabels) -> "GroupMoments":
+        """Return the moments with labels of a fit in place of labels that are equal as text.
+
+        Warns if there are any; see :class:`~fairspan.rows.label_matching.KnownLabels`.
+        """
+        pairs = CodedLabels.of(self.pairs.labels)
+        matched = known.match(pairs)
+        if matched is pairs:
+            return self
+        if (notice := known.notice(pairs)) is not None:
+            warn(notice)
+        return self._matched_to(known)
+
+    def _matched_to(self, known: KnownLabels) -> "GroupMoments":
+        own = self.relabeled(known.match(CodedLabels.of(self.labels)).to_list())
+        by_label, whole = self.by_label, self.whole
+        return replace(
+            own,
+            by_label=None if by_label is None else by_label._matched_to(known),
+            whole=None if whole is None else whole._matched_to(known),
             is_made_here=True,
         )
 

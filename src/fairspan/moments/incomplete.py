@@ -57,7 +57,7 @@ class Completion:
     n_passes: int
     change: float
 
-    def of_groups(self, chosen: BoolArray) -> "Completion":
+    def of_groups(self, chosen: BoolArray | Sequence[int]) -> "Completion":
         """Of some of the groups."""
         return replace(self, cells=self.cells[chosen], pool_weights=self.pool_weights[chosen])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairspan.auditing.expected_losses import LEVEL, expectations
-from fairspan.auditing.models import attributes_of
+from fairspan.auditing.models import attributes_of, known_labels_of
 from fairspan.errors import (
     FairspanWarning,
     InvalidInput,
@@ -24,8 +24,9 @@ from fairspan.registry import Foreign, object_of
 from fairspan.report.outputs import refuse_overwriting
 from fairspan.report.program import origin_of_call
 from fairspan.report.report import Report, ReportSettings, making_a_report, read_models, report_of
+from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.protocol import GroupLimit
-from fairspan.rows.registry import fingerprint_of, of_bytes, open_rows
+from fairspan.rows.registry import fingerprint_of, match_groups, of_bytes, open_rows
 from fairspan.storage import check_name, write_whole
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")
@@ -161,12 +162,15 @@ def write_report(
             )
         beside = {"labels": labels, "clusters": clusters}
         rows = open_rows(X, sensitive_features, beside, sample_weight, attributes=attributes)
+        rows = match_groups(rows, known_labels_of(models, has_classes=labels is not None))
         settings.check_size(rows.n_features)
         has_labels = labels is not None
         moments = matrices_of(rows, limit, has_labels=has_labels, by_cluster=by_cluster)
         fingerprint = fingerprint_of(rows)
     else:
         _check_moments((X, sensitive_features, labels, clusters, sample_weight), moments)
+        has_classes = moments.by_label is not None
+        moments = moments.matched_to(known_labels_of(models, has_classes=has_classes))
         fingerprint = of_bytes(moments.to_bytes())
     origin = origin_of_call(
         X,
@@ -198,15 +202,17 @@ def write_report(
             first.scale is not None if scale is None else scale,
         )
         settings = ReportSettings.of(criterion, criteria, *asked, displays, estimates)
+    held_out = None
+    if test is not None:
+        held_out = open_rows(*test[:2], {"clusters": [*test, None][2]}, attributes=attributes)
+        held_out = match_groups(held_out, KnownLabels.of(moments.labels))
     report = report_of(
         moments,
         rows,
         settings,
         origin,
         models=given,
-        test=None
-        if test is None
-        else open_rows(*test[:2], {"clusters": [*test, None][2]}, attributes=attributes),
+        test=held_out,
     )
     report = with_displays(report)
     write_page(path, report)

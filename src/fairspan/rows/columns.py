@@ -16,6 +16,7 @@ from fairspan.registry import check_choice
 from fairspan.rows.arrays import Everyone
 from fairspan.rows.checks import check_columns
 from fairspan.rows.groups import listed
+from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.protocol import ON_MISSING, KnownRows, OnMissing, RowMap, RowOpener
 
 # A column of more different texts is a name or an identifier.
@@ -79,6 +80,8 @@ class ChosenColumns:
         Group columns of numbers, and the edges at which these are cut into groups.
     unknown : mapping of column to str
         Group columns, and the label of rows in which theirs is missing.
+    known_labels : KnownLabels
+        Labels of a fit, to which those of the rows are matched.
     """
 
     available: tuple[Any, ...]
@@ -93,6 +96,7 @@ class ChosenColumns:
     extra_columns: tuple[str, ...] = ()
     bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
+    known_labels: KnownLabels = field(default_factory=KnownLabels)
 
     @classmethod
     def of(

@@ -203,7 +203,7 @@ class DaskRows(RowsByColumns):
             )
         return ArrayRows(
             partition,
-            labels=labels,
+            labels=chosen.known_labels.match(labels),
             weights=weights,
             on_missing=chosen.on_missing,
             first_position=0 if self.starts is None else self.starts[number],

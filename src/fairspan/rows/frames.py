@@ -62,6 +62,8 @@ class FrameRows(RowsByColumns, RowsInMemory):
             labels = labels_of_columns(self.frame, chosen.groups, chosen.bins, chosen.unknown)
         elif labels is None and chosen.everyone is not None:
             labels = chosen.everyone.of_rows(len(self.frame))
+        if labels is not None:
+            labels = chosen.known_labels.match(labels)
         if weights is None and chosen.weight is not None:
             weights = weights_of_column(self.frame, chosen.weight)
         vars(self).update(labels=labels, weights=weights, on_missing=chosen.on_missing)

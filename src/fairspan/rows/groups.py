@@ -143,6 +143,11 @@ def is_missing(label: Any) -> bool:
     )
 
 
+def type_in_words(kind: type) -> str:
+    """Return what the labels of a type are called in messages."""
+    return _TYPE_NAMES.get(kind, kind.__name__)
+
+
 def spelled_kind(kind: tuple[type, ...]) -> str:
     """The types of a label in words."""
     parts = ", ".join(_TYPE_NAMES[part] for part in kind if part is not tuple)
@@ -220,6 +225,10 @@ class CodedLabels:
             distinct = [distinct[code] for code in present.tolist()]
         return CodedLabels(distinct, codes, self.names)
 
+    def with_distinct(self, distinct: list[Any]) -> "CodedLabels":
+        """Return labels of the same rows, with other distinct labels in place of these."""
+        return replace(self, distinct=distinct)
+
     def without_last_attribute(self) -> "CodedLabels":
         """The labels without the last of the columns that were crossed.
 
@@ -244,6 +253,11 @@ class CodedLabels:
     def to_list(self) -> list[Any]:
         """The label of each row."""
         return [self.distinct[code] for code in self.codes.tolist()]
+
+    @property
+    def present(self) -> list[Any]:
+        """The distinct labels that occur in a row."""
+        return [self.distinct[code] for code in np.flatnonzero(np.bincount(self.codes)).tolist()]
 
     @property
     def missing(self) -> BoolArray:

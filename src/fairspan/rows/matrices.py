@@ -363,6 +363,10 @@ class LabelsThere(CodedLabels):
     def __init__(self, distinct: list[Any], there: Any) -> None:
         vars(self).update(distinct=distinct, names=(), there=there)
 
+    def with_distinct(self, distinct: list[Any]) -> "LabelsThere":
+        """Return labels of the same rows, with other distinct labels in place of these."""
+        return LabelsThere(distinct, self.there)
+
     @cached_property
     def codes(self) -> IndexArray:
         """On the host."""

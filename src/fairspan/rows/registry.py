@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidType
+from fairspan.errors import InvalidInput, InvalidType, warn
 from fairspan.registry import check_choice, factory_of, names_of
 from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import (
@@ -24,10 +24,13 @@ from fairspan.rows.arrays import (
     named_columns,
 )
 from fairspan.rows.attributes import Column, RowsWithAttributes
+from fairspan.rows.changed import ChangedRows
 from fairspan.rows.checks import check_columns, check_width
+from fairspan.rows.columns import RowsByColumns
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.frames import without_columns
 from fairspan.rows.groups import CodedLabels, listed, spelled
+from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.protocol import (
     ON_MISSING,
     OnMissing,
@@ -222,6 +225,37 @@ def _with_labels(
     check_alignment({"X": X, "sensitive_features": groups, "sample_weight": sample_weight, **known})
     labels = replace(CodedLabels.crossed([opened.labels, *more]), names=opened.labels.names)
     return replace(opened, labels=labels)
+
+
+def match_groups(rows: Rows, known: KnownLabels) -> Rows:
+    """Return the rows with labels of a fit in place of labels that are equal as text.
+
+    Warns where the types of the labels differ, as far as they are known before the rows are read.
+
+    Parameters
+    ----------
+    rows : RowSource or PartedRows
+    known : KnownLabels
+        Labels of the fit.
+    """
+    if not known.values:
+        return rows
+    if isinstance(rows, RowsWithAttributes):
+        return replace(rows, whole=match_groups(rows.whole, known))
+    if isinstance(rows, RowsInMemory):
+        if rows.labels is None:
+            return rows
+        matched = known.match(rows.labels)
+        if matched is rows.labels:
+            return rows
+        if (notice := known.notice(rows.labels)) is not None:
+            warn(notice)
+        return replace(rows, labels=matched)
+    if isinstance(rows, FileRows) and (notice := known.notice_of_types(rows.label_types)):
+        warn(notice)
+    if isinstance(rows, RowsByColumns):
+        return replace(rows, chosen=replace(rows.chosen, known_labels=known))  # type: ignore[type-var]
+    return ChangedRows.of(rows, known.match_block, is_completed=False)
 
 
 def fingerprint_of(rows: Rows) -> str | None:

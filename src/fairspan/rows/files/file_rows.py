@@ -154,6 +154,22 @@ class FileRows(RowsByColumns):
         return len(self.parts)
 
     @property
+    def label_types(self) -> tuple[type | None, ...]:
+        """Python types of the labels in each group column; None where that is not known."""
+        return tuple(map(self._label_type, self.chosen.groups))
+
+    def _label_type(self, column: str) -> type | None:
+        from pyarrow import types
+
+        kind = self.schema.field(column).type
+        if is_text(kind) or column in self.chosen.bins or column in self.chosen.unknown:
+            return str
+        if self.parts[0].form is not None:  # labels in a CSV file are text unless also a feature
+            return str if column in self.chosen.labels else None
+        checks = {bool: types.is_boolean, int: types.is_integer, float: types.is_floating}
+        return next((each for each, is_one in checks.items() if is_one(kind)), None)
+
+    @property
     def where(self) -> str:
         """What these rows are called in messages."""
         return str(self.parts[0].where if len(self.parts) == 1 else self.path)

@@ -1,0 +1,67 @@
+"""Labels of models that were fitted in Python, and those of files: equal as text, one group."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairspan import FairPCA, GroupMoments
+
+# The command line prints warnings.
+pytestmark = pytest.mark.filterwarnings("default::fairspan.errors.FairspanWarning")
+
+N = 90
+PLACE = np.arange(N) % 3
+TABLE = pd.DataFrame(np.random.default_rng(0).standard_normal((N, 3)), columns=list("abc"))
+CODES = np.array([1, 2, 10])[PLACE]
+NOTICE = "text here and whole number in the model"
+
+
+@pytest.fixture
+def fitted(tmp_path):
+    """A model of the groups 1, 2 and 10, and a CSV file of its rows."""
+    model, rows = tmp_path / "codes.model", tmp_path / "rows.csv"
+    FairPCA(1).fit(TABLE, sensitive_features=CODES).subspace_.save(model)
+    TABLE.assign(g=CODES).to_csv(rows, index=False)
+    return model, rows
+
+
+def test_a_certificate_of_numbered_groups_holds_with_a_csv_file(run, fitted):
+    done = run("verify", *fitted, "--group", "g", status=0, err=NOTICE)
+    assert "The certificate holds." in done.out
+    assert done.err.count("warning:") == 1
+
+
+def test_labels_that_cannot_be_compared_are_bad_input(run, fitted):
+    model, rows = fitted
+    TABLE.assign(g=np.array(["x", "y", "z"])[PLACE]).to_csv(rows, index=False)
+    said = ["'x', 'y', 'z' (text)", "1, 2, 10 (whole number)"]
+    assert "hold" not in run("verify", model, rows, "--group", "g", status=2, err=said).out
+
+
+def test_saved_moments_match_as_rows_do(run, fitted, tmp_path):
+    model, _ = fitted
+    moments = tmp_path / "rows.moments"
+    GroupMoments.from_rows(TABLE, CODES.astype(str)).save(moments)
+    run("verify", model, moments, out="The certificate holds.", err="'1' is 1")
+    blocks = [tmp_path / "0.moments", tmp_path / "1.moments"]
+    for i, path in enumerate(blocks):
+        GroupMoments.from_rows(TABLE[i::2], CODES.astype(str)[i::2]).save(path)
+    found = run("audit", *blocks, "--model", model, "--json", err="'1' is 1").facts
+    assert [each["group"] for each in found["models"][0]["groups"]] == [1, 2, 10]
+
+
+@pytest.mark.parametrize("command", ["audit", pytest.param("report", marks=pytest.mark.long)])
+def test_audits_and_reports_match_labels(run, fitted, command):
+    model, rows = fitted
+    found = run(command, rows, "--group", "g", "--model", model, "--json", err=NOTICE).facts
+    assert [each["group"] for each in found["models"][0]["groups"]] == [1, 2, 10]
+
+
+def test_held_out_rows_of_another_format_match(run, fitted, tmp_path):
+    _, rows = fitted
+    held_out = tmp_path / "test.parquet"
+    TABLE.assign(g=CODES).to_parquet(held_out)
+    words = ("audit", rows, "--group", "g", "-d", 1, "--test", held_out, "--json")
+    found = run(*words, err="whole number here and text in the model").facts
+    # Groups of models that were fitted on text are text, in its order.
+    assert [each["group"] for each in found["models"][0]["groups"]] == ["1", "10", "2"]

@@ -1,0 +1,223 @@
+"""Labels of a fit in Python and those of a CSV file of the same rows: equal as text, one group."""
+
+import warnings
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fairspan as fs
+from fairspan import FairPCA, GroupMoments, MeanParity, audit, verify, write_report
+from fairspan.errors import FairspanWarning, InvalidInput, UnknownGroup
+from fairspan.rows.groups import CodedLabels
+from fairspan.rows.label_matching import KnownLabels
+
+N = 120
+PLACE = np.arange(N) % 3
+X = np.random.default_rng(0).standard_normal((N, 4)) * (1 + np.eye(4)[:3][PLACE] * 3)
+FRAME = pd.DataFrame(X, columns=list("abcd"))
+NOTICE = r"match those of the model as text"
+
+
+def labels(*names):
+    groups = np.empty(3, dtype=object)
+    groups[:] = names
+    return groups[PLACE].tolist()
+
+
+def fitted(*names, **settings):
+    return FairPCA(1, **settings).fit(FRAME, sensitive_features=labels(*names))
+
+
+PAIRS = {
+    "whole numbers": ((1, 2, 10), ("1", "2", "10")),
+    "text": (("1", "2", "10"), (1, 2, 10)),
+    "floats of whole numbers": ((1, 2, 10), (1.0, 2.0, 10.0)),
+    "floats as text": ((1, 2, 10), ("1.0", "2.0", "10.0")),
+    "fractions": ((0.5, 1.0, 1e-7), ("0.5", "1.0", "1e-07")),
+    "pairs": (((1, "a"), (2, "a"), (2, "b")), (("1", "a"), ("2", "a"), ("2", "b"))),
+    "pairs with truth values": (
+        ((1, True), (2, True), (2, False)),
+        (("1", "True"), ("2", "True"), ("2", "False")),
+    ),
+}
+
+
+@pytest.mark.parametrize(("fit", "here"), PAIRS.values(), ids=PAIRS)
+def test_a_certificate_holds_with_labels_that_are_equal_as_text(fit, here):
+    model = fitted(*fit)
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        checked = verify(model, FRAME, labels(*here))
+    assert checked.holds, checked.messages
+    moments = GroupMoments.from_rows(FRAME, labels(*here))
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        assert verify(model, moments).holds
+
+
+def test_truth_values_match_their_spellings():
+    groups = (PLACE == 0).tolist()
+    model = FairPCA(1).fit(FRAME, sensitive_features=groups)
+    for spelling in (str, lambda each: str(each).lower(), lambda each: str(each).upper()):
+        with pytest.warns(FairspanWarning, match=NOTICE):
+            assert verify(model, FRAME, list(map(spelling, groups))).holds
+
+
+def test_labels_of_the_same_type_match_without_a_notice():
+    model = fitted(1, 2, 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert verify(model, FRAME, labels(1, 2, 10)).holds
+        assert verify(model, FRAME, np.array(labels(1, 2, 10), dtype=np.int8)).holds
+        assert verify(model, FRAME, pd.Categorical(labels(1, 2, 10))).holds
+
+
+@pytest.mark.parametrize(
+    ("fit", "here"),
+    [
+        ((1, 2, 3), ("1", "2", "a")),
+        ((1, 2, 3), ("p", "q", "r")),
+        (("p", "q", "r"), (1, 2, 3)),
+        ((True, False, True), ("yes", "no", "yes")),
+        ((1, 2, 3), ("01", "02", "03")),
+        (("1", "1.0", "2"), (1.0, 3.0, 2.0)),
+        (((1, "a"), (2, "a"), (2, "b")), ("1 / a", "2 / a", "2 / b")),
+    ],
+)
+def test_labels_that_cannot_be_compared_are_bad_input_and_no_verdict(fit, here):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(InvalidInput, match="was fitted on"):
+            verify(fitted(*fit), FRAME, labels(*here))
+
+
+def test_other_groups_of_the_same_type_do_not_hold():
+    assert not verify(fitted(1, 2, 3), FRAME, labels(1, 2, 4)).holds
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        checked = verify(fitted(1, 2, 3), FRAME, labels("1", "2", "4"))
+    assert checked.messages == (
+        "The model was fitted on the groups 1, 2, 3, the data have 1, 2, 4.",
+    )
+    # Matched labels of other rows are judged as these rows.
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        assert not verify(fitted(1, 2, 3), FRAME, labels("2", "1", "3")).holds
+
+
+def test_one_text_of_two_labels_matches_neither():
+    known = KnownLabels.of(["1", "1.0"])
+    assert known.match(CodedLabels.of([1.0, 2.0])).to_list() == [1.0, 2.0]
+    mixed = CodedLabels.of([1, "1"])
+    assert KnownLabels.of([1, 2]).match(mixed) is mixed
+
+
+def test_both_spellings_in_one_column_stay_an_error():
+    with pytest.raises(InvalidInput, match="mix"):
+        verify(fitted(1, 2, 3), FRAME, labels(1, "2", "3"))
+    with pytest.raises(UnknownGroup, match=r"'1\.0'"):
+        audit(fitted(1, 2, 3), FRAME, labels("1", "1.0", "3"), folds=None)
+
+
+@pytest.mark.parametrize("settings", [{"criterion": fs.Disparity(protected=2)}, {"center": "none"}])
+def test_settings_that_name_groups_are_verified_as_well(settings):
+    groups = (1 + (PLACE > 0)).tolist()
+    model = FairPCA(1, **settings).fit(FRAME, sensitive_features=groups)
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        assert verify(model, FRAME, list(map(str, groups))).holds
+
+
+def test_classes_of_y_match_as_groups_do():
+    y = (np.arange(N) % 2).tolist()
+    hide = MeanParity(given_labels=[1])
+    groups = (1 + (PLACE > 0)).tolist()
+    model = FairPCA(1, restriction=hide).fit(FRAME, y, sensitive_features=groups)
+    texts = list(map(str, groups))
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        assert verify(model, FRAME, texts, labels=list(map(str, y))).holds
+    moments = GroupMoments.from_rows(FRAME, texts, labels=list(map(str, y)))
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        assert verify(model, moments).holds
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        result = audit(model, FRAME, texts, labels=list(map(str, y)), folds=5)
+    expected = audit(model, FRAME, groups, labels=y, folds=5)
+    assert result.records() == expected.records()
+
+
+def figures(result):
+    return result.records(), [each.code for each in result.findings]
+
+
+def test_an_audit_of_matched_labels_is_that_of_the_labels_themselves():
+    model = fitted(1, 2, 10)
+    expected = figures(audit(model, FRAME, labels(1, 2, 10), folds=5))
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        assert figures(audit(model, FRAME, labels("1", "2", "10"), folds=5)) == expected
+    clusters = np.arange(N) // 2
+    expected = figures(audit(model, FRAME, labels(1, 2, 10), folds=5, clusters=clusters))
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        matched = audit(model, FRAME, labels("1", "2", "10"), folds=5, clusters=clusters)
+    assert figures(matched) == expected
+
+
+def test_an_audit_of_moments_matches_labels_of_every_block():
+    model = fitted(1, 2, 10)
+    blocks = [GroupMoments.from_rows(FRAME[i::2], labels("1", "2", "10")[i::2]) for i in range(2)]
+    plain = [GroupMoments.from_rows(FRAME[i::2], labels(1, 2, 10)[i::2]) for i in range(2)]
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        matched = audit(model, moments=blocks)
+    assert figures(matched) == figures(audit(model, moments=plain))
+
+
+def test_a_display_matches_labels():
+    model = fitted(1, 2, 10)
+    draw = fs.displays.GroupLossDisplay.undrawn
+    expected = draw(model, FRAME, labels(1, 2, 10)).frame()
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        found = draw(model, FRAME, labels("1", "2", "10")).frame()
+    pd.testing.assert_frame_equal(found, expected)
+
+
+@pytest.mark.long
+def test_a_report_matches_labels(tmp_path):
+    model = fitted(1, 2, 10)
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        facts = write_report(
+            tmp_path / "page.html",
+            FRAME,
+            labels("1", "2", "10"),
+            models={"mine": model},
+            criteria=[],
+            folds=None,
+            n_components=1,
+        )
+    assert [each["group"] for each in facts["models"][0]["groups"]] == [1, 2, 10]
+
+
+@cache
+def wide_rows():
+    return np.random.default_rng(1).standard_normal((60, 600))
+
+
+def test_rows_that_are_fewer_than_features_and_sparse_rows_match():
+    from scipy import sparse
+
+    groups = (1 + np.arange(60) % 2).tolist()
+    for rows in (wide_rows(), sparse.csr_array(np.where(wide_rows() > 1.5, wide_rows(), 0))):
+        model = FairPCA(2).fit(rows, sensitive_features=groups)
+        with pytest.warns(FairspanWarning, match=NOTICE):
+            assert verify(model, rows, list(map(str, groups))).holds
+
+
+def test_files_match_by_the_types_of_their_columns(tmp_path):
+    model = fitted(1, 2, 10)
+    FRAME.assign(g=labels(1, 2, 10)).to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.warns(FairspanWarning, match="text here and whole number in the model"):
+        checked = verify(model, tmp_path / "rows.csv", "g")
+    assert checked.holds, checked.messages
+    text = fitted("1", "2", "10")
+    FRAME.assign(g=labels(1, 2, 10)).to_parquet(tmp_path / "rows.parquet")
+    with pytest.warns(FairspanWarning, match="whole number here and text in the model"):
+        assert verify(text, tmp_path / "rows.parquet", "g").holds
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert verify(text, tmp_path / "rows.csv", "g").holds
+        assert verify(model, tmp_path / "rows.parquet", "g").holds
