@@ -165,7 +165,9 @@ class Reading:
         "drop", or the group of rows that have none.
     numeric_only, one_hot : bool
         What becomes of columns of text.
-    delimiter, decimal, encoding, comment : str or None
+    na_values : tuple of str
+        Cells that stand for missing values, as they are typed.
+    delimiter, decimal, thousands, encoding, comment : str or None
         How CSV files are written.
     jobs : int or None
         Processes of this machine.
@@ -186,10 +188,12 @@ class Reading:
     weight: str | None = None
     on_missing: Literal["error", "drop", "em"] = "error"
     missing_group: str | None = None
+    na_values: tuple[str, ...] = ()
     numeric_only: bool = False
     one_hot: bool = False
     delimiter: str | None = None
     decimal: str | None = None
+    thousands: str | None = None
     encoding: str | None = None
     comment: str | None = None
     jobs: int | None = None
@@ -432,6 +436,13 @@ CSV = (
         help="Letter before the fraction of numbers in a CSV file.  [default: .]",
     ),
     click.option(
+        "--thousands",
+        type=click.Choice([",", ".", "'", " ", "space"]),
+        metavar="LETTER",
+        help="Letter between the thousands of numbers in a CSV file: a comma, a point, an "
+        "apostrophe, or 'space'.",
+    ),
+    click.option(
         "--encoding",
         metavar="NAME",
         help="Encoding of a CSV file, such as latin-1.  [default: utf-8]",
@@ -441,6 +452,14 @@ CSV = (
         metavar="TEXT",
         help="Skip lines of a CSV file that begin with this text, such as '#'.",
     ),
+)
+
+NA_VALUES = click.option(
+    "--na-values",
+    multiple=True,
+    metavar="[COL=]VALUE[,VALUE]",
+    help="Cells that stand for a missing value, such as -99,999 or '?', in all columns or in COL "
+    "(repeatable).",
 )
 
 TEXT = (
@@ -528,6 +547,7 @@ _READING = (
         metavar="drop|NAME",
         help="Where the group is missing: leave out the row, or give it the group NAME.",
     ),
+    NA_VALUES,
     *TEXT,
     *CSV,
     click.option(
@@ -627,7 +647,7 @@ _ESTIMATING = (
 # Of commands that read rows with groups; they come as one `reading`.
 reads_rows = bundled("reading", Reading, _READING)
 # Of transform, which reads rows without groups.
-transforms = bundled("reading", Reading, (*_TRANSFORMING, *CSV))
+transforms = bundled("reading", Reading, (*_TRANSFORMING, NA_VALUES, *CSV))
 # What new rows would show.
 judges = bundled("judging", Judging, _ESTIMATING)
 

@@ -1,40 +1,37 @@
 """Rows of files and of other packages, read as options say."""
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairspan.cli.options import NO_GROUP, Reading, refuse_if
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.formatting.text import quoted_cell
 from fairspan.registry import Foreign
-from fairspan.rows.columns import ChosenColumns, is_text
+from fairspan.rows.columns import ChosenColumns, is_number, is_text
 from fairspan.rows.files.file_rows import (
     FileRows,
     encode_text,
     first_text,
     not_numeric,
+    text_batches,
     without_features,
 )
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import Rows, RowSource
 from fairspan.storage import is_archive
 
+if TYPE_CHECKING:
+    from fairspan.rows.files.na_values import NaValues
+    from fairspan.rows.files.number_advice import NumberAdvice
+
 # Options that also concern rows of another package.
 _OF_ANY_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}
-# As pandas writes them, and people in Europe.
-_DECIMAL_COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3})+|\d*),\d+")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
-_MISSING = {"?", "-", "--", ".", "missing", "none", "unknown"}
 _ALLOWED = "Allowed: numbers and truth values; a group column is named with --group"
 _LEAVE_OUT = "Leave them out with --numeric-only or --exclude, or encode text with --one-hot"
-_READ_COMMAS = "Read decimal commas with --decimal ,"
-_NO_THOUSANDS = "Write numbers without commas between thousands"
-_POINT = "Write numbers with a decimal point"
-_EMPTY_CELLS = "Leave cells empty where a value is missing, and say --on-missing drop"
 
 
 def holds_archive(path: Path) -> bool:
@@ -53,11 +50,22 @@ def reading_for(models: Iterable[Any], data: Path | Foreign, reading: Reading) -
 
 def csv_format(reading: Reading) -> dict[str, str] | None:
     """How CSV files are written, for `FileRows.open`; None where nothing was said."""
-    names = ("delimiter", "decimal", "encoding", "comment")
+    names = ("delimiter", "decimal", "thousands", "encoding", "comment")
     said = {name: getattr(reading, name) for name in names if getattr(reading, name) is not None}
     if said.get("delimiter") in ("tab", "\\t"):
         said["delimiter"] = "\t"
+    if said.get("thousands") == "space":
+        said["thousands"] = " "
     return said or None
+
+
+def na_values(reading: Reading) -> "NaValues | None":
+    """Return the cells that stand for missing values, for `FileRows.open`."""
+    if not reading.na_values:
+        return None
+    from fairspan.rows.files.na_values import na_values_of_words  # takes its time
+
+    return na_values_of_words(reading.na_values)
 
 
 def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) -> RowSource:
@@ -76,13 +84,15 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
         weight=reading.weight,
         on_missing=reading.on_missing,
         csv=csv_format(reading),
+        na_values=na_values(reading),
     )
     for column, _ in reading.bins:
         if is_text(rows.schema.field(column).type):
+            advice = _advice(rows, [column]).get(column)
             raise InvalidInput(
                 f"{rows.where}: --bin cuts the column {column!r}, which holds text",
                 "Allowed: group columns of numbers",
-                "Leave out --bin, and each text is a group",
+                "Leave out --bin, and each text is a group" if advice is None else advice.remedy,
             )
     if reading.numeric_only or reading.one_hot:
         rows = _prepared(rows, one_hot=reading.one_hot)
@@ -140,17 +150,16 @@ def _prepared(rows: FileRows, *, one_hot: bool) -> FileRows:
         A column of text looks like numbers with commas, which would be lost.
     """
     others = not_numeric(rows)
-    texts = _texts(rows, others)
-    remedies = {name: _remedy(rows, text) for name, (_, text) in texts.items()}
-    of_commas = _READ_COMMAS, _NO_THOUSANDS, _POINT
-    commas = tuple(name for name in texts if remedies[name] in of_commas)
-    if commas:
-        row, text = texts[commas[0]]
+    advice = _advice(rows, others)
+    separated = tuple(name for name in advice if advice[name].is_separated)
+    if separated:
+        name = separated[0]
+        where, text = first_text(rows, name)
         raise InvalidInput(
-            f"{rows.where}: {_held(commas)} numbers with commas, such as {text!r} in row "
-            f"{row} of {commas[0]!r}",
+            f"{rows.where}: {_held(separated)} numbers with separators, such as "
+            f"{quoted_cell(text)} in {where} of {name!r}",
             _ALLOWED,
-            f"{remedies[commas[0]]}; or leave these columns out with --exclude",
+            f"{advice[name].remedy}; or leave these columns out with --exclude",
         )
     if one_hot or not others:
         return encode_text(rows) if one_hot else rows
@@ -173,8 +182,15 @@ def check_numeric(rows: Rows, allowed: str = _ALLOWED, remedy: str = _LEAVE_OUT)
     InvalidInput
         Columns of text or dates, with what most likely helps.
     """
-    if isinstance(rows, FileRows) and (others := not_numeric(rows)):
+    if isinstance(rows, FileRows) and (others := (*not_numeric(rows), *_text_in_weights(rows))):
         raise _refusal(rows, others, allowed, remedy)
+
+
+def _text_in_weights(rows: FileRows) -> tuple[str, ...]:
+    """The column of weights, where it holds text."""
+    weight = rows.chosen.weight
+    is_text_column = weight is not None and is_text(rows.schema.field(weight).type)
+    return (str(weight),) if is_text_column else ()
 
 
 def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str) -> InvalidInput:
@@ -185,45 +201,40 @@ def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str)
         from fairspan.rows.files.csv_files import unreadable
 
         return unreadable(part.path, part.form, UnicodeError())
-    texts = _texts(rows, columns)
+    advice = _advice(rows, columns)
     # A column that was meant as numbers tells more than one of names.
-    remedies = {name: _remedy(rows, text) for name, (_, text) in texts.items()}
-    column = next((name for name in remedies if remedies[name]), columns[0])
-    remedy = remedies.get(column)
-    row, text = texts.get(column, (0, None))
+    column = next(iter(advice), columns[0])
     held = f"no numbers ({kinds[column]})"
-    if text is not None:
-        held = f"text, such as {text!r} in row {row} of {column!r}"
-    elif column in texts:  # as numbers are with a decimal point where commas were named
-        held, remedy = (
-            "numbers with a decimal point",
-            "Use one decimal mark in all columns, or leave out --decimal",
-        )
-    return InvalidInput(f"{rows.where}: {_held(columns)} {held}", allowed, remedy or usual)
+    if is_text(rows.schema.field(column).type):
+        where, text = first_text(rows, column)
+        if text is not None:
+            held = f"text, such as {quoted_cell(text)} in {where} of {column!r}"
+    remedy = advice[column].remedy if advice else usual
+    return InvalidInput(f"{rows.where}: {_held(columns)} {held}", allowed, remedy)
 
 
-def _texts(rows: FileRows, columns: tuple[str, ...]) -> dict[str, tuple[int, str | None]]:
-    """The first text that is no number of each column of text, and its row, counted from 1."""
-    return {
-        name: first_text(rows, name) for name in columns if is_text(rows.schema.field(name).type)
-    }
-
-
-def _remedy(rows: FileRows, text: str | None) -> str | None:
-    """What helps where a text was meant as a number; None if it was not."""
-    if text is None:
-        return None
+def _advice(rows: FileRows, columns: Sequence[str]) -> dict[str, "NumberAdvice"]:
+    """What makes columns of text numbers, for those that were meant as numbers in CSV files."""
     form = rows.parts[0].form
-    between_commas = form is not None and form.delimiter == ","
-    has_comma = bool(_DECIMAL_COMMA.fullmatch(text))
-    remedies = (
-        (has_comma and not between_commas, _READ_COMMAS),
-        (bool(_THOUSANDS.fullmatch(text)), _NO_THOUSANDS),
-        (has_comma, _POINT),
-        (text.strip().lower() in _MISSING, _EMPTY_CELLS),
-        (text.endswith("%"), "Write numbers without a per-cent sign"),
-    )
-    return next((remedy for holds, remedy in remedies if holds), None)
+    texts = [name for name in columns if is_text(rows.schema.field(name).type)]
+    if form is None or not texts:
+        return {}
+    from fairspan.rows.files.number_advice import columns_of_numbers, number_advice
+
+    missing = {name: rows.parts[0].na_values.of_column(name) for name in rows.schema.names}
+    found = columns_of_numbers(text_batches(rows, texts), missing)
+    if not any(column.holds_numbers for column in found.values()):
+        return {}
+    # What is said of one column must suit the others, too.
+    others = [
+        name
+        for name in rows.chosen.features
+        if name not in texts and is_number(rows.schema.field(name).type)
+    ]
+    if others:
+        found |= columns_of_numbers(text_batches(rows, others), missing)
+    advice = {name: number_advice(found, name, form.style, form.delimiter) for name in texts}
+    return {name: each for name, each in advice.items() if each is not None}
 
 
 def _held(columns: tuple[str, ...]) -> str:

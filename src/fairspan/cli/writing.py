@@ -26,6 +26,7 @@ from fairspan.cli.reading import (
     csv_format,
     foreign_rows,
     holds_archive,
+    na_values,
     opened,
     reading_for,
 )
@@ -197,6 +198,7 @@ class RowsIntoFolder(FileRows):
             "label": [] if label is None else [label],
             "weight": [] if chosen.weight is None else [chosen.weight],
             "on_missing": [chosen.on_missing],
+            "na_values": rows.parts[0].na_values.spelled() if rows.parts else [],
             "format": [] if form is None else [*map(str, astuple(form))],
         }
         paths = dict.fromkeys(part.path for part in rows.parts)
@@ -530,7 +532,12 @@ def _rows_for(data: Path | Foreign, subspace: FairSubspace, reading: Reading) ->
         "rows, and does not know what to expect of missing cells.",
     )
     reading = reading_for([subspace], data, reading)
-    rows = FileRows.open(data, on_missing=reading.on_missing, csv=csv_format(reading))
+    rows = FileRows.open(
+        data,
+        on_missing=reading.on_missing,
+        csv=csv_format(reading),
+        na_values=na_values(reading),
+    )
     available = rows.chosen.available
     rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=reading.unseen == "ignore"))
     if names is not None:

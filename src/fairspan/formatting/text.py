@@ -176,6 +176,25 @@ def count(value: int, one: str, many: str = "") -> str:
     return f"{whole(value)}{_FIXED_SPACE}{one if value == 1 else many or one + 's'}"
 
 
+# Characters of a cell that messages show: enough to find it, and no more of anybody's data.
+_MOST_OF_A_CELL = 40
+
+
+def quoted_cell(cell: Any) -> str:
+    """Quote one cell of somebody's table for a message, cut where it is long.
+
+    Examples
+    --------
+    >>> quoted_cell("n.a."), quoted_cell(1.5)
+    ("'n.a.'", '1.5')
+    >>> quoted_cell("a" * 100)
+    "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'"
+    """
+    if not isinstance(cell, str):
+        return repr(cell)
+    return repr(cell if len(cell) <= _MOST_OF_A_CELL else f"{cell[:_MOST_OF_A_CELL]}...")
+
+
 def position(what: str, index: int) -> str:
     """A row or a column, as people count it and as programs index it.
 

@@ -6,7 +6,7 @@ feature of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
@@ -384,23 +384,6 @@ def numbers_of(array: Any) -> AnyArray:
         return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
     # Unsafe, as whole numbers beyond 2^53 may lose their last digits.
     return np.asarray(array.cast(float64(), safe=False).to_numpy(zero_copy_only=False))
-
-
-def first_no_number(texts: Iterable[str | None], decimal: str = ".") -> tuple[int, str | None]:
-    """The first text that is no number, and its row, counted from 1.
-
-    Examples
-    --------
-    >>> first_no_number(["1", None, "n.a."])
-    (3, 'n.a.')
-    """
-    row = 0
-    for row, text in enumerate(texts, start=1):
-        try:  # Python takes 1_000 for a number
-            float("0" if text is None else text.replace(decimal, ".").replace("_", "?"))
-        except ValueError:
-            return row, text
-    return row, None
 
 
 def vector_lengths(schema: Any) -> dict[str, int]:

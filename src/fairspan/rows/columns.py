@@ -32,6 +32,13 @@ def is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
+def is_number(kind: Any) -> bool:
+    """Whether a pyarrow type holds whole or real numbers, or nothing at all."""
+    from pyarrow import types
+
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind))
+
+
 def categories_in(names: Sequence[str], columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The columns, and their categories, that features of these names are made of.
 

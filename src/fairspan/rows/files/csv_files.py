@@ -3,17 +3,28 @@
 import codecs
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv
+from pyarrow import compute, csv, types
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.rows.checks import first_no_number, numbers_of, warn_of_rounding
+from fairspan.formatting.text import quoted_cell
+from fairspan.rows.checks import numbers_of, warn_of_rounding
+from fairspan.rows.files.csv_lines import RowLines, rows_of_lines
+from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
+from fairspan.rows.files.number_advice import columns_of_numbers, number_advice
+from fairspan.rows.files.numbers_as_text import (
+    MISSING_TEXTS,
+    THOUSANDS,
+    NotANumber,
+    NumberStyle,
+)
 
 _DELIMITERS = ",;\t|"
 # That a column of whole numbers may hold.
@@ -40,6 +51,9 @@ class CsvFormat:
         The name of the encoding, as Python knows it.
     comment : str, optional
         What lines begin with that are passed over.
+    thousands : {",", ".", "'", " "}, optional
+        The separator between groups of three digits. A space includes no-break and thin
+        spaces, and an apostrophe the curly one.
 
     Raises
     ------
@@ -55,6 +69,7 @@ class CsvFormat:
     decimal: str = "."
     encoding: str = "utf-8"
     comment: str | None = None
+    thousands: str | None = None
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and not (
@@ -69,6 +84,16 @@ class CsvFormat:
                 "Allowed: '.' or ',', other than the delimiter",
                 "Leave decimal out, or name the delimiter, such as ';'",
             )
+        if self.thousands is not None and (
+            self.thousands not in THOUSANDS or self.thousands == self.decimal
+        ):
+            raise InvalidParameter(
+                f"thousands is {self.thousands!r} and decimal {self.decimal!r}",
+                f"Allowed: {', '.join(map(repr, THOUSANDS))}, other than the decimal mark",
+                "With '.' between thousands name the decimal mark too: ','"
+                if self.thousands == "."
+                else "Choose one of these",
+            )
         try:
             codecs.lookup(self.encoding)
         except LookupError as error:
@@ -79,6 +104,11 @@ class CsvFormat:
             ) from error
         if self.comment == "":
             raise InvalidParameter("comment is ''", "Allowed: a text", "Use '#', for example")
+
+    @property
+    def style(self) -> NumberStyle:
+        """How numbers are written."""
+        return NumberStyle(self.thousands, self.decimal)
 
 
 def format_of(said: Mapping[str, str]) -> CsvFormat:
@@ -99,7 +129,7 @@ def format_of(said: Mapping[str, str]) -> CsvFormat:
     return CsvFormat(**said)
 
 
-def open_csv(path: Path, form: CsvFormat) -> tuple[Any, CsvFormat]:
+def open_csv(path: Path, form: CsvFormat, na_values: NaValues) -> tuple[Any, CsvFormat]:
     """Schema of a CSV file, as its first rows suggest, and the format with its delimiter.
 
     Raises
@@ -117,15 +147,56 @@ def open_csv(path: Path, form: CsvFormat) -> tuple[Any, CsvFormat]:
                 "Check the file",
             )
         form = replace(form, delimiter=form.delimiter or _delimiter_of(path, start))
-        with opened_csv(path, form) as reader:
+        with opened_csv(path, form, na_values=na_values) as reader:
             schema = reader.schema
+            if _reads_text(form, na_values):
+                schema = _with_numbers(schema, next(iter(reader), None), form, na_values)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise unreadable(path, form, error) from error
     return schema, form
 
 
+def _reads_text(form: CsvFormat, na_values: NaValues) -> bool:
+    """Whether numbers are converted here, as Arrow knows no thousands separators and no codes."""
+    return form.thousands is not None or bool(na_values)
+
+
+def _with_numbers(schema: Any, batch: Any, form: CsvFormat, na_values: NaValues) -> Any:
+    """Return the schema with columns of text that hold numbers in this format as numbers."""
+    for place, field in enumerate(schema):
+        if batch is None or not types.is_string(field.type):
+            continue
+        try:
+            numbers = _numbers_of_text(batch.column(place), form, na_values.of_column(field.name))
+        except NotANumber:
+            continue
+        kind = pa.null() if numbers.null_count == len(numbers) else pa.float64()
+        schema = schema.set(place, field.with_type(kind))
+    return schema
+
+
+def _numbers_of_text(cells: Any, form: CsvFormat, missing: Sequence[str]) -> Any:
+    """Return texts as numbers, with null for the texts that stand for missing values.
+
+    Raises
+    ------
+    NotANumber
+    """
+    trimmed = compute.utf8_trim_whitespace(cells)
+    # The missing ones by their text, which need not be a number in this format.
+    texts = pa.array([*MISSING_TEXTS[1:], *missing], pa.string())
+    is_missing = compute.is_in(trimmed, value_set=texts)
+    present = compute.if_else(is_missing, pa.scalar(None, pa.string()), trimmed)
+    return form.style.converted(present)
+
+
 def csv_batches(
-    path: Path, form: CsvFormat, schema: Any, columns: Sequence[str], texts: Sequence[str]
+    path: Path,
+    form: CsvFormat,
+    schema: Any,
+    columns: Sequence[str],
+    texts: Sequence[str],
+    na_values: NaValues,
 ) -> Iterator[Any]:
     """Record batches of some columns of a CSV file.
 
@@ -138,20 +209,26 @@ def csv_batches(
         As the first rows suggest.
     columns, texts : sequences of str
         Those that are read, and which of them stay text.
+    na_values : NaValues
+        Texts in columns of numbers that stand for missing values.
     """
     # The first block may show only whole numbers, or nothing, where fractions follow. Labels are
     # text, as a CSV has no types: "01" and "1" must not become one group.
     kinds = {name: schema.field(name).type for name in columns if name not in texts}
-    whole = [name for name, kind in kinds.items() if pa.types.is_integer(kind)]
-    types = {
-        name: pa.float64()
+    whole = [name for name, kind in kinds.items() if types.is_integer(kind)]
+    numeric = [
+        name
         for name, kind in kinds.items()
-        if name in whole or pa.types.is_null(kind) or pa.types.is_floating(kind)
-    }
-    types |= dict.fromkeys(set(texts).intersection(columns), pa.string())
+        if name in whole or types.is_null(kind) or types.is_floating(kind)
+    ]
+    converted = numeric if _reads_text(form, na_values) else []
+    kinds_read = dict.fromkeys(numeric, pa.string() if converted else pa.float64())
+    kinds_read |= dict.fromkeys(set(texts).intersection(columns), pa.string())
     try:
-        with opened_csv(path, form, columns, types) as reader:
+        with opened_csv(path, form, columns, kinds_read, na_values) as reader:
             for batch in reader:
+                if converted:
+                    batch = _with_converted(batch, path, form, converted, na_values)
                 values = {name: numbers_of(batch[name]) for name in whole}
                 # Later rows may have larger ones than an integer may hold.
                 exact = {
@@ -165,7 +242,29 @@ def csv_batches(
         raise unreadable(path, form, error, columns) from error
 
 
-def opened_csv(path: Path, form: CsvFormat, columns: Sequence[str] = (), types: Any = None) -> Any:
+def _with_converted(
+    batch: Any, path: Path, form: CsvFormat, columns: Collection[str], na_values: NaValues
+) -> Any:
+    """Return a RecordBatch whose columns of numbers were read as text, with the numbers."""
+    arrays = []
+    for name, cells in zip(batch.schema.names, batch.columns, strict=True):
+        if name not in columns:
+            arrays.append(cells)
+            continue
+        try:
+            arrays.append(_numbers_of_text(cells, form, na_values.of_column(name)))
+        except NotANumber as error:
+            raise _not_a_number(path, form, name, na_values) from error
+    return pa.record_batch(arrays, names=batch.schema.names)
+
+
+def opened_csv(
+    path: Path,
+    form: CsvFormat,
+    columns: Sequence[str] = (),
+    kinds: Any = None,
+    na_values: NaValues = NO_NA_VALUES,
+) -> Any:
     """pyarrow's reader of some columns of a CSV file, in batches."""
     return csv.open_csv(
         _stream(path, form),
@@ -173,7 +272,8 @@ def opened_csv(path: Path, form: CsvFormat, columns: Sequence[str] = (), types: 
         parse_options=csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             include_columns=list(columns),
-            column_types=types,
+            column_types=kinds,
+            null_values=[*MISSING_TEXTS, *na_values.everywhere],
             strings_can_be_null=True,
             decimal_point=form.decimal,
         ),
@@ -211,13 +311,7 @@ def unreadable(
         )
     found = _OF_A_COLUMN.search(told)
     if found and columns:
-        name = columns[int(found[1])]
-        row, cell = _first_no_number(path, form, name)
-        return InvalidInput(
-            f"{path} has {cell!r} in row {row} of the column {name!r}, which holds numbers before",
-            "Allowed: numbers, or nothing where they are missing",
-            "Correct the cell, or leave the column out",
-        )
+        return _not_a_number(path, form, columns[int(found[1])], NO_NA_VALUES)
     return InvalidInput(
         f"{path} cannot be read ({told})",
         _ALLOWED,
@@ -280,9 +374,44 @@ def _place_of_bytes(path: Path, form: CsvFormat) -> str:
     return ""
 
 
-def _first_no_number(path: Path, form: CsvFormat, name: str) -> tuple[int, str]:
-    """Row, counted from 1 below the header, and text of the first cell that is no number."""
+def _not_a_number(path: Path, form: CsvFormat, name: str, na_values: NaValues) -> InvalidInput:
+    """What to raise where a column of numbers holds a text."""
+    index, cell = 0, ""
     with opened_csv(path, form, [name], {name: pa.string()}) as reader:
-        cells = (cell for batch in reader for cell in batch[name].to_pylist())
-        row, cell = first_no_number(cells, form.decimal)
-    return row, cell or ""
+        for batch in reader:
+            try:
+                _numbers_of_text(batch[name], form, na_values.of_column(name))
+            except NotANumber as error:
+                index, cell = index + error.index, batch[name][error.index].as_py()
+                break
+            index += len(batch)
+    with opened_csv(path, form, [name], {name: pa.string()}) as reader:
+        columns = columns_of_numbers(reader, {name: na_values.of_column(name)})
+    advice = number_advice(columns, name, form.style, form.delimiter, in_python=True)
+    return InvalidInput(
+        f"{path} has {quoted_cell(cell)} in line {line_of_row(path, form, index)} of the column "
+        f"{name!r}, which holds numbers before",
+        "Allowed: numbers, or nothing where they are missing",
+        "Correct the cell, or leave the column out" if advice is None else advice.remedy,
+    )
+
+
+def line_of_row(path: Path, form: CsvFormat, index: int) -> int | None:
+    """Return the line in which a row begins, counted from 1 as editors do.
+
+    Parameters
+    ----------
+    path : Path
+    form : CsvFormat
+        With the delimiter.
+    index : int
+        Number of the row, counted from 0 below the header.
+    """
+    rows = islice(_rows_of_file(path, form), index + 1, None)
+    return next((row.first_line for row in rows), None)
+
+
+def _rows_of_file(path: Path, form: CsvFormat) -> Iterator[RowLines]:
+    """Yield where each row of a file stands, the header first."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        yield from rows_of_lines(stream, form.encoding, form.delimiter or ",", form.comment)

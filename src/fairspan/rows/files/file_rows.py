@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 from fairspan.errors import FairspanError, InvalidInput, imported, warn
 from fairspan.progress import Stage, is_shown
 from fairspan.rows.arrays import Everyone
-from fairspan.rows.checks import first_no_number, vector_lengths_of
+from fairspan.rows.checks import vector_lengths_of
 from fairspan.rows.columns import (
     MOST_CATEGORIES,
     ChosenColumns,
@@ -89,8 +89,9 @@ class FileRows(RowsByColumns):
         on_missing: OnMissing = "error",
         everyone: Everyone | None = None,
         csv: Mapping[str, str] | None = None,
+        na_values: Any = None,
     ) -> "FileRows":
-        """Open a file or folder and choose its columns.
+        r"""Open a file or folder and choose its columns.
 
         Parameters
         ----------
@@ -108,8 +109,13 @@ class FileRows(RowsByColumns):
             The label of all rows, in place of group columns.
         csv : mapping, optional
             How CSV files are written: "delimiter", by default the one in the header, "decimal", by
-            default ".", "encoding", by default "utf-8", and "comment", the beginning of lines that
-            are skipped.
+            default ".", "thousands", the separator between groups of three digits (",", ".", "'" or
+            " "), "encoding", by default "utf-8", and "comment", the beginning of lines that are
+            skipped.
+        na_values : number, str, sequence of these, or mapping of column to these, optional
+            Values of cells that stand for missing ones, such as ``[-99, "?"]``, in all columns or
+            in those that the mapping names. Numbers are compared as numbers, and text without the
+            spaces around it. `on_missing` says what becomes of such rows.
 
         Raises
         ------
@@ -117,13 +123,28 @@ class FileRows(RowsByColumns):
             A column or pattern that the file does not have, no feature left, or a file that cannot
             be read.
         InvalidParameter
-            A way of writing CSV files that is not known.
+            A way of writing CSV files that is not known, or values that are no numbers and no text.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "people.csv"
+        >>> _ = path.write_text('income,sex\n"1,250",f\n-99,m\n')
+        >>> rows = FileRows.open(
+        ...     path, ["sex"], csv={"thousands": ","}, na_values=-99, on_missing="drop"
+        ... )
+        >>> [block.values.tolist() for block in rows.blocks()]
+        [[[1250.0]]]
         """
         imported("pyarrow", "arrow", f"Reading {path}")
         from fairspan.rows.files.csv_files import format_of
+        from fairspan.rows.files.na_values import NaValues
         from fairspan.rows.files.tables import index_columns, open_table
 
-        schema, parts = open_table(Path(path), None if csv is None else format_of(csv))
+        codes = na_values if isinstance(na_values, NaValues) else NaValues.of(na_values)
+        form = None if csv is None else format_of(csv)
+        schema, parts = open_table(Path(path), form, codes)
+        codes.check_columns(schema.names)
         if "" in schema.names and not features:
             warn(
                 f"{path}: a column without a name is left out. It is most likely an index that "
@@ -372,13 +393,35 @@ def _tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
                 yield pa.Table.from_batches([batch])
 
 
-def first_text(rows: FileRows, column: str) -> tuple[int, str | None]:
-    """The first text of a column that is no number, and its row, counted from 1."""
-    return first_no_number(
-        text
-        for table in _tables(rows, (column,))
-        for text in table[column].cast("string").to_pylist()
-    )
+def first_text(rows: FileRows, column: str) -> tuple[str, str | None]:
+    """Return where the first text of a column is that is no number, in words, and the text.
+
+    The text is None where all of them are numbers.
+    """
+    from fairspan.rows.files.csv_files import line_of_row
+    from fairspan.rows.files.numbers_as_text import NumberStyle
+
+    for part in rows.parts:
+        style = NumberStyle() if part.form is None else part.form.style
+        index = 0
+        with error_context(part.where):
+            for batch in part.batches(rows.schema, (column,), (column,), _BATCH):
+                for text in batch.column(0).cast("string").to_pylist():
+                    if text is not None and not style.is_number(text):
+                        line = part.form and line_of_row(part.path, part.form, index)
+                        where = f"row {index + 1}" if line is None else f"line {line}"
+                        return where if len(rows.parts) == 1 else f"{where} of {part.path}", text
+                    index += 1
+    return "", None
+
+
+def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[Any]:
+    """Read columns as text, in pyarrow RecordBatches."""
+    for part in rows.parts:
+        with error_context(part.where):
+            for batch in part.batches(rows.schema, columns, columns, _BATCH):
+                arrays = [each.cast("string") for each in batch.columns]
+                yield batch.from_arrays(arrays, names=list(columns))
 
 
 Item = TypeVar("Item")

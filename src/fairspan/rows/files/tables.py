@@ -18,6 +18,7 @@ import pyarrow as pa
 from fairspan.errors import InvalidInput, warn
 from fairspan.rows.columns import is_text
 from fairspan.rows.files.csv_files import CsvFormat, csv_batches, open_csv
+from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
 from fairspan.rows.groups import listed
 
 Constants = tuple[tuple[str, str | int | None], ...]
@@ -49,6 +50,8 @@ class FilePart:
         How a CSV file is written.
     constants : tuple of (column, value)
         Columns that the file's place in a folder implies.
+    na_values : NaValues
+        Values of cells that stand for missing ones.
     """
 
     path: Path
@@ -56,6 +59,7 @@ class FilePart:
     row_group: int | None = None
     form: CsvFormat | None = None
     constants: Constants = ()
+    na_values: NaValues = NO_NA_VALUES
 
     @property
     def where(self) -> str:
@@ -80,14 +84,14 @@ class FilePart:
                     else batch.column(name)
                     for name in columns
                 ]
-                yield pa.record_batch(arrays, names=list(columns))
+                yield self.na_values.masked(pa.record_batch(arrays, names=list(columns)))
 
     def _stored(
         self, schema: Any, columns: list[str], texts: Sequence[str], size: int
     ) -> Iterator[Any]:
         """Record batches of columns that are in the file."""
         if self.form is not None:
-            yield from csv_batches(self.path, self.form, schema, columns, texts)
+            yield from csv_batches(self.path, self.form, schema, columns, texts, self.na_values)
         elif self.row_group is not None:
             from pyarrow import parquet
 
@@ -123,7 +127,11 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def open_file(
-    path: Path, kind: str | None = None, constants: Constants = (), form: CsvFormat | None = None
+    path: Path,
+    kind: str | None = None,
+    constants: Constants = (),
+    form: CsvFormat | None = None,
+    na_values: NaValues = NO_NA_VALUES,
 ) -> Table:
     """Open one file.
 
@@ -136,6 +144,8 @@ def open_file(
         Columns that its place in a folder implies; a column in the file takes precedence.
     form : CsvFormat, optional
         How a CSV file is written.
+    na_values : NaValues, optional
+        Values of cells that stand for missing ones.
 
     Raises
     ------
@@ -159,7 +169,7 @@ def open_file(
                 "Leave them out",
             )
         if kind == "csv":
-            schema, form = open_csv(path, form or CsvFormat())
+            schema, form = open_csv(path, form or CsvFormat(), na_values)
             parts = [FilePart(path, form=form)]
         elif kind == "parquet":
             schema, parts = _open_parquet(path)
@@ -180,7 +190,7 @@ def open_file(
             "Allowed: columns of different names",
             "Rename them",
         )
-    return schema, tuple(replace(part, constants=constants) for part in parts)
+    return schema, tuple(replace(part, constants=constants, na_values=na_values) for part in parts)
 
 
 def index_columns(schema: Any) -> list[str]:
@@ -231,7 +241,9 @@ _WHOLE = re.compile(r"0|(?=.{1,18}$)-?[1-9]\d*", re.ASCII)
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
-def open_table(path: Path, form: CsvFormat | None = None) -> Table:
+def open_table(
+    path: Path, form: CsvFormat | None = None, na_values: NaValues = NO_NA_VALUES
+) -> Table:
     """Open a file by the ending of its name, or else by its first bytes; or a folder.
 
     Raises
@@ -250,10 +262,14 @@ def open_table(path: Path, form: CsvFormat | None = None) -> Table:
             "Allowed: files and folders, since rows are read more than once",
             "Write the rows to a file first",
         )
-    return open_folder(path, form) if path.is_dir() else open_file(path, form=form)
+    if path.is_dir():
+        return open_folder(path, form, na_values)
+    return open_file(path, form=form, na_values=na_values)
 
 
-def open_folder(folder: Path, form: CsvFormat | None = None) -> Table:
+def open_folder(
+    folder: Path, form: CsvFormat | None = None, na_values: NaValues = NO_NA_VALUES
+) -> Table:
     """Open all files of a folder and its sub-folders, in the order of their names.
 
     A sub-folder named ``year=2024`` gives its files the column ``year``: whole numbers if all its
@@ -291,7 +307,7 @@ def open_folder(folder: Path, form: CsvFormat | None = None) -> Table:
             "fairspan merge",
         )
     tables = [
-        open_file(file, kinds[0], constants, form)
+        open_file(file, kinds[0], constants, form, na_values)
         for file, constants in zip(files, _constants(folder, files), strict=True)
     ]
     (first, _), *others = tables

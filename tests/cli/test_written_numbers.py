@@ -1,0 +1,132 @@
+"""Separated thousands and codes for missing values on the command line."""
+
+import re
+import shlex
+
+import numpy as np
+import pytest
+
+
+def written(tmp_path, cells, delimiter=";", labels="abab"):
+    path = tmp_path / "rows.csv"
+    lines = [
+        delimiter.join([cell, str(i % 3), labels[i % len(labels)]]) for i, cell in enumerate(cells)
+    ]
+    path.write_text("\n".join([delimiter.join("xyg"), *lines, ""]), encoding="utf-8")
+    return path
+
+
+def arguments(path, *options):
+    fixed = ["--group", "g", "-d", "1", "--folds", "none", "--features", "x"]
+    return ["audit", path, *fixed, *options]
+
+
+def variance(run, path, *options):
+    found = run(*arguments(path, *options), "--json").facts
+    groups = found["models"][0]["groups"]
+    return sum(group["proportion"] * group["total_variance_here"] for group in groups)
+
+
+def test_both_readings_of_a_comma_are_told_and_give_both_variances(run, refused, tmp_path):
+    path = written(tmp_path, ["3,404", "465", "1,250", "980"])
+    refused(
+        *arguments(path),
+        said=[
+            "'3,404' in line 2 of 'x'",
+            "Both readings are possible",
+            "--thousands , reads '3,404' as 3404",
+            "--decimal , reads '3,404' as 3.404",
+        ],
+    )
+    whole = np.array([3404.0, 465, 1250, 980])
+    about_the_mean = np.mean((whole - whole.mean()) ** 2)
+    assert variance(run, path, "--thousands", ",") == pytest.approx(about_the_mean, rel=1e-12)
+    as_fractions = np.array([3.404, 465, 1.25, 980])
+    about_the_mean = np.mean((as_fractions - as_fractions.mean()) ** 2)
+    assert variance(run, path, "--decimal", ",") == pytest.approx(about_the_mean, rel=1e-12)
+
+
+def test_between_commas_a_decimal_comma_cannot_be_named(refused, tmp_path):
+    path = written(tmp_path, ['"3,404"', "465", '"1,250"'], ",")
+    message = refused(
+        *arguments(path), said=["--thousands , reads '3,404' as 3404", "if it is 3.404, write"]
+    )
+    assert "--decimal" not in message
+
+
+# Cells, and the options that the message has to name; following it gives these numbers.
+ADVICE = {
+    "German": (["1.000,50", "465", "12,5"], "--thousands . --decimal ,", [1000.5, 465, 12.5]),
+    "millions": (["1.234.567", "465"], "--thousands . --decimal ,", [1234567, 465]),
+    "decimal commas": (["3,404", "465", "1,25"], "--decimal ,", [3.404, 465, 1.25]),
+    "spaces": (["1 234", "465"], "--thousands space", [1234, 465]),
+    "no-break spaces": (["1\u00a0234,5", "6"], "--thousands space --decimal ,", [1234.5, 6]),
+    "apostrophes": (["1'234.5", "465"], '--thousands "\'"', [1234.5, 465]),
+    "both marks": (["-1,234.5", "465"], "--thousands ,", [-1234.5, 465]),
+    "codes": (["3.5", "?", "#DIV/0!", "4"], "--na-values '?,#DIV/0!'", [3.5, None, None, 4]),
+    "blanks": (["3.5", "   ", "4"], "--na-values ' '", [3.5, None, 4]),
+    "words": (["3.5", "none", "4"], "--na-values x=none", [3.5, None, 4]),
+}
+
+
+@pytest.mark.parametrize(("cells", "advice", "expected"), ADVICE.values(), ids=ADVICE)
+def test_following_the_advice_reads_the_column(run, refused, tmp_path, cells, advice, expected):
+    # Each cell twice in each group, so that no group is lost with a missing cell.
+    path = written(tmp_path, np.repeat(cells, 4).tolist())
+    refused(*arguments(path), said=advice)
+    options = shlex.split(f"{advice} --on-missing drop")
+    present = np.array([number for number in expected if number is not None], dtype=float)
+    about_the_mean = np.mean((present - present.mean()) ** 2)
+    assert variance(run, path, *options) == pytest.approx(about_the_mean, rel=1e-12)
+
+
+def test_marks_and_codes_are_both_named(run, refused, tmp_path):
+    path = written(tmp_path, ["3,5", "-", "4", "5", "3,5", "4"])
+    refused(*arguments(path), said=["Add --decimal , to the command", "add --na-values -"])
+    options = ["--decimal", ",", "--na-values", "-", "--on-missing", "drop"]
+    about_the_mean = np.var([3.5, 4, 5, 3.5, 4])
+    assert variance(run, path, *options) == pytest.approx(about_the_mean, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [["1.5", "2,5", "3"], ["1,23,456", "2"], ["$5", "2"], ["1,234,567", "1.234.567"], ["5-", "2"]],
+)
+def test_no_option_is_advised_that_does_not_make_the_column_numbers(refused, tmp_path, cells):
+    message = refused(*arguments(written(tmp_path, cells)))
+    assert not re.search("--(thousands|decimal|na-values)", message)
+
+
+def test_advice_suits_the_other_columns_too(refused, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x;y;g\n1,5;0.5;a\n2;1;b\n")
+    message = refused("audit", path, "--group", "g", "-d", "1", "--folds", "none")
+    assert "the same decimal mark" in message
+    assert "--decimal" not in message
+
+
+def test_weights_and_bins_get_the_same_advice(run, refused, tmp_path):
+    path = tmp_path / "rows.csv"
+    lines = [
+        f"{i % 5};{i % 7};{income};{'ab'[i % 2]}" for i, income in enumerate(["1,000", "250"] * 20)
+    ]
+    path.write_text("\n".join(["x;y;w;g", *lines, ""]))
+    plain = ["audit", path, "-d", "1", "--folds", "none"]
+    refused(*plain, "--group", "g", "--weight", "w", said="--thousands , reads '1,000' as 1000")
+    binned = ["--group", "w", "--bin", "w=500", "--exclude", "g"]
+    refused(*plain, *binned, said="--thousands , reads '1,000' as 1000")
+    found = run(*plain, *binned, "--thousands", ",", "--json").facts
+    assert {group["group"] for group in found["models"][0]["groups"]} == {
+        "below 500",
+        "500 or more",
+    }
+    run(*plain, "--group", "g", "--weight", "w", "--thousands", ",")
+
+
+def test_a_label_that_is_a_code_is_a_missing_label(run, tmp_path):
+    path = written(tmp_path, [str(i * i % 11) for i in range(30)], labels="ab?")
+    found = run(*arguments(path, "--na-values", "?", "--on-missing", "drop"), "--json").facts
+    assert {group["group"] for group in found["models"][0]["groups"]} == {"a", "b"}
+    named = ["--na-values", "g=?", "--missing-group", "unknown"]
+    found = run(*arguments(path, *named), "--json").facts
+    assert {group["group"] for group in found["models"][0]["groups"]} == {"a", "b", "unknown"}
