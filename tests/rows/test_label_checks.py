@@ -127,3 +127,59 @@ def test_moments_are_warned_of_when_they_are_fitted():
     known = GroupMoments.from_covariances([np.eye(2), np.eye(2)], groups=["a", "?"])
     with pytest.warns(FairspanWarning, match=r"^'\?' count as"):
         FairPCA(1).fit_moments(known)
+
+
+MANY = np.random.default_rng(1).standard_normal((620, 3))
+
+
+@pytest.mark.parametrize(
+    ("groups", "named"),
+    [
+        (np.arange(620) % 62 + 18, "pandas.cut"),
+        ((np.arange(620) % 62 + 18).astype(str), "pandas.cut"),
+        (np.round(np.arange(620) % 90 / 7, 3), "pandas.cut"),
+        (np.array([f"postcode {i}" for i in np.arange(620) % 62]), "no identifier"),
+        (pd.DataFrame({"age": np.arange(620) % 40, "sex": ["f", "m"] * 310}), "pandas.cut"),
+    ],
+    ids=["ages", "ages as text", "real numbers", "identifiers", "crossed"],
+)
+def test_many_groups_of_few_rows_are_warned_of_once(groups, named):
+    with pytest.warns(FairspanWarning, match=r"groups of \d+\.\d rows on average") as caught:
+        FairPCA(1).fit(MANY, sensitive_features=groups)
+    assert len(caught) == 1
+    assert named in str(caught[0].message)
+    findings = audit(PCA(1).fit(MANY), MANY, groups, folds=None).findings
+    [finding] = [each for each in findings if each.code == "FS406"]
+    assert ("--bin COLUMN=EDGES; pandas.cut" in finding.message) == (named == "pandas.cut")
+
+
+def test_few_groups_or_groups_of_many_rows_or_intended_ones_pass_without_a_word():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n_groups in (30, 31):  # of 20 rows each
+            FairPCA(1, criterion="total_error").fit(
+                MANY, sensitive_features=np.arange(620) % n_groups
+            )
+        FairPCA(1, criterion="total_error").fit(MANY[:90], sensitive_features=np.arange(90) % 30)
+        FairPCA(1, max_groups=62, criterion="total_error").fit(
+            MANY, sensitive_features=np.arange(620) % 62
+        )
+
+
+def test_bins_as_the_warning_advises_are_groups():
+    ages = pd.Series(np.arange(620) % 62 + 18)
+    with pytest.warns(FairspanWarning, match=r"pandas\.cut"):
+        FairPCA(1).fit(MANY, sensitive_features=ages)
+    fair = FairPCA(1).fit(MANY, sensitive_features=pd.cut(ages, [0, 30, 60, 120]))
+    assert len(fair.groups_) == 3
+
+
+@pytest.mark.long
+def test_refits_of_an_audit_do_not_repeat_the_warnings():
+    groups = np.where(np.arange(620) % 62 == 0, "?", (np.arange(620) % 62).astype(str))
+    with pytest.warns(FairspanWarning) as caught:
+        fair = FairPCA(1, criterion="total_error").fit(MANY, sensitive_features=groups)
+    assert len(caught) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        audit(fair, MANY, groups, folds=5)

@@ -36,7 +36,7 @@ from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.registry import factory_of
 from fairspan.rows.missing import missing_cells
 from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
-from fairspan.rows.registry import match_groups, open_rows
+from fairspan.rows.registry import match_groups, open_rows, warn_of_unused_categories
 
 _INDENT = " " * len("FS101 ")
 _BETWEEN = 10
@@ -404,6 +404,7 @@ def audit(
         rows = open_rows(
             X, sensitive_features, beside, sample_weight, on_missing, attributes=attributes
         )
+        warn_of_unused_categories(rows)
         audited = models_of(models, rows.n_features)
         rows = match_groups(rows, known_labels_of(audited, has_classes=labels is not None))
         return audit_rows(audited, rows, options=options, max_groups=max_groups)

@@ -440,11 +440,14 @@ def _much(missing: MissingValues) -> Iterator[Finding]:
     filled = largest.max(axis=0) if len(largest) else np.zeros(len(missing.groups))
     shares = np.maximum(filled, missing.dropped_shares)
     found = np.flatnonzero(shares > _MUCH).tolist()
+    lost = [quoted(missing.groups[i]) for i in found if missing.dropped[i] == missing.rows[i]]
+    nothing_left = f" No row of {first_of(lost)} is left, so nothing is said of it." if lost else ""
     if found:
         told = [f"{quoted(missing.groups[i])} ({in_ascii(share(shares[i]))})" for i in found]
         yield seen(
             "FS408",
-            f"More than 30 % of the rows are left out, or filled in, of {first_of(told)}. "
+            f"More than 30 % of the rows are left out, or filled in, of {first_of(told)}."
+            f"{nothing_left} "
             f"{missing.most_costly} Leave such features out (--exclude), or say what the figures "
             "are of.".replace("  ", " "),
             groups=[missing.groups[i] for i in found],

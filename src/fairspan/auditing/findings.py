@@ -40,6 +40,7 @@ from fairspan.formatting.text import (
 from fairspan.moments.of_rows import Moments
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.label_checks import (
+    are_numbers,
     listed_pairs,
     padded_labels,
     placeholder_labels,
@@ -183,7 +184,8 @@ RULES = {
     ),
     "FS406": Rule(
         "warning",
-        "Cross fewer attributes, or join groups; check that the group column is no identifier.",
+        "Cross fewer attributes, or join groups; put numbers such as ages into bins (--bin, "
+        "pandas.cut); check that the group column is no identifier.",
     ),
     "FS407": Rule(
         "warning",
@@ -910,11 +912,14 @@ def _many_labels(moments: Moments) -> Iterator[Finding]:
     known = moments.counts[moments.counts > 0]
     n_few = int((known < _FEW_ROWS_OF_MANY_GROUPS).sum())
     if k > _MANY_GROUPS and 2 * n_few >= k:
+        remedy = "cross fewer attributes, or join groups"
+        if are_numbers(moments.labels):
+            remedy = "put numbers such as ages into bins (--bin COLUMN=EDGES; pandas.cut)"
         yield seen(
             "FS406",
             f"{k:,} groups, of which {n_few:,} have fewer than {_FEW_ROWS_OF_MANY_GROUPS} rows, "
-            "too few to say much about each. Check that the group column is no identifier; cross "
-            "fewer attributes, or join groups.",
+            "too few to say much about each. Check that the group column is no identifier; "
+            f"{remedy}.",
         )
 
 

@@ -34,11 +34,11 @@ from fairspan.cli.terminal import complain
 from fairspan.errors import FairspanError, InvalidInput, InvalidParameter
 from fairspan.formatting.text import first_of
 from fairspan.model.subspace import FairSubspace
+from fairspan.moments.dropped_rows import no_rows
 from fairspan.moments.group_moments import (
     GroupMoments,
     accumulate,
     merged,
-    no_rows,
     part_of_file,
 )
 from fairspan.progress import track

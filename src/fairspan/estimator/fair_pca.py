@@ -24,10 +24,17 @@ from fairspan.rows.arrays import ArrayRows, Everyone, frame_of
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import FrameRows, without_columns
 from fairspan.rows.groups import Label, listed
-from fairspan.rows.label_checks import label_warnings
+from fairspan.rows.label_checks import label_warnings, many_groups_warning
 from fairspan.rows.matrices import SparseRows
 from fairspan.rows.protocol import ON_MISSING, GroupLimit, KnownRows, OnMissing
-from fairspan.rows.registry import blocks_for, is_opened, mapped_there, open_rows, rows_of
+from fairspan.rows.registry import (
+    blocks_for,
+    is_opened,
+    mapped_there,
+    open_rows,
+    rows_of,
+    warn_of_unused_categories,
+)
 from fairspan.solvers.solve import solver_of
 from fairspan.typing import FloatArray
 
@@ -628,6 +635,7 @@ class FairPCA(
             self.on_missing,
             attributes=attributes,
         )
+        warn_of_unused_categories(rows)
         columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
         columns += (labels,) if isinstance(labels, str) and labels not in columns else ()
         if adds and hasattr(self, "moments_"):
@@ -678,6 +686,10 @@ class FairPCA(
             counts = moments.counts.tolist()
             for message in label_warnings(moments.labels, counts, known_groups):
                 warn(message)
+            has_new_groups = not set(moments.labels) <= set(known_groups)
+            many = many_groups_warning(moments.labels, counts)
+            if many is not None and has_new_groups and self.max_groups is None:
+                warn(many)
         subspace, problem, coordinates = fit_with_problem(moments, self.n_components, **settings)
         projector = subspace.projector
         if coordinates is not None:

@@ -19,9 +19,17 @@ from array_api_compat import numpy as numpy_namespace
 from fairspan.errors import InvalidInput
 from fairspan.linalg.resources import FEW_FEATURES, in_threads, threads_for
 from fairspan.rows.arrays import ArrayRows, Place, RowsInMemory, on_host
-from fairspan.rows.groups import CodedLabels, Folds, Label, LabelCoder, label_array
+from fairspan.rows.groups import (
+    CodedLabels,
+    Folds,
+    Label,
+    LabelCoder,
+    is_missing,
+    label_array,
+    plain_label,
+)
 from fairspan.rows.matrices import FEWEST_BLOCK_ROWS, DeviceRows, LabelsThere
-from fairspan.rows.protocol import MANY_GROUPS, GroupLimit, KnownRows, RowSource
+from fairspan.rows.protocol import MANY_GROUPS, GroupLimit, KnownRows, RowBlock, RowSource
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # What may be subtracted, as a multiple of what remains: about two bits are lost.
@@ -55,7 +63,26 @@ Span = tuple[dict[int, "Sums"], int, bool]
 Stacked = tuple[AnyArray, IndexArray, FloatArray, FloatArray, FloatArray]
 
 
-def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> tuple[Stacked, int]:
+@dataclass(frozen=True)
+class GroupSums:
+    """Moments of each group of some rows, and what became of rows in which something is missing.
+
+    Attributes
+    ----------
+    stacked : (k,) labels, (k,) counts, (k,) weights, (k, p) means, (k, p, p) scatters
+        Labels are in sorted order. With folds, their last attribute is the fold.
+    n_dropped : int
+        Rows left out since something is missing in them.
+    lost_groups : frozenset of labels
+        Groups of which every row was left out; none with folds.
+    """
+
+    stacked: Stacked
+    n_dropped: int
+    lost_groups: frozenset[Label]
+
+
+def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> GroupSums:
     """Moments of each group, or of each group in each fold; there may be none.
 
     Parameters
@@ -68,10 +95,7 @@ def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> t
 
     Returns
     -------
-    (k,) labels, (k,) counts, (k,) weights, (k, p) means, (k, p, p) scatters
-        Labels are in sorted order. With folds, their last attribute is the fold.
-    int
-        Rows left out since something is missing in them.
+    GroupSums
 
     Raises
     ------
@@ -87,7 +111,8 @@ def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> t
         else:
             with threads_for(rows.n_features):
                 _add_blocks(total, rows)
-        return total.stacked(), total.n_dropped
+        lost_groups = total.lost_groups  # before the sums are let go
+        return GroupSums(total.stacked(), total.n_dropped, lost_groups)
 
 
 class _Total:
@@ -115,6 +140,23 @@ class _Total:
         self.n_rows = self.n_dropped = 0
         self._before = rows.first_position if isinstance(rows, KnownRows) else 0
         self._sums: dict[int, Sums] = {}
+        self._dropped_labels: set[Label] = set()
+
+    @property
+    def lost_groups(self) -> frozenset[Label]:
+        """Groups of which every row was left out since something is missing; none with folds."""
+        if self.folds is not None or not self.n_dropped:
+            return frozenset()
+        names = self.coder.labels
+        seen = {names[code] for code in self.groups} | self._dropped_labels
+        return frozenset(seen.difference(names[code] for code in self._sums))
+
+    def drop(self, block: RowBlock) -> None:
+        """Count the rows of a block that were left out, and collect their groups."""
+        self.n_dropped += block.n_dropped
+        if block.dropped is not None and self.folds is None:
+            labels = map(plain_label, block.dropped[0].present)
+            self._dropped_labels.update(label for label in labels if not is_missing(label))
 
     @property
     def n_codes(self) -> int:
@@ -255,7 +297,7 @@ def _add_blocks(total: _Total, rows: RowSource) -> None:
             raise InvalidInput(
                 "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
             )
-        total.n_dropped += block.n_dropped
+        total.drop(block)
         codes = total.codes_of(block.labels, block.first_row, block.weights)
         n_waiting += block.values.size
         total.check(so_far=True)

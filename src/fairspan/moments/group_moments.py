@@ -12,7 +12,8 @@ from fairspan.errors import InvalidInput, warn
 from fairspan.linalg import may_be_scatter
 from fairspan.linalg.resources import memory_error_hint, tell_if_long
 from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
-from fairspan.moments.group_means import Center, GroupMeans, check_sizes, left_out
+from fairspan.moments.dropped_rows import no_complete_rows, no_rows, warn_of_lost_groups
+from fairspan.moments.group_means import Center, GroupMeans, check_sizes
 from fairspan.moments.incomplete import Completion, expected_sums
 from fairspan.moments.normal import Normal
 from fairspan.moments.operators import DenseSecondMoments
@@ -42,7 +43,7 @@ from fairspan.rows.protocol import (
     RowSource,
     tallied,
 )
-from fairspan.rows.registry import open_rows
+from fairspan.rows.registry import open_rows, warn_of_unused_categories
 from fairspan.storage import (
     MOMENTS,
     NotAllowed,
@@ -90,6 +91,9 @@ class GroupMoments(GroupMeans):
     completion : Completion or None
         How the moments came from rows with missing cells (`on_missing="em"`); None of others. Such
         moments cannot be merged.
+    lost_groups : frozenset of labels
+        Groups of which every row was dropped, since something is missing in it. Saved moments do
+        not keep them.
 
     Examples
     --------
@@ -108,6 +112,7 @@ class GroupMoments(GroupMeans):
     by_label: "GroupMoments | None" = None
     whole: "GroupMoments | None" = None
     completion: Completion | None = None
+    lost_groups: frozenset[Label] = frozenset()
     # Moments of rows need no check, which takes up to a tenth of an eigenproblem.
     is_made_here: InitVar[bool] = False
 
@@ -198,6 +203,7 @@ class GroupMoments(GroupMeans):
         `completion.pool_weights` says how much.
         """
         rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
+        warn_of_unused_categories(rows)
         limit, has_labels = GroupLimit(max_groups, max_memory=max_memory), labels is not None
         return accumulate(rows, limit, has_labels=has_labels)
 
@@ -617,7 +623,14 @@ def merged(
                 add_to(sums, new_label(label), Sums(mean, count, weight, 0.0, scatter.copy()))
         stacked = in_order(sums, first.n_features)
         names = first.feature_names
-        whole = GroupMoments(*stacked, feature_names=names, n_dropped=n_dropped, is_made_here=True)
+        lost = {new_label(label) for part in parts for label in part.lost_groups}
+        whole = GroupMoments(
+            *stacked,
+            feature_names=names,
+            n_dropped=n_dropped,
+            lost_groups=frozenset(lost.difference(plain_labels(stacked[0]))),
+            is_made_here=True,
+        )
     return checked_part(whole)
 
 
@@ -766,10 +779,17 @@ class MomentsTally:
             groups, n_dropped = sparse_groups(rows, self.limit)
             self.limit.check_memory(len(groups), rows.n_features)
             found = moments_of_row_groups(groups, rows.n_features, n_dropped)
+            if n_dropped:
+                lost_groups = rows.lost_groups(found.labels)
+                found = replace(found, lost_groups=lost_groups, is_made_here=True)
         else:
-            stacked, n_dropped = sums_of(rows, self.limit, self.folds)
+            sums = sums_of(rows, self.limit, self.folds)
             found = GroupMoments(
-                *stacked, feature_names=rows.feature_names, n_dropped=n_dropped, is_made_here=True
+                *sums.stacked,
+                feature_names=rows.feature_names,
+                n_dropped=sums.n_dropped,
+                lost_groups=sums.lost_groups,
+                is_made_here=True,
             )
         return checked_part(found)
 
@@ -850,18 +870,12 @@ def accumulate(
     tally = MomentsTally(limit, folds)
     found = tallied(rows, tally)
     if found is None or not found.n_groups:
-        raise no_rows(0 if found is None else found.n_dropped)
+        n_dropped = 0 if found is None else found.n_dropped
+        raise no_complete_rows(rows, n_dropped, int(has_labels))
     if has_labels and folds is None and found.by_label is None:
         found = found.over_classes()
+    if found.lost_groups:
+        warn_of_lost_groups(rows, found.lost_groups, int(has_labels))
     if onto is not None:
         found = tally.merged(onto, found)
     return found.in_range()
-
-
-def no_rows(n_dropped: int) -> InvalidInput:
-    """What to raise where no row is left, or none that counts."""
-    return InvalidInput(
-        f"There are no rows{left_out(n_dropped, ' ({})')}",
-        "Allowed: at least one row of a weight above zero",
-        "Check the file, the filter or the weights",
-    )

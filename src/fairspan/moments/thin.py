@@ -35,8 +35,9 @@ from scipy.linalg import blas, lapack, qr
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg.resources import check_memory, memory_error_hint
+from fairspan.moments.dropped_rows import no_complete_rows, warn_of_lost_groups
 from fairspan.moments.group_means import Center, GroupMeans, check_sizes
-from fairspan.moments.group_moments import GroupMoments, moments_of_row_groups, no_rows
+from fairspan.moments.group_moments import GroupMoments, moments_of_row_groups
 from fairspan.moments.sparse import (
     RowGroup,
     SparseSecondMoments,
@@ -147,7 +148,9 @@ class SparseMoments(_KeptRows):
         """
         groups, n_dropped = sparse_groups(rows, limit)
         if not groups:
-            raise no_rows(n_dropped)
+            raise no_complete_rows(rows, n_dropped)
+        if n_dropped and (lost := rows.lost_groups([group.label for group in groups])):
+            warn_of_lost_groups(rows, lost)
         found = cls._of(groups, n_dropped=n_dropped)
         check_sizes(found.means, found.variances, None, in_part=True)
         return found

@@ -145,7 +145,11 @@ def labels_of_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
         # Missing is coded as -1, which then points at the last one.
         distinct = [*native.cat.categories.tolist(), None]
         codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
-        labels = CodedLabels(distinct, codes)
+        counts = np.bincount(codes, minlength=len(distinct))[:-1]
+        unused = [distinct[code] for code in np.flatnonzero(counts == 0).tolist()]
+        # Bins, as pandas.cut makes them, are edges that somebody chose; some may well be empty.
+        unused = [label for label in unused if type(label).__name__ != "Interval"]
+        labels = CodedLabels(distinct, codes, unused=tuple(unused))
     elif (
         series.dtype.is_integer()
         and series.dtype not in (nw.Int128, nw.UInt128)  # numpy has no type for those

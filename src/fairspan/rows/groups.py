@@ -170,11 +170,14 @@ class CodedLabels:
         Position of each row's label among them.
     names : tuple of names
         Of the columns that they come from; none where these have no names.
+    unused : tuple
+        Categories that a column of the whole table declares, and that no row has.
     """
 
     distinct: list[Any]
     codes: IndexArray
     names: tuple[Any, ...] = ()
+    unused: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, labels: Sequence[Any]) -> "CodedLabels":
@@ -213,7 +216,8 @@ class CodedLabels:
         attributes = [
             [label if isinstance(label, tuple) else (label,) for label in part] for part in parts
         ]
-        return cls([sum(each, ()) for each in zip(*attributes, strict=True)], codes, names)
+        unused = tuple(label for column in columns for label in column.unused)
+        return cls([sum(each, ()) for each in zip(*attributes, strict=True)], codes, names, unused)
 
     def __len__(self) -> int:
         return len(self.codes)

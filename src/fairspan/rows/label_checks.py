@@ -21,6 +21,12 @@ PLACEHOLDERS = frozenset(
 )
 
 
+# More groups than that of fewer rows on average are most likely numbers or identifiers: a group of
+# 20 rows tells its variance to about a third.
+_MANY_GROUPS = 30
+_FEW_ROWS = 20
+
+
 @dataclass(frozen=True)
 class PlaceholderLabels:
     """Groups whose label, or a part of it, is a placeholder of a missing value.
@@ -122,6 +128,41 @@ def padded_labels(labels: Sequence[Label]) -> list[Label]:
     return [label for label in labels if any(map(_is_padded, attributes_of(label)))]
 
 
+def are_numbers(labels: Sequence[Label]) -> bool:
+    """Return whether labels, or all values of one attribute, are numbers or their texts.
+
+    Truth values are not.
+
+    Examples
+    --------
+    >>> are_numbers(["23", "24"]), are_numbers([("f", 23), ("m", 24)]), are_numbers(["a", "1"])
+    (True, True, False)
+    """
+    columns = zip(*map(attributes_of, labels), strict=True)
+    return any(all(map(_is_number, column)) for column in columns)
+
+
+def many_groups_warning(labels: Sequence[Label], counts: Sequence[int]) -> str | None:
+    """Return a warning about many groups of few rows, or None.
+
+    Parameters
+    ----------
+    labels : sequence of k labels
+    counts : sequence of k int
+        Rows of each group; 0 where that is not known, and then there is no warning.
+    """
+    k, n_rows = len(labels), sum(counts)
+    if k <= _MANY_GROUPS or not all(counts) or n_rows >= _FEW_ROWS * k:
+        return None
+    remedy = "Check that the group column is no identifier; cross fewer attributes, or join groups"
+    if are_numbers(labels):
+        remedy = "Put numbers such as ages into bins first, for example with pandas.cut"
+    return (
+        f"There are {k} groups of {n_rows / k:.1f} rows on average, too few to say anything about "
+        f"each. {remedy}. If so many are intended, set max_groups={k}."
+    )
+
+
 def label_warnings(
     labels: Sequence[Label], counts: Sequence[int], known: Collection[Label] = ()
 ) -> list[str]:
@@ -213,6 +254,16 @@ def bare(text: str) -> str:
 def _normalized(label: Label) -> Label:
     parts = tuple(bare(part) if isinstance(part, str) else part for part in attributes_of(label))
     return parts if isinstance(label, tuple) else parts[0]
+
+
+def _is_number(value: Any) -> bool:
+    if not isinstance(value, str):
+        return not isinstance(value, bool)
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_padded(part: Any) -> bool:

@@ -4,6 +4,7 @@ The latter (torch, cupy, jax and others) may lie on any device.
 """
 
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -26,7 +27,7 @@ from fairspan.rows.arrays import (
     on_host,
 )
 from fairspan.rows.checks import check_dtype, check_shape, check_width, checked_values, converted
-from fairspan.rows.groups import CodedLabels
+from fairspan.rows.groups import CodedLabels, Label, is_missing, plain_label
 from fairspan.rows.protocol import OnMissing, RowMap, RowOpener
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
@@ -70,6 +71,14 @@ class SparseRows(RowsInMemory):
         missing = self.labels.missing
         missing[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = True
         return self.at(np.flatnonzero(~missing)) if missing.any() else self
+
+    def lost_groups(self, kept: Collection[Label]) -> frozenset[Label]:
+        """Return the groups of rows that count which are not among these."""
+        if self.labels is None:
+            return frozenset()
+        counted = self.labels if self.weights is None else self.labels[self.weights > 0]
+        labels = map(plain_label, counted.present)
+        return frozenset(label for label in labels if not is_missing(label)).difference(kept)
 
     def at(self, index: IndexArray) -> "SparseRows":
         """Some of the rows, by their positions."""
@@ -361,7 +370,7 @@ class LabelsThere(CodedLabels):
     there: Any
 
     def __init__(self, distinct: list[Any], there: Any) -> None:
-        vars(self).update(distinct=distinct, names=(), there=there)
+        vars(self).update(distinct=distinct, names=(), unused=(), there=there)
 
     def with_distinct(self, distinct: list[Any]) -> "LabelsThere":
         """Return labels of the same rows, with other distinct labels in place of these."""

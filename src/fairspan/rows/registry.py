@@ -29,7 +29,7 @@ from fairspan.rows.checks import check_columns, check_width
 from fairspan.rows.columns import RowsByColumns
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.frames import without_columns
-from fairspan.rows.groups import CodedLabels, listed, spelled
+from fairspan.rows.groups import CodedLabels, listed, plain_label, spelled
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.protocol import (
     ON_MISSING,
@@ -225,6 +225,21 @@ def _with_labels(
     check_alignment({"X": X, "sensitive_features": groups, "sample_weight": sample_weight, **known})
     labels = replace(CodedLabels.crossed([opened.labels, *more]), names=opened.labels.names)
     return replace(opened, labels=labels)
+
+
+def warn_of_unused_categories(rows: Rows) -> None:
+    """Warn of categories that the group columns of rows in memory declare, and that no row has."""
+    while isinstance(rows, RowsWithAttributes):
+        rows = rows.whole
+    labels = rows.labels if isinstance(rows, RowsInMemory) else None
+    if labels is not None and labels.unused:
+        unused = [plain_label(label) for label in labels.unused]
+        several = len(unused) > 1
+        warn(
+            f"No row has the declared categor{'ies' if several else 'y'} {listed(unused)}, so "
+            f"nothing is known of {'them' if several else 'it'}. Check how the rows were selected; "
+            "if that is intended, pass the column after cat.remove_unused_categories()."
+        )
 
 
 def match_groups(rows: Rows, known: KnownLabels) -> Rows:

@@ -1,0 +1,160 @@
+"""Dropped rows: columns that cost all of them, groups that lose all, and empty categories."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from fairspan import FairPCA, GroupMoments, MeanParity, audit
+from fairspan.errors import FairspanWarning, InvalidInput
+
+N = 120
+PLACE = np.arange(N) % 3
+GROUPS = np.array(["a", "b", "c"])[PLACE]
+
+
+def table():
+    values = np.random.default_rng(0).standard_normal((N, 4))
+    return pd.DataFrame(values, columns=["age", "pay", "height", "weight"])
+
+
+def without(rows, column, groups=("c",)):
+    rows = rows.copy()
+    rows.loc[np.isin(GROUPS, groups), column] = np.nan
+    return rows
+
+
+def sources(frame, folder):
+    """The same rows as an array, a frame, a sparse matrix and a file."""
+    path = folder / "rows.csv"
+    frame.assign(g=GROUPS).to_csv(path, index=False)
+    return {
+        "array": (frame.to_numpy(), GROUPS),
+        "frame": (frame, GROUPS),
+        "sparse": (sparse.csr_array(frame.to_numpy()), GROUPS),
+        "file": (path, "g"),
+    }
+
+
+LOST = r"removes all 40 rows of group 'c' \(missing: {} in 40 rows\)"
+
+
+def test_a_group_that_is_dropped_as_a_whole_is_named_with_its_column(tmp_path):
+    for name, (X, groups) in sources(without(table(), "pay"), tmp_path).items():
+        column = "x1" if name in ("array", "sparse") else "'pay'"
+        with pytest.warns(FairspanWarning, match=LOST.format(column)) as caught:
+            fair = FairPCA(1, on_missing="drop").fit(X, sensitive_features=groups)
+        assert len(caught) == 1, name
+        assert fair.groups_.tolist() == ["a", "b"]
+        with pytest.warns(FairspanWarning, match=LOST.format(column)):
+            moments = GroupMoments.from_rows(X, groups, on_missing="drop")
+        assert moments.lost_groups == {"c"}
+
+
+def test_a_group_that_is_dropped_from_a_collection_in_parts_is_named():
+    dask_frame = pytest.importorskip("dask.dataframe")
+    rows = dask_frame.from_pandas(without(table(), "pay").assign(g=GROUPS), npartitions=4)
+    with pytest.warns(FairspanWarning, match=LOST.format("'pay'")):
+        fair = FairPCA(1, on_missing="drop").fit(rows, sensitive_features="g")
+    assert fair.groups_.tolist() == ["a", "b"]
+
+
+def test_rows_that_are_dropped_from_every_group_pass_without_a_word(tmp_path):
+    frame = table()
+    frame.iloc[::7, 2] = np.nan
+    for X, groups in sources(frame, tmp_path).values():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            fair = FairPCA(1, on_missing="drop").fit(X, sensitive_features=groups)
+        assert fair.groups_.tolist() == ["a", "b", "c"]
+        assert not fair.moments_.lost_groups
+
+
+def test_several_columns_and_groups_are_named_with_their_rows():
+    frame = without(without(table(), "pay", ("b", "c")), "age", ("c",))
+    frame.loc[np.flatnonzero(GROUPS == "b")[:3], "height"] = np.nan
+    with pytest.warns(FairspanWarning) as caught:
+        FairPCA(1, on_missing="drop", missing_groups="ignore").fit(frame, sensitive_features=GROUPS)
+    said = str(caught[0].message)
+    assert "all 40 rows of group 'b' (missing: 'pay' in 40 rows, 'height' in 3 rows)" in said
+    assert "all 40 rows of group 'c' (missing: 'age' in 40 rows, 'pay' in 40 rows)" in said
+
+
+def test_a_group_that_is_kept_in_one_class_of_y_is_not_lost():
+    y = np.arange(N) // 3 % 2
+    frame = table()
+    frame.loc[(GROUPS == "c") & (y == 1), "pay"] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        moments = GroupMoments.from_rows(frame, GROUPS, labels=y, on_missing="drop")
+    assert moments.groups.tolist() == ["a", "b", "c"]
+    fair = FairPCA(1, restriction=MeanParity(given_labels=[0]), on_missing="drop")
+    with pytest.warns(FairspanWarning, match=LOST.format("'pay'")):
+        fair.fit(without(table(), "pay"), y, sensitive_features=GROUPS)
+
+
+def test_a_group_without_weight_is_not_lost():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weights = (GROUPS != "c").astype(float)
+        fair = FairPCA(1, on_missing="drop")
+        fair.fit(without(table(), "pay"), sensitive_features=GROUPS, sample_weight=weights)
+    assert fair.groups_.tolist() == ["a", "b"]
+
+
+def test_the_advice_of_the_warning_keeps_the_group():
+    frame = without(table(), "pay")
+    with pytest.warns(FairspanWarning, match="Leave these columns out"):
+        FairPCA(1, on_missing="drop").fit(frame, sensitive_features=GROUPS)
+    fair = FairPCA(1, on_missing="drop").fit(frame.drop(columns="pay"), sensitive_features=GROUPS)
+    assert fair.groups_.tolist() == ["a", "b", "c"]
+
+
+def test_rows_added_later_warn_of_their_own_groups():
+    fair = FairPCA(1, on_missing="drop").fit(table(), sensitive_features=GROUPS)
+    with pytest.warns(FairspanWarning, match=LOST.format("'pay'")):
+        fair.partial_fit(without(table(), "pay"), sensitive_features=GROUPS)
+    assert fair.groups_.tolist() == ["a", "b", "c"]
+
+
+def test_an_empty_column_that_costs_all_rows_is_named(tmp_path):
+    frame = table().assign(empty=np.nan)
+    for name, (X, groups) in sources(frame, tmp_path).items():
+        column = "x4" if name in ("array", "sparse") else "'empty'"
+        for make in (
+            lambda X, groups: FairPCA(1, on_missing="drop").fit(X, sensitive_features=groups),
+            lambda X, groups: GroupMoments.from_rows(X, groups, on_missing="drop"),
+            lambda X, groups: audit(np.eye(5)[:1], X, groups, on_missing="drop"),
+        ):
+            with pytest.raises(InvalidInput, match=f"column {column} has no value in any row"):
+                make(X, groups)
+
+
+def test_columns_that_together_cost_all_rows_are_named_with_their_rows():
+    frame = without(without(table(), "pay", ("a", "b")), "age", ("c",))
+    with pytest.raises(InvalidInput, match="missing in 'pay' in 80 rows, 'age' in 40 rows"):
+        FairPCA(1, on_missing="drop").fit(frame, sensitive_features=GROUPS)
+
+
+def test_rows_that_all_lack_a_group_are_told_so():
+    with pytest.raises(InvalidInput, match="120 rows without a group"):
+        FairPCA(1, on_missing="drop").fit(table(), sensitive_features=[None] * N)
+
+
+def test_declared_categories_without_rows_are_named():
+    declared = pd.Series(pd.Categorical(GROUPS, categories=["a", "b", "c", "d", "e"]))
+    said = "No row has the declared categories 'd', 'e'"
+    for call in (
+        lambda z: FairPCA(1).fit(table(), sensitive_features=z),
+        lambda z: GroupMoments.from_rows(table(), z),
+        lambda z: audit(np.eye(4)[:1], table(), z, folds=None),
+        lambda z: FairPCA(1).fit(table().assign(g=z), sensitive_features="g"),
+        lambda z: FairPCA(1).fit(table(), sensitive_features=pd.DataFrame({"g": z, "h": GROUPS})),
+    ):
+        with pytest.warns(FairspanWarning, match=said):
+            call(declared)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            call(declared.cat.remove_unused_categories())
