@@ -190,6 +190,8 @@ def leading_subspace(
     """
     _check_finite(matrix)
     p, d = len(matrix), n_components
+    if not matrix.any():
+        return LeadingSubspace.of(np.zeros(p), np.eye(p), d, tie_tolerance)
     if d < _PARTIAL_UP_TO_SHARE * p and p >= _PARTIAL_FROM_FEATURES:
         # One eigenvalue beyond the cut shows whether the cut goes through a tie.
         with threads_of("scipy") if p >= _THREADS_FROM_FEATURES else nullcontext():
@@ -234,6 +236,9 @@ def graded_eigh(matrix: FloatArray, n_leading: int) -> tuple[FloatArray, FloatAr
     >>> graded_eigh(matrix, 1)[0][:2].round(6)
     array([0.792893, 2.207107])
     """
+    if not matrix.any():
+        nothing = np.zeros(len(matrix))
+        return nothing, np.eye(len(matrix)), nothing
     values, vectors = np.linalg.eigh(matrix)
     n_split = _split(values, n_leading)
     size = max(-float(values[0]), float(values[-1]), 0.0)
@@ -452,7 +457,9 @@ def smallest_sum(
     >>> round(smallest_sum(one, np.ones(1), 1).value, 12)
     3.0
     """
-    used, (p, d) = np.flatnonzero(weights), (matrices.shape[1], n_leading)
+    varies = np.array([matrix.any() for matrix in matrices])
+    used = np.flatnonzero((weights != 0) & varies)
+    p, d = matrices.shape[1], n_leading
     if d == p or len(used) == 0:
         return SmallestSum(0.0, 0.0)
     if len(used) < len(weights):

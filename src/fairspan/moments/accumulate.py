@@ -381,13 +381,17 @@ def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -
                 sums.count += own.shape[0]
                 sums.weight = sums.weight + (own.shape[0] if weights is None else xp.sum(weights))
                 sums.offset = sums.offset + ones @ own
-                sums.scatter = sums.scatter + half.T @ half
+                if _varies(half):
+                    sums.scatter = sums.scatter + half.T @ half
             elif code == -1:
                 unweighted = unweighted + xp.sum(rows)
             else:
                 n_dropped += rows.shape[0]
         for code, sums in found.items():
-            products, total = on_host(sums.scatter), on_host(sums.offset)
+            total = on_host(sums.offset)
+            products = on_host(sums.scatter)
+            if not products.shape:
+                products = np.zeros((len(total), len(total)))
             sums.weight = float(sums.weight)
             sums.offset = total / sums.weight
             sums.scatter = _symmetric(products - np.outer(total, sums.offset))
@@ -448,6 +452,11 @@ def _by_code(
             elif index.shape[0]:
                 own = None if weights is None else xp.take(weights, index)
                 yield code, _taken(xp, values, index), own, True
+
+
+def _varies(rows: Any) -> bool:
+    """Return whether products of the rows are anything but zeros, where that shows at once."""
+    return not isinstance(rows, np.ndarray) or bool(rows[0].any() or rows.any())
 
 
 def _subtracted(place: Place, rows: Any, base: FloatArray, *, is_copy: bool) -> Any:

@@ -433,7 +433,7 @@ class DenseSecondMoments:
         """
         traces = self._inner_traces
         losses = traces - self.captured_variances(basis)
-        small = losses <= CANCELLING * traces
+        small = (losses <= CANCELLING * traces) & (traces > 0)
         if small.any():
             soft = softened(basis)
             left = np.eye(len(basis)) - soft @ soft.T

@@ -71,6 +71,9 @@ _PADDING_SEED = 0x5AFE_C0DE_2018
 # Means of all groups that differ by less than this share of their length are the same; so are rows
 # of a group that differ by less than this share of the longest row.
 _ROUNDING = 1e-14
+# Features that show whether rows differ, and the share of the largest product within which products
+# of equal rows agree.
+_GLANCE, _NEARLY_EQUAL = 16, 1e-12
 # Rows that are copied at once, and features of which axes are formed at once.
 _BLOCK_ROWS, _BLOCK_FEATURES = 64, 2048
 
@@ -232,25 +235,40 @@ class ThinMoments(_KeptRows):
     @cached_property
     def span(self) -> "Coordinates":
         """Those of the rows alone."""
-        gram = blas.dsyrk(1.0, self.rows.T, trans=1, lower=1)
+        first, same = distinct_rows(self.rows)
+        if len(first) == 1:  # all rows are the pilot
+            nothing = np.empty((len(self.rows), 0))
+            return Coordinates(self, nothing, nothing, np.empty((self.n_features, 0)))
+        if len(first) == len(self.rows):
+            return self._span_of(self.rows)
+        # Equal rows have equal coordinates, which are found once.
+        found = self._span_of(self.rows[first])
+        mixing = np.zeros((len(self.rows), found.mixing.shape[1]))
+        mixing[first] = found.mixing
+        return replace(found, rows=found.rows[same], mixing=mixing)
+
+    def _span_of(self, distinct: FloatArray) -> "Coordinates":
+        """Return the coordinates of some rows, of which the first is the pilot."""
+        gram = blas.dsyrk(1.0, distinct.T, trans=1, lower=1)
         lengths = np.sqrt(np.diag(gram))
         unit = lengths[1:]  # the first row is the pilot
         if unit.size and unit.all():
-            found = self._axes_by_products(gram[1:, 1:] / unit / unit[:, None], unit)
+            found = self._axes_by_products(distinct, gram[1:, 1:] / unit / unit[:, None], unit)
             if found is not None:
-                found = found.judged(lengths)
+                found = found.judged(distinct, lengths)
                 if found.stretched <= MOST_STRETCHED and found.beside <= _FAULTY:
                     return found
         # From the rows themselves: slower, and twice as many digits.
         unit = np.where(lengths > 0, lengths, 1.0)
-        axes, upper = qr((self.rows / unit[:, None]).T, mode="economic", check_finite=False)
+        axes, upper = qr((distinct / unit[:, None]).T, mode="economic", check_finite=False)
         # Columns are exchanged in the short factor: in the long one that is slow.
         turn, upper, order = qr(upper, mode="economic", pivoting=True, check_finite=False)
         rank = int((np.abs(np.diag(upper)) > len(lengths) * _EPSILON).sum())
         rows = np.empty((len(lengths), rank))
         rows[order] = upper[:rank].T
         rows *= lengths[:, None]
-        found = Coordinates(self, rows, rows[:, :0], axes @ turn[:, :rank]).judged(lengths)
+        found = Coordinates(self, rows, rows[:, :0], axes @ turn[:, :rank])
+        found = found.judged(distinct, lengths)
         if not (off := max(found.stretched, found.beside)) <= _FAULTY:
             raise InvalidInput(
                 f"Coordinates of the rows are off by {off:.0e}",
@@ -259,7 +277,9 @@ class ThinMoments(_KeptRows):
             )
         return found
 
-    def _axes_by_products(self, gram: FloatArray, unit: FloatArray) -> "Coordinates | None":
+    def _axes_by_products(
+        self, distinct: FloatArray, gram: FloatArray, unit: FloatArray
+    ) -> "Coordinates | None":
         """From the products of rows of unit length; None where the rows depend on each other."""
         lower, inverse = _triangle_of(gram)
         lost = _EPSILON * float(np.vdot(inverse, inverse))
@@ -268,7 +288,7 @@ class ThinMoments(_KeptRows):
         if lost > _LOST_ONCE:
             again = np.zeros_like(gram)
             for start in range(0, self.n_features, _BLOCK_FEATURES):
-                block = (self.rows[1:, start : start + _BLOCK_FEATURES] / unit[:, None]).T
+                block = (distinct[1:, start : start + _BLOCK_FEATURES] / unit[:, None]).T
                 axes = blas.dtrmm(1.0, inverse, block, side=1, lower=1, trans_a=1, overwrite_b=1)
                 again += blas.dsyrk(1.0, axes, trans=1, lower=1)
             more, beyond = _triangle_of(again)
@@ -332,6 +352,39 @@ class ThinMoments(_KeptRows):
         inside = found.reduce(columns)
         own = None if point is None else inside[:, -1]
         return found.moments, own, inside[:, : basis.shape[1]]
+
+
+def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
+    """Return the index of each distinct row where it is first, and which of these each row equals.
+
+    Parameters
+    ----------
+    rows : (n, p) array
+
+    Examples
+    --------
+    >>> distinct_rows(np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 2.0]]))
+    (array([0, 1]), array([0, 1, 0]))
+    """
+    n, p = rows.shape
+    every = np.arange(n)
+    # Rows that differ do so in a few features already, nearly always.
+    few = rows[:, np.linspace(0, p - 1, min(p, _GLANCE)).astype(np.intp)]
+    if len(np.unique(few, axis=0)) == n:
+        return every, every
+    # Equal rows have nearly equal products with a random vector: only such neighbors are compared.
+    products = rows @ np.random.default_rng(_PADDING_SEED).standard_normal(p)
+    order = np.argsort(products, kind="stable")
+    is_near = np.diff(products[order]) <= _NEARLY_EQUAL * float(np.abs(products).max())
+    candidates = np.unique(order[np.append(is_near, False) | np.append(False, is_near)])
+    same, by_hash = every.copy(), dict[int, list[int]]()
+    for row in candidates.tolist():
+        alike = by_hash.setdefault(hash((rows[row] + 0.0).tobytes()), [])  # -0 is 0
+        same[row] = next((each for each in alike if np.array_equal(rows[each], rows[row])), row)
+        if same[row] == row:
+            alike.append(row)
+    first, which = np.unique(same, return_inverse=True)
+    return first, which
 
 
 def _triangle_of(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -403,7 +456,7 @@ class Coordinates:
         scatters = np.where(equal[:, None, None], 0.0, scatters) if equal.any() else scatters
         return replace(found, means=means, scatters=scatters, is_made_here=True)
 
-    def judged(self, lengths: FloatArray) -> "Coordinates":
+    def judged(self, distinct: FloatArray, lengths: FloatArray) -> "Coordinates":
         """With bounds on ||Q'Q - I||, and on what lies beside Q of rows as a share of their length.
 
         By ten random columns: each is too small with a probability of 1e-10 (Halko, Martinsson and
@@ -411,15 +464,18 @@ class Coordinates:
 
         Parameters
         ----------
+        distinct : (n, p) array
+            The rows that these are coordinates of.
         lengths : (n,) array
-            Of the rows.
+            Their lengths.
         """
         rng = np.random.default_rng(_PADDING_SEED)
         along = rng.standard_normal((self.n_known, _PROBES))
         over = rng.standard_normal((len(self.basis), _PROBES))
-        once = self._products(self._lifted(along)) - along
-        twice = self._products(self._lifted(once)) - once
-        left = self.thin.rows @ over - self.rows @ self._products(over)
+        own = replace(self, thin=replace(self.thin, rows=distinct))
+        once = own._products(own._lifted(along)) - along
+        twice = own._products(own._lifted(once)) - once
+        left = distinct @ over - self.rows @ own._products(over)
         left /= np.where(lengths > 0, lengths, 1.0)[:, None]
         beside, stretched = (
             10 * np.sqrt(2 / np.pi) * float(np.linalg.norm(each, axis=0).max(initial=0.0))

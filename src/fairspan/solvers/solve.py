@@ -19,7 +19,7 @@ from fairspan.certificates.proofs import Proof
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.resources import threads_of
-from fairspan.moments.operators import errors_under
+from fairspan.moments.operators import DenseSecondMoments, Projector, errors_under
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import ProblemFamily, Reduction, left_beside
 from fairspan.registry import names_of, object_of
@@ -186,7 +186,18 @@ def solve(
     # Only the largest steps should use threads; they say so themselves.
     # What overflows on the way, beside a column of large numbers, is looked at in the end.
     with threads_of(None), np.errstate(all="ignore"):
-        found = way(reduction.problem, solver, tol, random_state)
+        problem, axes = _without_idle_features(reduction.problem)
+        found = way(problem, solver, tol, random_state)
+        if axes is not None and found.proof is not None:
+            found = certify(
+                reduction.problem,
+                axes @ Projector(found.components).basis,
+                found.proof.turned(axes),
+                tol=found.tol,
+                n_eigenproblems=found.n_eigenproblems,
+                trace=found.trace,
+                solver=found.solver,
+            )
     columns, proof = found.components.T, found.proof
     if reduction.axes is not None:
         columns = with_positive_signs(reduction.lift(columns))
@@ -195,6 +206,27 @@ def solve(
         columns = reduction.encoding.settled(columns)
     found = replace(found, components=np.ascontiguousarray(columns.T), proof=proof)
     return in_all_directions(reduction, found)
+
+
+def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None]:
+    """Return a problem without any variance in as many features as components, and these axes.
+
+    All subspaces are equally good there, and in many features the eigenproblems of zeros would take
+    as long as any others. Other problems are returned as they are, without axes.
+    """
+    p, d = problem.n_features, problem.n_components
+    if not problem.has_matrices or d == p or problem.limit is not None:
+        return problem, None
+    second = problem.dense
+    if second.traces.any():
+        return problem, None
+    axes = np.eye(p, d)
+    small = problem.along(
+        axes,
+        second_moments=DenseSecondMoments(np.zeros((problem.n_groups, d, d))),
+        axes=None if problem.axes is None else problem.axes @ axes,
+    )
+    return small, axes
 
 
 def in_all_directions(reduction: Reduction, found: Certificate) -> Certificate:

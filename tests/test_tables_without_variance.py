@@ -1,0 +1,151 @@
+"""Tables in which nothing varies are answered without an eigenproblem of their size."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.linalg
+from scipy import sparse
+
+from fairspan import FairPCA, GroupMoments, MeanParity
+from fairspan.errors import Incompatible
+from fairspan.linalg import leading_subspace, smallest_sum
+from fairspan.moments import thin
+from fairspan.registry import names_of
+
+FloatArray = npt.NDArray[np.float64]
+
+FEW, MANY = (40, 600), (400, 300)
+GROUPS = {n: np.arange(n) % 2 for n, _ in (FEW, MANY)}
+# The largest eigenproblem or triangle that a fit of two components may take here.
+MOST = 8
+
+
+def zeros(n: int, p: int) -> FloatArray:
+    return np.zeros((n, p))
+
+
+def constant_columns(n: int, p: int) -> FloatArray:
+    return np.tile(np.linspace(-3.0, 1e6, p), (n, 1))
+
+
+def constant_in_single_precision(n: int, p: int) -> Any:
+    return np.full((n, p), 3.7, dtype=np.float32)
+
+
+def sparse_zeros(n: int, p: int) -> Any:
+    return sparse.csr_array((n, p))
+
+
+def constant_within_groups(n: int, p: int) -> FloatArray:
+    return np.where(GROUPS[n][:, None] == 0, 1.0, 2.0) * np.ones(p)
+
+
+TABLES = (zeros, constant_columns, constant_in_single_precision, sparse_zeros)
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of all matrices that are decomposed."""
+    found: list[int] = []
+
+    def counted(decompose: Callable[..., Any]) -> Callable[..., Any]:
+        def run(matrix: Any, *args: Any, **settings: Any) -> Any:
+            found.append(min(matrix.shape))
+            return decompose(matrix, *args, **settings)
+
+        return run
+
+    for module, name in (
+        (np.linalg, "eigh"),
+        (np.linalg, "eigvalsh"),
+        (scipy.linalg, "eigh"),
+        (thin, "qr"),
+    ):
+        monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    return found
+
+
+@pytest.mark.parametrize("shape", [FEW, MANY])
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"center": "group"}, {"nested": True}, {"restriction": MeanParity()}],
+    ids=["plain", "group", "nested", "parity"],
+)
+def test_a_table_without_variance_takes_no_large_eigenproblem(
+    table: Callable[..., Any], shape: tuple[int, int], settings: dict[str, Any], sizes: list[int]
+) -> None:
+    model = FairPCA(2, **settings).fit(table(*shape), sensitive_features=GROUPS[shape[0]])
+    assert max(sizes, default=0) <= MOST
+    assert model.solution_.objective == 0
+    assert model.solution_.status == "optimal"
+    assert model.group_errors_ == pytest.approx(np.zeros(2), abs=0)
+    assert model.components_ @ model.components_.T == pytest.approx(np.eye(2))
+
+
+@pytest.mark.parametrize("criterion", names_of("criterion"))
+@pytest.mark.parametrize("shape", [FEW, MANY])
+def test_every_criterion_answers_a_table_of_zeros(
+    criterion: str, shape: tuple[int, int], sizes: list[int]
+) -> None:
+    model = FairPCA(2, criterion=criterion)
+    if criterion == "nash_welfare":  # a product of zeros has no logarithm
+        with pytest.raises(Incompatible, match="without variance"):
+            model.fit(zeros(*shape), sensitive_features=GROUPS[shape[0]])
+    else:
+        model.fit(zeros(*shape), sensitive_features=GROUPS[shape[0]])
+        # A robust gap leaves room for its radius even where errors are zero.
+        assert model.solution_.objective == pytest.approx(0, abs=0.04)
+    assert max(sizes, default=0) <= MOST
+
+
+@pytest.mark.parametrize("on_missing", ["drop", "em"])
+def test_missing_cells_of_a_constant_table(on_missing: str, sizes: list[int]) -> None:
+    rows = zeros(60, 8)
+    rows[::7, 3] = np.nan
+    moments = GroupMoments.from_rows(rows, np.arange(60) % 2, on_missing=on_missing)
+    assert FairPCA(2).fit_moments(moments).solution_.objective == 0
+
+
+def test_rows_that_are_equal_within_groups_have_one_coordinate(sizes: list[int]) -> None:
+    rows = constant_within_groups(*FEW)
+    model = FairPCA(1).fit(rows, sensitive_features=GROUPS[FEW[0]])
+    assert max(sizes) <= MOST
+    assert np.abs(model.components_[0]) == pytest.approx(np.full(FEW[1], FEW[1] ** -0.5))
+    assert model.group_errors_ == pytest.approx(np.zeros(2), abs=1e-12)
+
+
+def test_repeated_rows_have_the_answer_of_weighted_ones() -> None:
+    rng = np.random.default_rng(0)
+    rows, groups, times = rng.standard_normal((12, 40)), np.arange(12) % 2, np.arange(12) % 3 + 1
+    repeated = FairPCA(3).fit(
+        np.repeat(rows, times, axis=0), sensitive_features=np.repeat(groups, times)
+    )
+    weighted = FairPCA(3).fit(rows, sensitive_features=groups, sample_weight=times)
+    assert repeated.solution_.objective == pytest.approx(weighted.solution_.objective, rel=1e-9)
+    assert repeated.group_errors_ == pytest.approx(weighted.group_errors_, rel=1e-9)
+
+
+def test_equal_rows_are_found_among_near_ones() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.zeros((50, 400))
+    rows[np.arange(50), rng.integers(0, 400, 50)] = 1.0
+    rows[7] = rows[3] = -0.0
+    rows[9] = 1e300  # beside which all products are near
+    first, which = thin.distinct_rows(rows)
+    expected, inverse = np.unique(rows + 0.0, axis=0, return_inverse=True)
+    assert len(first) == len(expected)
+    assert np.array_equal(rows[first][which], rows)
+    assert len(set(zip(which.tolist(), inverse.ravel().tolist(), strict=True))) == len(expected)
+
+
+def test_eigenvectors_of_zeros() -> None:
+    found = leading_subspace(np.zeros((50, 50)), 3)
+    assert found.vectors.T @ found.vectors == pytest.approx(np.eye(3))
+    assert found.tied.shape[1] == 50
+    one = np.array([np.zeros((3, 3)), np.diag([3.0, 2.0, 1.0])])
+    assert smallest_sum(one, np.array([1.0, 1.0]), 1).value == pytest.approx(3.0)
+    assert smallest_sum(one, np.array([1.0, 0.0]), 1).value == 0.0
