@@ -8,10 +8,11 @@ reach, and so are criteria that tests make themselves.
 import warnings
 from typing import Any
 
-from fairspan import verify
+from fairspan import Verification, verify
 from fairspan.estimator import fit as fits
 from fairspan.moments.thin import ThinMoments
 from fairspan.registry import names_of
+from fairspan.verification import CANNOT_BE_VERIFIED
 from sweeps import WHOLE
 
 # Above so many features, or coordinates where rows are fewer, verifying takes longer than the test.
@@ -49,4 +50,12 @@ def failures() -> list[str]:
         warnings.simplefilter("ignore")
         checked = [(subspace, verify(subspace, moments)) for subspace, moments in _pending]
     _pending.clear()
-    return [f"{subspace!r}: {found}" for subspace, found in checked if not found.holds]
+    return [
+        f"{subspace!r}: {found}" for subspace, found in checked if not _is_fine(subspace, found)
+    ]
+
+
+def _is_fine(subspace: Any, found: Verification) -> bool:
+    """Whether it holds, or rounding is too large to tell, which the model itself says."""
+    cannot_tell = any(CANNOT_BE_VERIFIED in message for message in found.messages)
+    return found.holds or (cannot_tell and subspace.certificate.status == "unresolved")

@@ -12,6 +12,7 @@ came there are records, and not judged.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -23,12 +24,14 @@ from fairspan.certificates.certificate import (
     errors_with_roundings,
     evaluate,
     reason_of,
+    size_beside,
 )
 from fairspan.certificates.proofs import PRECISION, Proof
 from fairspan.errors import FairspanError
 from fairspan.linalg.resources import memory_error_hint
 from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
+from fairspan.moments import of_rows
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.moments.normal import Normal
@@ -68,7 +71,14 @@ _FEW = 4.0
 _SIMILAR = 500.0
 # What rounding does to fits of rows is of another size than to matrices, but no way makes more of
 # it than so many times what it does to the variance.
-_OTHER_WAYS, _AT_MOST = ("thin", "matrix-free"), 10.0
+_AT_MOST = 10.0
+# Room for rounding is never more than this share of the figure that is compared, unless the model
+# was fitted with a larger tolerance.
+_LEAST_SHARE = 1e-6
+# A figure of no more than so many times its rounding cannot be told from zero.
+_ZERO = 2.0
+# From so many features on, groups' own optima may be found inside a subspace that grows.
+_SMALL_SUBSPACES_FROM = 500
 # To what share of the variance groups' own optima are found inside a subspace that grows.
 _FOUND_TO = 1e-12
 # A direction with less than this share of the variance of standardized features has none.
@@ -83,6 +93,7 @@ _OTHER_ROWS = (
     "These are not the rows of the fit: groups have other numbers of rows. A certificate is "
     "checked with the rows that the model was fitted on; audit judges a model on other rows."
 )
+CANNOT_BE_VERIFIED = "The certificate cannot be verified from these data"
 # What a certificate shares with those of its steps and prefixes.
 _SHARED = ("criterion", "tol", "center", "restriction", "groups", "counts")
 # What a step shares with the components up to it.
@@ -183,11 +194,12 @@ def verify(
     try:
         moments = _of_features(moments, subspace)
         posed = _posed(moments, subspace.certificate)
-        found = _verified(model, subspace, posed, by_rows=moments.matrix_free)
+        by_rows, is_thin = moments.matrix_free, isinstance(moments, ThinMoments)
+        found = _verified(model, subspace, posed, by_rows=by_rows, is_thin=is_thin)
         # Where d dimensions hold all of few rows, matrices of many features cannot tell zero from
         # rounding; coordinates of the rows can.
         if not found.holds and isinstance(moments, ThinMoments) and posed is not moments:
-            in_coordinates = _verified(model, subspace, moments)
+            in_coordinates = _verified(model, subspace, moments, is_thin=True)
             found = in_coordinates if in_coordinates.holds else found
         return found
     except _Fails as failure:
@@ -255,7 +267,12 @@ def _posed(moments: Moments, claimed: Certificate) -> Moments:
 
 
 def _verified(
-    model: Any, subspace: FairSubspace, moments: Moments, *, by_rows: bool = False
+    model: Any,
+    subspace: FairSubspace,
+    moments: Moments,
+    *,
+    by_rows: bool = False,
+    is_thin: bool = False,
 ) -> Verification:
     """Check everything; what does not hold is said first.
 
@@ -266,6 +283,8 @@ def _verified(
     by_rows : bool
         Whether the model was fitted on sparse rows without matrices: what rounding did is then of
         another size, and prefixes of nested components have no bound.
+    is_thin : bool
+        Whether the data are rows that are fewer than their features.
 
     Raises
     ------
@@ -290,7 +309,8 @@ def _verified(
             if subspace.is_oblique
             else "The restriction is oblique, and the model has no decoder of its own."
         )
-    rows_tell = claimed.eigen == "thin" and family.coordinates is None
+    may_be_thin = is_thin or _has_few_rows(moments)
+    rows_tell = may_be_thin and family.coordinates is None
     if rows_tell and (unknown := reduction.problem.moving_rounding) > claimed.tolerance:
         raise _Fails(
             f"What the restriction costs is known up to {unknown:.1e} from moments, and the "
@@ -310,50 +330,214 @@ def _verified(
         most_outside = _ORTHONORMAL + _turned_by_means(moments, claimed.restriction)
     basis, outside = _within(reduction, basis, min(most_outside, _EIGENVECTORS), rows_tell)
     found = _evaluated(reduction, basis, claimed.proof, claimed.tol)
-    # Directions that a restriction leaves are rounded, and the components were chosen in others:
-    # what lies outside of these moves an error as a turn of the subspace does.
-    traces, criterion = whole.second_moments.traces, claimed.criterion
-    turned = 2 * outside * np.sqrt(traces * errors) + outside**2 * traces
-    # And means, about which parts of the rows were added up, are rounded at their own size.
-    apart = _EPSILON * float(np.linalg.norm(np.abs(moments.means).max(axis=0)))
-    turned += 2 * apart * np.sqrt(errors) + apart**2
-    most = _FEW * errors_with_roundings(reduction.problem, basis)[1] + _SAME * errors
-    unsure = found.resolution + criterion.rounding(turned, errors, whole)
-    of_other_way = 0.0
-    if claimed.eigen in _OTHER_WAYS:
-        of_other_way = criterion.rounding(_AT_MOST * whole.variance_roundings, errors, whole)
-        of_other_way += PRECISION * abs(found.objective)
-    if claimed.eigen == "thin":  # of coordinates that a fit may have used
-        in_rows = replace(
-            whole, stretched=MOST_STRETCHED, unrestricted=reduction.problem.unrestricted
+    judged = _Judged(
+        model,
+        subspace,
+        moments,
+        family,
+        reduction,
+        basis,
+        outside,
+        errors,
+        kept,
+        found,
+        by_rows=by_rows,
+        is_thin=is_thin,
+    )
+    failures = [*_failures(judged, is_bounded=True)]
+    if failures and not [*_failures(judged, is_bounded=False)]:
+        # The figures agree as far as rounding lets them, which is not far enough.
+        failures = [
+            f"{CANNOT_BE_VERIFIED}: rounding is more than {_share(claimed):.0e} of what the model "
+            "says.",
+            *failures,
+        ]
+    if not np.array_equal(moments.counts, claimed.counts):
+        # Nothing else can agree then, and a page of numbers would hide why.
+        failures = [_OTHER_ROWS, *[each for each in failures if "counts =" in each]]
+    messages = (*failures, *_said(found, claimed))
+    return Verification(not failures, found.objective, found.lower_bound, found.gap, messages)
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """A model beside what was computed from the data.
+
+    Attributes
+    ----------
+    model, subspace, moments, by_rows, is_thin
+        As of :func:`_verified`.
+    family, reduction
+        The problem that the certificate names, posed for the data.
+    basis : (m, r) array
+        Of the components, in the directions that a restriction allows.
+    outside : float
+        Length of what lies beside these directions.
+    errors : (k,) array
+        Of the components.
+    kept : (k, r) array
+        What each component takes off each group's error.
+    found : Certificate
+        Of the components and the model's proof.
+    """
+
+    model: Any
+    subspace: FairSubspace
+    moments: Moments
+    family: ProblemFamily
+    reduction: Reduction
+    basis: FloatArray
+    outside: float
+    errors: FloatArray
+    kept: FloatArray
+    found: Certificate
+    by_rows: bool
+    is_thin: bool
+
+    @property
+    def may_be_thin(self) -> bool:
+        """Whether a fit of these rows may use coordinates of the rows."""
+        return self.is_thin or _has_few_rows(self.moments)
+
+    @property
+    def may_be_sparse(self) -> bool:
+        """Whether a fit of these rows may form no matrices."""
+        return self.by_rows or self.moments.n_features > of_rows.MATRICES_UP_TO
+
+    @property
+    def whole(self) -> Problem:
+        """The problem without the restriction."""
+        return self.reduction.problem.whole
+
+    @cached_property
+    def offset(self) -> float:
+        """How far means, about which parts of the rows were added up, are rounded together."""
+        moments, scale = self.moments, self.subspace.scale
+        sizes = np.abs(moments.means).max(axis=0)
+        sizes = np.where(moments.standard_deviations > 0, sizes, 0.0)
+        return _EPSILON * float(np.linalg.norm(sizes if scale is None else sizes / scale))
+
+    @cached_property
+    def turned(self) -> FloatArray:
+        """What a turn of the subspace, and of the means, may do to the errors, shape (k,).
+
+        Directions that a restriction leaves are rounded, and the components were chosen in others.
+        """
+        traces = self.whole.second_moments.traces
+        by_turn = 2 * self.outside * np.sqrt(traces * self.errors) + self.outside**2 * traces
+        return np.asarray(by_turn + 2 * self.offset * np.sqrt(self.errors) + self.offset**2)
+
+    @cached_property
+    def rounding_of_components(self) -> FloatArray:
+        """How far rounding may have moved what each component takes off an error, shape (k, r)."""
+        spreads = _spreads(self.moments, self.subspace.scale, self.subspace.center)
+        of_entries = _rounding_of_components(spreads, self.subspace.projector)
+        traces = self.whole.second_moments.traces[:, None]
+        variances = np.maximum(self.kept, 0.0)
+        by_turn = 2 * self.outside * np.sqrt(traces * variances) + self.outside**2 * traces
+        return np.asarray(
+            of_entries + by_turn + 2 * self.offset * np.sqrt(variances) + self.offset**2
         )
-        off = np.maximum(in_rows.off_by_coordinates(errors), whole.off_by_coordinates(errors))
-        of_other_way += criterion.rounding(_AT_MOST * off, errors, in_rows)
-    found_to = _FOUND_TO * traces.max() if claimed.eigen == "projected" else 0.0
-    if criterion.measures_losses:
-        of_other_way += criterion.rounding(np.full(len(traces), found_to), errors, whole)
-    spreads = _spreads(moments, subspace.scale, claimed.center)
-    rounding = _rounding_of_components(spreads, subspace.projector)
-    # Of each component, what a turn of the subspace and rounded means do to it.
-    variances = np.maximum(kept, 0.0)
-    rounding = rounding + 2 * outside * np.sqrt(traces[:, None] * variances)
-    rounding = rounding + outside**2 * traces[:, None]
-    rounding = rounding + 2 * apart * np.sqrt(variances) + apart**2
+
+    @cached_property
+    def of_other_way(self) -> float:
+        """How far the objective may differ between ways of solving that these data allow."""
+        whole, errors = self.whole, self.errors
+        criterion, room = whole.criterion, 0.0
+        if self.may_be_thin or self.may_be_sparse:
+            room = criterion.rounding(_AT_MOST * whole.variance_roundings, errors, whole)
+            room += PRECISION * abs(self.found.objective)
+        if self.may_be_thin:
+            unrestricted = self.reduction.problem.unrestricted
+            in_rows = replace(whole, stretched=MOST_STRETCHED, unrestricted=unrestricted)
+            off = np.maximum(in_rows.off_by_coordinates(errors), whole.off_by_coordinates(errors))
+            room += criterion.rounding(_AT_MOST * off, errors, in_rows)
+        if criterion.measures_losses:
+            room += criterion.rounding(self.found_to, errors, whole)
+        return float(room)
+
+    @cached_property
+    def found_to(self) -> FloatArray:
+        """How far groups' own optima may be off, which may be found in small subspaces, (k,)."""
+        traces = self.whole.second_moments.traces
+        is_small = self.moments.n_features < _SMALL_SUBSPACES_FROM
+        return np.zeros(len(traces)) if is_small else _FOUND_TO * traces
+
+
+def _has_few_rows(moments: Moments) -> bool:
+    """Whether rows are fewer than many features, so that a fit may use coordinates of the rows."""
+    few = int(moments.counts.sum()) <= moments.n_features
+    return few and moments.n_features > of_rows.THIN_BEYOND
+
+
+def _share(claimed: Certificate) -> float:
+    """The largest room for rounding, as a share of the figure that is compared."""
+    return max(claimed.tol, _LEAST_SHARE) if 0 <= claimed.tol < 1 else _LEAST_SHARE
+
+
+def _bounded(
+    rounding: FloatArray | float, size: FloatArray | float, whole_size: float, share: float
+) -> FloatArray:
+    """Room for rounding, bounded by a share of each figure.
+
+    Parameters
+    ----------
+    rounding : (n,) array or float
+        By how much rounding may have moved each figure.
+    size : (n,) array or float
+        Of each figure.
+    whole_size : float
+        Beside which a figure is zero that cannot be told from zero, as with as many dimensions as
+        rows.
+    share : float
+    """
+    is_zero = (size <= _ZERO * rounding) & (rounding <= share * whole_size)
+    return np.where(is_zero, rounding, np.minimum(rounding, share * np.asarray(size)))
+
+
+def _largest_error(problem: Problem, errors: FloatArray, rounding: float) -> float:
+    """The largest error; where all are rounding, a variance beside which they are zero."""
+    if (largest := float(errors.max())) > rounding:
+        return largest
+    if problem.n_components == problem.n_features or not problem.has_matrices:
+        return float(problem.second_moments.traces.max())
+    return problem.least_column_variance
+
+
+def _failures(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
+    """Everything that does not hold.
+
+    Parameters
+    ----------
+    judged : _Judged
+    is_bounded : bool
+        Whether room for rounding is bounded by a share of each figure.
+    """
+    subspace, moments, found = judged.subspace, judged.moments, judged.found
+    claimed, whole, errors = subspace.proven, judged.whole, judged.errors
+    problem, share = judged.reduction.problem, _share(claimed)
+
+    off = _FEW * errors_with_roundings(problem, judged.basis)[1] + judged.turned
+    of_errors, of_losses = off, 2 * off + judged.found_to
+    losses = np.maximum(errors - whole.best_errors, 0.0) if whole.has_matrices else None
+    if is_bounded:
+        size = _largest_error(whole, errors, float(off.max()))
+        of_errors = _bounded(of_errors, errors, size, share)
+        if losses is not None:
+            of_losses = _bounded(of_losses, losses, size, share)
+    pooled = whole.proportions @ judged.kept
+    of_components = judged.rounding_of_components
     claims = {
-        **_of_rows(
-            subspace, claimed, moments, whole.proportions @ kept, whole.proportions @ rounding
-        ),
-        "errors": (errors, claimed.errors, most + turned),
+        **_of_rows(subspace, claimed, moments, pooled, whole.proportions @ of_components),
+        "errors": (errors, claimed.errors, _SAME * errors + of_errors),
         "total_variance": (
             found.total_variance,
             claimed.total_variance,
             _SAME * whole.total_variance,
         ),
     }
-    if whole.has_matrices:
-        # Of what each group loses beyond its own best, both parts are rounded.
-        losses = np.maximum(errors - whole.best_errors, 0.0)
-        claims["losses"] = (losses, claimed.losses, 2 * most + found_to)
+    if losses is not None:
+        claims["losses"] = (losses, claimed.losses, _SAME * losses + of_losses)
     parts = (claimed, *claimed.steps)
     is_scaled = subspace.scale is not None
     problems = [replace(whole, n_components=each.n_components) for each in parts]
@@ -362,19 +546,80 @@ def _verified(
         for each, problem in zip(parts, problems, strict=True)
     ]
     claims["reason"] = (reasons, [each.reason for each in parts], None)
-    failures = [
-        *_of_components(subspace.projector, is_soft=subspace.is_soft),
-        *_differing(claims | _of_estimator(model, subspace, claimed, kept, whole, rounding)),
-        *_of_certificate(found, claimed, unsure, of_other_way, by_rows=by_rows),
-        *_of_status(reduction, basis, found, claimed, of_other_way),
-    ]
+    yield from _of_components(subspace.projector, is_soft=subspace.is_soft)
+    own = _of_estimator(judged.model, subspace, claimed, judged.kept, whole, of_components)
+    yield from _differing(claims | own)
+
+    resolved = found.resolution + whole.criterion.rounding(judged.turned, errors, whole)
+    room = _room(problem, found, claimed, resolved, judged.of_other_way, is_bounded=is_bounded)
+    yield from _of_certificate(found, claimed, room, by_rows=judged.by_rows)
+    yield from _of_status(
+        judged.reduction,
+        judged.basis,
+        found,
+        claimed,
+        room,
+        may_be_sparse=judged.may_be_sparse,
+        may_be_thin=judged.may_be_thin,
+    )
     if claimed.steps or claimed.prefixes:
-        failures += _of_nested(subspace, claimed, family, moments, by_rows=by_rows)
-    if not np.array_equal(moments.counts, claimed.counts):
-        # Nothing else can agree then, and a page of numbers would hide why.
-        failures = [_OTHER_ROWS, *[each for each in failures if "counts =" in each]]
-    messages = (*failures, *_said(found, claimed))
-    return Verification(not failures, found.objective, found.lower_bound, found.gap, messages)
+        yield from _of_nested(judged, is_bounded=is_bounded)
+
+
+@dataclass(frozen=True)
+class _Room:
+    """By how much figures of a certificate may differ.
+
+    Attributes
+    ----------
+    objective : float
+        The objective, the bound, and what is compared with them.
+    other_way : float
+        What of that is due to another way of solving.
+    gap : float
+        The largest gap of a model that is called optimal where the data leave it unresolved.
+    """
+
+    objective: float
+    other_way: float
+    gap: float
+
+
+def _room(
+    problem: Problem,
+    found: Certificate,
+    claimed: Certificate,
+    resolved: float,
+    of_other_way: float,
+    *,
+    is_bounded: bool,
+) -> _Room:
+    """Room for rounding of the objective.
+
+    Parameters
+    ----------
+    problem : Problem
+    found, claimed : Certificate
+        What the model says of its own resolution proves nothing, so only what was found counts.
+    resolved : float
+        Of the objective.
+    of_other_way : float
+        By how much it may differ from one way of solving to another.
+    is_bounded : bool
+        Whether the room is bounded by a share of the objective.
+    """
+    gap = _FEW * _EPSILON * float(problem.whole.second_moments.traces.max())
+    rounding = _FEW * resolved + of_other_way
+    if is_bounded:
+        share, size = _share(claimed), max(abs(found.objective), found.scale)
+        whole_size = size_beside(problem, found.errors - problem.left_out, found.resolution)
+        can_be_zero = found.scale <= _ZERO * found.resolution <= _ZERO * share * whole_size
+        most = max(share * size, rounding if can_be_zero else 0.0)
+        rounding = min(rounding, most)
+        of_other_way = min(of_other_way, most)
+        gap = min(gap, most)
+    same = _SAME * abs(found.scale) + _ROUNDED * abs(found.objective)
+    return _Room(rounding + same, of_other_way, gap)
 
 
 def _check_rows(subspace: FairSubspace, claimed: Certificate, moments: Moments) -> None:
@@ -710,30 +955,19 @@ def _of_normal(found: Normal | None, said: Normal | None) -> _Claims:
 
 
 def _of_certificate(
-    found: Certificate,
-    claimed: Certificate,
-    resolved: float,
-    of_other_way: float = 0.0,
-    *,
-    by_rows: bool = False,
+    found: Certificate, claimed: Certificate, room: _Room, *, by_rows: bool = False
 ) -> Iterator[str]:
-    """Every figure that a solver gives.
-
-    What the model says of its own resolution proves nothing, so only what was found counts:
-    `resolved` of the objective, and by how much room for rounding may differ from one way to
-    another.
-    """
+    """Every figure that a solver gives."""
     if not 0 <= claimed.tol < 1:
         yield f"The model's tol is {claimed.tol!r}; allowed: a share from 0 to 1."
-    unsure = _FEW * resolved + _SAME * abs(found.scale) + _ROUNDED * abs(found.objective)
-    unsure += of_other_way
+    unsure, of_other_way = room.objective, room.other_way
     allowed: dict[str, float | None] = {"n_components": None, "theorem_3_2": None}
     allowed |= dict.fromkeys(("objective", "scale", "violation"), unsure)
     for name in () if by_rows else ("resolution", "tolerance"):
         smaller = min(getattr(found, name), getattr(claimed, name))
         allowed[name] = (_SIMILAR - 1) * smaller + of_other_way
     if not by_rows:  # of what is rounding, a share is as well
-        allowed["tolerance"] = float(allowed["tolerance"] or 0.0) + claimed.tol * resolved
+        allowed["tolerance"] = float(allowed["tolerance"] or 0.0) + claimed.tol * unsure
     for name, most in allowed.items():
         yield from _differing({name: (getattr(found, name), getattr(claimed, name), most)})
     said = claimed.lower_bound
@@ -743,7 +977,7 @@ def _of_certificate(
         return
     bound = found.lower_bound
     unknown = by_rows and said == -math.inf
-    least = bound - unsure - claimed.tolerance
+    least = bound - unsure - min(claimed.tolerance, _FEW * found.tolerance + unsure)
     if not (least <= said or unknown) or said > bound + unsure:
         yield f"The proof gives the lower bound {bound:.9g}, and not {said:.9g} as the model says."
     if found.gap < -found.resolution:
@@ -755,7 +989,10 @@ def _of_status(
     basis: FloatArray,
     found: Certificate,
     claimed: Certificate,
-    of_other_way: float = 0.0,
+    room: _Room,
+    *,
+    may_be_sparse: bool,
+    may_be_thin: bool,
 ) -> Iterator[str]:
     """Whether all limits are met, and the status is at least nearly that which the model says."""
     problem, said = reduction.problem, Status(claimed.status)
@@ -773,36 +1010,31 @@ def _of_status(
         nearly = _evaluated(reduction, basis, claimed.proof, claimed.tol, _FEW).status
     holds = said is Status.OPEN_GAP or nearly is Status.OPTIMAL
     if said is Status.UNRESOLVED:
-        holds = nearly is not Status.OPEN_GAP or found.gap <= of_other_way
+        holds = nearly is not Status.OPEN_GAP or found.gap <= room.other_way
     if said is Status.ESTIMATED:  # which only iterations without matrices leave
-        holds = (holds or found.gap <= of_other_way) and claimed.eigen == "matrix-free"
+        holds = (holds or found.gap <= room.other_way) and may_be_sparse
     own = max(abs(claimed.gap), claimed.violation)
     if said is Status.OPTIMAL and nearly is Status.UNRESOLVED and own <= claimed.tolerance:
         # Other moments of the same rows differ in their last digits.
-        holds = abs(found.gap) <= _FEW * _EPSILON * problem.whole.second_moments.traces.max()
+        holds = abs(found.gap) <= room.gap
     if not holds:
-        rows_tell = nearly is Status.UNRESOLVED and claimed.eigen == "thin"
+        rows_tell = nearly is Status.UNRESOLVED and may_be_thin
         yield (
             f"The model is called {claimed.called}, but the computed status is {found.status}: "
             f"the gap is {found.gap:.1e}."
             f"{_PASS_ROWS if rows_tell else ''}"
         )
     # Rows may resolve less than their matrices, and the other way round.
-    told_less = said is Status.UNRESOLVED and claimed.eigen not in _OTHER_WAYS
+    told_less = said is Status.UNRESOLVED and not (may_be_thin or may_be_sparse)
     open_yet = said is Status.OPEN_GAP or told_less
     if open_yet and found.status is Status.OPTIMAL and _FEW * own < claimed.tolerance:
         yield f"The model is called {said}, but its own gap of {own:.1e} is closed."
 
 
-def _of_nested(
-    subspace: FairSubspace,
-    claimed: Certificate,
-    family: ProblemFamily,
-    moments: Moments,
-    *,
-    by_rows: bool,
-) -> Iterator[str]:
+def _of_nested(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
     """What does not hold of the steps, and of the first components by themselves."""
+    subspace, family, moments = judged.subspace, judged.family, judged.moments
+    claimed = subspace.proven
     d, rows, basis = claimed.n_components, claimed.components, subspace.components.T
     if (len(claimed.steps), len(claimed.prefixes)) != (d, d - 1):
         raise _Fails("The steps are not those of the components.")
@@ -826,15 +1058,24 @@ def _of_nested(
             column = left.axes.T @ column
         left = replace(left, axes=None)
         found = _evaluated(left, column, step.proof, claimed.tol)
+        room = _room(left.problem, found, step, found.resolution, 0.0, is_bounded=is_bounded)
         for message in (
-            *_of_certificate(found, step, found.resolution),
-            *_of_status(left, column, found, step),
+            *_of_certificate(found, step, room),
+            *_of_status(
+                left,
+                column,
+                found,
+                step,
+                room,
+                may_be_sparse=judged.may_be_sparse,
+                may_be_thin=judged.may_be_thin,
+            ),
         ):
             yield f"Component {i + 1}, beside those before it: {message}"
     for n in range(1, d):
         first = subspace.first(n)
         first = replace(first, certificate=replace(first.proven, steps=(), prefixes=()))
-        checked = _verified(first, first, moments, by_rows=by_rows)
+        checked = _verified(first, first, moments, by_rows=judged.by_rows, is_thin=judged.is_thin)
         if not checked.holds:
             yield f"The first {n} components: {checked.messages[0]}"
 

@@ -128,3 +128,70 @@ def test_each_group_is_judged_in_its_own_size(name, factor, tmp_path):
     values[small] *= factor
     forged = replace(model.subspace_, certificate=replace(own, **{name: values}))
     assert_refused(forged, rows, GROUPS, tmp_path, f"{name} =")
+
+
+def dates(offset, deviation, n=200):
+    """A column of dates beside others, and the groups."""
+    rng = np.random.default_rng(0)
+    rows, groups = rng.standard_normal((n, 5)) * [1.0, 3.0, 2.0, 1.0, 1.0], np.arange(n) % 2
+    rows[groups == 1, 2] += 1
+    rows[:, 0] = offset + deviation * rows[:, 0]
+    return rows, groups
+
+
+def times(subspace, factor):
+    """All figures in the units of the objective, times a factor."""
+    own = subspace.certificate
+    names = ("objective", "lower_bound", "scale", "errors", "losses")
+    return replace(
+        subspace,
+        certificate=replace(own, **{name: factor * getattr(own, name) for name in names}),
+    )
+
+
+DATES = [(1.7e9, 1e7), (1.7e12, 1e10), (1.7e15, 1e13), (1.7e18, 1e16), (1.7e15, 0), (1e9, 1e-5)]
+
+
+@pytest.mark.parametrize(("offset", "deviation"), DATES)
+@pytest.mark.parametrize(
+    ("criterion", "center"),
+    [("minimax_loss", "global"), ("total_error", "none"), ("minimax_error", "group")],
+)
+def test_room_for_rounding_is_a_share_of_what_is_claimed(offset, deviation, criterion, center):
+    rows, groups = dates(offset, deviation)
+    model = fitted(rows, groups, criterion=criterion, center=center)
+    own = model.solution_
+    assert own.objective > 0.01
+    for factor in (0.0, 0.9, 1.0001, 1.1, 2.0, 1e4):
+        assert not verify(times(model.subspace_, factor), rows, groups).holds
+    for name in ("objective", "lower_bound", "errors", "losses"):
+        value = getattr(own, name) + 0.001 * own.objective
+        changed = replace(model.subspace_, certificate=replace(own, **{name: value}))
+        assert not verify(changed, rows, groups).holds
+
+
+def test_figures_that_rounding_may_have_made_are_not_verified():
+    rows, groups = dates(1.7e18, 1e16)
+    model = fitted(rows, groups, criterion="total_error")
+    found = verify(times(model.subspace_, 2.0), rows, groups)
+    assert "cannot be verified from these data" in found.messages[0]
+    found = verify(times(model.subspace_, 1e30), rows, groups)
+    assert "cannot be verified from these data" not in str(found)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e7])
+@pytest.mark.parametrize("eigen", ["thin", "matrix-free", "projected"])
+def test_the_record_of_how_it_was_solved_loosens_nothing(eigen, size):
+    rows = X * [size, 1, 1, 1, 1, 1]
+    own = fitted(rows, criterion="minimax_error").subspace_
+    # Of ordinary PCA, with what it loses.
+    other = fitted(rows[:, ::-1], criterion="minimax_error").subspace_
+    worse = np.ascontiguousarray(other.components)
+    for changed in (times(own, 0.5), times(own, 1.1), replace(own, components=worse)):
+        certificate = replace(changed.certificate, eigen=eigen, components=changed.components)
+        for status in ("optimal", "estimated", "unresolved"):
+            forged = replace(changed, certificate=replace(certificate, status=status))
+            assert not verify(forged, rows, GROUPS).holds
+    assert verify(
+        replace(own, certificate=replace(own.certificate, eigen=eigen)), rows, GROUPS
+    ).holds

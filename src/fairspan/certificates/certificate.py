@@ -477,7 +477,7 @@ def evaluate(
     # Within a restriction, what no choice changes is a part of the objective, and is not zero.
     least = scale if problem.unrestricted is None else criterion.largest(errors, problem)
     known = resolution <= room * np.sqrt(tol) * scale or least <= room * _ZERO * resolution
-    if known and resolution <= room * tol * _size(problem, errors, resolution):
+    if known and resolution <= room * tol * size_beside(problem, errors, resolution):
         tolerance = max(tolerance, resolution)
     status = Status.OPEN_GAP
     # Scores with roots are steep at errors near zero: that a bound is met does not make them known.
@@ -616,7 +616,7 @@ def _least_roundings(problem: Problem, errors: FloatArray) -> FloatArray:
     return _LEAST * inner + rounding_of_basis(problem.dense.deviations, inner)
 
 
-def _size(problem: Problem, errors: FloatArray, resolution: float) -> float:
+def size_beside(problem: Problem, errors: FloatArray, resolution: float) -> float:
     """The largest error; where all errors are rounding, the least variance of a column that varies.
 
     So what is zero by structure, as where d dimensions hold all rows, is optimal, but not where a
