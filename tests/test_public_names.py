@@ -1,8 +1,11 @@
 """What users may import, that importing it stays cheap, and what errors and warnings say."""
 
+import ast
 import pickle
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +30,15 @@ CLASSES = [
 @pytest.mark.parametrize("name", fairspan.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(fairspan, name) is not None
+
+
+def test_type_checkers_see_every_public_name_where_it_lives():
+    tree = ast.parse(Path(fairspan.__file__).read_text(encoding="utf-8"))
+    imports = [each for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)]
+    homes = {name.name: each.module for each in imports for name in each.names if not name.asname}
+    for name in fairspan.__all__:
+        value = getattr(fairspan, name)
+        assert getattr(import_module(homes[name]), name) is value
 
 
 def test_dir_shows_public_names_alone():

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         RobustErrorGap,
         TotalError,
     )
-    from fairspan.problem.restrictions import CovarianceParity, MeanParity
+    from fairspan.problem.restrictions import CovarianceParity, MeanParity, Uncorrelated
     from fairspan.progress import show_progress
     from fairspan.report.writing import write_report
     from fairspan.rows.files.file_rows import FileRows

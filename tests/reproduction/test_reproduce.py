@@ -1,6 +1,7 @@
 """The command: what it prints, writes and keeps, how it goes on, and what it refuses."""
 
 import csv
+import json
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from fairspan.errors import InvalidParameter
 from fairspan.formatting.text import terminal_width
 from reproduction.experiment import Result
+from reproduction.page import RESULTS
 from reproduction.registry import EXPERIMENTS, experiment_of
 from reproduction.store import Store
 from reproduction.writing import csv_of, shown, text_of, write_result
@@ -80,6 +82,18 @@ def test_without_a_data_folder_the_message_says_to_pass_one(reproduce, registere
     result = reproduce("toy")
     assert (result.status, result.out) == (2, "")
     assert re.search(r"(?s)--data DIR.*FAIRSPAN_DATA|FAIRSPAN_DATA.*--data DIR", result.err)
+
+
+def test_data_that_ship_need_no_folder(reproduce, written, tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("FAIRSPAN_DATA", str(tmp_path / "empty"))
+    result = reproduce("blog-bias")
+    assert result.status == 0, result.err
+    committed = json.loads((RESULTS / "blog-bias.json").read_text(encoding="utf-8"))
+    _, *found = csv.reader(written()["blog-bias.csv"].decode().splitlines())
+    for one, other in zip(found, committed["rows"], strict=True):
+        assert one[0] == other[0]
+        assert float(one[1]) == pytest.approx(other[1], rel=1e-9)
 
 
 def test_a_missing_file_is_refused_before_any_work(reproduce, written, registered, make_toy, data):

@@ -17,6 +17,7 @@ import numpy as np
 from array_api_compat import numpy as numpy_namespace
 
 from fairspan.errors import InvalidInput
+from fairspan.linalg import symmetric
 from fairspan.linalg.resources import FEW_FEATURES, in_threads, threads_for
 from fairspan.rows.arrays import ArrayRows, Place, RowsInMemory, on_host
 from fairspan.rows.groups import (
@@ -394,7 +395,7 @@ def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -
                 products = np.zeros((len(total), len(total)))
             sums.weight = float(sums.weight)
             sums.offset = total / sums.weight
-            sums.scatter = _symmetric(products - np.outer(total, sums.offset))
+            sums.scatter = symmetric(products - np.outer(total, sums.offset))
             subtracted = np.diagonal(products) > _MOST_SUBTRACTED * np.diagonal(sums.scatter)
             if subtracted.any():
                 lost.add(code)
@@ -420,12 +421,8 @@ def _centred(place: Place, rows: Any, weights: Any) -> Sums:
     rows = rows - offset
     left = on_host(weights @ rows) / weight
     rows = rows * place.xp.sqrt(weights)[:, None]
-    scatter = _symmetric(on_host(rows.T @ rows)) - weight * np.outer(left, left)
+    scatter = symmetric(on_host(rows.T @ rows)) - weight * np.outer(left, left)
     return Sums(base, n, weight, on_host(offset) + left, scatter)
-
-
-def _symmetric(matrix: FloatArray) -> FloatArray:
-    return (matrix + matrix.T) / 2  # rounding of products need not be symmetric
 
 
 def _by_code(

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
@@ -21,9 +20,7 @@ from fairspan.linalg import LeadingSubspace
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.registry import field_values
 from fairspan.rows.groups import Label, printable, spelled
-from fairspan.typing import FloatArray
-
-IntArray = npt.NDArray[np.intp]
+from fairspan.typing import FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class Blocks:
         """The sum of the largest of each block, of (m,) values of the pieces."""
         return float(self.largest(values).sum())
 
-    def of(self, n_pieces: int) -> IntArray:
+    def of(self, n_pieces: int) -> IndexArray:
         """Index of the block of each piece, shape (m,)."""
         return np.searchsorted(self.starts, np.arange(n_pieces), side="right") - 1
 
@@ -74,12 +71,12 @@ class Blocks:
             self.of(n_pieces) == np.arange(len(self.starts))[:, None], dtype=np.float64
         )
 
-    def leaders(self, values: FloatArray) -> IntArray:
+    def leaders(self, values: FloatArray) -> IndexArray:
         """Index of a largest piece of each block, of (m,) values, shape (n,)."""
         pairs = zip(self.starts, (*self.starts[1:], len(values)), strict=True)
         return np.array([start + int(np.argmax(values[start:end])) for start, end in pairs])
 
-    def among(self, chosen: IntArray) -> "Blocks":
+    def among(self, chosen: IndexArray) -> "Blocks":
         """The blocks of some of the pieces, in order, of which every block has one."""
         return Blocks(tuple(np.searchsorted(chosen, self.starts).tolist()))
 

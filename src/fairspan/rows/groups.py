@@ -292,7 +292,7 @@ class LabelCoder:
         return list(self._codes)
 
     def encode(self, labels: CodedLabels, first_row: int = 0) -> IndexArray:
-        """IndexArray of one block of labels.
+        """Return the code of each label of a block.
 
         Parameters
         ----------
