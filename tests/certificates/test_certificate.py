@@ -648,3 +648,37 @@ def test_what_a_subspace_at_its_limit_exceeds_is_room_for_rounding():
     proof = CovariancesProof(problem.proportions, multipliers)
     _, rounding = proof.gap(problem, basis, problem.errors(basis))
     assert rounding >= 0.99 * large * beyond
+
+
+def test_optimal_needs_an_objective_that_is_known():
+    second = np.array([np.diag([4.0, 1.0, 0.2]), np.diag([3.0, 1.5, 0.1])])
+    problem, basis = problem_of(second, 1, TotalError()), np.eye(3)[:, :1]
+    problem = replace(problem, least_column_variance=0.15)
+    # The means may be off by as much as the last two columns vary: 1.4 of errors of 1.4.
+    unsure = DenseSecondMoments(second, offset_rounding=np.array([0.0, 0.9, 0.3]))
+    found = {
+        known: evaluate(replace(problem, second_moments=given), basis, np.full(2, 0.5), tol=1e-9)
+        for known, given in ((True, problem.dense), (False, unsure))
+    }
+    assert found[False].gap == pytest.approx(0.0, abs=1e-12)
+    assert found[False].resolution > 1e-6 * found[False].objective
+    assert (found[True].status, found[False].status) == ("optimal", "unresolved")
+
+
+@pytest.mark.filterwarnings("ignore:All rows are of one group")
+def test_zero_by_structure_is_optimal_beside_dates():
+    rng = np.random.default_rng(2)
+    rows = np.column_stack([rng.standard_normal((40, 3)), np.full(40, 1.7e18)])
+    groups = np.arange(40) % 2
+    twice = np.vstack([rows, rows])
+    cases = [
+        (FairPCA(4), rows, groups),
+        (FairPCA(3), rows, groups),
+        (FairPCA(2), rows, np.zeros(40)),
+        (FairPCA(2), twice, np.repeat([0, 1], 40)),
+        (FairPCA(2, center="group"), twice, np.repeat([0, 1], 40)),
+    ]
+    for model, given, labels in cases:
+        model.fit(given, sensitive_features=labels)
+        assert model.solution_.objective == pytest.approx(0.0, abs=1e-12)
+        assert model.solution_.status == "optimal"

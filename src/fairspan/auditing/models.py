@@ -8,6 +8,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.estimator.fit import fit_subspace
+from fairspan.linalg.double_double import exact_sum
 from fairspan.model.foreign import RowModel
 from fairspan.model.subspace import FairSubspace, ReadModel, read_as_it_is
 from fairspan.moments.group_means import Center
@@ -235,7 +236,15 @@ def _moments_of(read: ReadModel) -> Moments | None:
     if not isinstance(kept, GroupMoments):
         return None
     again = kept.divided_by(1 / (np.ones_like(part.mean) if part.scale is None else part.scale))
-    again = replace(again, means=again.means + part.mean, feature_names=part.feature_names)
+    means, rest = exact_sum(again.means, part.mean)
+    corrections = 0.0 if again.mean_corrections is None else again.mean_corrections
+    means, corrections = exact_sum(means, rest + corrections)
+    again = replace(
+        again,
+        means=means,
+        mean_corrections=corrections,
+        feature_names=part.feature_names,
+    )
     deviations = again.standard_deviations
     usual = np.where(deviations > 0, deviations, 1.0)
     # Ordinary PCA beside it is that of features in the same units.

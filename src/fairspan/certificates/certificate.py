@@ -6,11 +6,12 @@ claim more than it proved. The gap is compared with the objective, never with th
 data: a column of large numbers makes a gap that is small beside the total variance larger than
 every loss.
 
-- **optimal**: the gap is at most the tolerance times the size of the objective. Or it is at most
-  the resolution of float64, and the resolution is at most the tolerance times the largest error.
-  The resolution must then also be at most the square root of the tolerance times the objective, or
-  so large that the objective cannot be distinguished from zero, as with identical groups or with d
-  = p.
+- **optimal**: the gap is at most the tolerance times the size of the objective; or at most the
+  resolution of float64, where that is at most the tolerance times the largest error. In either case
+  the objective must be known: the resolution is at most the larger of the tolerance and 1e-6, as a
+  share of the size of the objective. An objective that cannot be distinguished from zero, as with
+  identical groups or with d = p, has no such share: it is known where the resolution is at most the
+  tolerance times the largest error, or, where all errors are zero, times the variance.
 - **unresolved**: the gap is at most what float64 can resolve, but that is too much to call it
   optimal: the data, not the solver, leave open how good the answer is.
 - otherwise **open gap**.
@@ -476,15 +477,17 @@ def evaluate(
     tolerance = tol * scale
     # Within a restriction, what no choice changes is a part of the objective, and is not zero.
     least = scale if problem.unrestricted is None else criterion.largest(errors, problem)
-    known = resolution <= room * np.sqrt(tol) * scale or least <= room * _ZERO * resolution
-    if known and resolution <= room * tol * size_beside(problem, errors, resolution):
+    is_small = resolution <= room * tol * size_beside(problem, errors, resolution)
+    is_zero = is_small and least <= room * _ZERO * resolution
+    is_known = is_zero or resolution <= room * max(tol, USUAL_TOLERANCE) * scale
+    if is_known and is_small:
         tolerance = max(tolerance, resolution)
     status = Status.OPEN_GAP
     # Scores with roots are steep at errors near zero: that a bound is met does not make them known.
     unknown = own if criterion.has_concave_scores else 0.0
     # Beside a large constant, the last digit of the objective may be more than the tolerance.
     unknown = max(unknown, _EPSILON * abs(objective + problem.offset))
-    if max(worst, unknown) <= room * tolerance:
+    if is_known and max(worst, unknown) <= room * tolerance:
         status = Status.OPTIMAL
     elif worst <= room * resolution:
         status = Status.UNRESOLVED

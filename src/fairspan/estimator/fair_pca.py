@@ -740,7 +740,7 @@ def _whitened(subspace: FairSubspace, moments: Moments, variances: FloatArray) -
     check_orthogonal(subspace, "whiten=True")
     squares = moments.variances
     if subspace.center != "group":
-        squares = squares + (moments.means - subspace.mean) ** 2
+        squares = squares + moments.offsets_from(subspace.mean) ** 2
     units = np.ones(subspace.n_features) if subspace.scale is None else subspace.scale
     of_features = moments.proportions @ squares / units**2
     # A direction is compared with its own features, so that a column of large numbers does not

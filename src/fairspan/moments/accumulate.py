@@ -18,6 +18,7 @@ from array_api_compat import numpy as numpy_namespace
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg import symmetric
+from fairspan.linalg.double_double import exact_sum
 from fairspan.linalg.resources import FEW_FEATURES, in_threads, threads_for
 from fairspan.rows.arrays import ArrayRows, Place, RowsInMemory, on_host
 from fairspan.rows.groups import (
@@ -60,8 +61,18 @@ HOST = Place(numpy_namespace, "cpu")
 Block = tuple[Any, Any, Any | None]
 # Sums by code, rows that were dropped, and whether all numbers are finite.
 Span = tuple[dict[int, "Sums"], int, bool]
-# Labels, counts, weights, means and scatters of groups.
-Stacked = tuple[AnyArray, IndexArray, FloatArray, FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """Moments of groups side by side, in sorted order of their labels."""
+
+    labels: AnyArray
+    counts: IndexArray
+    weights: FloatArray
+    means: FloatArray
+    mean_corrections: FloatArray
+    scatters: FloatArray
 
 
 @dataclass(frozen=True)
@@ -70,8 +81,8 @@ class GroupSums:
 
     Attributes
     ----------
-    stacked : (k,) labels, (k,) counts, (k,) weights, (k, p) means, (k, p, p) scatters
-        Labels are in sorted order. With folds, their last attribute is the fold.
+    stacked : Stacked
+        With folds, the last attribute of a label is the fold.
     n_dropped : int
         Rows left out since something is missing in them.
     lost_groups : frozenset of labels
@@ -350,11 +361,13 @@ def in_order(sums: dict[Label, Sums], n_features: int) -> Stacked:
     labels, k, p = sorted(sums), len(sums), n_features
     counts = np.array([sums[label].count for label in labels], dtype=np.int64)
     weights = np.array([sums[label].weight for label in labels], dtype=np.float64)
-    means = np.array([sums[label].base + sums[label].offset for label in labels]).reshape(k, p)
+    means, corrections = np.empty((2, k, p))
+    for group, label in enumerate(labels):
+        means[group], corrections[group] = exact_sum(sums[label].base, sums[label].offset)
     scatters = np.empty((k, p, p))
     for group, label in enumerate(labels):  # one by one, so that no two copies of all are held
         scatters[group] = sums.pop(label).scatter
-    return label_array(labels), counts, weights, means, scatters
+    return Stacked(label_array(labels), counts, weights, means, corrections, scatters)
 
 
 def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -> Span:

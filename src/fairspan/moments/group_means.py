@@ -11,6 +11,7 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.table import Table
 from fairspan.formatting.text import position
+from fairspan.linalg.double_double import exact_sum
 from fairspan.moments.normal import Normal
 from fairspan.moments.operators import SecondMoments
 from fairspan.rows.groups import Label, plain_labels, printable, spelled
@@ -20,6 +21,8 @@ Center = Literal["global", "group", "none"]
 
 # Fourth powers of these numbers, and sums of them, stay within double precision.
 _SMALLEST, _LARGEST = 1e-75, 1e75
+# Rounding of the difference of two means, as a share of it: a subtraction and the sum over groups.
+_OFFSET_ROUNDING = 2 * float(np.finfo(np.float64).eps)
 # The largest number of a column is hardly more than so many times their root mean square.
 _ABOVE_MEAN_SQUARE = 4.0
 
@@ -109,7 +112,10 @@ class GroupMeans(ABC):
     weights : (k,) array
         n_g, the sum of the sample weights.
     means : (k, p) array
-        Weighted mean row of each group.
+        Weighted mean row of each group, rounded to float64.
+    mean_corrections : (k, p) array or None
+        Exact means minus `means`; None where these are exact. Far from zero, a mean that is rounded
+        to float64 loses digits that the rows have.
     n_dropped : int
         Rows that were read and left out, since a feature or the group is missing in them.
     matrix_free : bool
@@ -123,6 +129,7 @@ class GroupMeans(ABC):
     counts: IntegerArray
     weights: FloatArray
     means: FloatArray
+    mean_corrections: FloatArray | None = field(default=None, kw_only=True)
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     n_dropped: int = field(default=0, kw_only=True)
 
@@ -183,17 +190,61 @@ class GroupMeans(ABC):
     @cached_property
     def mean(self) -> FloatArray:
         """Weighted mean of all rows, shape (p,)."""
-        # About the first group's mean, so that a large common offset does not cost digits.
-        shift = self.means[0]
-        return np.asarray(shift + self.proportions @ (self.means - shift))
+        apart = self.mean_differences(0)
+        correction = 0.0 if self.mean_corrections is None else self.mean_corrections[0]
+        return exact_sum(self.means[0], correction + self.proportions @ apart)[0]
+
+    def mean_differences(self, group: int) -> FloatArray:
+        """Return the group means minus that of one group, exact to float64, shape (k, p)."""
+        apart = self.means - self.means[group]
+        if self.mean_corrections is not None:
+            apart = apart + (self.mean_corrections - self.mean_corrections[group])
+        return np.asarray(apart)
+
+    @cached_property
+    def _offsets(self) -> FloatArray:
+        """Group means minus the exact mean of all rows, shape (k, p)."""
+        apart = self.mean_differences(0)
+        return np.asarray(apart - self.proportions @ apart)
+
+    def offsets_from(self, point: FloatArray | None) -> FloatArray:
+        """Return the group means minus a point, shape (k, p).
+
+        Parameters
+        ----------
+        point : (p,) or (k, p) array, or None
+            One point, or one for each group; None for each group's own mean. If a point is the
+            mean of all rows, or of the group, rounded to float64, the exact mean is used.
+        """
+        if point is None:
+            return np.zeros_like(self.means)
+        apart = self.means - point
+        if self.mean_corrections is not None:
+            apart = apart + self.mean_corrections
+        if point.ndim > 1:
+            return np.asarray(np.where(point == self.means, 0.0, apart))
+        return np.asarray(np.where(point == self.mean, self._offsets, apart))
+
+    def offset_rounding(self, point: FloatArray | None) -> FloatArray:
+        """Return bounds on the rounding of :meth:`offsets_from`, in units of the features, (p,).
+
+        Offsets are sums of differences from a pilot row, so their rounding is a share of how far
+        group means lie from the point and from each other, never of how far they lie from zero. It
+        is exactly zero for a feature that does not vary.
+
+        Parameters
+        ----------
+        point : (p,) or (k, p) array, or None
+            As of :meth:`offsets_from`.
+        """
+        if point is None:
+            return np.zeros(self.n_features)
+        return np.asarray(_OFFSET_ROUNDING * np.abs(self.offsets_from(point)).max(axis=0))
 
     @cached_property
     def standard_deviations(self) -> FloatArray:
         """Pooled standard deviation of each feature (ddof 0) about the mean of all rows, (p,)."""
-        variances = self.proportions @ (self.variances + (self.means - self.mean) ** 2)
-        # A constant column may differ from its mean by rounding; that is not variance.
-        rounding = np.finfo(np.float64).eps * np.abs(self.mean)
-        return np.where(variances > rounding**2, np.sqrt(variances), 0.0)
+        return np.asarray(np.sqrt(self.proportions @ (self.variances + self._offsets**2)))
 
     def center_point(self, center: Center) -> FloatArray | None:
         """The point that `center` names; None where each group has its own."""

@@ -10,8 +10,9 @@ from scipy.linalg import blas
 
 from fairspan.errors import InvalidInput, warn
 from fairspan.linalg import may_be_scatter
+from fairspan.linalg.double_double import divided
 from fairspan.linalg.resources import memory_error_hint, tell_if_long
-from fairspan.moments.accumulate import Sums, add_to, in_order, sums_of
+from fairspan.moments.accumulate import Stacked, Sums, add_to, in_order, sums_of
 from fairspan.moments.dropped_rows import no_complete_rows, no_rows, warn_of_lost_groups
 from fairspan.moments.group_means import Center, GroupMeans, check_sizes
 from fairspan.moments.incomplete import Completion, expected_sums
@@ -56,6 +57,8 @@ from fairspan.typing import AnyArray, BoolArray, FloatArray
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
 _SPARSE_UP_TO = 1 / 12
+# The largest correction of a mean, as a share of it: half a unit in the last place, rounded up.
+_CORRECTION = float(np.finfo(np.float64).eps)
 # How far a covariance may be from symmetric, as a share of the deviations of its features.
 _ASYMMETRY = 1e-12
 
@@ -77,6 +80,8 @@ class GroupMoments(GroupMeans):
         n_g, the sum of the sample weights; equal to the counts without weights.
     means : (k, p) array
         Weighted mean row of each group, in units of the features.
+    mean_corrections : (k, p) array or None
+        Exact means minus `means`, which are rounded to float64; None where these are exact.
     scatters : (k, p, p) array
         Weighted sums of (x - mean)(x - mean)' about each group's own mean, undivided.
     feature_names : tuple of str or None
@@ -124,6 +129,10 @@ class GroupMoments(GroupMeans):
         _check_arrays({name: (getattr(self, name), shape) for name, shape in shapes.items()})
         if len(set(self.labels)) < k or sorted(self.labels) != self.labels:
             raise _not_moments(f"groups are {listed(self.labels)}")
+        if self.mean_corrections is not None:
+            _check_arrays({"mean_corrections": (self.mean_corrections, (k, p))})
+            if (np.abs(self.mean_corrections) > _CORRECTION * np.abs(self.means)).any():
+                raise _not_moments("mean_corrections are larger than the rounding of the means")
         for name, wrong in (("counts", self.counts < 0), ("weights", self.weights <= 0)):
             if wrong.any():
                 raise _not_moments(f"{name} are {listed(getattr(self, name).tolist())}")
@@ -315,13 +324,10 @@ class GroupMoments(GroupMeans):
         # In C's order whatever that of the scatters, as what is added in place must not be lost.
         second = np.divide(self.scatters, self.weights[:, None, None], order="C")
         if point is not None:
-            for matrix, offset in zip(second, self.means - point, strict=True):
+            for matrix, offset in zip(second, self.offsets_from(point), strict=True):
                 # In place: with many features another k p^2 numbers would be much.
                 blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
-        rounding = np.zeros(self.n_features)
-        if point is not None and point.any():  # the origin is no rounded mean
-            rounding = np.finfo(np.float64).eps * np.abs(self.means).max(axis=0)
-        return DenseSecondMoments(second, offset_rounding=rounding)
+        return DenseSecondMoments(second, offset_rounding=self.offset_rounding(point))
 
     def matrices(self) -> "GroupMoments":
         """These moments themselves."""
@@ -334,9 +340,12 @@ class GroupMoments(GroupMeans):
         if whole is not None:
             beside = np.ones(whole.n_features - self.n_features)
             whole = whole.divided_by(np.concatenate([scale, beside]))
+        low = 0.0 if self.mean_corrections is None else self.mean_corrections
+        means, corrections = divided(self.means, low, scale)
         return replace(
             self,
-            means=self.means / scale,
+            means=means,
+            mean_corrections=corrections,
             scatters=self.scatters / np.outer(scale, scale),
             by_label=by_label,
             whole=whole,
@@ -352,6 +361,7 @@ class GroupMoments(GroupMeans):
         return replace(
             self,
             means=self.means[:, index],
+            mean_corrections=_chosen(self.mean_corrections, (slice(None), index)),
             scatters=self.scatters[:, index[:, None], index],
             feature_names=None if names is None else tuple(names[i] for i in index),
             by_label=None if self.by_label is None else self.by_label.selected(features),
@@ -462,6 +472,7 @@ class GroupMoments(GroupMeans):
             counts=self.counts[chosen],
             weights=self.weights[chosen],
             means=self.means[chosen],
+            mean_corrections=_chosen(self.mean_corrections, chosen),
             scatters=self.scatters[chosen],
             completion=None if self.completion is None else self.completion.of_groups(chosen),
             is_made_here=True,
@@ -553,6 +564,8 @@ class GroupMoments(GroupMeans):
             header["completion"] = vars(stored.completion)
         triangles = stored.scatters[:, np.tri(self.n_features, dtype=bool)]
         arrays = {"counts": stored.counts, "weights": stored.weights, "means": stored.means}
+        if stored.mean_corrections is not None:
+            arrays["mean_corrections"] = stored.mean_corrections
         return archive_bytes(MOMENTS.kind, header, {**arrays, "triangles": triangles})
 
     @classmethod
@@ -565,6 +578,23 @@ class GroupMoments(GroupMeans):
             The bytes are truncated, altered or of another kind.
         """
         return _unpacked(read_archive(contents, MOMENTS), "The archive that was received")
+
+
+def _chosen(array: FloatArray | None, index: Any) -> FloatArray | None:
+    return None if array is None else array[index]
+
+
+def _of_stacked(stacked: Stacked, **others: Any) -> GroupMoments:
+    return GroupMoments(
+        stacked.labels,
+        stacked.counts,
+        stacked.weights,
+        stacked.means,
+        stacked.scatters,
+        mean_corrections=stacked.mean_corrections,
+        is_made_here=True,
+        **others,
+    )
 
 
 def _not_moments(received: str) -> InvalidInput:
@@ -618,18 +648,23 @@ def merged(
     sums: dict[Label, Sums] = {}
     with np.errstate(over="ignore", invalid="ignore"):  # found by the check
         for part in parts:
-            own = (part.means, part.counts.tolist(), part.weights, part.scatters)
-            for label, mean, count, weight, scatter in zip(part.labels, *own, strict=True):
-                add_to(sums, new_label(label), Sums(mean, count, weight, 0.0, scatter.copy()))
+            corrections = part.mean_corrections
+            for group, label in enumerate(part.labels):
+                own = Sums(
+                    part.means[group],
+                    int(part.counts[group]),
+                    part.weights[group],
+                    0.0 if corrections is None else corrections[group],
+                    part.scatters[group].copy(),
+                )
+                add_to(sums, new_label(label), own)
         stacked = in_order(sums, first.n_features)
-        names = first.feature_names
         lost = {new_label(label) for part in parts for label in part.lost_groups}
-        whole = GroupMoments(
-            *stacked,
-            feature_names=names,
+        whole = _of_stacked(
+            stacked,
+            feature_names=first.feature_names,
             n_dropped=n_dropped,
-            lost_groups=frozenset(lost.difference(plain_labels(stacked[0]))),
-            is_made_here=True,
+            lost_groups=frozenset(lost.difference(plain_labels(stacked.labels))),
         )
     return checked_part(whole)
 
@@ -728,6 +763,7 @@ def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
             stored["weights"],
             stored["means"],
             scatters,
+            mean_corrections=stored.get("mean_corrections"),
             feature_names=None if names is None else tuple(names),
             n_dropped=stored["n_dropped"],
             completion=_completion(stored.get("completion")),
@@ -784,12 +820,11 @@ class MomentsTally:
                 found = replace(found, lost_groups=lost_groups, is_made_here=True)
         else:
             sums = sums_of(rows, self.limit, self.folds)
-            found = GroupMoments(
-                *sums.stacked,
+            found = _of_stacked(
+                sums.stacked,
                 feature_names=rows.feature_names,
                 n_dropped=sums.n_dropped,
                 lost_groups=sums.lost_groups,
-                is_made_here=True,
             )
         return checked_part(found)
 
@@ -809,10 +844,18 @@ def moments_of_row_groups(
 ) -> GroupMoments:
     """Moments with matrices of rows that are held by group."""
     sums = {
-        each.label: Sums(each.mean, len(each.positions), each.weight, 0.0, each.scatter())
+        each.label: Sums(
+            each.pilot,
+            len(each.positions),
+            each.weight,
+            each.mean_about_pilot,
+            each.scatter(),
+        )
         for each in groups
     }
-    return GroupMoments(*in_order(sums, n_features), n_dropped=n_dropped, is_made_here=True)
+    with np.errstate(over="ignore", invalid="ignore"):  # found by the check
+        stacked = in_order(sums, n_features)
+    return _of_stacked(stacked, n_dropped=n_dropped)
 
 
 @memory_error_hint()
@@ -853,15 +896,13 @@ def accumulate(
     limit = replace(limit.over(rows), has_classes=has_labels)
     if isinstance(rows, KnownRows) and rows.keeps_missing:
         stacked, n_dropped, how = expected_sums(rows, limit)
-        if not len(stacked[0]):
+        if not len(stacked.labels):
             raise no_rows(n_dropped)
         if n_dropped:
             left = "row without a group was" if n_dropped == 1 else "rows without a group were"
             warn(f"{n_dropped:,} {left} left out")
         names = rows.feature_names
-        expected = GroupMoments(
-            *stacked, feature_names=names, n_dropped=n_dropped, completion=how, is_made_here=True
-        )
+        expected = _of_stacked(stacked, feature_names=names, n_dropped=n_dropped, completion=how)
         expected = expected.over_classes() if has_labels else expected
         return expected.in_range() if onto is None else merged([onto, expected])
     limit.check_memory(1, rows.n_features)  # before a cluster is asked, or started

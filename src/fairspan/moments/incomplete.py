@@ -81,8 +81,8 @@ def expected_sums(rows: Rows, limit: GroupLimit) -> tuple[Stacked, int, Completi
 
     Returns
     -------
-    (k,) labels, (k,) counts, (k,) weights, (k, p) means, (k, p, p) scatters
-        Labels are in sorted order; a scatter is the group's weight times its covariance.
+    Stacked
+        A scatter is the group's weight times its covariance.
     int
         Rows left out since they have no group.
     Completion
@@ -293,7 +293,11 @@ class _Observed:
         """Of some rows."""
         observed = ~np.isnan(rows)
         own = weights @ observed
-        means = weights @ np.where(observed, rows, 0.0) / np.where(own > 0, own, 1.0)
+        # About the first value of each feature, so that the mean of equal values is that value.
+        first = np.take_along_axis(rows, observed.argmax(axis=0)[None], axis=0)[0]
+        first = np.where(np.isnan(first), 0.0, first)
+        apart = np.where(observed, rows - first, 0.0)
+        means = first + weights @ apart / np.where(own > 0, own, 1.0)
         squares = weights @ np.where(observed, rows - means, 0.0) ** 2
         ones = observed.astype(np.float64)
         pairs = (ones.T @ ones).astype(np.int64)

@@ -25,6 +25,7 @@ from fairspan.linalg import (
     leading_subspace_of,
     symmetric,
 )
+from fairspan.linalg.double_double import divided, exact_sum
 from fairspan.moments.operators import CANCELLING, softened
 from fairspan.rows.groups import CodedLabels, Label, LabelCoder
 from fairspan.rows.matrices import Csr, SparseRows
@@ -58,6 +59,8 @@ class RowGroup:
         Weighted mean of the rows y; the group's mean is pilot + drift.
     positions : (n_g,) array of int
         Where the rows were among those of all groups.
+    pilot_correction : (p,) array or 0
+        Exact pilot minus `pilot`, where rows were divided by a scale.
     """
 
     label: Label
@@ -66,6 +69,7 @@ class RowGroup:
     pilot: FloatArray
     drift: FloatArray
     positions: IndexArray
+    pilot_correction: FloatArray | float = 0.0
 
     @classmethod
     def of(
@@ -90,7 +94,17 @@ class RowGroup:
     @property
     def mean(self) -> FloatArray:
         """Weighted mean row, (p,)."""
-        return np.asarray(self.pilot + self.drift)
+        return exact_sum(self.pilot, self.mean_about_pilot)[0]
+
+    @property
+    def mean_correction(self) -> FloatArray:
+        """Exact mean minus the mean rounded to float64, (p,)."""
+        return exact_sum(self.pilot, self.mean_about_pilot)[1]
+
+    @property
+    def mean_about_pilot(self) -> FloatArray:
+        """Exact mean minus the pilot rounded to float64, (p,)."""
+        return np.asarray(self.drift + self.pilot_correction)
 
     @cached_property
     def variances(self) -> FloatArray:
@@ -108,13 +122,17 @@ class RowGroup:
             parts=tuple((part[:, features], weights) for part, weights in self.parts),
             pilot=self.pilot[features],
             drift=self.drift[features],
+            pilot_correction=(np.zeros_like(self.pilot) + self.pilot_correction)[features],
         )
 
     def divided_by(self, scale: FloatArray) -> "RowGroup":
         """The rows divided by a (p,) array of positive numbers."""
-        divided = _diagonal(1 / scale)
-        parts = tuple((part @ divided, weights) for part, weights in self.parts)
-        return replace(self, parts=parts, pilot=self.pilot / scale, drift=self.drift / scale)
+        inverse = _diagonal(1 / scale)
+        parts = tuple((part @ inverse, weights) for part, weights in self.parts)
+        # Groups have pilots of their own, whose differences must not be rounded.
+        pilot, correction = divided(self.pilot, self.pilot_correction, scale)
+        drift = self.drift / scale
+        return replace(self, parts=parts, pilot=pilot, drift=drift, pilot_correction=correction)
 
     def applied(self, directions: FloatArray) -> FloatArray:
         """The covariance about the group's own mean times (p, m) directions."""
@@ -142,12 +160,20 @@ class RowGroup:
             for part, weights in self.parts:
                 yield columns, part @ block - center, part, weights
 
-    def mean_residual(self, point: FloatArray, soft: FloatArray) -> float:
-        """Mean of ||(I - VV')(x - point)||^2 for columns V, from the rows, a block at a time."""
-        total, n_rows = 0.0, block_rows(len(point))
+    def mean_residual(self, offset: FloatArray, soft: FloatArray) -> float:
+        """Return the mean of ||(I - VV')(x - point)||^2, from the rows, a block at a time.
+
+        Parameters
+        ----------
+        offset : (p,) array
+            The group's mean minus the point.
+        soft : (p, m) array
+            Columns V.
+        """
+        total, n_rows = 0.0, block_rows(len(offset))
         for part, weights in self.parts:
             for start in range(0, part.shape[0], n_rows):
-                rows = _filled(part[start : start + n_rows]) + (self.pilot - point)
+                rows = _filled(part[start : start + n_rows]) + (offset - self.drift)
                 rows -= (rows @ soft) @ soft.T
                 total += float(weights[start : start + n_rows] @ np.einsum("ij,ij->i", rows, rows))
         return total / self.weight
@@ -413,5 +439,5 @@ class SparseSecondMoments:
         losses = whole - self._captured(basis)
         for group in np.flatnonzero(losses <= CANCELLING * whole).tolist():
             part = self.parts[group]
-            losses[group] = part.mean_residual(part.mean - self.offsets[group], soft)
+            losses[group] = part.mean_residual(self.offsets[group], soft)
         return np.asarray(np.maximum(losses, 0.0))

@@ -68,8 +68,9 @@ _UNUSED = 1e-9
 _FAULTY, _PROBES = 1e-8, 10
 # Of the directions without variance that are drawn; any that no one else would choose.
 _PADDING_SEED = 0x5AFE_C0DE_2018
-# Means of all groups that differ by less than this share of their length are the same; so are rows
-# of a group that differ by less than this share of the longest row.
+# Means of all groups that differ by less than this share of the root mean square distance of rows
+# from the pilot are the same; so are rows of a group that differ by less than this share of the
+# longest row.
 _ROUNDING = 1e-14
 # Features that show whether rows differ, and the share of the largest product within which products
 # of equal rows agree.
@@ -108,6 +109,7 @@ class _KeptRows(GroupMeans):
                 np.array([part.weight for part in parts]),
                 np.array([part.mean for part in parts]),
                 tuple(parts),
+                mean_corrections=np.array([part.mean_correction for part in parts]),
                 **others,
             )
 
@@ -119,8 +121,7 @@ class _KeptRows(GroupMeans):
 
     def operator_about(self, point: FloatArray | None) -> SparseSecondMoments:
         """Second moments about a point, or about each group's own mean if it is None."""
-        offsets = np.zeros_like(self.means) if point is None else self.means - point
-        nothing = np.zeros(self.n_groups)
+        nothing, offsets = np.zeros(self.n_groups), self.offsets_from(point)
         return SparseSecondMoments(self.parts, offsets, np.empty((self.n_features, 0)), nothing)
 
     def divided_by(self, scale: FloatArray) -> Self:
@@ -448,13 +449,22 @@ class Coordinates:
         rows[:, :r] = self.rows
         found = thin.with_rows(np.zeros(m), rows).matrices()
         means, scatters = found.means, found.scatters
-        apart = np.linalg.norm(thin.means - thin.means[0], axis=1).max()
-        if apart <= _ROUNDING * np.linalg.norm(thin.means[0]):
-            means = np.tile(found.mean, (thin.n_groups, 1))
-        size = np.einsum("ij,ij->i", rows, rows).max()
+        squares = np.einsum("ij,ij->i", rows, rows)
+        size = squares.max()
+        # As a share of how far rows lie from the pilot: that is what sums of them round.
+        apart = np.linalg.norm(means - means[0], axis=1).max()
+        corrections = found.mean_corrections
+        if apart <= _ROUNDING * np.sqrt(squares.mean()):
+            means, corrections = np.tile(found.mean, (thin.n_groups, 1)), None
         equal = np.einsum("gii->g", scatters) <= _ROUNDING**2 * size * thin.weights
         scatters = np.where(equal[:, None, None], 0.0, scatters) if equal.any() else scatters
-        return replace(found, means=means, scatters=scatters, is_made_here=True)
+        return replace(
+            found,
+            means=means,
+            mean_corrections=corrections,
+            scatters=scatters,
+            is_made_here=True,
+        )
 
     def judged(self, distinct: FloatArray, lengths: FloatArray) -> "Coordinates":
         """With bounds on ||Q'Q - I||, and on what lies beside Q of rows as a share of their length.
@@ -485,8 +495,8 @@ class Coordinates:
 
     def rows_beside(self) -> FloatArray:
         """How far the rows of each group may lie beside the axes, root mean square, shape (k,)."""
-        lengths = self.thin.variances.sum(axis=1)
-        lengths += ((self.thin.means - self.thin.pilot) ** 2).sum(axis=1)
+        drifts = np.array([part.drift for part in self.thin.parts])
+        lengths = self.thin.variances.sum(axis=1) + (drifts**2).sum(axis=1)
         return np.asarray(self.beside * np.sqrt(lengths))
 
     def lift(self, columns: FloatArray) -> FloatArray:

@@ -176,7 +176,7 @@ class ProblemFamily:
     @cached_property
     def _offsets(self) -> FloatArray:
         """The groups' means, from the point about which errors are measured, (k, p)."""
-        return self.moments.means - (self.moments.means if self.point is None else self.point)
+        return self.moments.offsets_from(self.point)
 
     @cached_property
     def _scatters(self) -> FloatArray:
