@@ -247,8 +247,40 @@ def check_number(
         allowed = f"Allowed: a number from {least:g} to {most:g}"
     if not isinstance(value, kind) or isinstance(value, bool):
         raise InvalidType(f"{name} is {value!r}", allowed, f"Pass a {'whole ' * whole}number")
-    if not least <= value <= most or value == math.inf:
+    try:
+        # A comparison in half precision would overflow.
+        plain = plain_value(value)
+        is_allowed = math.isfinite(plain) and least <= plain <= most
+    except OverflowError:  # a whole number or a fraction beyond float64
+        is_allowed = False
+    if not is_allowed:
         raise InvalidParameter(f"{name} is {value!r}", allowed, "Choose a number in that range")
+
+
+def plain_value(value: Any) -> Any:
+    """Return a number of another package as Python's own, and anything else as it is.
+
+    Parameters are saved with a model, and JSON knows Python's numbers alone.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> plain_value(Fraction(1, 2)), plain_value("auto")
+    (0.5, 'auto')
+    """
+    if type(value) in (bool, int, float):
+        return value
+    if type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else value
+
+
+def make_plain(settings: Any) -> None:
+    """Convert the numbers among the fields of a frozen dataclass, in place, to Python's own."""
+    for name, value in field_values(settings).items():
+        object.__setattr__(settings, name, plain_value(value))
 
 
 def check_flag(name: str, value: object) -> None:

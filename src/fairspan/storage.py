@@ -481,7 +481,9 @@ def write_document(
 
 
 def _document(kind: str, entries: Mapping[str, Any]) -> bytes:
-    def plain(value: Any) -> Any:  # an array, or a record
+    def plain(value: Any) -> Any:  # an array or its scalar, or a record
+        if isinstance(value, np.generic):
+            return value.item()
         return value.tolist() if isinstance(value, np.ndarray) else vars(value)
 
     whole = {"format": f"fairspan.{kind}", "version": _VERSION, **entries}

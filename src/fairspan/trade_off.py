@@ -381,6 +381,7 @@ def frontier(
             "Join groups until two are left, or compare criteria with audit",
         )
     check_number("tol", tol, _TOLERANCE)
+    tol = float(tol)
     check_flag("scale", scale)
     check_n_components(n_components, moments.n_features)
     # Ordinary PCA brings the problem, the mean and the scale.

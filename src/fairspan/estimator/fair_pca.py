@@ -19,7 +19,7 @@ from fairspan.moments.of_rows import Moments, moments_of, not_moments
 from fairspan.moments.operators import kept_by_component
 from fairspan.problem.problem import check_n_components, signed_disparity
 from fairspan.problem.reduction import criterion_of, restriction_of
-from fairspan.registry import check_choice, check_flag, field_values
+from fairspan.registry import check_choice, check_flag, field_values, plain_value
 from fairspan.rows.arrays import ArrayRows, Everyone, frame_of
 from fairspan.rows.checks import check_width
 from fairspan.rows.frames import FrameRows, without_columns
@@ -605,7 +605,7 @@ class FairPCA(
         names = ("center", "scale", "tol", "allow_extra", "nested", "random_state")
         return {
             **{name: part_of(getattr(self, name)) for name, part_of in _PARTS.items()},
-            **{name: getattr(self, name) for name in names},
+            **{name: plain_value(getattr(self, name)) for name in names},
         }
 
     def _fit_rows(

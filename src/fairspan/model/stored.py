@@ -9,7 +9,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Status, TracePoint
 from fairspan.certificates.proofs import KINDS, Proof, numbers_of
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, imported
+from fairspan.errors import FairspanError, Incompatible, InvalidInput, InvalidParameter, imported
 from fairspan.moments.normal import checked_normal
 from fairspan.moments.operators import Projector
 from fairspan.problem.reduction import criterion_of, restriction_of
@@ -241,6 +241,14 @@ def _certificate(
         "groups": tuple(plain_labels(stored["groups"])),
         "counts": tuple(stored["counts"]),
     }
+
+    if not isinstance(shared["criterion"], PartElsewhere):
+        try:
+            shared["criterion"].check(list(shared["groups"]))
+        except FairspanError as error:
+            raise NotAllowed(
+                "criterion", f"does not fit the groups ({error})", "one of the model's own groups"
+            ) from error
 
     def read(each: dict[str, Any], components: FloatArray, own: Proof | None) -> Certificate:
         claims = {name: each[name] for name in _OF_EACH} | {

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.errors import Incompatible, InvalidInput, UnknownGroup
+from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, UnknownGroup
 from fairspan.linalg import scaled_to_one
 from fairspan.problem.problem import KY_FAN, Blocks, Criterion, Formula, Pieces, Problem
-from fairspan.registry import changed_fields, check_flag, check_number
+from fairspan.registry import changed_fields, check_flag, check_number, make_plain, plain_value
 from fairspan.rows.groups import Label, listed
 from fairspan.typing import FloatArray
 
@@ -37,6 +37,9 @@ __all__ = [
     "RobustErrorGap",
     "TotalError",
 ]
+
+# The largest penalty for a gap: beyond it the mean error that it is added to is lost to rounding.
+_LARGEST_PENALTY = 1e15
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 # Errors within this share of the variance are the same, to eigenvectors found by iteration.
@@ -122,6 +125,7 @@ class Disparity(Criterion):
 
     def __post_init__(self) -> None:
         check_number("trade_off", self.trade_off, 0, 1)
+        make_plain(self)
 
     @property
     def moves_with_errors(self) -> float:
@@ -249,6 +253,7 @@ class EqualError(Criterion):
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, 0)
+        make_plain(self)
 
     @property
     def formula(self) -> Formula:
@@ -314,6 +319,7 @@ class LargestOfGroups(Criterion):
 
     def __post_init__(self) -> None:
         check_flag("relative", self.relative)
+        make_plain(self)
 
     def __repr__(self) -> str:
         # What is not said is the default, so that names of models stay short.
@@ -557,7 +563,7 @@ class ErrorGap(Criterion):
     Parameters
     ----------
     penalty : float, default=0.5
-        Not negative; 0 is ordinary PCA.
+        From 0, which is ordinary PCA, to 1e15.
 
     Raises
     ------
@@ -590,6 +596,14 @@ class ErrorGap(Criterion):
 
     def __post_init__(self) -> None:
         check_number("penalty", self.penalty, 0)
+        make_plain(self)
+        if self.penalty > _LARGEST_PENALTY:
+            raise InvalidParameter(
+                f"penalty is {self.penalty:g}",
+                f"Allowed: a number from 0 to {_LARGEST_PENALTY:g}, beyond which the mean error is "
+                "rounding beside the penalty",
+                "Use EqualError() for errors that are to be equal at any cost",
+            )
 
     def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
         """The penalty."""
@@ -660,7 +674,7 @@ class RobustErrorGap(ErrorGap):
     Parameters
     ----------
     penalty : float, default=0.5
-        Not negative.
+        From 0 to 1e15.
     radius : float or mapping of label to float, default=0.15
         A number alpha gives eps_g = alpha / sqrt(n_g), n_g the weight of the group; a mapping gives
         eps_g itself, in squared units of the (scaled) features. With radius 0 it is
@@ -704,11 +718,14 @@ class RobustErrorGap(ErrorGap):
         super().__post_init__()
         if isinstance(self.radius, Mapping):
             # A copy, so that changing the mapping later does not change the criterion.
-            object.__setattr__(self, "radius", dict(self.radius))
-            for label, each in self.radius.items():
+            radius = {plain_value(label): each for label, each in self.radius.items()}
+            for label, each in radius.items():
                 check_number(f"radius of {label!r}", each, 0)
+                radius[label] = plain_value(each)
+            object.__setattr__(self, "radius", radius)
         else:
             check_number("radius", self.radius, 0)
+            make_plain(self)
 
     def check(self, labels: list[Label]) -> None:
         """Raise unless a mapping of radii names exactly these groups."""

@@ -39,6 +39,7 @@ from fairspan.registry import (
     check_count,
     check_flag,
     check_number,
+    make_plain,
 )
 from fairspan.rows.attributes import Column, positions_of
 from fairspan.rows.groups import Label, listed, plain_labels
@@ -465,6 +466,7 @@ class MeanParity(Restriction):
                 "Allowed: None, 'all' and a list of classes of y",
                 "Use one of these, such as given_labels=[1]",
             )
+        make_plain(self)
         if self.tolerance > 0 and len(changed_fields(self)) > 1:
             raise Incompatible(
                 f"{self!r} has a tolerance",
@@ -605,6 +607,7 @@ class CovarianceParity(Restriction):
             check_count("n_directions", self.n_directions)
         if self.tolerance is not None:
             check_number("tolerance", self.tolerance, 0)
+        make_plain(self)
         if self.n_directions is not None and self.tolerance is not None:
             raise Incompatible(
                 f"CovarianceParity received n_directions={self.n_directions!r} and "
@@ -763,6 +766,7 @@ class Uncorrelated(Restriction):
             )
         object.__setattr__(self, "columns", tuple(columns))
         check_flag("within_groups", self.within_groups)
+        make_plain(self)
 
     def means_of(self, moments: Moments) -> FloatArray:
         """The covariance of each feature with each column, and zero, (1 + m, p).
