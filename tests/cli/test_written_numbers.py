@@ -4,6 +4,7 @@ import re
 import shlex
 
 import numpy as np
+import pandas as pd
 import pytest
 
 
@@ -130,3 +131,25 @@ def test_a_label_that_is_a_code_is_a_missing_label(run, tmp_path):
     named = ["--na-values", "g=?", "--missing-group", "unknown"]
     found = run(*arguments(path, *named), "--json").facts
     assert {group["group"] for group in found["models"][0]["groups"]} == {"a", "b", "unknown"}
+
+
+CODED_ROWS = 2000
+
+
+@pytest.mark.parametrize("way", ["drop", "em"])
+def test_named_codes_give_the_verdict_of_the_truth(run, tmp_path, way):
+    path = tmp_path / "rows.csv"
+    rng = np.random.default_rng(0)
+    groups = np.where(rng.random(CODED_ROWS) < 0.5, "a", "b")
+    rows = pd.DataFrame(rng.normal(size=(CODED_ROWS, 5)) * [6, 5, 4, 3, 3] + 30)
+    rows.columns = ["age", "income", "visits", "score", "rate"]
+    chance = rng.random(CODED_ROWS)
+    rows["score"] = rows["score"].mask((groups == "b") & (chance < 0.04), -99)
+    rows["rate"] = rows["rate"].mask((groups == "b") & (chance > 0.97), 999)
+    rows.assign(g=groups).to_csv(path, index=False)
+    command = ["audit", path, "--group", "g", "-d", "2", "--json"]
+    assert run(*command).facts["verdicts"][0]["kind"].startswith("harm")
+    named = ["--na-values", "-99,999", "--on-missing", way]
+    facts = run(*command, *named).facts
+    assert facts["verdicts"][0]["kind"] == "no harm shown"
+    assert "FS412" not in [each["code"] for each in facts["findings"]]

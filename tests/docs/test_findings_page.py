@@ -133,6 +133,14 @@ def missing_cells():
 
 
 STOPPED = MultiplicativeWeights(max_iter=2)
+
+
+def missing_codes():
+    rows = pd.DataFrame(ALIKE, columns=["age", "income", "visits", "score"])
+    rows.loc[::20, "income"] = -99
+    return audit(PCA(1).fit(rows), rows, THREE)
+
+
 CASES = {
     "FS101": lambda: few_rows(3, "few", 3),
     "FS102": lambda: few_rows(1, "one", 1),
@@ -172,6 +180,7 @@ CASES = {
     "FS409": persons,
     "FS410": series,
     "FS411": missing_cells,
+    "FS412": missing_codes,
     "FS413": lambda: audit(PCA(1).fit(ALIKE), ALIKE, np.array(["female", "?", "male"])[THREE]),
 }
 

@@ -5,12 +5,14 @@ do not: rows alike, and values filled in. So the time it takes does not grow wit
 """
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
+from fairspan.auditing.codes import ColumnCodes, codes_in
 from fairspan.auditing.cross_fitting import Benchmark, points_of
 from fairspan.auditing.findings import seen
 from fairspan.auditing.models import Audited
@@ -80,6 +82,8 @@ class FirstRows:
         missing values were filled in.
     identifiers : tuple of str
         Features that are named like an identifier, whose values all differ and are in no order.
+    codes : mapping of str to ColumnCodes
+        Features with values that look like codes for missing ones.
     """
 
     n: int
@@ -88,6 +92,7 @@ class FirstRows:
     clusters: tuple[tuple[str, int, float], ...]
     at_mean: FloatArray
     identifiers: tuple[str, ...]
+    codes: Mapping[str, ColumnCodes]
 
 
 def look_at_first_rows(
@@ -121,6 +126,11 @@ def look_at_first_rows(
     values = np.vstack([block.values for block in blocks])
     if moments.normal is not None:
         values = moments.normal.completed(values).filled(values)
+    names = moments.feature_names
+    codes_by_name = {
+        f"x{found.column}" if names is None else names[found.column]: found
+        for found in codes_in(values)
+    }
     codes = np.concatenate([_codes(block.labels, moments.labels, n_beside) for block in blocks])
     keys = _keys(columns, [block.extra_columns for block in blocks])
     if isinstance(rows, ArrayRows) and not by_cluster:
@@ -144,6 +154,7 @@ def look_at_first_rows(
             for j, name in enumerate(moments.feature_names or ())
             if _IDENTIFIER.search(name) and _is_shuffled(values[:, j])
         ),
+        codes_by_name,
     )
 
 
@@ -370,6 +381,41 @@ def find_in_rows(
         yield from _expected(moments, moments.completion)
     if first is not None:
         yield from _of_first_rows(first)
+        yield from _codes_for_missing_values(first, has_names=moments.feature_names is not None)
+
+
+def _codes_for_missing_values(first: FirstRows, *, has_names: bool) -> Iterator[Finding]:
+    """FS412: values far from the rest that repeat, such as -99, and zeros that are a spike."""
+    if not first.codes:
+        return
+    described = []
+    options = []
+    for name, found in first.codes.items():
+        values = [
+            f"{code:.15g} ({in_ascii(count(n, 'row'))})"
+            for code, n in zip(found.codes, found.counts, strict=True)
+        ]
+        described.append(
+            f"{quoted(name) if has_names else name} holds {' and '.join(values)} far from its "
+            f"other values ({found.low:.6g} to {found.high:.6g})"
+        )
+        value = ",".join(f"{code:.15g}" for code in found.codes)
+        options.append(f"--na-values {shlex.quote(f'{name}={value}')}")
+    name, found = next(iter(first.codes.items()))
+    whole = ", ".join(f"{code:.15g}" for code in found.codes)
+    if has_names:
+        on_command_line = f"{' '.join(options[:_MOST_SHOWN])} with --on-missing drop or em; "
+        in_python = f"X.replace({{{name!r}: [{whole}]}}, np.nan)"
+    else:
+        on_command_line = ""
+        in_python = f"X[np.isin(X[:, {found.column}], [{whole}]), {found.column}] = np.nan"
+    yield seen(
+        "FS412",
+        f"Codes for missing values? {first_of(described)}. They count as numbers here, and may "
+        f"decide errors and verdicts. If they are codes, name them ({on_command_line}in Python "
+        f"{in_python} with on_missing=).",
+        columns=tuple(first.codes),
+    )
 
 
 def _expected(moments: GroupMoments, how: Completion) -> Iterator[Finding]:

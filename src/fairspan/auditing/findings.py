@@ -215,6 +215,12 @@ RULES = {
         "Ask how the table came about: who has no value, and why? Compare with the rows that are "
         "complete (on_missing='drop', --on-missing drop).",
     ),
+    "FS412": Rule(
+        "warning",
+        "Ask what the values mean. If they are codes for missing ones, name them (--na-values, "
+        "FileRows.open(..., na_values=...), X.replace in pandas), and choose what becomes of "
+        "these rows (on_missing, --on-missing).",
+    ),
     "FS413": Rule(
         "warning",
         "Treat the labels as missing and leave their rows out (--na-values with --missing-group "

@@ -1,0 +1,124 @@
+"""Codes for missing values in columns of numbers, such as -99, 999, and zeros that are a spike.
+
+A code repeats at the edge of a column's range, far from the other values.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairspan.typing import FloatArray, IndexArray
+
+# Numbers of one repeated digit that surveys and statistical programs use as codes. A single digit
+# counts as one only if it is negative, as ratings go up to 7 or 9.
+_LONGEST_CODE = 6
+_POSITIVE_CODES = tuple(
+    float(digit * length) for digit in "789" for length in range(2, _LONGEST_CODE + 1)
+)
+_CODES = np.sort(
+    np.array([*(-code for code in _POSITIVE_CODES), -7.0, -8.0, -9.0, *_POSITIVE_CODES])
+)
+# With fewer rows a value may have come about twice by chance.
+_FEWEST_REPEATS = 3
+# With fewer other values their range is not known.
+_FEWEST_OTHERS = 2
+# Distances from the other values, in units of their range, that are far: for a value that repeats
+# where others do not, for any value, and for zero.
+_FAR_IF_OTHERS_DIFFER = 0.25
+_FAR = 1.0
+_FAR_ZERO = 0.15
+# A column of fewer positive values is one of counts or ratings, in which zero is one more of these.
+_FEWEST_VALUES_BESIDE_ZERO = 20
+
+
+@dataclass(frozen=True)
+class ColumnCodes:
+    """Values of a column that most likely stand for missing ones.
+
+    Attributes
+    ----------
+    column : int
+        Position of the column.
+    codes : tuple of float
+        In ascending order.
+    counts : tuple of int
+        Rows of each.
+    low, high : float
+        Range of the other values.
+    """
+
+    column: int
+    codes: tuple[float, ...]
+    counts: tuple[int, ...]
+    low: float
+    high: float
+
+
+def codes_in(values: FloatArray) -> Iterator[ColumnCodes]:
+    """Look for codes in each column of a table.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        Finite numbers.
+
+    Examples
+    --------
+    >>> values = np.r_[np.linspace(1, 5, 20), -99, -99, -99][:, None]
+    >>> [found.codes for found in codes_in(values)]
+    [(-99.0,)]
+    """
+    for column in _columns_to_examine(values).tolist():
+        found = _codes_in_column(column, values[:, column])
+        if found is not None:
+            yield found
+
+
+def _columns_to_examine(values: FloatArray) -> IndexArray:
+    """Return the columns whose least or largest value may be a code."""
+    if not len(values):
+        return np.empty(0, dtype=np.intp)
+    low, high = values.min(axis=0), values.max(axis=0)
+    positive = np.where(values > 0, values, np.inf).min(axis=0)
+    # Most columns with zeros are indicators, whose positive values do not differ.
+    may_be_zero = (low == 0) & (positive < high) & (positive >= _FAR_ZERO * (high - positive))
+    return np.flatnonzero(np.isin(low, _CODES) | np.isin(high, _CODES) | may_be_zero)
+
+
+def _codes_in_column(column: int, values: FloatArray) -> ColumnCodes | None:
+    distinct, counts = np.unique(values, return_counts=True)
+    repeats = counts >= _FEWEST_REPEATS
+    may_be_code = repeats & np.isin(distinct, _CODES)
+    others = distinct[~may_be_code]
+    # Of the values that look like codes, those within the range of the others are none.
+    if len(others) < _FEWEST_OTHERS:
+        return None
+    low, high = others[0], others[-1]
+    width = high - low
+    n_others = counts[~may_be_code].sum()
+    far = _FAR_IF_OTHERS_DIFFER if 2 * len(others) >= n_others else _FAR
+    distance = np.maximum(low - distinct, distinct - high)
+    is_far = distance >= far * width
+    is_only_negative = (distinct < 0) & (low >= 0)
+    is_code = may_be_code & (distance > 0) & (is_far | is_only_negative)
+    positive = others[others > 0]
+    if low == 0 and _zero_is_code(positive, int(counts[distinct == 0][0])):
+        is_code |= distinct == 0
+        low = positive[0]
+    if not is_code.any():
+        return None
+    return ColumnCodes(
+        column,
+        tuple(distinct[is_code].tolist()),
+        tuple(counts[is_code].tolist()),
+        float(low),
+        float(high),
+    )
+
+
+def _zero_is_code(positive: FloatArray, n_zeros: int) -> bool:
+    """Whether zeros are a spike apart from many different positive values."""
+    if len(positive) < _FEWEST_VALUES_BESIDE_ZERO or n_zeros < _FEWEST_REPEATS:
+        return False
+    return bool(positive[0] >= _FAR_ZERO * (positive[-1] - positive[0]))

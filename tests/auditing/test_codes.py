@@ -1,0 +1,111 @@
+"""Codes for missing values: found without false alarms, and named so that a verdict is right."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import datasets as sklearn_datasets
+from sklearn.decomposition import PCA
+
+from fairspan import audit
+from fairspan.datasets import adult
+
+N = 2000
+RNG = np.random.default_rng(0)
+GROUPS = np.where(RNG.random(N) < 0.5, "a", "b")
+TRUTH = pd.DataFrame(
+    RNG.normal(size=(N, 5)) * [6, 5, 4, 3, 3] + 30,
+    columns=["age", "income", "visits", "score", "rate"],
+)
+CHANCE = RNG.random(N)
+CODED = TRUTH.assign(
+    score=TRUTH["score"].mask((GROUPS == "b") & (CHANCE < 0.04), -99),
+    rate=TRUTH["rate"].mask((GROUPS == "b") & (CHANCE > 0.97), 999),
+)
+
+
+def findings(X, groups=None, **settings):
+    groups = np.arange(len(X)) % 2 if groups is None else groups
+    found = audit(PCA(1).fit(X), X, groups, folds=None, **settings).findings
+    return [each for each in found if each.code == "FS412"]
+
+
+def found_in(values):
+    """Return the message about a column beside one of noise, or None."""
+    noise = np.random.default_rng(1).standard_normal(len(values))
+    found = findings(pd.DataFrame({"x": np.asarray(values, dtype=float), "noise": noise}))
+    return found[0].message if found else None
+
+
+def test_codes_flip_a_verdict_and_are_found():
+    truth = audit(PCA(2).fit(TRUTH), TRUTH, GROUPS)
+    coded = audit(PCA(2).fit(CODED), CODED, GROUPS)
+    assert truth.verdicts[0].kind == "no harm shown"
+    assert coded.verdicts[0].kind.startswith("harm")
+    [finding] = [each for each in coded.findings if each.code == "FS412"]
+    assert finding.columns == ("score", "rate")
+    assert "'score' holds -99 (" in finding.message
+    assert "--na-values score=-99 --na-values rate=999" in finding.message
+    assert not [each for each in truth.findings if each.code == "FS412"]
+
+
+@pytest.mark.parametrize("code", [-9, -99, -999, 99, 999, 9999, -8888, 777])
+def test_codes_far_from_the_rest_are_found(code):
+    values = np.r_[np.random.default_rng(2).integers(1, 6, 200), [code] * 5]
+    assert f"holds {code} (5 rows)" in found_in(values)
+    continuous = np.r_[np.random.default_rng(2).normal(5, 1, 200), [code] * 5]
+    assert f"holds {code} (5 rows)" in found_in(continuous)
+
+
+def test_several_codes_and_zeros_are_found_together():
+    values = np.r_[np.linspace(40, 90, 200), [0] * 9, [-99] * 4, [999] * 5]
+    assert "-99 (4 rows) and 0 (9 rows) and 999 (5 rows)" in found_in(values)
+
+
+def test_the_advice_in_python_makes_the_cells_missing():
+    message = findings(CODED, GROUPS)[0].message
+    advice = message[message.index("X.replace") : message.index(" with on_missing=")]
+    replaced = eval(advice, {"X": CODED, "np": np})
+    assert replaced["score"].isna().sum() == (CODED["score"] == -99).sum() > 0
+    message = findings(CODED.to_numpy(), GROUPS)[0].message
+    array = CODED.to_numpy().copy()
+    exec(message[message.index("X[") : message.index(" with on_missing=")], {"X": array, "np": np})
+    assert np.isnan(array[:, 3]).sum() == (CODED["score"] == -99).sum()
+
+
+INTEGERS = np.random.default_rng(3)
+ORDINARY = {
+    "ages": INTEGERS.integers(17, 91, 3000),
+    "ages up to 99": np.r_[INTEGERS.integers(17, 91, 3000), [99] * 20],
+    "counts": INTEGERS.poisson(3, 3000),
+    "many counts": INTEGERS.geometric(0.05, 3000),
+    "indicators": INTEGERS.random(3000) < 0.01,
+    "ratings": INTEGERS.integers(1, 6, 3000),
+    "ratings up to 9": INTEGERS.integers(1, 10, 3000),
+    "differences": INTEGERS.integers(-9, 10, 3000),
+    "capped scores": np.minimum(INTEGERS.normal(80, 20, 3000).round(), 99),
+    "percentages": INTEGERS.integers(0, 100, 3000),
+    "amounts with zeros": np.where(INTEGERS.random(3000) < 0.3, 0, INTEGERS.lognormal(5, 1, 3000)),
+    "years": INTEGERS.integers(1950, 2024, 3000),
+    "long tails": np.minimum(INTEGERS.lognormal(3, 2, 3000).round(), 99999),
+    "codes that occur twice": np.r_[INTEGERS.normal(0, 1, 3000), [-99, -99]],
+    "one value": np.full(3000, 999),
+    "two values": np.where(INTEGERS.random(3000) < 0.5, 0, 99),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_columns_give_no_alarm(name):
+    assert found_in(ORDINARY[name]) is None
+
+
+@pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "diabetes", "digits"])
+def test_tables_of_scikit_learn_give_no_alarm(name):
+    assert not findings(getattr(sklearn_datasets, f"load_{name}")().data)
+
+
+def test_of_adult_the_top_code_of_capital_gains_is_found_and_nothing_else():
+    data = adult("sex")
+    few = data.X[:4000]
+    rows = pd.DataFrame(few, columns=data.feature_names)
+    [finding] = findings(rows.loc[:, rows.nunique() > 1], data.sensitive_features[:4000])
+    assert finding.columns == ("capital-gain",)
