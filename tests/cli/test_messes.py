@@ -158,7 +158,11 @@ REFUSED = {
         [],
         ["several columns named 'age'"],
     ),
-    "a row too long": (text([*LINES, "1,2,3,f,5"]), [], ["a row of 5 cells", "1,2,3,f,5"]),
+    "a row too long": (
+        text([*LINES, "1,2,3,f,5"]),
+        [],
+        ["a row of 5 cells in line 62", "header of 4"],
+    ),
     "a row too short": (text([*LINES, "1,2"]), [], ["a row of 2 cells", "header of 4"]),
     "text among the numbers": (
         changed("height", 3, "tall"),

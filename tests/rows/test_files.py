@@ -372,7 +372,7 @@ def test_fractions_after_a_megabyte_of_whole_numbers(path, late, expected):
 
 def test_text_after_a_megabyte_of_numbers_is_an_error(path):
     rows = rows_of_text(path, "x,y\n" + "123,4567\n" * 150_000 + "1,many\n")
-    with pytest.raises(InvalidInput, match="'many' in row 150001 of the column 'y'"):
+    with pytest.raises(InvalidInput, match="'many' in line 150002 of the column 'y'"):
         values_of(rows)
 
 

@@ -178,6 +178,13 @@ def count(value: int, one: str, many: str = "") -> str:
 
 # Characters of a cell that messages show: enough to find it, and no more of anybody's data.
 _MOST_OF_A_CELL = 40
+# Names of groups and columns may be sentences.
+_MOST_OF_A_LABEL = 120
+# What another package says of a file, without a copy of its contents.
+_MOST_OF_A_REASON = 200
+_QUOTED = re.compile(r"'[^']*'")
+# Arrow ends what it says of a row with the row.
+_ROW_THAT_FOLLOWS = re.compile(r"(got \d+):.*")
 
 
 def quoted_cell(cell: Any) -> str:
@@ -190,9 +197,43 @@ def quoted_cell(cell: Any) -> str:
     >>> quoted_cell("a" * 100)
     "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'"
     """
-    if not isinstance(cell, str):
-        return repr(cell)
-    return repr(cell if len(cell) <= _MOST_OF_A_CELL else f"{cell[:_MOST_OF_A_CELL]}...")
+    return _quoted(cell, _MOST_OF_A_CELL)
+
+
+def quoted_label(label: Any) -> str:
+    """Quote the name of a group or a column for a message, cut where no name is so long.
+
+    Examples
+    --------
+    >>> quoted_label("Amer-Indian-Eskimo"), quoted_label(("a", 1))
+    ("'Amer-Indian-Eskimo'", "('a', 1)")
+    """
+    return _quoted(label, _MOST_OF_A_LABEL)
+
+
+def _quoted(value: Any, most: int) -> str:
+    if isinstance(value, tuple):
+        parts = [_quoted(part, most) for part in value]
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+    if not isinstance(value, str):
+        return repr(value)
+    # After an unclosed quote, the lines that follow are those of other rows.
+    first_line = value.lstrip("\r\n").partition("\n")[0].rstrip("\r")
+    is_whole = first_line == value and len(value) <= most
+    return repr(value if is_whole else f"{first_line[:most]}...")
+
+
+def shown_reason(error: BaseException) -> str:
+    """Return what another package says went wrong, in one line, without rows of a table.
+
+    Examples
+    --------
+    >>> shown_reason(ValueError("CSV parse error: Expected 2 columns, got 3: Ann,1,2"))
+    'CSV parse error: Expected 2 columns, got 3'
+    """
+    told = _ROW_THAT_FOLLOWS.sub("", " ".join(str(error).split()))
+    told = _QUOTED.sub(lambda found: quoted_cell(found[0][1:-1]), told)
+    return told if len(told) <= _MOST_OF_A_REASON else f"{told[:_MOST_OF_A_REASON]}..."
 
 
 def position(what: str, index: int) -> str:

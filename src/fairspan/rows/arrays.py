@@ -13,6 +13,7 @@ import numpy as np
 from array_api_compat import is_cupy_array, is_torch_array
 
 from fairspan.errors import InvalidInput, InvalidType
+from fairspan.formatting.text import shown_reason
 from fairspan.registry import ImportedLater
 from fairspan.rows.checks import (
     check_columns,
@@ -538,7 +539,7 @@ def _as_array(values: Any) -> Any:
         array = np.asarray(values)
     except ValueError as error:  # rows of different lengths
         raise InvalidInput(
-            f"X cannot be read as a table ({error})",
+            f"X cannot be read as a table ({shown_reason(error)})",
             "Allowed: an array of shape (n rows, p features)",
             "Make all rows equally long",
         ) from error
@@ -579,7 +580,7 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
         weights = weights.astype(np.float64, copy=False)
     except (ValueError, TypeError) as error:
         raise InvalidInput(
-            f"sample_weight holds values that are no numbers ({error})",
+            f"sample_weight holds values that are no numbers ({shown_reason(error)})",
             "Allowed: finite numbers, zero or above",
             "Convert the weights to numbers",
         ) from error

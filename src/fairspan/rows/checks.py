@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, nearest, warn
-from fairspan.formatting.text import position
+from fairspan.formatting.text import position, shown_reason
 from fairspan.registry import ImportedLater
 from fairspan.rows.groups import LEAVING_OUT, listed
 from fairspan.typing import AnyArray, FloatArray
@@ -155,9 +155,13 @@ def converted(values: AnyArray) -> AnyArray:
     try:
         return values.astype(np.float64)
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
+        raise InvalidInput(
+            f"X holds no numbers ({shown_reason(error)})", _ALLOWED, _ENCODE
+        ) from error
     except TypeError as error:
-        raise InvalidType(f"X holds no numbers ({error})", _ALLOWED, _ENCODE) from error
+        raise InvalidType(
+            f"X holds no numbers ({shown_reason(error)})", _ALLOWED, _ENCODE
+        ) from error
 
 
 def warn_of_rounding(columns: Mapping[str, AnyArray]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, imported
+from fairspan.formatting.text import quoted_cell, shown_reason
 from fairspan.registry import ImportedLater
 from fairspan.rows.arrays import (
     ArrayRows,
@@ -134,8 +135,9 @@ class FrameRows(RowsByColumns, RowsInMemory):
         missing = np.asarray(texts.is_null())
         unseen = np.flatnonzero((found < 0) & ~missing)
         if len(unseen) and not self.chosen.ignores_unseen:
+            category = quoted_cell(texts[int(unseen[0])].as_py())
             raise InvalidInput(
-                f"The column {column!r} has the category {texts[int(unseen[0])].as_py()!r}",
+                f"The column {column!r} has the category {category}",
                 f"Allowed: the categories that the model was fitted on: {listed(known)}",
                 "Fit again; audit, report and transform take other categories for none of these "
                 "with --unseen ignore",
@@ -348,7 +350,7 @@ def _opened(source: Any) -> Any:
         return pa.RecordBatchReader.from_stream(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInput(
-            f"X, of type {type(source).__name__}, is no stream of rows ({error})",
+            f"X, of type {type(source).__name__}, is no stream of rows ({shown_reason(error)})",
             "Allowed: streams of tables with named columns",
             "Pass a table with one column for each feature",
         ) from error

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, UnknownGroup
-from fairspan.formatting.text import position
+from fairspan.formatting.text import position, quoted_label
 from fairspan.typing import AnyArray, BoolArray, IndexArray
 
 Scalar = str | bool | int | float
@@ -100,7 +100,7 @@ def listed(labels: Sequence[Label], most: int = 12) -> str:
     >>> listed(["a", "b"])
     "'a', 'b'"
     """
-    shown = ", ".join(repr(label) for label in labels[:most])
+    shown = ", ".join(map(quoted_label, labels[:most]))
     return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
 
 
@@ -345,21 +345,22 @@ class LabelCoder:
         for part in kind[1:] if kind[0] is tuple else kind:
             if part not in _TYPE_NAMES:
                 raise InvalidType(
-                    f"The group label in {position('row', row())} is {label!r}, of type "
-                    f"{part.__name__}",
+                    f"The group label in {position('row', row())} is {quoted_label(label)}, of "
+                    f"type {part.__name__}",
                     ALLOWED_LABELS,
                     "Convert the column, for example with astype(str)",
                 )
         if self._closed:
             raise UnknownGroup(
-                f"The rows hold the group {label!r} (first in {position('row', row())})",
+                f"The rows hold the group {quoted_label(label)} "
+                f"(first in {position('row', row())})",
                 f"Known groups are {listed(self.labels)}",
                 "Check the group column for misspelt or new values, or fit again with that group",
             )
         if self._kind not in (None, kind):
             raise InvalidInput(
                 f"Group labels mix {spelled_kind(self._kind)} with {spelled_kind(kind)} "
-                f"({position('row', row())}: {label!r})",
+                f"({position('row', row())}: {quoted_label(label)})",
                 ALLOWED_LABELS,
                 "Convert the column to one type, for example with astype(str)",
             )

@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import compute, csv, types
 
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.formatting.text import quoted_cell
+from fairspan.formatting.text import quoted_cell, shown_reason
 from fairspan.rows.checks import numbers_of, warn_of_rounding
 from fairspan.rows.files.csv_lines import RowLines, rows_of_lines
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
@@ -32,7 +32,10 @@ _LARGEST_INTEGER = 2.0**64
 _SNIFFED = 1 << 16
 # What pyarrow says of a cell that is no number, or no text, and of rows of another length.
 _OF_A_COLUMN = re.compile(r"In CSV column #(\d+)")
-_OF_A_ROW = re.compile(r"Expected (\d+) columns, got (\d+)")
+_OF_A_ROW = "columns, got"
+_QUOTE = ord('"')
+# Rows that are looked at to tell a wrong header from wrong rows, and fewer of which tell nothing.
+_ROWS_OF_A_HEADER, _FEWEST_ROWS_OF_A_HEADER = 1000, 2
 _ALLOWED = "Allowed: complete CSV files of equally long rows"
 _OPTIONS = "--delimiter, --decimal, --encoding, --comment; in Python, csv="
 
@@ -149,6 +152,8 @@ def open_csv(path: Path, form: CsvFormat, na_values: NaValues) -> tuple[Any, Csv
         form = replace(form, delimiter=form.delimiter or _delimiter_of(path, start))
         with opened_csv(path, form, na_values=na_values) as reader:
             schema = reader.schema
+            if any("\n" in name for name in schema.names):
+                _check_quotes(path, form)
             if _reads_text(form, na_values):
                 schema = _with_numbers(schema, next(iter(reader), None), form, na_values)
     except (pa.ArrowInvalid, UnicodeError) as error:
@@ -224,8 +229,9 @@ def csv_batches(
     converted = numeric if _reads_text(form, na_values) else []
     kinds_read = dict.fromkeys(numeric, pa.string() if converted else pa.float64())
     kinds_read |= dict.fromkeys(set(texts).intersection(columns), pa.string())
+    lines = _Lines(form.comment)
     try:
-        with opened_csv(path, form, columns, kinds_read, na_values) as reader:
+        with opened_csv(path, form, columns, kinds_read, na_values, lines) as reader:
             for batch in reader:
                 if converted:
                     batch = _with_converted(batch, path, form, converted, na_values)
@@ -238,6 +244,9 @@ def csv_batches(
                 }
                 warn_of_rounding(exact)
                 yield batch
+        if lines.n_quotes % 2:
+            # Arrow takes all that follows an unclosed quote for one cell, and says nothing.
+            _check_quotes(path, form)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise unreadable(path, form, error, columns) from error
 
@@ -264,10 +273,11 @@ def opened_csv(
     columns: Sequence[str] = (),
     kinds: Any = None,
     na_values: NaValues = NO_NA_VALUES,
+    lines: "_Lines | None" = None,
 ) -> Any:
     """pyarrow's reader of some columns of a CSV file, in batches."""
     return csv.open_csv(
-        _stream(path, form),
+        _stream(path, form, lines),
         # Without newlines_in_values a quoted line break fails wherever two blocks meet.
         parse_options=csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
@@ -301,46 +311,123 @@ def unreadable(
             "Allowed: any encoding that Python knows, if it is named",
             f"Name it: --encoding {_likely_encoding(path)} (in Python: csv={{'encoding': ...}})",
         )
-    if found := _OF_A_ROW.search(told):
-        wanted, got = map(int, found.groups())
-        line = told[found.end() :].removeprefix(":").strip()
-        return InvalidInput(
-            f"{path} has a row of {got} cells below a header of {wanted}: {line!r}",
-            _ALLOWED,
-            f"Correct the row, or say how the file is written ({_OPTIONS})",
-        )
+    if _OF_A_ROW in told and (uneven := _uneven_rows(path, form)) is not None:
+        return uneven
     found = _OF_A_COLUMN.search(told)
     if found and columns:
         return _not_a_number(path, form, columns[int(found[1])], NO_NA_VALUES)
+    for row in _rows_of_file(path, form):
+        if not row.is_closed:
+            return _unclosed_quote(path, row)
     return InvalidInput(
-        f"{path} cannot be read ({told})",
+        f"{path} cannot be read ({shown_reason(error)})",
         _ALLOWED,
         f"Check the file, or say how it is written ({_OPTIONS})",
     )
 
 
-def _stream(path: Path, form: CsvFormat) -> Any:
+def _uneven_rows(path: Path, form: CsvFormat) -> InvalidInput | None:
+    """What to raise of rows that are not as long as the header; None if all are."""
+    rows = _rows_of_file(path, form)
+    header = next(rows, None)
+    if header is None:
+        return None
+    first_rows = list(islice(rows, _ROWS_OF_A_HEADER))
+    lengths = {row.n_cells for row in first_rows if row.is_closed}
+    for row in chain([header], first_rows, rows):
+        if not row.is_closed:
+            return _unclosed_quote(path, row)
+        if row.n_cells == header.n_cells:
+            continue
+        if len(lengths) == 1 and len(first_rows) >= _FEWEST_ROWS_OF_A_HEADER:
+            return _wrong_header(path, header, row.n_cells)
+        spans = ""
+        if row.last_line > row.first_line:
+            spans = f", as a quoted cell there continues up to line {row.last_line}"
+        return InvalidInput(
+            f"{path} has a row of {row.n_cells} cells in line {row.first_line}, below a header of "
+            f"{header.n_cells}{spans}",
+            _ALLOWED,
+            f"Correct line {row.first_line}, or say how the file is written ({_OPTIONS})",
+        )
+    return None
+
+
+def _wrong_header(path: Path, header: RowLines, n_cells: int) -> InvalidInput:
+    """What to raise where all rows are equally long, and the header is not."""
+    remedy = f"Name each of the {n_cells} columns in line {header.first_line}"
+    if header.n_cells == 1:
+        remedy = (
+            "Delete what is above the names of the columns, or skip it with --comment; or name the "
+            "letter between cells with --delimiter (in Python: csv={'comment': ...})"
+        )
+    elif n_cells == header.n_cells + 1:
+        remedy = (
+            f"Name each column in line {header.first_line}: the first one may be an index or row "
+            "names without a name"
+        )
+    return InvalidInput(
+        f"{path} has a header of {header.n_cells} cell{'s' * (header.n_cells != 1)} in line "
+        f"{header.first_line}, and rows of {n_cells}",
+        _ALLOWED,
+        remedy,
+    )
+
+
+def _unclosed_quote(path: Path, row: RowLines) -> InvalidInput:
+    """What to raise of a quote that is not closed before the file ends."""
+    return InvalidInput(
+        f"{path} has a quote in line {row.first_line} that opens a cell and is never closed",
+        _ALLOWED,
+        "Close the quote, or delete it",
+    )
+
+
+def _check_quotes(path: Path, form: CsvFormat) -> None:
+    """Make sure that every quote that opens a cell is closed.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    for row in _rows_of_file(path, form):
+        if not row.is_closed:
+            raise _unclosed_quote(path, row)
+
+
+def _stream(path: Path, form: CsvFormat, lines: "_Lines | None" = None) -> Any:
     """The bytes of a file in UTF-8, unpacked and without the lines that are comments."""
     stream = pa.input_stream(str(path), compression="detect")
     if codecs.lookup(form.encoding).name != "utf-8":
         stream = pa.transcoding_input_stream(stream, form.encoding, "utf-8")
-    if form.comment is not None:
-        stream = pa.TransformInputStream(stream, _WithoutComments(form.comment.encode()))
-    return stream
+    if form.comment is None and lines is None:
+        return stream
+    return pa.TransformInputStream(stream, lines or _Lines(form.comment))
 
 
-class _WithoutComments:
-    """Passes on whole lines, but for those that begin like a comment."""
+class _Lines:
+    """Passes on the bytes of a file without comments, and counts its quotes.
 
-    def __init__(self, begin: bytes) -> None:
-        self._begin, self._rest = begin, b""
+    Attributes
+    ----------
+    n_quotes : int
+    """
 
-    def __call__(self, chunk: Any) -> bytes:
-        more = bytes(chunk)
+    def __init__(self, comment: str | None) -> None:
+        self.n_quotes = 0
+        self._comment = None if comment is None else comment.encode()
+        self._rest = b""
+
+    def __call__(self, chunk: Any) -> Any:
+        passed = chunk if self._comment is None else self._without_comments(bytes(chunk))
+        self.n_quotes += int(np.count_nonzero(np.frombuffer(passed, np.uint8) == _QUOTE))
+        return passed
+
+    def _without_comments(self, more: bytes) -> bytes:
         lines = (self._rest + more).splitlines(keepends=True)
-        # The last line may go on in the next chunk; an empty chunk is the end.
+        # The last line may continue in the next chunk; an empty chunk is the end.
         self._rest = lines.pop() if more and lines else b""
-        kept = b"".join(line for line in lines if not line.startswith(self._begin))
+        kept = b"".join(line for line in lines if not line.startswith(self._comment or b""))
         # No bytes would be taken for the end; a blank line is passed over.
         return kept or (b"\n" if more else b"")
 

@@ -15,12 +15,14 @@ class RowLines:
     first_line : int
         Number of its first line, counted from 1.
     n_cells : int
+    last_line : int
     is_closed : bool
         Whether every quote that opens a cell is closed before the file ends.
     """
 
     first_line: int
     n_cells: int
+    last_line: int
     is_closed: bool = True
 
 
@@ -43,7 +45,8 @@ def rows_of_lines(
     """
     # An empty newline keeps line breaks as they are and ends lines at each kind of them.
     lines = io.TextIOWrapper(stream, encoding, errors="replace", newline="")
-    first_line, n_cells, is_open = 0, 0, False
+    first_line = n_cells = number = 0
+    is_open = False
     for number, text in enumerate(lines, start=1):
         line = text.removeprefix("\ufeff") if number == 1 else text
         if number <= skip or (comment is not None and line.startswith(comment)):
@@ -55,9 +58,9 @@ def rows_of_lines(
         n_delimiters, is_open = _scan(line, delimiter, is_open)
         n_cells += n_delimiters
         if not is_open:
-            yield RowLines(first_line, n_cells)
+            yield RowLines(first_line, n_cells, number)
     if is_open:
-        yield RowLines(first_line, n_cells, is_closed=False)
+        yield RowLines(first_line, n_cells, number, is_closed=False)
 
 
 def _scan(line: str, delimiter: str, is_open: bool) -> tuple[int, bool]:

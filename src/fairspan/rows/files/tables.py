@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from fairspan.errors import InvalidInput, warn
+from fairspan.formatting.text import shown_reason
 from fairspan.rows.columns import is_text
 from fairspan.rows.files.csv_files import CsvFormat, csv_batches, open_csv
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
@@ -120,7 +121,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
         raise InvalidInput(
-            f"{path} cannot be read ({' '.join(str(error).split())})",
+            f"{path} cannot be read ({shown_reason(error)})",
             "Allowed: complete CSV, Parquet and Arrow files of equally long rows",
             "Check the file; a damaged one must be made again",
         ) from error
