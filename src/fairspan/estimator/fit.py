@@ -33,6 +33,7 @@ from fairspan.problem.problem import Problem, WarmStart, check_n_components
 from fairspan.problem.reduction import (
     Reduction,
     build_problem,
+    check_means_agree,
     check_nested,
     criterion_of,
     deviations_of,
@@ -143,6 +144,7 @@ def fit_with_problem(
         asked = float(n_components) if is_share else int(n_components)
         search: Any = solve_nested if nested else solve_for_share if is_share else solve_at
         reduction, found = search(family, solve_with, asked, tol, random_state)
+        check_means_agree(family, reduction.projector(found.components))
         projector = projector_in_features(reduction, found, family.coordinates)
         found = told_of_rows(
             replace(found, restriction=allowed, center=center),

@@ -566,30 +566,49 @@ class Complement:
     reflectors : (p, r) array
     factors : (r,) array
         As LAPACK's QR decomposition of the directions leaves them.
-    order : (p,) array of int or slice
-        Of the features, in the reflectors.
+    order : (p,) array of int
+        Of the features, in the reflectors. Few are moved, so that few rows of a matrix are.
     """
 
     reflectors: FloatArray
     factors: FloatArray
-    order: IndexArray | slice
+    order: IndexArray
 
     @classmethod
-    def of(cls, directions: FloatArray, *, nearest_left_out: bool = False) -> "Complement":
-        """The complement of independent (p, r) directions, r < p.
+    def of(cls, directions: FloatArray) -> "Complement":
+        """The complement of orthonormal (p, r) directions, r < p.
 
-        Parameters
-        ----------
-        directions : (p, r) array
-        nearest_left_out : bool
-            Whether the coordinates are near the features that the directions are not near to. So a
-            column of large numbers, which a direction follows, does not drown all others.
+        The coordinates are near the features that the directions are not near to. So a column of
+        large numbers, which a direction follows, does not drown all others.
         """
-        p, r = directions.shape
-        order: IndexArray | slice = slice(None)
-        if nearest_left_out:
-            nearest = qr(directions.T, mode="economic", pivoting=True)[2][:r]
-            order = np.concatenate([nearest, np.setdiff1d(np.arange(p), nearest)])
+        r = directions.shape[1]
+        nearest = qr(directions.T, mode="r", pivoting=True)[1][:r] if r else []
+        order = np.arange(len(directions))
+        for place, feature in enumerate(nearest):
+            other = int(np.flatnonzero(order == feature)[0])
+            order[[place, other]] = order[[other, place]]
+        return cls._in_order(directions, order)
+
+    @classmethod
+    def of_differences(cls, directions: FloatArray) -> "Complement":
+        """The complement of independent (p, r) directions, those of the largest vectors first.
+
+        Each direction is left out up to a rounding of its own, and each entry up to a rounding of
+        the entry, as rows are exchanged (Cox and Higham 1998): neither a large vector nor a column
+        of large numbers makes the others rounding.
+        """
+        left, order = directions.copy(), np.arange(len(directions))
+        for place in range(directions.shape[1]):
+            pivot = place + int(np.argmax(np.abs(left[place:, place])))
+            for each in (left, order):
+                each[[place, pivot]] = each[[pivot, place]]
+            reflector, factor, *_ = lapack.dgeqrf(left[place:, [place]])
+            reflector[0] = 1.0
+            left[place:] -= factor * reflector @ (reflector.T @ left[place:])
+        return cls._in_order(directions, order)
+
+    @classmethod
+    def _in_order(cls, directions: FloatArray, order: IndexArray) -> "Complement":
         reflectors, factors, *_ = lapack.dgeqrf(directions[order])
         return cls(reflectors, factors, order)
 
@@ -612,10 +631,13 @@ class Complement:
         """
         k, (p, r) = len(matrices), self.reflectors.shape
         found = np.empty((k, p - r, p - r))
+        moved = np.flatnonzero(self.order != np.arange(p))
         for matrix, factor, own in zip(matrices, factors, found, strict=True):
             # Transposed, as LAPACK reads columns: then it works in the memory of the product.
-            image = np.multiply(matrix[self.order][:, self.order], factor, order="C").T
-            image = self._reflected(image, "L", "T", overwrite=True)
+            image = np.multiply(matrix, factor, order="C")
+            image[moved] = image[self.order[moved]]
+            image[:, moved] = image[:, self.order[moved]]
+            image = self._reflected(image.T, "L", "T", overwrite=True)
             own[:] = self._reflected(image, "R", "N", overwrite=True).T[r:, r:]
         return found
 
@@ -651,7 +673,7 @@ def deflated(
     complement : Complement
         Q, orthogonal to the columns.
     """
-    complement = Complement.of(basis, nearest_left_out=True)
+    complement = Complement.of(basis)
     matrices = complement.compressed(second.matrices, np.ones(second.n_groups))
     reach = np.abs(complement.basis.T)
     left = DenseSecondMoments(matrices, second.outside, reach @ second.offset_rounding)

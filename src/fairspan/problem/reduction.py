@@ -15,6 +15,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import Incompatible, warn
+from fairspan.formatting.text import position
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
@@ -30,14 +31,19 @@ from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import (
     CovarianceParity,
     Encoding,
+    MeanParity,
     Restriction,
+    Uncorrelated,
     check_enough_left,
+    differences_of,
     encoding_without,
     mean_differences,
+    pairs_to_compare,
+    variances_along,
 )
 from fairspan.registry import names_of, object_of
 from fairspan.rows.groups import listed
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
 # Sums of squares in the directions that a restriction forbids are rounded by this share.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
@@ -45,6 +51,11 @@ _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
 _FEW_OF = 20
 # A column that is so many times as large as most may leave the others few digits.
 _FAR_LARGER = 100.0
+# Means that are to be equal may differ by this share of the standard deviation of a coordinate.
+_MOST_APART = 1e-6
+# What means differ by along directions without variance, in roundings of each feature.
+_ROUNDINGS_APART = 64.0
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +86,25 @@ class Reduction:
         if self.encoding is None:
             return Projector(components)
         return Projector(components @ self.encoding.mover, components.T)
+
+
+@dataclass(frozen=True, eq=False)
+class MeansApart:
+    """By how much means differ that are to be equal, for each pair along each coordinate.
+
+    Attributes
+    ----------
+    apart : (m, d) array
+        With the rounding of the means.
+    units : (m, d) array
+        Standard deviation of the coordinate within the rows of the pair; zero where it is rounding.
+    least : (m, d) array
+        What rounding makes of no difference along a coordinate without variance.
+    """
+
+    apart: FloatArray
+    units: FloatArray
+    least: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,13 +220,78 @@ class ProblemFamily:
 
     @cached_property
     def _encoding(self) -> Encoding:
-        differences = mean_differences(self._means, self.moments.variances)
+        differences = self._differences
         problem = self.any_dimension
         return encoding_without(problem.dense.mixture(problem.proportions), differences)
 
+    @cached_property
+    def _variances(self) -> FloatArray:
+        """Of each feature in the rows of each of these means."""
+        return cast(Restriction, self.restriction).variances_of(self.moments)
+
+    @cached_property
+    def _differences(self) -> FloatArray:
+        """Independent columns of unit length, (p, r), that span all differences of the means."""
+        return mean_differences(self._means, self._variances)
+
+    def means_apart(self, columns: FloatArray) -> MeansApart:
+        """By how much means differ that are to be equal, along each of (p, d) columns."""
+        first, second = self._pairs.T
+        means, restriction = self._means, cast(Restriction, self.restriction)
+        differences = means[second] - means[first]
+        # With more digits than the columns have, where the machine has such numbers.
+        exact = np.abs(differences.astype(np.longdouble) @ columns.astype(np.longdouble))
+        sizes, squares = self._sizes, columns**2
+        lengths = np.linalg.norm(differences, axis=1)[:, None] * np.linalg.norm(columns, axis=0)
+        rounding = _EPSILON * np.sqrt(sizes**2 @ squares)
+        rounding = rounding + self.any_dimension.stretched * lengths
+        along = restriction.variances_of(self.moments, columns)
+        variances, unknown = np.maximum(along[first], along[second]), self._variances
+        unknown = np.maximum(unknown[first], unknown[second])
+        squared_sizes = sizes**2 + unknown
+        least = len(columns) * _ROUNDINGS
+        is_rounding = variances <= least * (unknown @ squares)
+        if is_rounding.any():
+            # Between groups of equal rows, the others say how much coordinates vary.
+            of_all = self.moments.proportions @ variances_along(self.moments, columns)
+            of_features = self.moments.proportions @ self.moments.variances
+            variances = np.where(is_rounding, of_all, variances)
+            is_rounding &= of_all <= least * (of_features @ squares)
+        # Entries of the columns are rounded to a share of themselves, and of one.
+        spilled = squared_sizes @ squares
+        spilled += squared_sizes.sum(axis=1)[:, None] * squares.sum(axis=0)
+        return MeansApart(
+            np.asarray(exact, dtype=np.float64) + rounding,
+            np.where(is_rounding, 0.0, np.sqrt(variances)),
+            np.where(is_rounding, _ROUNDINGS_APART * _EPSILON * np.sqrt(spilled), 0.0),
+        )
+
+    def largest_column(self, pair: int, component: FloatArray) -> str:
+        """The feature whose rounding in a pair of means moves a coordinate most, in words."""
+        largest = int(np.argmax(self._sizes[pair] * np.abs(component)))
+        names = self.moments.feature_names
+        return position("column", largest) if names is None else f"column {names[largest]!r}"
+
+    @cached_property
+    def _sizes(self) -> FloatArray:
+        """How large numbers are that are rounded where a pair of means is compared, (m, p)."""
+        if isinstance(self.restriction, Uncorrelated):
+            # A covariance is a sum of products of deviations, and of those of the groups' means.
+            sizes = np.sqrt(self._variances)[self._pairs].max(axis=1)
+            if self.restriction.within_groups:
+                return np.asarray(sizes)
+            return np.asarray(np.maximum(sizes, np.abs(self.moments.means).max(axis=0)))
+        # Rows are transformed about the mean of all of them, by which they are rounded as well.
+        about = self.moments.mean if self.point is None else self.point
+        return np.asarray(np.maximum(np.abs(self._means)[self._pairs].max(axis=1), np.abs(about)))
+
+    @cached_property
+    def _pairs(self) -> IndexArray:
+        return pairs_to_compare(self._means, self._variances)
+
     def _forbidden(self, n_components: int) -> FloatArray:
         """Orthonormal columns, (p, r): all that is forbidden where few directions are."""
-        columns = mean_differences(self._means, self.moments.variances)
+        columns = self._differences
         check_enough_left(n_components, len(columns), columns.shape[1])
         return np.linalg.qr(columns)[0]
 
@@ -211,10 +306,13 @@ class ProblemFamily:
         p = self._means.shape[1]
         if restriction.forbids_few:
             forbidden = self._forbidden(n_components)
+            complement = Complement.of_differences(self._differences)
+            basis = complement.basis
             if forbidden.shape[1] <= p // _FEW_OF:
-                complement = Complement.of(forbidden)
                 within = complement.compressed(self._scatters, 1 / self.moments.weights)
-                return forbidden, complement.basis, within
+            else:
+                within = np.array([basis.T @ each @ basis for each in self._covariances])
+            return forbidden, basis, within
         axes = restriction.directions(self._means, self._covariances, n_components)
         if axes is None:
             return self._means[:0].T, None, self._covariances
@@ -264,6 +362,54 @@ class ProblemFamily:
         both = counted + common
         rounding = 2 * np.sqrt(both) * moved + moved**2 + _ROUNDINGS * both
         return counted, common, rounding
+
+
+def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
+    """Make sure that an answer removes the differences that its restriction names.
+
+    The directions left are rounded, and so are the means: beside numbers that are many times as
+    large as they vary, that may be as much as coordinates vary.
+
+    Parameters
+    ----------
+    family : ProblemFamily
+    projector : Projector
+        The answer, in the coordinates of the problems.
+
+    Raises
+    ------
+    Incompatible
+        Along some coordinate, means differ by more than a millionth of its standard deviation.
+    """
+    restriction = family.restriction
+    if not isinstance(restriction, MeanParity | CovarianceParity | Uncorrelated):
+        return
+    if family.moments.n_groups == 1 and not isinstance(restriction, Uncorrelated):
+        return
+    found = family.means_apart(projector.encoder.T)
+    allowed = np.maximum(_MOST_APART * found.units, found.least)
+    tolerance = restriction.tolerance if isinstance(restriction, MeanParity) else 0.0
+    excess = found.apart
+    if tolerance > 0:
+        excess = np.maximum(np.linalg.norm(found.apart, axis=1, keepdims=True) - tolerance, 0.0)
+    if (excess <= allowed).all():
+        return
+    with np.errstate(divide="ignore"):
+        shares = np.broadcast_to(excess / found.units, found.apart.shape)
+    pair, component = np.unravel_index(int(np.argmax(shares)), shares.shape)
+    share = float(shares[pair, component])
+    size = f"by {share:.1e} of its standard deviation" if np.isfinite(share) else "by rounding"
+    where = "in some column"
+    if family.coordinates is None:
+        where = f"in {family.largest_column(int(pair), projector.encoder[component])}"
+    raise Incompatible(
+        f"{restriction!r} was requested, and double precision misses it along component "
+        f"{int(component) + 1}, {size}",
+        f"Allowed: by at most {_MOST_APART:.0e} of it. The numbers {where} are so large, in a "
+        "group or in all, that too few digits are left for how they vary",
+        "Look for wrong entries there, such as codes of missing values; subtract a constant from "
+        "the column if all rows are far from zero; or leave out the column or the group",
+    )
 
 
 def build_problem(
@@ -386,7 +532,7 @@ def _in_coordinates(
     if not restriction.forbids_few and not counts:
         return restriction
     moments, n_features = within.moments, within.thin.n_features
-    rank = mean_differences(restriction.means_of(moments), moments.variances).shape[1]
+    rank = differences_of(restriction, moments).shape[1]
     most = n_features - rank
     check_enough_left(n_components, n_features, rank)
     if not isinstance(restriction, CovarianceParity) or moments.n_groups == 1:

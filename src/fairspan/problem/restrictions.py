@@ -25,12 +25,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import qr, solve_triangular
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.linalg import TIE_TOLERANCE, graded_eigh
 from fairspan.moments.group_moments import GroupMoments, merged
 from fairspan.moments.of_rows import Moments
+from fairspan.moments.operators import Complement
 from fairspan.problem.criteria import Criterion, TotalError
 from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
 from fairspan.registry import (
@@ -43,15 +44,18 @@ from fairspan.registry import (
 )
 from fairspan.rows.attributes import Column, positions_of
 from fairspan.rows.groups import Label, listed, plain_labels
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
-# Differences of means below this share of a feature's spread, or of the means, are rounding.
-_ROUNDING_OF_SPREAD, _ROUNDING_OF_MEAN = 1e-12, 1e-14
-# Mean differences that depend on each other linearly span less; relative to the largest.
-_DEPENDENT = 1e-9
+# A mean is known up to this share of its feature's deviation within the group, and of itself: some
+# roundings of the rows that are summed, and of the sum.
+_ROUNDING_OF_SPREAD, _ROUNDING_OF_MEAN = 1e-12, 1e-15
+# A difference of means is a direction of its own where it leaves those before it by so many times
+# its own rounding.
+_SEEN = 32.0
 # Variance below this share of what the columns of a direction have is rounding.
 _NO_VARIANCE = 1e-13
 _EPSILON = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
 # Entries of a direction of unit length that may be rounding alone.
 _SPILT = 64 * _EPSILON
 # A direction with less than this share of the variance of standardised features has none.
@@ -77,20 +81,26 @@ def _of_classes(
 
 
 def _families(moments: Moments, attributes: str) -> list[FloatArray]:
-    """Means that are to coincide with those of their own family.
-
-    Those of the categories of an attribute are merged from those of intersections, about the first
-    one, so that a large common offset costs no digits.
-    """
+    """Shares of the groups in the rows whose means are to coincide, (m, k) of each family."""
     if attributes == "intersections":
-        return [moments.means]
-    first, found = moments.means[0], []
+        return [np.eye(moments.n_groups)]
     crossed = [label if isinstance(label, tuple) else (label,) for label in moments.labels]
+    found = []
     for column in zip(*crossed, strict=True):
         isin = np.array([[each == value for each in column] for value in sorted({*column})])
-        shares = isin * moments.weights / (isin @ moments.weights)[:, None]
-        found.append(first + shares @ (moments.means - first))
+        found.append(isin * moments.weights / (isin @ moments.weights)[:, None])
     return found
+
+
+def variances_along(moments: Moments, columns: FloatArray | None = None) -> FloatArray:
+    """Variance of each feature, or along each of (p, q) columns, about each group's own mean."""
+    if columns is None:
+        return moments.variances
+    if isinstance(moments, GroupMoments):
+        images = moments.scatters @ columns / moments.weights[:, None, None]
+    else:
+        images = moments.operator_about(None).applied(columns)
+    return np.asarray(np.maximum(np.einsum("ij,gij->gj", columns, images), 0.0))
 
 
 def mean_free_directions(
@@ -123,10 +133,12 @@ def mean_free_directions(
     array([[0.],
            [1.]])
     """
-    p, span = means.shape[1], mean_differences(means, np.einsum("gii->gi", covariances))
-    rank = span.shape[1]
-    check_enough_left(n_components, p, rank)
-    return np.ascontiguousarray(np.linalg.qr(span, mode="complete")[0][:, rank:])
+    variances = np.einsum("gii->gi", covariances)
+    if len(variances) != len(means):  # of categories, classes or covariances
+        variances = np.broadcast_to(variances.min(axis=0), means.shape)
+    span = mean_differences(means, variances)
+    check_enough_left(n_components, means.shape[1], span.shape[1])
+    return Complement.of_differences(span).basis
 
 
 def check_enough_left(n_components: int, n_features: int, rank: int) -> None:
@@ -148,25 +160,66 @@ def check_enough_left(n_components: int, n_features: int, rank: int) -> None:
 def mean_differences(means: FloatArray, variances: FloatArray) -> FloatArray:
     """Independent columns of unit length that span all differences of the means, (p, rank).
 
+    Each is a difference of two of the means, the largest first. Whether it adds a direction is
+    decided in units of its own rounding, so that a group that lies far away hides no difference of
+    others.
+
     Parameters
     ----------
-    means : (k, p) array
-    variances : (k, p) array
-        Of each feature in each group: they show what is small in it.
+    means : (m, p) array
+    variances : (m, p) array
+        Of each feature in the rows of each mean: they show what is rounding.
     """
-    # From one of them first: far from zero a mean of means is rounded, and two groups would seem to
-    # differ along two directions.
-    differences = means - means[0]
-    differences = differences - differences.mean(axis=0)
-    spread = np.sqrt(variances.mean(axis=0) + (differences**2).mean(axis=0))
-    rounding = _ROUNDING_OF_SPREAD * spread + _ROUNDING_OF_MEAN * np.abs(means).max(axis=0)
+    pairs = pairs_to_compare(means, variances)
+    differences = means[pairs[:, 1]] - means[pairs[:, 0]]
+    rounding = _rounding_of_means(means, variances)[pairs].max(axis=1)
     differences = np.where(np.abs(differences) > rounding, differences, 0.0)
-    # Rates beside currencies: the rank is that of differences in units of each feature's spread.
-    unit = np.where(spread > 0, spread, 1.0)
-    _, sizes, axes = np.linalg.svd(differences / unit, full_matrices=False)
-    rank = int((sizes > _DEPENDENT * sizes[0]).sum()) if sizes[0] > 0 else 0
-    span = (axes[:rank] * unit).T
-    return np.asarray(span / np.maximum(np.linalg.norm(span, axis=0), np.finfo(np.float64).tiny))
+    # The largest rounding of each feature is its unit, and that of a difference the unit of it: no
+    # entry is then larger than the inverse of a rounding, and rounding is about one everywhere.
+    units = rounding.max(axis=0, initial=0.0)
+    units = np.where(units > 0, units, 1.0)
+    lengths = np.linalg.norm(rounding / units, axis=1)
+    lengths = np.where(lengths > 0, lengths, 1.0)
+    scaled = differences / units / lengths[:, None]
+    upper, order = qr(scaled.T, mode="r", pivoting=True, check_finite=False)
+    chosen = order[: int((np.abs(np.diag(upper)) > _SEEN).sum())]
+    sizes = np.linalg.norm(differences[chosen], axis=1)
+    largest_first = np.argsort(-sizes, kind="stable")
+    return np.asarray((differences[chosen] / sizes[:, None])[largest_first].T)
+
+
+def differences_of(restriction: "Restriction", moments: Moments) -> FloatArray:
+    """Those of the means that a restriction makes equal, as :func:`mean_differences`."""
+    return mean_differences(restriction.means_of(moments), restriction.variances_of(moments))
+
+
+def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
+    """Pairs of means, (m - 1, 2), such that all are equal where those of each pair are.
+
+    A pair has a small rounding, and is close: the difference of two means that lie close to each
+    other keeps digits that their differences from a third lose. The pairs are a smallest spanning
+    tree (Prim).
+    """
+    rounding = _rounding_of_means(means, variances)
+    units = np.median(rounding, axis=0)
+    units = np.where(units > 0, units, np.maximum(rounding.max(axis=0), _TINY))
+    pairs, nearest = [], np.zeros(len(means), dtype=np.int64)
+    distances = np.full(len(means), np.inf)
+    is_in, newest = np.zeros(len(means), dtype=bool), 0
+    for _ in range(len(means) - 1):
+        is_in[newest] = True
+        rounded = np.maximum(rounding, rounding[newest])
+        apart = np.abs(means - means[newest])
+        own = np.linalg.norm((rounded + _EPSILON * apart) / units, axis=1)
+        closer = own < distances
+        distances[closer], nearest[closer] = own[closer], newest
+        newest = int(np.argmin(np.where(is_in, np.inf, distances)))
+        pairs.append((nearest[newest], newest))
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _rounding_of_means(means: FloatArray, variances: FloatArray) -> FloatArray:
+    return _ROUNDING_OF_SPREAD * np.sqrt(variances) + _ROUNDING_OF_MEAN * np.abs(means)
 
 
 def split_by_variance(
@@ -370,6 +423,10 @@ class Restriction(ABC):
         """Means that the directions are computed from, (m, p): those of the groups."""
         return moments.means
 
+    def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
+        """Variances within the groups behind each of these means, of features or along columns."""
+        return variances_along(moments, columns)
+
 
 def check_tolerated(
     restriction: Restriction,
@@ -515,19 +572,38 @@ class MeanParity(Restriction):
         >>> int(np.linalg.matrix_rank(points - points[0]))
         2
         """
-        parts: Sequence[Moments] = [moments]
-        if self.given_labels is not None and moments.n_groups > 1:
-            if moments.by_label is None:
-                raise InvalidInput(
-                    f"given_labels is {self.given_labels!r}, and y is missing",
-                    "Allowed: the class of each row: an array, or the name of a column of X",
-                    "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows, or "
-                    "--label COL",
-                )
-            parts = _of_classes(moments.by_label, self.given_labels)
-        families = [family for part in parts for family in _families(part, self.attributes)]
+        found = []
+        for part in self._parts(moments):
+            # About the first mean, so that a large common offset costs no digits.
+            first = part.means[0]
+            found += [
+                first + shares @ (part.means - first) for shares in _families(part, self.attributes)
+            ]
         # Every family is moved so that all begin at the same point, which changes no difference.
-        return np.vstack([families[0][0] + (family - family[0]) for family in families])
+        return np.vstack([found[0][0] + (family - family[0]) for family in found])
+
+    def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
+        """Variances within the groups behind each of these means, of features or along columns."""
+        return np.vstack(
+            [
+                shares @ variances_along(part, columns)
+                for part in self._parts(moments)
+                for shares in _families(part, self.attributes)
+            ]
+        )
+
+    def _parts(self, moments: Moments) -> Sequence[Moments]:
+        """Moments of the rows in which the means agree: all, or those of each class."""
+        if self.given_labels is None or moments.n_groups == 1:
+            return [moments]
+        if moments.by_label is None:
+            raise InvalidInput(
+                f"given_labels is {self.given_labels!r}, and y is missing",
+                "Allowed: the class of each row: an array, or the name of a column of X",
+                "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows, or "
+                "--label COL",
+            )
+        return _of_classes(moments.by_label, self.given_labels)
 
     @property
     def forbids_few(self) -> bool:
@@ -778,6 +854,22 @@ class Uncorrelated(Restriction):
         InvalidInput
             The moments are those of the features alone, or a column does not vary.
         """
+        own, beside = self._own(moments)
+        features = np.arange(moments.n_features)
+        deviations = np.sqrt(own.variances[:, beside])
+        units = own.weights[:, None] * np.where(deviations > 0, deviations, 1.0)
+        covariances = own.scatters[:, beside][:, :, features] / units[:, :, None]
+        return np.vstack([np.zeros((1, len(features))), *covariances])
+
+    def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
+        """Variances in the rows of each covariance: of features, or along (p, q) columns."""
+        own, beside = self._own(moments)
+        within = variances_along(own.selected(range(moments.n_features)), columns)
+        repeated = np.repeat(within, len(beside), axis=0)
+        return np.vstack([np.zeros((1, within.shape[1])), repeated])
+
+    def _own(self, moments: Moments) -> tuple[GroupMoments, list[int]]:
+        """Moments of features and columns, of each group or of all rows, and where columns are."""
         whole = moments.whole if isinstance(moments, GroupMoments) else None
         if whole is None:
             raise InvalidInput(
@@ -799,11 +891,7 @@ class Uncorrelated(Restriction):
             )
         of_groups = replace(whole, by_label=None, is_made_here=True)
         own = of_groups if self.within_groups else merged([of_groups], lambda label: "")
-        features = np.arange(moments.n_features)
-        deviations = np.sqrt(own.variances[:, beside])
-        units = own.weights[:, None] * np.where(deviations > 0, deviations, 1.0)
-        covariances = own.scatters[:, beside][:, :, features] / units[:, :, None]
-        return np.vstack([np.zeros((1, len(features))), *covariances])
+        return own, beside
 
     def directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
