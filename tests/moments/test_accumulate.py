@@ -135,9 +135,6 @@ HUGE = {
     "constant": lambda: GroupMoments.from_rows([[1e200], [1e200], [1.0]], list("aab")),
     "weighted": lambda: GroupMoments.from_rows([[1e120], [0], [1]], list("aab"), [1e90, 1e90, 1]),
     "float128": lambda: GroupMoments.from_rows(np.array([["1e400"]], dtype="g"), ["a"]),
-    "weights together": lambda: sum(
-        GroupMoments.from_rows([[0.0], [1.0]], [g, g], [8e307, 8e307]) for g in "ab"
-    ),
 }
 
 

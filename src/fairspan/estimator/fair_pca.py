@@ -356,7 +356,7 @@ class FairPCA(
             Group of each row; several attributes make their intersections. Named columns are
             taken out of X before fitting.
         sample_weight : (n,) array-like, or column name of X, optional
-            Not negative; a row of weight zero counts as absent.
+            Zero, or from 1e-100 to 1e100; a row of weight zero counts as absent.
 
         Returns
         -------

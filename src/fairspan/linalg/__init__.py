@@ -21,6 +21,7 @@ from fairspan.linalg.eigen import (
     smallest_sum,
     symmetric,
     symmetric_root,
+    unit_of,
     with_positive_signs,
 )
 from fairspan.linalg.krylov import (
@@ -50,5 +51,6 @@ __all__ = [
     "smallest_sum",
     "symmetric",
     "symmetric_root",
+    "unit_of",
     "with_positive_signs",
 ]

@@ -530,6 +530,22 @@ def scaled_to_one(vectors: FloatArray) -> FloatArray:
     return np.asarray(np.ldexp(vectors, np.where(largest > 0, -exponents, 0)))
 
 
+def unit_of(weights: FloatArray) -> float:
+    """Return the largest power of two that is no larger than the largest weight.
+
+    Divided by it, weights keep all their digits, and those that differ by a power of two are the
+    same. It is 1 where there is no weight, or all are zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unit_of(np.array([0.0, 3.0]))
+    2.0
+    """
+    largest = float(weights.max(initial=0.0))
+    return float(np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)) if largest > 0 else 1.0
+
+
 def root_mean_squares(matrices: FloatArray) -> FloatArray:
     """Of each column in each group, shape (k, p)."""
     return np.asarray(np.sqrt(np.maximum(np.einsum("gii->gi", matrices), 0.0)))

@@ -8,7 +8,7 @@ Parts are merged by the formula of Chan, Golub and LeVeque (1979).
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ import numpy as np
 from array_api_compat import numpy as numpy_namespace
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg import symmetric
+from fairspan.linalg import symmetric, unit_of
 from fairspan.linalg.double_double import exact_sum
 from fairspan.linalg.resources import FEW_FEATURES, in_threads, threads_for
 from fairspan.rows.arrays import ArrayRows, Place, RowsInMemory, on_host
@@ -206,11 +206,11 @@ class _Total:
             self.limit.check(found, self.n_rows, so_far=so_far)
         self.limit.check_memory(len(self.groups), self.n_features)
 
-    def add(self, sums: "dict[int, Sums]", n_dropped: int) -> None:
-        """Add the moments of some rows."""
+    def add(self, sums: "dict[int, Sums]", n_dropped: int, unit: float) -> None:
+        """Add the moments of some rows, whose weights were divided by a unit."""
         self.n_dropped += n_dropped
         for code, more in sums.items():
-            add_to(self._sums, code, more)
+            add_to(self._sums, code, more if unit == 1 else more.multiplied_by(unit))
 
     def stacked(self) -> Stacked:
         """All moments."""
@@ -230,7 +230,8 @@ def _add_rows_in_memory(total: _Total, rows: Any) -> None:
     size = n if one_span else max(_SPAN_NUMBERS // p, 1) * total.n_folds
     cuts = list(pairwise([*range(0, max(n - size // 2, 1), size), n]))
     try:
-        place, blocks = _blocks_in_memory(total, rows)
+        unit = 1.0 if rows.weights is None else unit_of(rows.weights)
+        place, blocks = _blocks_in_memory(total, rows, unit)
         at_once = _SPANS_AT_ONCE if total.n_codes <= _MANY_GROUPS else 1
         # A single small span is done before a second thread is awake.
         with threads_for(p) if len(cuts) == 1 else nullcontext():
@@ -243,7 +244,7 @@ def _add_rows_in_memory(total: _Total, rows: Any) -> None:
                 )
             )
             for sums, n_dropped, is_finite in spans:
-                total.add(sums, n_dropped)
+                total.add(sums, n_dropped, unit)
                 if not is_finite:
                     _find_first_mistake(total, rows)
     except InvalidInput:
@@ -260,7 +261,7 @@ def _find_first_mistake(total: _Total, rows: RowSource) -> None:
 
 
 def _blocks_in_memory(
-    total: _Total, rows: Any
+    total: _Total, rows: Any, unit: float
 ) -> tuple[Place, Callable[[int, int], Iterator[Block]]]:
     """What reads consecutive rows with their codes, where there are not too many groups."""
     device = rows if isinstance(rows, DeviceRows) else None
@@ -273,7 +274,7 @@ def _blocks_in_memory(
         total.n_rows = rows.n_rows
     else:
         codes = place.constant(total.codes_of(rows.labels, 0, weights, drop=drop))
-        weights = None if weights is None else place.constant(weights)
+        weights = None if weights is None else place.constant(weights / unit)
     total.check()
     size = _block_rows(p, len(total.groups) * total.n_folds)
     if device is not None:
@@ -318,10 +319,23 @@ def _add_blocks(total: _Total, rows: RowSource) -> None:
             waiting.append((block.values.copy(), codes, block.weights))
         else:
             blocks = [*waiting, (block.values, codes, block.weights)]
-            total.add(*_summed(HOST, blocks.copy, total.n_codes)[:2])
+            _add_read(total, blocks)
             waiting, n_waiting = [], 0
     if waiting:
-        total.add(*_summed(HOST, waiting.copy, total.n_codes)[:2])
+        _add_read(total, waiting)
+
+
+def _add_read(total: _Total, blocks: list[Block]) -> None:
+    """Add blocks that are in memory."""
+    units = [unit_of(weights) for _, _, weights in blocks if weights is not None and len(weights)]
+    unit = max(units, default=1.0)
+    if unit != 1:
+        blocks = [
+            (values, codes, None if weights is None else weights / unit)
+            for values, codes, weights in blocks
+        ]
+    sums, n_dropped, _ = _summed(HOST, blocks.copy, total.n_codes)
+    total.add(sums, n_dropped, unit)
 
 
 @dataclass(eq=False)
@@ -338,13 +352,17 @@ class Sums:
     offset: Any = 0.0
     scatter: Any = 0.0
 
+    def multiplied_by(self, unit: float) -> "Sums":
+        """Return the sums for weights that are so many times as large."""
+        return replace(self, weight=self.weight * unit, scatter=self.scatter * unit)
+
     def add(self, more: "Sums") -> None:
         """Merge another part of the same group."""
         total = self.weight + more.weight
         delta = (more.base - self.base) + (more.offset - self.offset)
-        between = np.sqrt(self.weight * (more.weight / total)) * delta
         self.scatter += more.scatter
-        self.scatter += np.outer(between, between)
+        # Not as products of roots, which would round weights and twice the weights differently.
+        self.scatter += np.outer(delta, delta) * (self.weight * (more.weight / total))
         self.offset = self.offset + (more.weight / total) * delta
         is_known = self.count and more.count  # 0 where rows were not counted
         self.count, self.weight = self.count + more.count if is_known else 0, total

@@ -19,7 +19,7 @@ from fairspan.moments.incomplete import Completion, expected_sums
 from fairspan.moments.normal import Normal
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import RowGroup, sparse_groups
-from fairspan.rows.arrays import labels_of
+from fairspan.rows.arrays import LARGEST_WEIGHT, SMALLEST_WEIGHT, labels_of
 from fairspan.rows.attributes import Column, RowsWithAttributes, positions_of
 from fairspan.rows.groups import (
     CodedLabels,
@@ -59,6 +59,8 @@ from fairspan.typing import AnyArray, BoolArray, FloatArray
 _SPARSE_UP_TO = 1 / 12
 # The largest correction of a mean, as a share of it: half a unit in the last place, rounded up.
 _CORRECTION = float(np.finfo(np.float64).eps)
+# The largest weight of a group: that of 1e20 rows with the largest weight of a row.
+_LARGEST_GROUP_WEIGHT = 1e20 * LARGEST_WEIGHT
 # How far a covariance may be from symmetric, as a share of the deviations of its features.
 _ASYMMETRY = 1e-12
 
@@ -133,7 +135,8 @@ class GroupMoments(GroupMeans):
             _check_arrays({"mean_corrections": (self.mean_corrections, (k, p))})
             if (np.abs(self.mean_corrections) > _CORRECTION * np.abs(self.means)).any():
                 raise _not_moments("mean_corrections are larger than the rounding of the means")
-        for name, wrong in (("counts", self.counts < 0), ("weights", self.weights <= 0)):
+        is_extreme = (self.weights < SMALLEST_WEIGHT) | (self.weights > _LARGEST_GROUP_WEIGHT)
+        for name, wrong in (("counts", self.counts < 0), ("weights", is_extreme)):
             if wrong.any():
                 raise _not_moments(f"{name} are {listed(getattr(self, name).tolist())}")
         own = (self.scatters, self.means, self.weights)
@@ -169,7 +172,7 @@ class GroupMoments(GroupMeans):
             Group of each row; several attributes make their intersections. Names, where the rows
             are not in memory.
         sample_weight : (n,) array-like, or column name of X, optional
-            Finite and not negative; a row of weight zero counts as absent.
+            Zero, or from 1e-100 to 1e100; a row of weight zero counts as absent.
         labels : (n,) array-like, or column name of X, optional
             y, the class of each row, for restrictions that hold in each class
             (`MeanParity(given_labels=...)`); see `by_label`.
@@ -232,8 +235,8 @@ class GroupMoments(GroupMeans):
         means : (k, p) array-like, optional
             Mean row of each group; zero by default.
         weights : (k,) array-like, optional
-            Positive; what each group counts for in the mean of all, such as its number of rows. One
-            each by default.
+            From 1e-100 to 1e120; what each group counts for in the mean of all, such as its number
+            of rows. One each by default.
         groups : (k,) array-like or list of tuples, optional
             A label for each, all different; 0 to k - 1 by default.
 
@@ -245,7 +248,7 @@ class GroupMoments(GroupMeans):
         ------
         InvalidInput
             Shapes that do not fit, numbers that are not finite, a matrix that is not symmetric or
-            not positive semidefinite, a weight that is not positive, labels that are missing, of
+            not positive semidefinite, a weight out of range, labels that are missing, of
             different types, or not different.
 
         Examples
@@ -273,7 +276,8 @@ class GroupMoments(GroupMeans):
         order = sorted(range(k), key=coder.labels.__getitem__)
         labels = label_array([coder.labels[i] for i in order])
         weights, unknown = weights[order], np.zeros(k, dtype=np.int64)
-        scatters = weights[:, None, None] * matrices[order]
+        with np.errstate(over="ignore"):  # found by the constructor
+            scatters = weights[:, None, None] * matrices[order]
         found = cls(labels, unknown, weights, means[order], scatters)
         halves = (scatters + scatters.transpose(0, 2, 1)) / 2
         return replace(found, scatters=halves, is_made_here=True).in_range()
@@ -601,7 +605,8 @@ def _not_moments(received: str) -> InvalidInput:
     return InvalidInput(
         received,
         "Allowed: symmetric matrices (k, p, p) without negative eigenvalues, means (k, p), "
-        "positive weights (k,), counts (k,) of zero or more, and k different groups; all finite. "
+        f"weights (k,) from {SMALLEST_WEIGHT:.0e} to {_LARGEST_GROUP_WEIGHT:.0e}, "
+        "counts (k,) of zero or more, and k different groups; all finite. "
         "The constructor takes groups in sorted order, from_covariances in any",
         "Check each argument; where matrices were rounded, set their negative eigenvalues to zero",
     )

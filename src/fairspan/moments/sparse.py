@@ -24,6 +24,7 @@ from fairspan.linalg import (
     LeadingSubspace,
     leading_subspace_of,
     symmetric,
+    unit_of,
 )
 from fairspan.linalg.double_double import divided, exact_sum
 from fairspan.moments.operators import CANCELLING, softened
@@ -181,10 +182,11 @@ class RowGroup:
     def scatter(self) -> FloatArray:
         """The scatter about the group's own mean, (p, p)."""
         scatter: Any = 0.0
+        unit = max(unit_of(weights) for _, weights in self.parts)
         for part, weights in self.parts:
             rows = part if self.is_sparse else part - self.drift
-            half = _diagonal(np.sqrt(weights)) @ rows
-            scatter = scatter + _filled(half.T @ half)
+            half = _diagonal(np.sqrt(weights / unit)) @ rows
+            scatter = scatter + unit * _filled(half.T @ half)
         if self.is_sparse:
             scatter -= self.weight * np.outer(self.drift, self.drift)
         # Differences, which rounding may turn.

@@ -41,6 +41,10 @@ _SMALL_RANGE = 1 << 12
 # Up to so many different texts, by so many of the first, each is compared with all of them.
 _FEW_TEXTS, _FIRST_TEXTS = 12, 256
 
+# The smallest and the largest weight of a row that is not zero. Weights times squares of features,
+# which lie between 1e-150 and 1e150, and squares of weights then are normal numbers.
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100
+
 _NAMES_OR_LABELS = "Allowed: the name of a column of X, or one label for each row"
 
 
@@ -619,6 +623,16 @@ def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> Floa
             f"{name} holds a negative, NaN or infinite weight, or has no finite positive sum",
             "Allowed: finite weights, zero or above, not all zero",
             "Correct or drop the rows with such weights",
+        )
+    positive = weights[weights > 0]
+    extreme = positive[(positive < SMALLEST_WEIGHT) | (positive > LARGEST_WEIGHT)]
+    if len(extreme):
+        raise InvalidInput(
+            f"{name} holds the weight {extreme[0]:.3g}",
+            f"Allowed: zero, and weights from {SMALLEST_WEIGHT:.0e} to {LARGEST_WEIGHT:.0e}, whose "
+            "products with squares of the features double precision can hold",
+            "Divide all weights by a constant, such as the largest one: only their ratios matter. "
+            "Set weights to zero that are negligible beside it",
         )
     return weights
 
