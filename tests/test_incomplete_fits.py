@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 
 import fairspan as fs
-from fairspan.errors import CorruptFile, InvalidInput
+from fairspan.errors import CorruptFile, FairspanWarning, InvalidInput
 from fairspan.metrics import excess_loss
 from sweeps import mostly_long
 
@@ -143,3 +144,50 @@ def test_tumours_with_missing_cells_are_served_nearly_as_well(group, n_draws):
             fitted = fs.FairPCA(3, on_missing="em").fit(some, sensitive_features=groups)
             ratios.append(largest_loss(fitted) / best)
         assert np.mean(ratios) < most + slack < largest_loss(plain) / best, ratios
+
+
+def test_rows_in_which_nothing_is_observed_are_left_out_if_requested():
+    frame, groups = made_rows()
+    empty = np.array([3, 11, 200, len(frame) - 1])
+    some = frame.copy()
+    some.iloc[empty] = np.nan
+    rest, own = some.drop(index=empty), np.delete(groups, empty)
+    expected = fs.GroupMoments.from_rows(rest, own, on_missing="em")
+    with pytest.raises(InvalidInput, match=r'row 4 .* out \(on_missing="em-drop-empty"\)'):
+        fs.GroupMoments.from_rows(some, groups, on_missing="em")
+    for rows in (some, some.to_numpy()):
+        with pytest.warns(FairspanWarning, match="4 rows were left out, .*without any observed"):
+            moments = fs.GroupMoments.from_rows(rows, groups, on_missing="em-drop-empty")
+        np.testing.assert_array_equal(moments.counts, expected.counts)
+        np.testing.assert_allclose(moments.means, expected.means, rtol=1e-9)
+        np.testing.assert_allclose(moments.scatters, expected.scatters, rtol=1e-9)
+        assert moments.n_dropped == len(empty)
+        np.testing.assert_array_equal(moments.completion.cells, expected.completion.cells)
+    with pytest.warns(FairspanWarning, match="4 rows"):
+        fair = fs.FairPCA(2, on_missing="em-drop-empty").fit(some, sensitive_features=groups)
+    same = fs.FairPCA(2, on_missing="em").fit(rest, sensitive_features=own)
+    np.testing.assert_allclose(fair.group_errors_, same.group_errors_, rtol=1e-9)
+    np.testing.assert_allclose(fair.transform(rest), same.transform(rest), atol=1e-8)
+
+
+def test_an_audit_without_empty_rows_is_that_of_the_others_and_counts_them():
+    frame, groups = made_rows(200)
+    some = frame.copy()
+    some.iloc[[4, 9]] = np.nan
+    with pytest.warns(FairspanWarning, match="2 rows"):
+        fair = fs.FairPCA(2, on_missing="em-drop-empty").fit(some, sensitive_features=groups)
+    with pytest.warns(FairspanWarning, match="2 rows"):
+        found = fs.audit(fair, some, groups, on_missing="em-drop-empty", folds=None)
+    rest, own = some.drop(index=[4, 9]), np.delete(groups, [4, 9])
+    same = fs.audit(fair, rest, own, on_missing="em", folds=None)
+    assert found.rows.n_dropped == 2
+    for one, other in zip(found.models[0].groups, same.models[0].groups, strict=True):
+        assert one.n == other.n
+        assert one.error_here.value == pytest.approx(other.error_here.value, rel=1e-9)
+
+
+def test_sparse_rows_keep_no_missing_cells_either_way():
+    rows = sparse.csr_array(np.eye(4))
+    for value in ("em", "em-drop-empty"):
+        with pytest.raises(InvalidInput, match=f'sparse matrix, and on_missing is "{value}"'):
+            fs.GroupMoments.from_rows(rows, list("aabb"), on_missing=value)

@@ -15,6 +15,8 @@
 """
 
 import collections.abc
+import contextlib
+import enum
 import sys
 import typing
 import warnings
@@ -41,6 +43,23 @@ _ALIKE = 0.7
 _OURS = ("fairspan", "contextlib")
 
 
+class Cause(enum.StrEnum):
+    """Why an error was raised, where the remedy depends on the options of the caller.
+
+    Code that reads rows does not know whether a function or a command called it. It raises an error
+    with a cause, and each caller phrases the remedy in its own terms (:func:`caller_remedies`).
+    """
+
+    MISSING_CELL = "a feature is missing in a row"
+    MISSING_LABEL = "the group of a row is missing"
+    EMPTY_ROW = "every feature is missing in a row"
+    INCOMPLETE_PARTS = "moments of incomplete rows do not add up"
+    MANY_GROUPS = "there are more groups than are usual"
+    OVER_MAX_GROUPS = "there are more groups than the caller allowed"
+    TEXT_COLUMN = "a column holds no numbers"
+    UNKNOWN_CATEGORY = "a text is none of the known categories"
+
+
 class FairspanError(Exception):
     """Base of all errors: says what came in, what is allowed, and what to do next.
 
@@ -51,15 +70,67 @@ class FairspanError(Exception):
     allowed : str
         What would have been accepted.
     remedy : str
-        What to do next.
+        What to do next, in terms of any caller.
+    cause : Cause, optional
+        By which callers phrase the remedy in their own terms.
+    **details : str or int
+        Values for the fields of such a remedy, by name.
     """
 
-    def __init__(self, received: str, allowed: str, remedy: str) -> None:
-        # The three parts are the exception's args, so that it survives pickling between processes.
+    def __init__(
+        self,
+        received: str,
+        allowed: str,
+        remedy: str,
+        *,
+        cause: Cause | None = None,
+        **details: str | int,
+    ) -> None:
+        # The three parts are the exception's args, so that it survives pickling between processes;
+        # attributes do too.
         super().__init__(received, allowed, remedy)
+        self.cause = cause
+        self.details = details
 
     def __str__(self) -> str:
         return " ".join(f"{part}." for part in self.args)
+
+    def located(self, where: str) -> "FairspanError":
+        """Return the same error with the place of the rows in front of what was received."""
+        received, allowed, remedy = self.args
+        located = type(self)(f"{where}: {received}", allowed, remedy, cause=self.cause)
+        located.details = self.details
+        return located
+
+
+@contextlib.contextmanager
+def caller_remedies(
+    remedies: collections.abc.Mapping[Cause, str],
+) -> collections.abc.Iterator[None]:
+    """Replace the remedy of errors, by their cause, by one in terms of the caller.
+
+    Parameters
+    ----------
+    remedies : mapping of Cause to str
+        A remedy names only arguments or options that the caller has. Errors of other causes stay
+        as they are. Fields in braces are filled with the details of the error. Of nested callers
+        the outermost has the last word.
+
+    Examples
+    --------
+    >>> with caller_remedies({Cause.EMPTY_ROW: "Pass drop_empty=True"}):
+    ...     raise InvalidInput("Row 3 is empty", "Allowed: values", "-", cause=Cause.EMPTY_ROW)
+    Traceback (most recent call last):
+        ...
+    fairspan.errors.InvalidInput: Row 3 is empty. Allowed: values. Pass drop_empty=True.
+    """
+    try:
+        yield
+    except FairspanError as error:
+        if error.cause is not None and error.cause in remedies:
+            remedy = remedies[error.cause].format_map(error.details)
+            error.args = (*error.args[:2], remedy)
+        raise
 
 
 class InvalidInput(FairspanError, ValueError):

@@ -63,3 +63,25 @@ def test_what_cannot_be_done_is_said(run, holes, tmp_path):
     run("fit", source, "--group", "group", "-d", 2, "--on-missing", "drop", "-o", model)
     command = ("transform", model, source, *EM, "-o", tmp_path / "out.csv")
     assert "fitted on complete rows" in " ".join(run(*command, status=2).err.split())
+
+
+@pytest.mark.filterwarnings("ignore:2 rows were left out")
+def test_rows_in_which_nothing_is_observed_are_left_out_by_every_command(run, holes, tmp_path):
+    frame = pd.read_csv(holes)
+    frame.loc[[6, 9], list("wxyz")] = np.nan
+    some, rest = tmp_path / "some.csv", tmp_path / "rest.csv"
+    frame.to_csv(some, index=False)
+    frame.drop(index=[6, 9]).to_csv(rest, index=False)
+    model, out = tmp_path / "fair.model", tmp_path / "reduced.csv"
+    asked = ("--group", "group", "-d", 2, "--folds", "none", "-o", model)
+    said = " ".join(run("fit", some, *asked, *EM, status=2).err.split())
+    assert "Leave such rows out (--on-missing em-drop-empty)" in said
+    leave_out = ("--on-missing", "em-drop-empty")
+    facts = run("fit", some, *asked, *leave_out, "--json", err=None).facts
+    same = run("fit", rest, *asked, *EM, "--force", "--json").facts
+    objectives = [each["certificate"]["objective"] for each in (facts, same)]
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-9)
+    verified = run("verify", model, some, "--group", "group", *leave_out, "--json", err=None)
+    assert verified.facts["holds"]
+    run("transform", model, some, *leave_out, "-o", out)
+    assert len(pd.read_csv(out)) == len(frame) - 2

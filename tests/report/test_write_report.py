@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -248,3 +249,52 @@ def test_what_does_not_fit_a_page_is_refused_before_rows_are_read(
     monkeypatch.setattr("fairspan.report.writing.matrices_of", read)
     with pytest.raises((InvalidInput, InvalidParameter), match=said):
         fs.write_report(tmp_path / "page.html", np.ones(shape), list("abab"), **settings)
+
+
+@pytest.mark.parametrize("on_missing", ["drop", "em", "em-drop-empty"])
+def test_rows_with_missing_values_are_read_as_an_audit_reads_them(
+    on_missing, frame, tmp_path, undrawn
+):
+    some = frame.copy()
+    some.loc[3, "age"] = np.nan
+    some.loc[10, "sex"] = None
+    if on_missing == "em-drop-empty":
+        some.loc[20, NAMES] = np.nan
+    settings = {"folds": None, "on_missing": on_missing}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "[12] rows? (was|were) left out")
+        facts = fs.write_report(tmp_path / "page.html", some, "sex", **FEW, **settings)
+        moments = fs.GroupMoments.from_rows(some, "sex", on_missing=on_missing)
+        fair = fs.FairPCA(2, criterion="minimax_loss").fit_moments(moments)
+        found = fs.audit(fair, some, "sex", **settings)
+    assert facts["certificates"][1]["objective"] == pytest.approx(fair.solution_.objective)
+    assert facts["rows"]["n"] == moments.counts.sum()
+    assert facts["rows"]["n_dropped"] == {"drop": 2, "em": 1, "em-drop-empty": 2}[on_missing]
+    assert f'on_missing="{on_missing}", n_components=2' in facts["made"]["command"]
+    errors = [group.error_here.value for group in found.models[0].groups]
+    assert [each["error_here"] for each in figures(facts)[1]] == pytest.approx(errors)
+
+
+def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, undrawn):
+    fair = fs.FairPCA(2).fit(frame, sensitive_features="sex")
+    some = frame.copy()
+    some.loc[3, "age"] = np.nan
+    given = {"models": fair, "test": (some, "sex"), "criteria": [], "folds": None}
+    path = tmp_path / "page.html"
+    with pytest.raises(InvalidInput, match=r'NaN.*\(on_missing="drop"\)'):
+        fs.write_report(path, frame, "sex", **given)
+    facts = fs.write_report(path, frame, "sex", **given, on_missing="drop")
+    assert facts["given"]["rows"]["n"] == len(frame) - 1
+
+
+def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, undrawn):
+    facts = fs.write_report(tmp_path / "page.html", X, LABELS, **FEW, repeats=2)
+    fair = fs.FairPCA(2).fit(X, sensitive_features=LABELS)
+    found = fs.audit(fair, X, LABELS, repeats=2)
+    assert found.verdict.tried == 2
+    assert facts["verdict"]["tried"] == 2
+    assert facts["verdict"]["found_in"] == found.verdict.found_in
+    assert "repeats=2" in facts["made"]["command"]
+    moments = fs.GroupMoments.from_rows(X, LABELS)
+    with pytest.raises(InvalidInput, match="repeats is 2, and moments were given"):
+        fs.write_report(tmp_path / "page.html", moments=moments, repeats=2)

@@ -190,7 +190,7 @@ def test_bad_tables_are_refused_and_leave_the_estimator_unfitted(case):
     if case != "a generator":  # which is read once
         with pytest.raises(kind) as again:
             GroupMoments.from_rows(table, LABELS)
-        assert str(again.value) == str(error.value)
+        assert again.value.args[:2] == error.value.args[:2]
 
 
 def test_a_name_of_weights_needs_names_of_columns():
@@ -490,7 +490,7 @@ def test_parts_are_refused_together(size, tmp_path):
     path = tmp_path / "people.parquet"
     PERSONS.to_parquet(path, row_group_size=size)
     # Parts of 80 rows have few groups each: the second is refused when it is added to the first.
-    with pytest.raises(InvalidInput, match=REFUSED + r" \(--max-groups N\)"):
+    with pytest.raises(InvalidInput, match=REFUSED + r"\."):
         GroupMoments.from_rows(path, "person")
 
 

@@ -26,7 +26,7 @@ from fairspan.auditing.results import (
     verdicts_of,
 )
 from fairspan.auditing.table import table_of
-from fairspan.errors import InvalidInput, InvalidType
+from fairspan.errors import InvalidInput, InvalidType, caller_remedies
 from fairspan.formatting.results import data_frame
 from fairspan.formatting.table import Table
 from fairspan.formatting.text import WIDTH, Paint, plain, wrapped
@@ -36,7 +36,12 @@ from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.registry import factory_of
 from fairspan.rows.missing import missing_cells
 from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
-from fairspan.rows.registry import match_groups, open_rows, warn_of_unused_categories
+from fairspan.rows.registry import (
+    match_groups,
+    open_rows,
+    row_remedies,
+    warn_of_unused_categories,
+)
 
 _INDENT = " " * len("FS101 ")
 _BETWEEN = 10
@@ -329,11 +334,12 @@ def audit(
         For the assignment of rows to folds.
     max_groups : int, optional
         Most groups that rows may have, by default 100, or as many as a model was fitted on.
-    on_missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em", "em-drop-empty"}
         What to do with rows in which a feature or the group is missing. Those that are dropped are
         counted by group and feature in `rows.missing`. With "em", as of
         :meth:`GroupMoments.from_rows`, rows keep missing cells: figures on these rows are what
-        the observed cells let expect, and intervals allow for what is missing.
+        the observed cells let expect, and intervals allow for what is missing. A row in which
+        every feature is missing is then an error; "em-drop-empty" leaves such rows out.
 
     Returns
     -------
@@ -401,13 +407,14 @@ def audit(
     beside = {"labels": labels, "clusters": clusters}
     if X is not None:
         attributes = attributes_of(models)
-        rows = open_rows(
-            X, sensitive_features, beside, sample_weight, on_missing, attributes=attributes
-        )
-        warn_of_unused_categories(rows)
-        audited = models_of(models, rows.n_features)
-        rows = match_groups(rows, known_labels_of(audited, has_classes=labels is not None))
-        return audit_rows(audited, rows, options=options, max_groups=max_groups)
+        with caller_remedies(row_remedies(X)):
+            rows = open_rows(
+                X, sensitive_features, beside, sample_weight, on_missing, attributes=attributes
+            )
+            warn_of_unused_categories(rows)
+            audited = models_of(models, rows.n_features)
+            rows = match_groups(rows, known_labels_of(audited, has_classes=labels is not None))
+            return audit_rows(audited, rows, options=options, max_groups=max_groups)
     for name, values in beside.items():
         if values is not None:
             raise InvalidInput(
@@ -415,12 +422,7 @@ def audit(
                 f"Allowed: {name} of rows",
                 "Make each block of moments of whole clusters, and of rows with labels",
             )
-    if repeats > 1:
-        raise InvalidInput(
-            f"repeats is {repeats}, and moments were given",
-            "Allowed: several assignments of rows to folds; blocks of moments are folds themselves",
-            "Leave repeats at its default, 1",
-        )
+    check_one_assignment(repeats)
     blocks = [moments] if isinstance(moments, GroupMoments) else moments
     if not isinstance(blocks, Sequence) or not all(
         isinstance(each, GroupMoments) for each in blocks
@@ -436,6 +438,21 @@ def audit(
     audited = models_of(models, blocks[0].n_features)
     known = known_labels_of(audited, has_classes=blocks[0].by_label is not None)
     return audit_moments(audited, [each.matched_to(known) for each in blocks], options)
+
+
+def check_one_assignment(repeats: int) -> None:
+    """Make sure that moments are not to be assigned to folds several times.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if repeats > 1:
+        raise InvalidInput(
+            f"repeats is {repeats}, and moments were given",
+            "Allowed: several assignments of rows to folds; blocks of moments are folds themselves",
+            "Leave repeats at its default, 1",
+        )
 
 
 def audit_rows(

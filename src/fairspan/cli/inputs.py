@@ -21,7 +21,7 @@ from fairspan.auditing.models import (
     with_plain_beside,
 )
 from fairspan.cli.options import Fitting, Judging, Reading, refuse_if
-from fairspan.cli.reading import check_numeric, holds_archive, opened, reading_for
+from fairspan.cli.reading import OF_MODEL, check_numeric, holds_archive, opened, reading_for
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fit import dimension_keeping, fit_subspace
 from fairspan.formatting.text import count, in_ascii, percent, spoken
@@ -68,6 +68,8 @@ class Input:
         Columns that a restriction needs and that are no features.
     blocks : tuple of GroupMoments
         Of which the moments are the sum, where several files hold them.
+    is_of_model : bool
+        Whether the features are those of a saved model, none of which can be left out.
     """
 
     source: RowSource | None
@@ -77,6 +79,7 @@ class Input:
     has_labels: bool = False
     attributes: tuple[str | int, ...] = ()
     blocks: tuple[GroupMoments, ...] = ()
+    is_of_model: bool = False
 
     @cached_property
     def moments(self) -> GroupMoments:
@@ -124,7 +127,10 @@ class Input:
     def rows(self, what: str) -> Rows:
         """The rows, telling how many have been read."""
         assert self.source is not None
-        check_numeric(self.source)
+        if self.is_of_model:
+            check_numeric(self.source, *OF_MODEL)
+        else:
+            check_numeric(self.source)
         rows: Rows = self.source
         if isinstance(rows, FileRows):
             rows = replace(rows, activity=what)
@@ -137,7 +143,8 @@ class Input:
         table = replace(self, attributes=tuple(attributes))
         if names is None or self.source is None:
             return table
-        return replace(table, source=self.source.selected((*names, *map(str, attributes))))
+        source = self.source.selected((*names, *map(str, attributes)))
+        return replace(table, source=source, is_of_model=True)
 
     def matched_to(self, known: KnownLabels) -> "Input":
         """The same rows or moments, with labels of a fit in place of those equal as text."""

@@ -23,14 +23,16 @@ from fairspan.cli.parameters import (
     part_of_others,
     size,
 )
-from fairspan.errors import nearest
+from fairspan.errors import caller_remedies, nearest
 from fairspan.registry import Foreign, names_of
 from fairspan.report.outputs import refuse_overwriting
 
 if TYPE_CHECKING:
     from fairspan.auditing.expected_losses import Expectations
-    from fairspan.rows.protocol import GroupLimit
+    from fairspan.rows.protocol import GroupLimit, OnMissing
 
+# Those of fairspan.rows.protocol, which takes its time to import.
+_ON_MISSING = ("error", "drop", "em", "em-drop-empty")
 
 TABLE, FITTED, JUDGED, OUTPUT = (
     "Reading the table",
@@ -77,6 +79,13 @@ class Command(click.Command):
             raise click.NoSuchOption(
                 error.option_name, possibilities=[f"--{meant}"] if meant else None, ctx=ctx
             ) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; remedies of errors about rows name its own options."""
+        from fairspan.cli.remedies import command_remedies
+
+        with caller_remedies(command_remedies(self)):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under their headings."""
@@ -160,7 +169,7 @@ class Reading:
         Bytes that the matrices of groups may take.
     weight : str or None
         Column of sample weights.
-    on_missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em", "em-drop-empty"}
     missing_group : str or None
         "drop", or the group of rows that have none.
     numeric_only, one_hot : bool
@@ -186,7 +195,7 @@ class Reading:
     max_groups: int | None = None
     max_memory: int | None = None
     weight: str | None = None
-    on_missing: Literal["error", "drop", "em"] = "error"
+    on_missing: "OnMissing" = "error"
     missing_group: str | None = None
     na_values: tuple[str, ...] = ()
     numeric_only: bool = False
@@ -537,10 +546,11 @@ _READING = (
     click.option("--weight", metavar="COL", help="Column of sample weights."),
     click.option(
         "--on-missing",
-        type=click.Choice(["error", "drop", "em"]),
+        type=click.Choice(_ON_MISSING),
         default="error",
         help="Where a feature or the group is missing: an error, or leave out the row; with em, "
-        "expect missing features by the observed ones (EM algorithm).",
+        "expect missing features by the observed ones (EM algorithm); with em-drop-empty, also "
+        "leave out rows without any feature.",
     ),
     click.option(
         "--missing-group",
@@ -577,10 +587,11 @@ _TRANSFORMING = (
     output_option("--keep-all", is_flag=True, help="Write all columns of DATA beside them."),
     click.option(
         "--on-missing",
-        type=click.Choice(["error", "drop", "em"]),
+        type=click.Choice(_ON_MISSING),
         default="error",
         help="Where a feature is missing: an error, or leave out the row; with em, expect it by "
-        "the observed ones, if MODEL was fitted so.",
+        "the observed ones, if MODEL was fitted so; with em-drop-empty, also leave out rows "
+        "without any feature.",
     ),
     UNSEEN,
 )

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 # Options that also concern rows of another package.
 _OF_ANY_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}
 _ALLOWED = "Allowed: numbers and truth values; a group column is named with --group"
+# What is allowed, and the remedy, where a saved model needs every feature.
+OF_MODEL = (
+    "Allowed: numbers in every feature of the model",
+    "Write them as in the rows that the model was fitted on",
+)
 _LEAVE_OUT = "Leave them out with --numeric-only or --exclude, or encode text with --one-hot"
 
 

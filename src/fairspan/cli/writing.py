@@ -22,6 +22,7 @@ from fairspan.auditing.findings import labels_spelled_differently
 from fairspan.auditing.results import group_name
 from fairspan.cli.options import Reading, refuse_if
 from fairspan.cli.reading import (
+    OF_MODEL,
     check_numeric,
     csv_format,
     foreign_rows,
@@ -46,7 +47,13 @@ from fairspan.registry import Foreign
 from fairspan.rows.checks import check_columns
 from fairspan.rows.files.file_rows import FileRows
 from fairspan.rows.groups import Label, listed
-from fairspan.rows.protocol import RowSource, Tally, error_context, merged_in_order
+from fairspan.rows.protocol import (
+    KEEPING_MISSING,
+    RowSource,
+    Tally,
+    error_context,
+    merged_in_order,
+)
 from fairspan.storage import PARTS, read_document, replacing, write_document, write_whole
 
 MANIFEST = "manifest.json"
@@ -347,9 +354,9 @@ def make_folder_of_moments(
     an interruption.
     """
     refuse_if(
-        reading.on_missing == "em",
-        "--on-missing em needs all rows together, and moments of their parts do not add up: name "
-        "the output NAME.moments.",
+        reading.on_missing in KEEPING_MISSING,
+        f"--on-missing {reading.on_missing} needs all rows together, and moments of their parts do "
+        "not add up: name the output NAME.moments.",
     )
     opened = _opened(data, reading)
     assert isinstance(opened, FileRows)
@@ -527,9 +534,9 @@ def _rows_for(data: Path | Foreign, subspace: FairSubspace, reading: Reading) ->
         made = foreign_rows(data)
         return made if names is None else made.selected(names)
     refuse_if(
-        reading.on_missing == "em" and subspace.normal is None,
-        "--on-missing em is for models that were fitted with it: this one was fitted on complete "
-        "rows, and does not know what to expect of missing cells.",
+        reading.on_missing in KEEPING_MISSING and subspace.normal is None,
+        f"--on-missing {reading.on_missing} is for models that were fitted so: this one was fitted "
+        "on complete rows, and does not know what to expect of missing cells.",
     )
     reading = reading_for([subspace], data, reading)
     rows = FileRows.open(
@@ -542,11 +549,7 @@ def _rows_for(data: Path | Foreign, subspace: FairSubspace, reading: Reading) ->
     rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=reading.unseen == "ignore"))
     if names is not None:
         rows = rows.selected(names)
-    check_numeric(
-        rows,
-        "Allowed: numbers in every feature of the model",
-        "Write them as in the rows that the model was fitted on",
-    )
+    check_numeric(rows, *OF_MODEL)
     keep = available if reading.keep_all else reading.keep
     check_columns(keep, available)
     for taken in sorted(set(keep).intersection(subspace.component_names)):

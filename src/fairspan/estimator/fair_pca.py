@@ -10,7 +10,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairspan.errors import FairspanError, Incompatible, InvalidInput, InvalidParameter, warn
+from fairspan.errors import (
+    Cause,
+    FairspanError,
+    Incompatible,
+    InvalidInput,
+    InvalidParameter,
+    caller_remedies,
+    warn,
+)
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import check_center
@@ -26,15 +34,17 @@ from fairspan.rows.frames import FrameRows, without_columns
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.label_checks import label_warnings, many_groups_warning
 from fairspan.rows.matrices import SparseRows
-from fairspan.rows.protocol import ON_MISSING, GroupLimit, KnownRows, OnMissing
+from fairspan.rows.protocol import KEEPING_MISSING, ON_MISSING, GroupLimit, KnownRows, OnMissing
 from fairspan.rows.registry import (
     blocks_for,
     is_opened,
     mapped_there,
     open_rows,
+    row_remedies,
     rows_of,
     warn_of_unused_categories,
 )
+from fairspan.rows.remedies import group_limit_remedies
 from fairspan.solvers.solve import solver_of
 from fairspan.typing import FloatArray
 
@@ -42,6 +52,12 @@ from fairspan.typing import FloatArray
 _OF_TOTAL = 1e-13
 # Roundings that a computed variance, and an entry of a component, may be off by.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+# Where the settings of rows are passed.
+_CALL = "FairPCA({})"
+_COMPLETE_PARTS = (
+    'Fit all rows at once with FairPCA(on_missing="em"), or leave incomplete rows out of each part '
+    'with FairPCA(on_missing="drop")'
+)
 # The one label when groups are missing on purpose.
 _EVERYONE = "all"
 # Parameters that are objects with fields, which are parameters too, such as criterion__penalty.
@@ -138,11 +154,12 @@ class FairPCA(
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
-    on_missing : {"error", "drop", "em"}, default="error"
+    on_missing : {"error", "drop", "em", "em-drop-empty"}, default="error"
         What to do with rows in which a feature is missing (NaN): raise, leave them out, or fit on
         what is observed: the moments of each group are then those of its likelihood, found by the
         EM algorithm, and rows to transform may have missing cells too
-        (`GroupMoments.from_rows`). It assumes that cells are missing at random.
+        (`GroupMoments.from_rows`). It assumes that cells are missing at random. With "em" a row in
+        which every feature is missing is an error; "em-drop-empty" leaves such rows out.
     max_groups : int or None, default=None
         Most groups that rows may have. None allows 100: more look like an identifier or a
         continuous number.
@@ -374,7 +391,8 @@ class FairPCA(
             together with another, or a share of variance that no dimension keeps; with
             whiten=True, a component along which the variance is no more than rounding.
         """
-        return self._fit_rows(X, y, sensitive_features, sample_weight)
+        with caller_remedies(row_remedies(X, _CALL)):
+            return self._fit_rows(X, y, sensitive_features, sample_weight)
 
     def partial_fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -390,7 +408,9 @@ class FairPCA(
         -------
         FairPCA
         """
-        return self._fit_rows(X, y, sensitive_features, sample_weight, adds=True)
+        remedies = row_remedies(X, _CALL) | {Cause.INCOMPLETE_PARTS: _COMPLETE_PARTS}
+        with caller_remedies(remedies):
+            return self._fit_rows(X, y, sensitive_features, sample_weight, adds=True)
 
     def fit_moments(self, moments: Moments) -> "FairPCA":
         """Fit on moments; no rows are needed.
@@ -408,7 +428,8 @@ class FairPCA(
             raise not_moments(moments)
         settings = self._settings()
         if self.max_groups is not None:  # moments of more than usual were allowed when made
-            GroupLimit(self.max_groups).check(moments.labels, int(moments.counts.sum()))
+            with caller_remedies(group_limit_remedies(_CALL)):
+                GroupLimit(self.max_groups).check(moments.labels, int(moments.counts.sum()))
         restriction = settings["restriction"]
         if restriction is not None and isinstance(moments, GroupMoments):
             moments = moments.apart(restriction.columns)
@@ -578,7 +599,7 @@ class FairPCA(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.on_missing == "em"
+        tags.input_tags.allow_nan = self.on_missing in KEEPING_MISSING
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

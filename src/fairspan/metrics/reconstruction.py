@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput
+from fairspan.errors import InvalidInput, caller_remedies
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.operators import errors_under
@@ -19,6 +19,7 @@ from fairspan.problem.problem import Problem, signed_disparity
 from fairspan.rows.groups import Label, listed
 from fairspan.rows.protocol import GroupLimit
 from fairspan.rows.registry import rows_of
+from fairspan.rows.remedies import group_limit_remedies
 from fairspan.typing import FloatArray
 
 
@@ -322,4 +323,5 @@ def moments_for(
     source = rows_of(X_or_moments, sensitive_features, sample_weight)
     if subspace.feature_names is not None:
         source = source.selected(subspace.feature_names)
-    return moments_of(source, GroupLimit(max_groups, n_known=known))
+    with caller_remedies(group_limit_remedies()):
+        return moments_of(source, GroupLimit(max_groups, n_known=known))

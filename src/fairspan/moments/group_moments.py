@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas
 
-from fairspan.errors import InvalidInput, warn
+from fairspan.errors import Cause, InvalidInput, caller_remedies, warn
 from fairspan.linalg import may_be_scatter
 from fairspan.linalg.double_double import divided
 from fairspan.linalg.resources import memory_error_hint, tell_if_long
@@ -44,7 +44,7 @@ from fairspan.rows.protocol import (
     RowSource,
     tallied,
 )
-from fairspan.rows.registry import open_rows, warn_of_unused_categories
+from fairspan.rows.registry import open_rows, row_remedies, warn_of_unused_categories
 from fairspan.storage import (
     MOMENTS,
     NotAllowed,
@@ -176,11 +176,13 @@ class GroupMoments(GroupMeans):
         labels : (n,) array-like, or column name of X, optional
             y, the class of each row, for restrictions that hold in each class
             (`MeanParity(given_labels=...)`); see `by_label`.
-        on_missing : {"error", "drop", "em"}
+        on_missing : {"error", "drop", "em", "em-drop-empty"}
             What to do with rows in which a feature or the group is missing. Those that are dropped
             are counted in `n_dropped`. With "em" only rows without a group are; the moments are
             then the maximum likelihood of a normal model of each group, given all cells that are
-            observed, found by the EM algorithm in several passes over the rows.
+            observed, found by the EM algorithm in several passes over the rows. A row in which
+            every feature is missing says nothing about it: it is an error with "em", and left out
+            with "em-drop-empty".
         max_groups : int, optional
             Most groups that are allowed, by default 100: more look like an identifier or a
             continuous number.
@@ -214,10 +216,11 @@ class GroupMoments(GroupMeans):
         of features is observed together, its correlations are drawn towards those of all groups;
         `completion.pool_weights` says how much.
         """
-        rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
-        warn_of_unused_categories(rows)
         limit, has_labels = GroupLimit(max_groups, max_memory=max_memory), labels is not None
-        return accumulate(rows, limit, has_labels=has_labels)
+        with caller_remedies(row_remedies(X)):
+            rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
+            warn_of_unused_categories(rows)
+            return accumulate(rows, limit, has_labels=has_labels)
 
     @classmethod
     def from_covariances(
@@ -707,9 +710,10 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
             "Some of the moments are of rows with missing cells, completed by the EM algorithm",
             "Allowed: moments of complete rows, which add up. What is expected of a missing cell "
             "depends on all rows, so such moments of parts are not those of the whole",
-            "Read all rows together: a folder of files, a Dask or a Spark collection "
-            '(on_missing="em", --on-missing em); or leave incomplete rows out of each part '
-            '(on_missing="drop")',
+            "Read all rows together, such as a folder of files or a Dask or Spark collection: "
+            'GroupMoments.from_rows(..., on_missing="em"); or leave incomplete rows out of each '
+            'part: GroupMoments.from_rows(..., on_missing="drop")',
+            cause=Cause.INCOMPLETE_PARTS,
         )
     differences = []
     if a.n_features != b.n_features or a.feature_names != b.feature_names:
@@ -904,8 +908,8 @@ def accumulate(
         if not len(stacked.labels):
             raise no_rows(n_dropped)
         if n_dropped:
-            left = "row without a group was" if n_dropped == 1 else "rows without a group were"
-            warn(f"{n_dropped:,} {left} left out")
+            were = "row was" if n_dropped == 1 else "rows were"
+            warn(f"{n_dropped:,} {were} left out, without a group or without any observed feature")
         names = rows.feature_names
         expected = _of_stacked(stacked, feature_names=names, n_dropped=n_dropped, completion=how)
         expected = expected.over_classes() if has_labels else expected

@@ -31,6 +31,7 @@ _DEFAULTS = {
     "center": ("None", "'global'"),
     "scale": ("None", "False"),
     "folds": ("10",),
+    "repeats": ("1",),
     "level": ("0.95",),
     "material": ("0.01",),
 }
@@ -99,13 +100,14 @@ def origin_of_call(
     *,
     sample_weight: Any,
     max_groups: int | None,
+    on_missing: str,
     **settings: Any,
 ) -> Origin:
     """The origin of a report that `write_report` makes; rows in memory are named, not shown.
 
     Parameters
     ----------
-    X, sensitive_features, sample_weight, max_groups
+    X, sensitive_features, sample_weight, max_groups, on_missing
         As they were passed; X is None where moments were.
     fingerprint : str or None
         SHA-256 of the rows.
@@ -124,6 +126,8 @@ def origin_of_call(
             words.append(f"sample_weight={_named('sample_weight', sample_weight, X)}")
         if max_groups is not None:
             words.append(f"max_groups={max_groups}")
+        if on_missing != "error":
+            words.append(f'on_missing="{on_missing}"')
         given = ", ".join(words)
         moments = f"moments = GroupMoments.from_rows({given})"
     told = {key: _spelled(value) for key, value in settings.items()}

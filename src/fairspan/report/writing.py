@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from fairspan.auditing.audit import check_one_assignment
 from fairspan.auditing.expected_losses import LEVEL, expectations
 from fairspan.auditing.models import attributes_of, known_labels_of
 from fairspan.errors import (
@@ -15,6 +16,7 @@ from fairspan.errors import (
     InvalidInput,
     InvalidType,
     MissingDependency,
+    caller_remedies,
     kind_of,
 )
 from fairspan.extending import Display
@@ -24,9 +26,10 @@ from fairspan.registry import Foreign, object_of
 from fairspan.report.outputs import refuse_overwriting
 from fairspan.report.program import origin_of_call
 from fairspan.report.report import Report, ReportSettings, making_a_report, read_models, report_of
+from fairspan.rows.attributes import Column
 from fairspan.rows.label_matching import KnownLabels
-from fairspan.rows.protocol import GroupLimit
-from fairspan.rows.registry import fingerprint_of, match_groups, of_bytes, open_rows
+from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
+from fairspan.rows.registry import fingerprint_of, match_groups, of_bytes, open_rows, row_remedies
 from fairspan.storage import check_name, write_whole
 
 _EXTRA, _PACKAGES = "report", ("jinja2", "matplotlib")
@@ -54,8 +57,10 @@ def write_report(
     title: str | None = None,
     displays: Sequence[Any] | None = None,
     folds: int | None = 10,
+    repeats: int = 1,
     level: float = LEVEL,
     material: float = 0.01,
+    on_missing: OnMissing = "error",
 ) -> dict[str, Any]:
     """Write a web page about the effect of PCA and of fair criteria on each group.
 
@@ -107,10 +112,15 @@ def write_report(
     folds : int or None
         Number of folds for cross-fitting, as in :func:`fairspan.audit`; None for
         figures on the rows alone.
+    repeats : int
+        How many assignments of rows to folds are tried, as in :func:`fairspan.audit`.
     level : float
         Level of the intervals, above 0.5 and below 1.
     material : float
         The least loss that matters, as a share of a group's variance, from 0 to below 1.
+    on_missing : {"error", "drop", "em", "em-drop-empty"}
+        What to do with rows, also those of `test`, in which a feature or the group is missing, as
+        in :func:`fairspan.audit`.
 
     Returns
     -------
@@ -147,7 +157,7 @@ def write_report(
     """
     asked = (n_components, "global" if center is None else center, bool(scale))
     by_cluster = clusters is not None
-    estimates = expectations(folds, level, material, 0, by_cluster=by_cluster)
+    estimates = expectations(folds, level, material, 0, by_cluster=by_cluster, repeats=repeats)
     settings = ReportSettings.of(criterion, criteria, *asked, displays, estimates)
     _check_arguments(models, test, name, title, by_cluster=by_cluster)
     limit = GroupLimit(max_groups)
@@ -161,14 +171,18 @@ def write_report(
                 "Pass X and sensitive_features to get intervals",
             )
         beside = {"labels": labels, "clusters": clusters}
-        rows = open_rows(X, sensitive_features, beside, sample_weight, attributes=attributes)
-        rows = match_groups(rows, known_labels_of(models, has_classes=labels is not None))
-        settings.check_size(rows.n_features)
-        has_labels = labels is not None
-        moments = matrices_of(rows, limit, has_labels=has_labels, by_cluster=by_cluster)
-        fingerprint = fingerprint_of(rows)
+        with caller_remedies(row_remedies(X)):
+            rows = open_rows(
+                X, sensitive_features, beside, sample_weight, on_missing, attributes=attributes
+            )
+            rows = match_groups(rows, known_labels_of(models, has_classes=labels is not None))
+            settings.check_size(rows.n_features)
+            has_labels = labels is not None
+            moments = matrices_of(rows, limit, has_labels=has_labels, by_cluster=by_cluster)
+            fingerprint = fingerprint_of(rows)
     else:
         _check_moments((X, sensitive_features, labels, clusters, sample_weight), moments)
+        check_one_assignment(repeats)
         has_classes = moments.by_label is not None
         moments = moments.matched_to(known_labels_of(models, has_classes=has_classes))
         fingerprint = of_bytes(moments.to_bytes())
@@ -178,6 +192,7 @@ def write_report(
         fingerprint,
         sample_weight=sample_weight,
         max_groups=max_groups,
+        on_missing=on_missing,
         n_components=n_components,
         criterion=criterion,
         criteria=criteria,
@@ -190,6 +205,7 @@ def write_report(
         name=name,
         title=title,
         folds=folds,
+        repeats=repeats,
         level=level,
         material=material,
     )
@@ -202,21 +218,25 @@ def write_report(
             first.scale is not None if scale is None else scale,
         )
         settings = ReportSettings.of(criterion, criteria, *asked, displays, estimates)
-    held_out = None
-    if test is not None:
-        held_out = open_rows(*test[:2], {"clusters": [*test, None][2]}, attributes=attributes)
-        held_out = match_groups(held_out, KnownLabels.of(moments.labels))
-    report = report_of(
-        moments,
-        rows,
-        settings,
-        origin,
-        models=given,
-        test=held_out,
-    )
+    with caller_remedies({} if test is None else row_remedies(test[0])):
+        held_out = _opened_test(test, on_missing, attributes)
+        if held_out is not None:
+            held_out = match_groups(held_out, KnownLabels.of(moments.labels))
+        report = report_of(moments, rows, settings, origin, models=given, test=held_out)
     report = with_displays(report)
     write_page(path, report)
     return report.to_dict()
+
+
+def _opened_test(
+    test: tuple[Any, ...] | None, on_missing: OnMissing, attributes: Sequence[Column]
+) -> Rows | None:
+    """Return held-out rows, with their clusters where these come third."""
+    if test is None:
+        return None
+    X, sensitive_features, *clusters = test
+    beside = {"clusters": clusters[0] if clusters else None}
+    return open_rows(X, sensitive_features, beside, None, on_missing, attributes=attributes)
 
 
 def with_displays(report: Report) -> Report:

@@ -28,7 +28,15 @@ from fairspan.rows.checks import (
     warn_of_rounding,
 )
 from fairspan.rows.groups import CodedLabels, listed
-from fairspan.rows.protocol import KnownRows, OnMissing, RowBlock, RowOpener, block_rows, row_block
+from fairspan.rows.protocol import (
+    KEEPING_MISSING,
+    KnownRows,
+    OnMissing,
+    RowBlock,
+    RowOpener,
+    block_rows,
+    row_block,
+)
 from fairspan.typing import AnyArray, FloatArray
 
 if TYPE_CHECKING:
@@ -372,7 +380,7 @@ class RowsInMemory(KnownRows, ABC):
     ----------
     labels : CodedLabels or None
     weights : (n,) array or None
-    on_missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em", "em-drop-empty"}
     first_position : int
         Rows of the whole table before these, where they are a part of it.
     first_row : int
@@ -413,7 +421,7 @@ class RowsInMemory(KnownRows, ABC):
     @property
     def keeps_missing(self) -> bool:
         """Whether rows keep cells that are missing, as NaN."""
-        return self.on_missing == "em"
+        return self.on_missing in KEEPING_MISSING
 
     @property
     def checked(self) -> Callable[[AnyArray, int, tuple[str, ...] | None], FloatArray]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidType, nearest, warn
+from fairspan.errors import Cause, InvalidInput, InvalidType, nearest, warn
 from fairspan.formatting.text import position, shown_reason
 from fairspan.registry import ImportedLater
-from fairspan.rows.groups import LEAVING_OUT, listed
+from fairspan.rows.groups import listed
 from fairspan.typing import AnyArray, FloatArray
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ def checked_values(
             f"X contains {'NaN' if is_nan else 'infinity'}, first in "
             f"{position('row', first_row + row)}, {name}",
             "Allowed: finite numbers",
-            f"Leave rows with NaN out ({LEAVING_OUT}), or fit and audit what is observed "
-            '(on_missing="em", --on-missing em)'
+            "Leave out rows with NaN, together with all that belongs to them"
             if is_nan
             else "Replace infinity by a number, or leave out these rows or the column",
+            cause=Cause.MISSING_CELL if is_nan else None,
         )
     return block
 
@@ -104,7 +104,8 @@ def observed_values(
         raise InvalidInput(
             f"Every feature is missing in {position('row', first_row + int(np.argmax(empty)))}",
             "Allowed: rows of at least one observed feature, by which the others are expected",
-            "Leave such rows out before",
+            "Leave such rows out, together with all that belongs to them",
+            cause=Cause.EMPTY_ROW,
         )
     return block
 
@@ -300,8 +301,8 @@ def check_numeric(schema: Any) -> None:
         raise InvalidInput(
             f"These columns hold no numbers but {kinds}: {listed(list(bad))}",
             "Allowed: numbers and truth values",
-            "Leave these columns out (--exclude on the command line) or encode them as numbers; "
-            "name the group column as sensitive_features",
+            "Leave these columns out, or encode them as numbers",
+            cause=Cause.TEXT_COLUMN,
         )
 
 

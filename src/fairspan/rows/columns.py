@@ -17,7 +17,14 @@ from fairspan.rows.arrays import Everyone
 from fairspan.rows.checks import check_columns
 from fairspan.rows.groups import listed
 from fairspan.rows.label_matching import KnownLabels
-from fairspan.rows.protocol import ON_MISSING, KnownRows, OnMissing, RowMap, RowOpener
+from fairspan.rows.protocol import (
+    KEEPING_MISSING,
+    ON_MISSING,
+    KnownRows,
+    OnMissing,
+    RowMap,
+    RowOpener,
+)
 
 # A column of more different texts is a name or an identifier.
 MOST_CATEGORIES = 1000
@@ -73,7 +80,7 @@ class ChosenColumns:
         Columns that make the groups; none if groups are not needed.
     weight : str or None
         Column of sample weights.
-    on_missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em", "em-drop-empty"}
         What to do with rows in which a feature or the group is missing.
     everyone : Everyone or None
         In place of group columns, the label of all rows.
@@ -131,7 +138,7 @@ class ChosenColumns:
             Patterns such as "PAY_*". Without `features`, all columns are taken but the groups, the
             weight and those in `no_features`.
         weight : str, optional
-        on_missing : {"error", "drop", "em"}
+        on_missing : {"error", "drop", "em", "em-drop-empty"}
         everyone : Everyone, optional
         no_features : sequence of str
             Columns that are features only if a pattern takes them.
@@ -279,7 +286,7 @@ class RowsByColumns(KnownRows):
     @property
     def keeps_missing(self) -> bool:
         """Whether rows keep cells that are missing, as NaN."""
-        return self.chosen.on_missing == "em"
+        return self.chosen.on_missing in KEEPING_MISSING
 
     def selected(self, names: tuple[str, ...]) -> Self:
         """The same rows with these features, in this order.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, imported
+from fairspan.errors import Cause, InvalidInput, caller_remedies, imported
 from fairspan.formatting.text import quoted_cell, shown_reason
 from fairspan.registry import ImportedLater
 from fairspan.rows.arrays import (
@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 else:
     nw = ImportedLater("narwhals.stable.v2")
+
+
+# Of callers that take labels of the rows, which may be a column of text.
+_WITH_LABELS = {
+    Cause.TEXT_COLUMN: "Leave these columns out, or encode them as numbers; name the group column "
+    "as sensitive_features"
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +120,9 @@ class FrameRows(RowsByColumns, RowsInMemory):
             whole = {name: native[name].to_numpy() for name in native.select_dtypes("integer")}
             warn_of_rounding(whole)
             return native
-        return number_columns(self.features)
+        has_groups = self.labels is not None and len(self.labels.distinct) > 1
+        with caller_remedies(_WITH_LABELS if has_groups else {}):
+            return number_columns(self.features)
 
     def _encoded(self, column: str) -> FloatArray:
         """Indicators of a column of text, (r, number of categories); NaN for missing cells.
@@ -139,8 +148,8 @@ class FrameRows(RowsByColumns, RowsInMemory):
             raise InvalidInput(
                 f"The column {column!r} has the category {category}",
                 f"Allowed: the categories that the model was fitted on: {listed(known)}",
-                "Fit again; audit, report and transform take other categories for none of these "
-                "with --unseen ignore",
+                "Fit again on rows with this category, or replace it",
+                cause=Cause.UNKNOWN_CATEGORY,
             )
         matrix = np.zeros((len(found), len(known)))
         rows = np.flatnonzero(found >= 0)

@@ -14,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, UnknownGroup
+from fairspan.errors import Cause, InvalidInput, InvalidParameter, InvalidType, UnknownGroup
 from fairspan.formatting.text import position, quoted_label
 from fairspan.typing import AnyArray, BoolArray, IndexArray
 
 Scalar = str | bool | int | float
 Label = Scalar | tuple[Scalar, ...]
-# How rows in which something is missing are left out, in Python and on the command line.
-LEAVING_OUT = 'on_missing="drop", --on-missing drop'
 ALLOWED_LABELS = "Allowed: text, numbers and truth values, one type for each attribute"
 _TYPE_NAMES: dict[type, str] = {
     str: "text",
@@ -339,8 +337,8 @@ class LabelCoder:
             raise InvalidInput(
                 f"The group label in {position('row', row())} is missing (None or NaN)",
                 "Allowed: a label for every row",
-                f"Leave these rows out ({LEAVING_OUT}), or give them a group of their own such as "
-                "'unknown' (--missing-group unknown)",
+                "Leave these rows out, or give them a group of their own such as 'unknown'",
+                cause=Cause.MISSING_LABEL,
             )
         for part in kind[1:] if kind[0] is tuple else kind:
             if part not in _TYPE_NAMES:

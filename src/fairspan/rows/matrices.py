@@ -28,7 +28,7 @@ from fairspan.rows.arrays import (
 )
 from fairspan.rows.checks import check_dtype, check_shape, check_width, checked_values, converted
 from fairspan.rows.groups import CodedLabels, Label, is_missing, plain_label
-from fairspan.rows.protocol import OnMissing, RowMap, RowOpener
+from fairspan.rows.protocol import KEEPING_MISSING, OnMissing, RowMap, RowOpener
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # A csr_array, for which scipy has no types.
@@ -102,9 +102,9 @@ class SparseMatrices(RowOpener):
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> SparseRows:
         """Rows of a sparse matrix, whose groups and weights are beside it."""
-        if on_missing == "em":
+        if on_missing in KEEPING_MISSING:
             raise InvalidInput(
-                'X is a sparse matrix, and on_missing is "em"',
+                f'X is a sparse matrix, and on_missing is "{on_missing}"',
                 'Allowed for sparse matrices: "error" and "drop"',
                 "Pass X.toarray() if it fits into memory",
             )

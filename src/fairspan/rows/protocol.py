@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from fairspan.errors import FairspanError, InvalidInput
+from fairspan.errors import Cause, FairspanError, InvalidInput
 from fairspan.linalg.resources import check_memory
 from fairspan.registry import check_count
 from fairspan.rows.checks import checked_values, converted, observed_values
@@ -29,8 +29,10 @@ _FEWEST_BLOCK_ROWS = 512
 _MOST_BLOCK_NUMBERS = 2**22
 
 Result = TypeVar("Result")
-OnMissing = Literal["error", "drop", "drop without group", "em"]
-ON_MISSING = ("error", "drop", "em")
+OnMissing = Literal["error", "drop", "drop without group", "em", "em-drop-empty"]
+ON_MISSING = ("error", "drop", "em", "em-drop-empty")
+# Those with which rows keep missing cells, as NaN.
+KEEPING_MISSING = ("em", "em-drop-empty")
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ class RowOpener(ABC):
         X : object
         sensitive_features : array-like, name(s) of columns, or Everyone
         sample_weight : array-like, name of a column, or None
-        on_missing : {"error", "drop", "em"}
+        on_missing : {"error", "drop", "em", "em-drop-empty"}
         """
 
     def mapped(self, X: Any, row_map: "RowMap") -> Any:
@@ -255,8 +257,9 @@ def row_block(
 ) -> RowBlock:
     """Make a block of checked rows, or of those in which nothing is missing.
 
-    With "drop without group" only rows without a group are left out. So they are with "em", which
-    keeps missing cells, as NaN.
+    With "drop without group" only rows without a group are left out. So they are with "em" and
+    "em-drop-empty", which keep missing cells, as NaN; the latter also leaves out rows in which
+    every feature is missing.
 
     Infinity is not missing: it is an error in any case. `extra_columns` is a Table of as many rows.
 
@@ -272,8 +275,10 @@ def row_block(
     left_out = np.zeros(len(values), dtype=bool) if labels is None else labels.missing
     if on_missing == "drop":
         left_out |= np.isnan(values).any(axis=1)
+    if on_missing == "em-drop-empty":
+        left_out |= np.isnan(values).all(axis=1)
     n_dropped, dropped = int(left_out.sum()), None
-    check = observed_values if on_missing == "em" else checked_values
+    check = observed_values if on_missing in KEEPING_MISSING else checked_values
     if n_dropped:
         kept = ~left_out
         # Checked before rows are left out, so that an error names the row in the table.
@@ -385,21 +390,22 @@ class GroupLimit:
         named = listed(self.columns)
         subject = ("There are", f"The column {named} has", f"The columns {named} make")[several]
         counted = f"{subject} {len(labels)} groups {among}"
+        allow = "N" if so_far else len(labels)
         if self.max_groups is not None:
             raise InvalidInput(
                 f"{counted}, and max_groups is {self.max_groups}",
                 f"Allowed: at most {self.max_groups} groups",
-                "Choose a larger max_groups (--max-groups), or pass another column as "
-                "sensitive_features (--group)",
+                "Pass another column as sensitive_features",
+                cause=Cause.OVER_MAX_GROUPS,
+                n_groups=allow,
             )
         looks = ("the labels look", "its values look", "their values look")[several]
-        allow = "N" if so_far else len(labels)
         raise InvalidInput(
             f"{counted}, so {looks} like an identifier or a continuous number rather than groups",
             f"Allowed: up to {self.most} groups",
-            "Pass another column as sensitive_features (--group), put numbers into bins "
-            "(pandas.cut, --bin COLUMN=EDGES), or allow that many groups with "
-            f"max_groups={allow} (--max-groups {allow})",
+            "Pass another column as sensitive_features, or put numbers into bins (pandas.cut)",
+            cause=Cause.MANY_GROUPS,
+            n_groups=allow,
         )
 
     def check_memory(self, n_groups: int, n_features: int) -> None:
@@ -417,10 +423,9 @@ def error_context(where: str) -> Iterator[None]:
     try:
         yield
     except FairspanError as error:
-        received, *rest = error.args
-        if where in received:
+        if where in error.args[0]:
             raise
-        raise type(error)(f"{where}: {received}", *rest) from error
+        raise error.located(where) from error
 
 
 def merged_in_order(tally: Tally[Result], results: Iterable[Result | None]) -> Result | None:

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, InvalidType, warn
+from fairspan.errors import Cause, InvalidInput, InvalidType, warn
 from fairspan.registry import check_choice, factory_of, names_of
 from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import (
@@ -41,6 +41,7 @@ from fairspan.rows.protocol import (
     Rows,
     RowSource,
 )
+from fairspan.rows.remedies import group_limit_remedies, python_remedies
 
 
 def opener_of(X: Any) -> RowOpener:
@@ -62,6 +63,20 @@ def is_opened(X: Any) -> TypeGuard[Rows]:
     return type(X) is not np.ndarray and isinstance(X, RowSource | PartedRows)
 
 
+def row_remedies(X: Any, call: str = "{}") -> dict[Cause, str]:
+    """Return remedies of a function with arguments `on_missing` and `max_groups`.
+
+    Parameters
+    ----------
+    X : object
+        What was passed as rows; rows already opened keep the remedies of their own opener.
+    call : str
+        Where the arguments are passed, such as "FairPCA({})"; by default to the function itself.
+    """
+    of_missing = {} if is_opened(X) else python_remedies(call)
+    return of_missing | group_limit_remedies(call)
+
+
 def rows_of(
     X: Any, sensitive_features: Any, sample_weight: Any = None, on_missing: OnMissing = "error"
 ) -> Rows:
@@ -73,7 +88,7 @@ def rows_of(
         Rows already opened are returned as they are; they bring their own labels and weights.
     sensitive_features : array-like, data frame, or column name(s) of X
     sample_weight : (n,) array-like, or column name of X, optional
-    on_missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em", "em-drop-empty"}
         What to do with rows in which a feature or the group is missing.
 
     Returns
@@ -173,7 +188,7 @@ def open_rows(
     beside : mapping of name to (n,) array-like, column name of X, or None
         What it is called in messages, in the order of the columns; what is None is left out.
     sample_weight : (n,) array-like, or column name of X, optional
-    on_missing : {"error", "drop", "em"}
+    on_missing : {"error", "drop", "em", "em-drop-empty"}
     attributes : sequence of str or int
         Columns of X that are no features, but are read with them (:mod:`fairspan.rows.attributes`).
 

@@ -151,7 +151,8 @@ def _read_partition(tally: Tally[Any], chosen: ChosenColumns, batches: Batches) 
             result = tally.over(ArrowStream(reader, chosen))
             contents = None if result is None else pickle.dumps(result)
     except FairspanError as met:
-        error = json.dumps([type(met).__name__, *met.args])
+        described = {"cause": met.cause, **met.details}
+        error = json.dumps([type(met).__name__, *met.args, described])
     if contents is not None or error is not None:
         yield pa.RecordBatch.from_pydict(
             {
@@ -249,8 +250,11 @@ def _merged(outcomes: Any, tally: Tally[Result]) -> Result | None:
     try:
         failed = _collected(kept.where("error is not null").select("part", "error"))
         if failed:
-            name, *texts = json.loads(failed[0]["error"])
-            raise getattr(errors, name, InvalidInput)(*texts)
+            name, *texts, described = json.loads(failed[0]["error"])
+            cause = described.pop("cause")
+            raise getattr(errors, name, InvalidInput)(
+                *texts, cause=None if cause is None else errors.Cause(cause), **described
+            )
         # One part after the other, in their order, as Spark limits what is fetched together.
         results = (pickle.loads(bytes(row["result"])) for row in kept.toLocalIterator())
         return merged_in_order(tally, results)

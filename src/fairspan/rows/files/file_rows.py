@@ -22,7 +22,7 @@ from typing import Any, TypeVar, cast
 
 from threadpoolctl import threadpool_limits
 
-from fairspan.errors import FairspanError, InvalidInput, imported, warn
+from fairspan.errors import FairspanError, InvalidInput, caller_remedies, imported, warn
 from fairspan.progress import Stage, is_shown
 from fairspan.rows.arrays import Everyone
 from fairspan.rows.checks import vector_lengths_of
@@ -45,6 +45,10 @@ from fairspan.rows.protocol import (
     error_context,
     merged_in_order,
 )
+from fairspan.rows.remedies import python_remedies
+
+# Callers that were passed a path may have an argument of their own.
+_OPENING = python_remedies("FileRows.open(..., {})")
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class FileRows(RowsByColumns):
             weight and the index that pandas stored, which has no name in a CSV.
         weight : str, optional
             Column of sample weights.
-        on_missing : {"error", "drop", "em"}
+        on_missing : {"error", "drop", "em", "em-drop-empty"}
             What to do with rows in which a feature or the group is missing.
         everyone : Everyone, optional
             The label of all rows, in place of group columns.
@@ -227,7 +231,7 @@ class FileRows(RowsByColumns):
         if jobs < 2:
             with self._begun(parts) as stage:
                 for part in parts:
-                    with error_context(part.where):
+                    with error_context(part.where), caller_remedies(_OPENING):
                         yield tally.over(replace(part, stage=stage))
             return
         results = _results_of_processes(tally, parts, jobs)
@@ -247,7 +251,7 @@ class FileRows(RowsByColumns):
         chosen = self.chosen
         size = BLOCKS_AT_A_TIME * block_rows(len(chosen.feature_names))
         for part in self.parts:
-            with error_context(part.where), reading(part.path):
+            with error_context(part.where), caller_remedies(_OPENING), reading(part.path):
                 first_row = 0
                 batches = part.batches(self.schema, chosen.read, chosen.labels, size)
                 for batch in prefetch(batches):
@@ -472,7 +476,7 @@ def _result_in_worker(tally: Tally[Result], part: FileRows, parent: int) -> Resu
     _end_with(parent)
     # Linear algebra that starts a thread for each core in each of several workers is many times
     # slower.
-    with threadpool_limits(1), error_context(part.where):
+    with threadpool_limits(1), error_context(part.where), caller_remedies(_OPENING):
         return tally.over(part)
 
 
