@@ -210,14 +210,55 @@ def test_rows_that_are_fewer_than_features_and_sparse_rows_match():
 def test_files_match_by_the_types_of_their_columns(tmp_path):
     model = fitted(1, 2, 10)
     FRAME.assign(g=labels(1, 2, 10)).to_csv(tmp_path / "rows.csv", index=False)
-    with pytest.warns(FairspanWarning, match="text here and whole number in the model"):
+    with pytest.warns(FairspanWarning, match="text in these rows and whole numbers in the model"):
         checked = verify(model, tmp_path / "rows.csv", "g")
     assert checked.holds, checked.messages
     text = fitted("1", "2", "10")
     FRAME.assign(g=labels(1, 2, 10)).to_parquet(tmp_path / "rows.parquet")
-    with pytest.warns(FairspanWarning, match="whole number here and text in the model"):
+    with pytest.warns(FairspanWarning, match="whole numbers in these rows and text in the model"):
         assert verify(text, tmp_path / "rows.parquet", "g").holds
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert verify(text, tmp_path / "rows.csv", "g").holds
         assert verify(model, tmp_path / "rows.parquet", "g").holds
+
+
+def test_leakage_matches_groups_of_held_out_rows():
+    groups, texts = labels(1, 2, 10), labels("1", "2", "10")
+    expected = fs.metrics.leakage(X, groups, X[::2], groups[::2])
+    with pytest.warns(FairspanWarning, match=NOTICE):
+        found = fs.metrics.leakage(X, groups, X[::2], texts[::2])
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda z: fitted(*z, criterion=fs.Disparity(protected="1")),
+        lambda z: fitted(*z, criterion=fs.RobustErrorGap(radius={"1": 0.1, "2": 0.2})),
+        lambda z: fs.metrics.label_bias([0, 1, 1] * 40, labels(*z), protected="1"),
+    ],
+)
+def test_a_setting_that_names_a_group_as_text_is_told_how_to_write_it(call):
+    with pytest.raises(UnknownGroup, match="Write 1 in place of '1': labels have types"):
+        call((1, 2, 2))
+
+
+def test_collections_in_parts_match_their_labels():
+    dask_frame = pytest.importorskip("dask.dataframe")
+    model = fitted(1, 2, 10)
+    rows = dask_frame.from_pandas(FRAME.assign(g=labels("1", "2", "10")), npartitions=3)
+    with pytest.warns(FairspanWarning, match="text in these rows and whole numbers in the model"):
+        assert verify(model, rows, "g").holds
+    expected = audit(model, FRAME, labels(1, 2, 10), folds=None).records()
+    with pytest.warns(FairspanWarning, match="text in these rows and whole numbers in the model"):
+        found = audit(model, rows, "g", folds=None).records()
+    assert [each["group"] for each in found] == [each["group"] for each in expected]
+
+
+def test_streams_match_their_labels():
+    pa = pytest.importorskip("pyarrow")
+    model = fitted(1, 2, 10)
+    table = pa.Table.from_pandas(FRAME.assign(g=labels("1", "2", "10")))
+    with pytest.warns(FairspanWarning, match="text in these rows and whole numbers in the model"):
+        assert verify(model, pa.RecordBatchReader.from_stream(table), "g").holds

@@ -307,8 +307,9 @@ def table_of_missing(missing: MissingValues) -> Table:
     n_more = len(missing.columns) - len(shown)
     more = f" {count(n_more, 'feature')} more with missing values." if n_more else ""
     without = f" Left out without a group: {count(missing.n_unlabelled, 'row')}."
+    costly = f" {missing.most_costly}" if missing.most_costly else ""
     return Table(
-        f"Missing values, as shares of each group's rows. {missing.most_costly}{in_ascii(more)}"
+        f"Missing values, as shares of each group's rows.{costly}{in_ascii(more)}"
         f"{in_ascii(without) if missing.n_unlabelled else ''}".strip(),
         (
             names_column("group", [group_name(group) for group in missing.groups]),

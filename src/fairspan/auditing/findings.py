@@ -750,10 +750,15 @@ def find_in_data(
         *_ordered_columns(ordered, columns),
         *_a_column_with_most_of_the_variance(audited, moments, columns),
         *_components_of_rare_indicators(audited, moments, columns),
-        *labels_spelled_differently(moments.labels),
-        *_many_labels(moments),
-        *_placeholder_labels(moments),
+        *find_in_labels(moments),
     )
+
+
+def find_in_labels(moments: Moments) -> Iterator[Finding]:
+    """Apply the rules about the labels of groups."""
+    yield from _labels_spelled_differently(moments.labels)
+    yield from _many_labels(moments)
+    yield from _placeholder_labels(moments)
 
 
 @dataclass(frozen=True)
@@ -875,7 +880,7 @@ def _components_of_rare_indicators(
         )
 
 
-def labels_spelled_differently(labels: Sequence[Label]) -> Iterator[Finding]:
+def _labels_spelled_differently(labels: Sequence[Label]) -> Iterator[Finding]:
     """FS405: labels that differ only by case, blanks or normal form, or that spaces surround."""
     pairs = similar_labels(labels)
     if pairs:

@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from fairspan.auditing.findings import labels_spelled_differently
+from fairspan.auditing.findings import find_in_labels
 from fairspan.auditing.results import group_name
 from fairspan.cli.options import Reading, refuse_if
 from fairspan.cli.reading import (
@@ -340,7 +340,14 @@ def make_moments(
         zip(counted.labels, counted.counts.tolist(), strict=True),
         "use --min-group-size to leave such groups out.",
     )
+    warn_of_labels(kept)
     return kept, complete.n_groups - kept.n_groups
+
+
+def warn_of_labels(moments: GroupMoments) -> None:
+    """Warn on standard error of labels of groups that most likely are mistakes."""
+    for found in find_in_labels(moments):
+        complain("warning", found.message)
 
 
 def make_folder_of_moments(
@@ -422,8 +429,7 @@ def merge_moments(
     assert total is not None
     if not total.n_groups:
         raise no_rows(total.n_dropped)
-    for found in labels_spelled_differently(total.labels):
-        complain("warning", found.message)
+    warn_of_labels(total)
     without = [str(site) for site, n in dropped.items() if not n]
     if without and total.n_dropped:
         complain(

@@ -23,6 +23,7 @@ from fairspan.rows.groups import (
     plain_label,
     plain_labels,
 )
+from fairspan.rows.label_matching import remedy_for
 from fairspan.typing import FloatArray, IntegerArray
 
 _ALLOWED = "Allowed: one outcome for each row: text, numbers or truth values, none missing"
@@ -297,7 +298,7 @@ class OutcomesByGroup:
                     f"The {'protected' if each is label else 'compared'} group is {each!r}, which "
                     "no row belongs to",
                     f"The rows hold the groups {listed(self.groups)}",
-                    "Name one of these groups",
+                    remedy_for(each, self.groups, "Name one of these groups"),
                 )
         check_several(self.groups)
         if label in others:

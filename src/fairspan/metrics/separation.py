@@ -13,7 +13,8 @@ from fairspan.progress import track
 from fairspan.random_state import generator_of
 from fairspan.rows.arrays import frame_of
 from fairspan.rows.frames import FrameRows, feature_values
-from fairspan.rows.groups import Label, listed
+from fairspan.rows.groups import CodedLabels, Label, in_order, listed
+from fairspan.rows.label_matching import KnownLabels
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
 # Tight enough that the answer does not hang on where the solver stopped. It took at most 103
@@ -105,6 +106,7 @@ def leakage(
     held_out, test_codes = coded_groups(
         sensitive_features_test, Z_test, len(test), ("Z_test", "sensitive_features_test")
     )
+    held_out, test_codes = _matched(groups, held_out, test_codes)
     _check_groups(groups, held_out)
     mean, scale = train.mean(axis=0), train.std(axis=0)
     # A constant column may differ from its mean by rounding; that is not variance.
@@ -157,6 +159,20 @@ def _largest_gap(scores: FloatArray, is_member: BoolArray) -> float:
     below_a = np.searchsorted(a, scores, side="right") / len(a)
     below_b = np.searchsorted(b, scores, side="right") / len(b)
     return float(np.abs(below_a - below_b).max())
+
+
+def _matched(
+    groups: tuple[Label, ...], held_out: tuple[Label, ...], codes: IntegerArray
+) -> tuple[tuple[Label, ...], IntegerArray]:
+    """Return held-out groups and codes with the labels of the fit that are equal as text."""
+    labels = CodedLabels(list(held_out), np.asarray(codes, dtype=np.intp))
+    known = KnownLabels.of(groups)
+    matched = known.match(labels)
+    if matched is labels:
+        return held_out, codes
+    if (notice := known.notice(labels)) is not None:
+        warn(notice)
+    return in_order(matched)
 
 
 def _check_groups(groups: tuple[Label, ...], held_out: tuple[Label, ...]) -> None:

@@ -738,7 +738,8 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
         raise InvalidInput(
             "; ".join(differences),
             "Allowed: moments of the same features, with labels of one type",
-            "Read both parts with the same columns; fairspan merge --labels-as text joins labels",
+            "Read both parts with the same columns, and with labels of one type, for example by "
+            "astype(str); of saved moments, fairspan merge --labels-as text joins labels",
         )
 
 

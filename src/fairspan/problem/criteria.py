@@ -22,6 +22,7 @@ from fairspan.linalg import scaled_to_one
 from fairspan.problem.problem import KY_FAN, Blocks, Criterion, Formula, Pieces, Problem
 from fairspan.registry import changed_fields, check_flag, check_number, make_plain, plain_value
 from fairspan.rows.groups import Label, listed
+from fairspan.rows.label_matching import remedy_for
 from fairspan.typing import FloatArray
 
 __all__ = [
@@ -149,7 +150,12 @@ class Disparity(Criterion):
             raise UnknownGroup(
                 f"protected is {self.protected!r}",
                 f"Allowed: the groups {listed(labels)}",
-                "Name one of them, or leave it out for the group with the larger error under PCA",
+                remedy_for(
+                    self.protected,
+                    labels,
+                    "Name one of them, or leave it out for the group with the larger error under "
+                    "PCA",
+                ),
             )
 
     def pieces(self, problem: Problem) -> Pieces:
@@ -733,7 +739,11 @@ class RobustErrorGap(ErrorGap):
             raise UnknownGroup(
                 f"radius is given for the groups {listed(list(self.radius)) or '(none)'}",
                 f"The rows have the groups {listed(labels)}",
-                "Give each group a radius, or one number for all",
+                remedy_for(
+                    next((label for label in self.radius if label not in labels), labels[0]),
+                    labels,
+                    "Give each group a radius, or one number for all",
+                ),
             )
 
     def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:

@@ -174,6 +174,18 @@ def labels_of_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
     return replace(labels, names=tuple(name for name in names if name not in (None, "")))
 
 
+def label_type_of_series(series: Any) -> type | None:
+    """Return the Python type of labels in a narwhals Series; None where that is not known."""
+    kind = series.dtype
+    if kind == nw.Boolean:
+        return bool
+    if kind.is_integer():
+        return int
+    if kind.is_float():
+        return float
+    return str if kind == nw.String else None
+
+
 def _of_array(array: AnyArray, name: str) -> CodedLabels:
     """One or two dimensions; columns of the second are crossed.
 

@@ -46,6 +46,18 @@ def is_number(kind: Any) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind))
 
 
+def label_type(kind: Any) -> type | None:
+    """Return the Python type of labels in a column of a pyarrow type; None for no labels."""
+    from pyarrow import types
+
+    if is_text(kind):
+        return str
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    checks = {bool: types.is_boolean, int: types.is_integer, float: types.is_floating}
+    return next((each for each, is_one in checks.items() if is_one(kind)), None)
+
+
 def categories_in(names: Sequence[str], columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The columns, and their categories, that features of these names are made of.
 
@@ -261,6 +273,11 @@ class RowsByColumns(KnownRows):
     """
 
     chosen: ChosenColumns
+
+    @property
+    def label_types(self) -> tuple[type | None, ...]:
+        """Python types of the labels in each group column; None where that is not known."""
+        return tuple(None for _ in self.chosen.groups)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:

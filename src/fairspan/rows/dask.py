@@ -23,6 +23,7 @@ from fairspan.rows.arrays import (
     checked_weights,
     comes_from,
     frame_of,
+    label_type_of_series,
     labels_of,
     named_columns,
     names_of,
@@ -148,6 +149,14 @@ class DaskRows(RowsByColumns):
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the columns that make the groups; none where they have no names."""
         return self.chosen.groups or self.label_names
+
+    @property
+    def label_types(self) -> tuple[type | None, ...]:
+        """Python types of the labels in each group column; None where that is not known."""
+        meta = _meta_frame(self.collection)
+        if meta is None:
+            return super().label_types
+        return tuple(label_type_of_series(meta[column]) for column in self.chosen.groups)
 
     def selected(self, names: tuple[str, ...]) -> "DaskRows":
         """The same rows with these features, in this order.

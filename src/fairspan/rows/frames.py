@@ -30,7 +30,13 @@ from fairspan.rows.checks import (
     vector_lengths_of,
     warn_of_rounding,
 )
-from fairspan.rows.columns import ChosenColumns, ReadInBatches, RowsByColumns, named_columns_only
+from fairspan.rows.columns import (
+    ChosenColumns,
+    ReadInBatches,
+    RowsByColumns,
+    label_type,
+    named_columns_only,
+)
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener, block_rows
 from fairspan.typing import FloatArray
@@ -306,6 +312,14 @@ class ArrowStream(RowsByColumns):
     n_rows: int | None = None
     counts: list[int] = field(default_factory=list, repr=False, compare=False)
     opened: list[Any] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def label_types(self) -> tuple[type | None, ...]:
+        """Python types of the labels in each group column; None where that is not known."""
+        if not self.opened:
+            return super().label_types
+        schema = self.opened[0].schema
+        return tuple(label_type(schema.field(column).type) for column in self.chosen.groups)
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning.

@@ -142,8 +142,14 @@ def is_missing(label: Any) -> bool:
 
 
 def type_in_words(kind: type) -> str:
-    """Return what the labels of a type are called in messages."""
-    return _TYPE_NAMES.get(kind, kind.__name__)
+    """Return what labels of a type are called in messages.
+
+    Examples
+    --------
+    >>> type_in_words(str), type_in_words(int)
+    ('text', 'whole numbers')
+    """
+    return "text" if kind is str else f"{_TYPE_NAMES[kind]}s"
 
 
 def spelled_kind(kind: tuple[type, ...]) -> str:

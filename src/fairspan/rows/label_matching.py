@@ -133,14 +133,14 @@ class KnownLabels:
             Of each attribute of the rows; None where it is not known.
         """
         differing = [
-            f"{type_in_words(found)} here and {type_in_words(type(known[0]))} in the model"
+            f"{type_in_words(found)} in these rows and {type_in_words(type(known[0]))} in the model"
             for found, known in zip(types, self.values, strict=False)
             if found is not None and found is not type(known[0])
         ]
         if not differing:
             return None
         return (
-            f"Group labels are {first_of(differing)}. They match where they are equal as text, "
+            f"Group labels are {first_of(differing)}. Labels match where they are equal as text, "
             "such as '1' and 1."
         )
 
@@ -150,6 +150,27 @@ class KnownLabels:
             if not is_missing(parts[position]):
                 parts[position] = replaced.get(parts[position], parts[position])
         return tuple(parts) if isinstance(label, tuple) else parts[0]
+
+
+def remedy_for(label: Label, labels: Sequence[Label], otherwise: str) -> str:
+    """Return what to do about a label that is none of some labels.
+
+    Parameters
+    ----------
+    label : label
+    labels : sequence of labels
+    otherwise : str
+        The remedy where the label equals none of them as text.
+
+    Examples
+    --------
+    >>> remedy_for("1", [1, 2], "Name one of them"), remedy_for("3", [1, 2], "Name one of them")
+    ("Write 1 in place of '1': labels have types", 'Name one of them')
+    """
+    matched = KnownLabels.of(labels).match(CodedLabels.of([label])).to_list()[0]
+    if matched == label or matched not in labels:
+        return otherwise
+    return f"Write {matched!r} in place of {label!r}: labels have types"
 
 
 def check_types(found: Sequence[Label], known: Sequence[Label]) -> None:

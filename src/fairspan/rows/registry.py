@@ -281,9 +281,9 @@ def match_groups(rows: Rows, known: KnownLabels) -> Rows:
         if (notice := known.notice(rows.labels)) is not None:
             warn(notice)
         return replace(rows, labels=matched)
-    if isinstance(rows, FileRows) and (notice := known.notice_of_types(rows.label_types)):
-        warn(notice)
     if isinstance(rows, RowsByColumns):
+        if (notice := known.notice_of_types(rows.label_types)) is not None:
+            warn(notice)
         return replace(rows, chosen=replace(rows.chosen, known_labels=known))  # type: ignore[type-var]
     return ChangedRows.of(rows, known.match_block, is_completed=False)
 

@@ -32,6 +32,7 @@ from fairspan.rows.columns import (
     ReadInBatches,
     RowsByColumns,
     is_text,
+    label_type,
     named_columns_only,
 )
 from fairspan.rows.frames import BLOCKS_AT_A_TIME, blocks_of_batch
@@ -184,15 +185,11 @@ class FileRows(RowsByColumns):
         return tuple(map(self._label_type, self.chosen.groups))
 
     def _label_type(self, column: str) -> type | None:
-        from pyarrow import types
-
-        kind = self.schema.field(column).type
-        if is_text(kind) or column in self.chosen.bins or column in self.chosen.unknown:
+        if column in self.chosen.bins or column in self.chosen.unknown:
             return str
         if self.parts[0].form is not None:  # labels in a CSV file are text unless also a feature
             return str if column in self.chosen.labels else None
-        checks = {bool: types.is_boolean, int: types.is_integer, float: types.is_floating}
-        return next((each for each, is_one in checks.items() if is_one(kind)), None)
+        return label_type(self.schema.field(column).type)
 
     @property
     def where(self) -> str:

@@ -1,0 +1,45 @@
+"""Labels that most likely are mistakes, as commands tell of them, and that the advice works."""
+
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+
+N = 120
+TABLE = pd.DataFrame(np.random.default_rng(0).standard_normal((N, 3)), columns=list("abc"))
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A function that writes a CSV file whose groups come from these labels."""
+
+    def write(*labels):
+        path = tmp_path / "rows.csv"
+        groups = np.array(labels, dtype=object)[np.arange(N) % len(labels)]
+        TABLE.assign(g=groups).to_csv(path, index=False)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("placeholders", [("?",), ("-", "?"), ("  ",), ("None",)])
+def test_the_option_that_a_finding_names_treats_placeholders_as_missing(run, rows, placeholders):
+    path = rows("m", "w", *placeholders)
+    found = run("audit", path, "--group", "g", "-d", 1, "--json").facts
+    (finding,) = (each for each in found["findings"] if each["code"] == "FS413")
+    assert finding["groups"] == sorted(placeholders)
+    advice = finding["message"].partition("(")[2].partition("(")[2].partition(";")[0]
+    option, values, _, other, drop = shlex.split(advice[advice.index("--na") :])
+    again = run("audit", path, "--group", "g", "-d", 1, "--json", option, values, other, drop)
+    assert "FS413" not in {each["code"] for each in again.facts["findings"]}
+    assert [each["group"] for each in again.facts["models"][0]["groups"]] == ["m", "w"]
+
+
+def test_moments_warn_of_labels(run, rows, tmp_path):
+    out = tmp_path / "rows.moments"
+    words = ("--group", "g", "-o", out)
+    run("moments", rows("m", "w", "?"), *words, err="warning: '?' (40 rows) count as groups")
+    run("moments", rows("m", "m ", "w"), *words, err="'m' and 'm '")
+    run("moments", rows(*range(18, 58)), *words, err="--bin COLUMN=EDGES")
+    assert not run("moments", rows("m", "w"), *words).err
