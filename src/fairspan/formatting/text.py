@@ -340,10 +340,10 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     """
     text = text.replace(" %", f"{_BOUND}%")
     spread = "".join(char + _SECOND_HALF * (_columns(char) - 1) for char in text)
-    lines = wrap(spread, width, subsequent_indent=indent)
+    lines = wrap(spread, width, subsequent_indent=indent, break_on_hyphens=False)
     if any(line.lstrip().startswith(_SECOND_HALF) for line in lines):
         # A line ended inside a wide character, and takes one column more than it should.
-        lines = wrap(spread, width - 1, subsequent_indent=indent)
+        lines = wrap(spread, width - 1, subsequent_indent=indent, break_on_hyphens=False)
     return [line.replace(_SECOND_HALF, "").replace(_BOUND, " ") for line in lines]
 
 
