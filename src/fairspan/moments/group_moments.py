@@ -19,6 +19,7 @@ from fairspan.moments.incomplete import Completion, expected_sums
 from fairspan.moments.normal import Normal
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.moments.sparse import RowGroup, sparse_groups
+from fairspan.moments.whole_numbers import check_whole_numbers
 from fairspan.rows.arrays import LARGEST_WEIGHT, SMALLEST_WEIGHT, labels_of
 from fairspan.rows.attributes import Column, RowsWithAttributes, positions_of
 from fairspan.rows.groups import (
@@ -929,4 +930,5 @@ def accumulate(
         warn_of_lost_groups(rows, found.lost_groups, int(has_labels))
     if onto is not None:
         found = tally.merged(onto, found)
+    check_whole_numbers(rows, found)
     return found.in_range()

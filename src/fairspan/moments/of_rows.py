@@ -9,6 +9,7 @@ from fairspan.errors import InvalidType, kind_of
 from fairspan.linalg.resources import bytes_of_moments, memory_error_hint
 from fairspan.moments.group_moments import GroupMoments, accumulate, merged
 from fairspan.moments.thin import SparseMoments, ThinMoments
+from fairspan.moments.whole_numbers import check_whole_numbers
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.changed import ChangedRows
 from fairspan.rows.frames import FrameRows
@@ -72,7 +73,9 @@ def moments_of(rows: Rows, limit: GroupLimit = USUAL_LIMIT, *, has_labels: bool 
         and rows.on_missing == "error"
         and rows.labels is not None
     ):
-        return ThinMoments.of_rows(rows, limit.over(rows)).in_range()
+        thin = ThinMoments.of_rows(rows, limit.over(rows)).in_range()
+        check_whole_numbers(rows, thin)
+        return thin
     return accumulate(rows, limit)
 
 
