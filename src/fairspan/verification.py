@@ -75,8 +75,10 @@ _AT_MOST = 10.0
 # Room for rounding is never more than this share of the figure that is compared, unless the model
 # was fitted with a larger tolerance.
 _LEAST_SHARE = 1e-6
-# A figure of no more than so many times its rounding cannot be told from zero.
+# A figure of no more than so many times its rounding cannot be distinguished from zero.
 _ZERO = 2.0
+# Without matrices, errors are taken to be uncertain by this share of the variance.
+_WITHOUT_MATRICES = 1e-14
 # From so many features on, groups' own optima may be found inside a subspace that grows.
 _SMALL_SUBSPACES_FROM = 500
 # To what share of the variance groups' own optima are found inside a subspace that grows.
@@ -457,6 +459,15 @@ class _Judged:
         return float(room)
 
     @cached_property
+    def resolution_of_rows(self) -> float:
+        """The resolution of a fit that forms no matrices; zero where none does."""
+        if not self.may_be_sparse:
+            return 0.0
+        whole = self.whole
+        roundings = _WITHOUT_MATRICES * whole.second_moments.traces
+        return 2 * _FEW * whole.criterion.rounding(roundings, self.errors, whole)
+
+    @cached_property
     def found_to(self) -> FloatArray:
         """How far groups' own optima may be off, which may be found in small subspaces, (k,)."""
         traces = self.whole.second_moments.traces
@@ -487,8 +498,8 @@ def _bounded(
     size : (n,) array or float
         Of each figure.
     whole_size : float
-        Beside which a figure is zero that cannot be told from zero, as with as many dimensions as
-        rows.
+        Beside which a figure counts as zero that rounding may have made, as with as many
+        dimensions as rows.
     share : float
     """
     is_zero = (size <= _ZERO * rounding) & (rounding <= share * whole_size)
@@ -519,12 +530,11 @@ def _failures(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
 
     off = _FEW * errors_with_roundings(problem, judged.basis)[1] + judged.turned
     of_errors, of_losses = off, 2 * off + judged.found_to
-    losses = np.maximum(errors - whole.best_errors, 0.0) if whole.has_matrices else None
+    losses = np.maximum(errors - whole.best_errors, 0.0)
     if is_bounded:
         size = _largest_error(whole, errors, float(off.max()))
         of_errors = _bounded(of_errors, errors, size, share)
-        if losses is not None:
-            of_losses = _bounded(of_losses, losses, size, share)
+        of_losses = _bounded(of_losses, losses, size, share)
     pooled = whole.proportions @ judged.kept
     of_components = judged.rounding_of_components
     claims = {
@@ -536,8 +546,7 @@ def _failures(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
             _SAME * whole.total_variance,
         ),
     }
-    if losses is not None:
-        claims["losses"] = (losses, claimed.losses, _SAME * losses + of_losses)
+    claims["losses"] = (losses, claimed.losses, _SAME * losses + of_losses)
     parts = (claimed, *claimed.steps)
     is_scaled = subspace.scale is not None
     problems = [replace(whole, n_components=each.n_components) for each in parts]
@@ -552,7 +561,10 @@ def _failures(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
 
     resolved = found.resolution + whole.criterion.rounding(judged.turned, errors, whole)
     room = _room(problem, found, claimed, resolved, judged.of_other_way, is_bounded=is_bounded)
-    yield from _of_certificate(found, claimed, room, by_rows=judged.by_rows)
+    room = replace(room, of_rows=judged.resolution_of_rows)
+    yield from _of_certificate(
+        found, claimed, room, by_rows=judged.by_rows, may_be_thin=judged.may_be_thin
+    )
     yield from _of_status(
         judged.reduction,
         judged.basis,
@@ -578,11 +590,14 @@ class _Room:
         What of that is due to another way of solving.
     gap : float
         The largest gap of a model that is called optimal where the data leave it unresolved.
+    of_rows : float
+        The resolution of a fit that forms no matrices; zero where none does.
     """
 
     objective: float
     other_way: float
     gap: float
+    of_rows: float = 0.0
 
 
 def _room(
@@ -955,7 +970,12 @@ def _of_normal(found: Normal | None, said: Normal | None) -> _Claims:
 
 
 def _of_certificate(
-    found: Certificate, claimed: Certificate, room: _Room, *, by_rows: bool = False
+    found: Certificate,
+    claimed: Certificate,
+    room: _Room,
+    *,
+    by_rows: bool = False,
+    may_be_thin: bool = False,
 ) -> Iterator[str]:
     """Every figure that a solver gives."""
     if not 0 <= claimed.tol < 1:
@@ -963,16 +983,28 @@ def _of_certificate(
     unsure, of_other_way = room.objective, room.other_way
     allowed: dict[str, float | None] = {"n_components": None, "theorem_3_2": None}
     allowed |= dict.fromkeys(("objective", "scale", "violation"), unsure)
-    for name in () if by_rows else ("resolution", "tolerance"):
-        smaller = min(getattr(found, name), getattr(claimed, name))
-        allowed[name] = (_SIMILAR - 1) * smaller + of_other_way
-    if not by_rows:  # of what is rounding, a share is as well
-        allowed["tolerance"] = float(allowed["tolerance"] or 0.0) + claimed.tol * unsure
     for name, most in allowed.items():
         yield from _differing({name: (getattr(found, name), getattr(claimed, name), most)})
+    # Room for rounding is of the same size in any coordinates, but may vanish where matrices are
+    # compared with a fit of the rows themselves.
+    may_vanish = may_be_thin or (room.of_rows > 0 and found.proof is not None)
+    least = 0.0 if may_vanish else found.resolution / _SIMILAR
+    most = _SIMILAR * found.resolution + of_other_way + room.of_rows
+    if not least <= claimed.resolution <= most:
+        yield from _differing({"resolution": (found.resolution, claimed.resolution, 0.0)})
+    # The tolerance follows from other figures, which are compared.
+    of_scale = claimed.tol * claimed.scale
+    expected = (of_scale, max(of_scale, claimed.resolution))
+    if not np.isclose(claimed.tolerance, expected, rtol=_SAME, atol=0.0).any():
+        yield (
+            f"tolerance = {expected[0]:.9g}, or {expected[1]:.9g} with the resolution, and not "
+            f"{claimed.tolerance:.9g} as the model says."
+        )
     said = claimed.lower_bound
     if math.isnan(said) or said == math.inf or (claimed.proof is None and said > -math.inf):
         yield f"The model carries no proof of its lower bound, {said!r}."
+    if not said <= claimed.objective + max(unsure, min(claimed.resolution, _SIMILAR * unsure)):
+        yield f"The model says a lower bound of {said:.9g} and an objective below that."
     if found.proof is None:
         return
     bound = found.lower_bound
@@ -1000,6 +1032,10 @@ def _of_status(
         yield "The components exceed the limit of the restriction."
     if found.violation > _FEW * max(found.tolerance, found.resolution):
         yield f"The groups' errors differ by {found.violation:.1e} more than the criterion allows."
+    own = max(abs(claimed.gap), claimed.violation)
+    closed_to = _FEW * max(claimed.tolerance, claimed.resolution)
+    if said is not Status.OPEN_GAP and not own <= closed_to:
+        yield f"The model is called {said}, and its own gap is {own:.1e}."
     if found.proof is None:
         unproven = Status.OPEN_GAP if problem.has_matrices else Status.ESTIMATED
         if said not in (Status.OPEN_GAP, unproven):
@@ -1013,7 +1049,6 @@ def _of_status(
         holds = nearly is not Status.OPEN_GAP or found.gap <= room.other_way
     if said is Status.ESTIMATED:  # which only iterations without matrices leave
         holds = (holds or found.gap <= room.other_way) and may_be_sparse
-    own = max(abs(claimed.gap), claimed.violation)
     if said is Status.OPTIMAL and nearly is Status.UNRESOLVED and own <= claimed.tolerance:
         # Other moments of the same rows differ in their last digits.
         holds = abs(found.gap) <= room.gap
@@ -1060,7 +1095,12 @@ def _of_nested(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
         found = _evaluated(left, column, step.proof, claimed.tol)
         room = _room(left.problem, found, step, found.resolution, 0.0, is_bounded=is_bounded)
         for message in (
-            *_of_certificate(found, step, room),
+            *_of_certificate(
+                found,
+                step,
+                replace(room, of_rows=judged.resolution_of_rows),
+                may_be_thin=judged.may_be_thin,
+            ),
             *_of_status(
                 left,
                 column,

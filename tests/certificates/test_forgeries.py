@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import fairspan as fs
 from by_hand import made_rows
@@ -142,7 +143,7 @@ def dates(offset, deviation, n=200):
 def times(subspace, factor):
     """All figures in the units of the objective, times a factor."""
     own = subspace.certificate
-    names = ("objective", "lower_bound", "scale", "errors", "losses")
+    names = ("objective", "lower_bound", "scale", "tolerance", "errors", "losses")
     return replace(
         subspace,
         certificate=replace(own, **{name: factor * getattr(own, name) for name in names}),
@@ -195,3 +196,58 @@ def test_the_record_of_how_it_was_solved_loosens_nothing(eigen, size):
     assert verify(
         replace(own, certificate=replace(own.certificate, eigen=eigen)), rows, GROUPS
     ).holds
+
+
+def sparse(monkeypatch, **settings):
+    """A fit of sparse rows, of which verification forms no matrices either."""
+    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 20)
+    monkeypatch.setattr("fairspan.verification._MOST_NUMBERS", 0)
+    rng = np.random.default_rng(1)
+    rows = scipy.sparse.random(60, 40, 0.3, format="csr", random_state=rng)
+    groups = np.repeat(["a", "b"], 30)
+    return fitted(rows, groups, **settings).subspace_, rows, groups
+
+
+CHANGES = {
+    "times 0": lambda value: 0 * value,
+    "times 1.01": lambda value: 1.01 * value,
+    "times 1,000": lambda value: 1000 * value,
+    "negated": lambda value: -value,
+    "above": lambda value: value + 1,
+    "infinite": lambda value: value + np.inf,
+}
+
+
+@pytest.mark.parametrize("criterion", ["minimax_error", "minimax_loss", "total_error"])
+@pytest.mark.parametrize("restriction", [None, MeanParity()], ids=str)
+def test_fields_of_sparse_rows_are_computed_again(criterion, restriction, monkeypatch):
+    own, rows, groups = sparse(monkeypatch, criterion=criterion, restriction=restriction)
+    certificate = own.certificate
+    assert certificate.status == "estimated"
+    assert "not checked" in str(verify(own, rows, groups))
+    for name in ("objective", "errors", "losses", "scale", "tolerance", "resolution"):
+        for how, change in CHANGES.items():
+            # The size of room for rounding is known up to a factor.
+            if name == "resolution" and how in ("times 1.01", "negated"):
+                continue
+            value = change(getattr(certificate, name))
+            if np.array_equal(value, getattr(certificate, name)):
+                continue
+            changed = replace(own, certificate=replace(certificate, **{name: value}))
+            assert not verify(changed, rows, groups).holds, (name, how)
+    above = certificate.objective * (1 + 1e-6)
+    for bound in (above, np.inf, np.nan, -np.inf, 0.5 * certificate.lower_bound):
+        changed = replace(own, certificate=replace(certificate, lower_bound=bound))
+        assert not verify(changed, rows, groups).holds
+
+
+@pytest.mark.parametrize("case", ["two groups", "restricted", "nested"])
+def test_a_bound_above_the_objective_never_holds(case):
+    settings = {"restriction": MeanParity()} if case == "restricted" else {}
+    own = fitted(**settings, nested=case == "nested").subspace_
+    certificate = own.certificate
+    for factor in (1 + 1e-6, 1.1, 10):
+        bound = factor * certificate.objective
+        for status in ("optimal", "unresolved", "estimated", "open gap"):
+            changed = replace(certificate, lower_bound=bound, status=status)
+            assert not verify(replace(own, certificate=changed), X, GROUPS).holds
