@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.cluster import FeatureAgglomeration
 from sklearn.decomposition import NMF, PCA, FastICA, KernelPCA, TruncatedSVD
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     MinMaxScaler,
     Normalizer,
@@ -249,3 +250,42 @@ def test_models_that_are_subspaces_are_taken_as_they_are():
     estimator = fs.FairPCA(1).fit(TABLE.X, sensitive_features=TABLE.labels)
     assert fs.FairSubspace.of(estimator) is estimator.subspace_
     np.testing.assert_array_equal(fs.FairSubspace.of(BASIS).components, BASIS)
+
+
+class Sampler(BaseEstimator):
+    """Draws other rows in a fit, and has no transform, as the samplers of imbalanced-learn."""
+
+    def fit_resample(self, rows, classes):
+        return rows[::2], classes[::2]
+
+
+def with_samplers(pipeline, *places):
+    """A fitted pipeline with samplers before some of its steps; it passes rows by them."""
+    steps = [*pipeline.steps]
+    for place in sorted(places, reverse=True):
+        steps.insert(place, (f"sampler{place}", Sampler()))
+    return Pipeline(steps)
+
+
+@pytest.mark.parametrize("places", [(0,), (0, 0)])
+def test_a_pipeline_that_begins_with_a_sampler_is_judged_without_it(places):
+    fitted = make_pipeline(StandardScaler(), PCA(2)).fit(X)
+    model = with_samplers(fitted, *places)
+    advice = rf"begins with the step 'sampler0' \(Sampler\).*model\[{len(places)}:\]"
+    for judge in (
+        lambda it: fs.audit(it, X, GROUPS, folds=None),
+        lambda it: fs.metrics.excess_loss(it, X, GROUPS),
+        fs.FairSubspace.of,
+    ):
+        with pytest.raises(InvalidInput, match=advice):
+            judge(model)
+    found = fs.metrics.reconstruction_error(model[len(places) :], X, GROUPS)
+    assert found == pytest.approx(fs.metrics.reconstruction_error(fitted, X, GROUPS))
+
+
+def test_a_sampler_between_other_steps_leaves_rows_as_they_are():
+    fitted = make_pipeline(StandardScaler(), PCA(2)).fit(X)
+    model = with_samplers(fitted, 1)
+    expected = fs.audit({"it": fitted}, X, GROUPS, folds=None).records()
+    found = fs.audit({"it": model}, X, GROUPS, folds=None).records()
+    assert [each["error_here"] for each in found] == [each["error_here"] for each in expected]

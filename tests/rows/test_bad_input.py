@@ -113,13 +113,13 @@ TABLES = {
     "huge whole numbers": ([[10**400, 1]] * 6, InvalidInput, "no numbers", "encode"),
     "dates": (np.zeros((6, 2), "M8[s]"), InvalidType, "dates or durations", "encode"),
     "complex": (X + 1j, InvalidInput, "complex", "separate features"),
-    "one dimension": (X[:, 0], InvalidInput, "1 dimension(s), shape (6,)", "Reshape your data"),
-    "three dimensions": (X[None], InvalidInput, "3 dimension(s), shape (1, 6, 3)", "Reshape"),
-    "a Series": (FRAME["x"], InvalidInput, "1 dimension(s)", "Reshape your data"),
+    "one dimension": (X[:, 0], InvalidInput, "1 dimension, shape (6,)", "X.reshape(1, -1)"),
+    "three dimensions": (X[None], InvalidInput, "3 dimensions, shape (1, 6, 3)", "Reshape"),
+    "a Series": (FRAME["x"], InvalidInput, "1 dimension, shape (6,)", "df.iloc[[0]]"),
     "nothing": (None, InvalidType, "of type NoneType", "(n rows, p features)"),
     "a mapping": ({"x": [1, 2]}, InvalidType, "of type dict", "(n rows, p features)"),
     "a generator": ((row for row in X), InvalidType, "of type generator", "Read the rows"),
-    "a number": (3.0, InvalidInput, "0 dimension(s)", "(n rows, p features)"),
+    "a number": (3.0, InvalidInput, "0 dimensions", "(n rows, p features)"),
     "ragged": ([[1, 2], [3]] * 3, InvalidInput, "cannot be read as a table", "equally long"),
     "no rows": (X[:0], InvalidInput, "0 row(s) (shape=(0, 3))", "at least one row"),
     "no rows in pandas": (FRAME[:0], InvalidInput, "0 row(s) (shape=(0, 3))", "at least one row"),
@@ -544,3 +544,30 @@ def test_intervals_of_pandas_are_labels(kind, tmp_path):
     assert [each.error_here.value for each in again.groups] == pytest.approx(
         [each.error_here.value for each in found.models[0].groups], rel=1e-12
     )
+
+
+ONE_ROW = {
+    "an array": (lambda: FRAME.to_numpy()[0], lambda row: row.reshape(1, -1), "X.reshape(1, -1)"),
+    "a list": (lambda: FRAME.to_numpy()[0].tolist(), lambda row: [row], "[X] for a single row"),
+    "a tuple": (lambda: tuple(FRAME.to_numpy()[0]), lambda row: [row], "[X] for a single row"),
+    "a row of a frame": (lambda: FRAME.iloc[0], lambda _: FRAME.iloc[[0]], "df.iloc[[0]]"),
+    "a row of polars": (
+        lambda: pl.from_pandas(FRAME).row(0),
+        lambda row: [row],
+        "[X] for a single row",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ONE_ROW)
+def test_one_row_is_passed_as_a_table_of_one_row(case):
+    make, follow, advice = ONE_ROW[case]
+    rows = FRAME if "frame" in case else FRAME.to_numpy()
+    model = FairPCA(1).fit(rows, sensitive_features=LABELS)
+    one = make()
+    for method in (model.transform, model.score_samples, model.score, model.subspace_.transform):
+        with pytest.raises(InvalidInput, match=r"X has 1 dimension, ") as error:
+            method(one)
+        assert advice in str(error.value)
+        expected = method(rows[:1])
+        np.testing.assert_array_equal(method(follow(one)), expected)

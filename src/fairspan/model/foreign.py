@@ -156,7 +156,10 @@ def row_model_of(model: Any, n_features: int | None = None) -> RowModel:
 
 
 def _steps_of(model: Any) -> list[Any]:
-    """The steps up to the first that cannot be undone, or that holds a fair subspace."""
+    """The steps up to the first that cannot be undone, or that holds a fair subspace.
+
+    A step that resamples rows leaves those to transform as they are, as in imbalanced-learn.
+    """
     listed = getattr(model, "steps", None)
     if listed is None:
         if not _is_undone(model):
@@ -166,6 +169,8 @@ def _steps_of(model: Any) -> list[Any]:
     for _, step in listed:
         if step is None or isinstance(step, str):  # "passthrough"
             continue
+        if taken and _resamples(step):
+            continue
         if not _is_undone(step):
             break
         # A pipeline may hold another one.
@@ -174,6 +179,14 @@ def _steps_of(model: Any) -> list[Any]:
             break
     if not taken:
         name, first = listed[0]
+        if _resamples(first):
+            n_samplers = next((i for i, (_, s) in enumerate(listed) if not _resamples(s)), 1)
+            raise InvalidInput(
+                f"The pipeline begins with the step {name!r} ({type(first).__name__}), which "
+                "resamples rows in fit and does not transform them",
+                "Allowed: pipelines that begin with steps that bring rows back",
+                f"Pass the steps after it, model[{n_samplers}:], with the same rows",
+            )
         raise InvalidInput(
             f"The first step of the pipeline, {name!r}, is {kind_of(first)}, which has no "
             "inverse_transform",
@@ -182,6 +195,11 @@ def _steps_of(model: Any) -> list[Any]:
             "model[:1].transform(X)",
         )
     return taken
+
+
+def _resamples(step: Any) -> bool:
+    """Return whether a step of a pipeline draws other rows when it is fitted, and nothing else."""
+    return hasattr(step, "fit_resample") and not hasattr(step, "transform")
 
 
 def _is_undone(step: Any) -> bool:

@@ -492,8 +492,9 @@ class ArrayRows(RowsInMemory):
     array: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "array", _as_array(self.array))
-        check_shape(self.array.shape)
+        given = self.array
+        object.__setattr__(self, "array", _as_array(given))
+        check_shape(self.array.shape, given)
         check_dtype(self.array.dtype)
 
     @property

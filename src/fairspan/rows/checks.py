@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, InvalidType, nearest, warn
-from fairspan.formatting.text import position, shown_reason
+from fairspan.formatting.text import count, in_ascii, position, shown_reason
 from fairspan.registry import ImportedLater
 from fairspan.rows.groups import listed
 from fairspan.typing import AnyArray, FloatArray
@@ -190,8 +190,14 @@ def warn_of_rounding(columns: Mapping[str, AnyArray]) -> None:
         )
 
 
-def check_shape(shape: tuple[int, ...]) -> None:
+def check_shape(shape: tuple[int, ...], X: Any = None) -> None:
     """Make sure that a table has two dimensions, rows and features.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    X : object, optional
+        What was passed, by whose kind the remedy is phrased.
 
     Raises
     ------
@@ -199,9 +205,9 @@ def check_shape(shape: tuple[int, ...]) -> None:
     """
     if len(shape) != 2:
         raise InvalidInput(
-            f"X has {len(shape)} dimension(s), shape {shape}",
+            f"X has {in_ascii(count(len(shape), 'dimension'))}, shape {shape}",
             "Allowed: a table of shape (n rows, p features)",
-            "Reshape your data, for example with X.reshape(-1, 1) for a single feature",
+            _table_remedy(len(shape), X),
         )
     for size, what in zip(shape, ("row(s)", "feature(s)"), strict=True):
         if size <= 0:
@@ -211,6 +217,29 @@ def check_shape(shape: tuple[int, ...]) -> None:
                 "Allowed: at least one row and one feature",
                 "Check the file or the filter that made this table",
             )
+
+
+def _table_remedy(n_dimensions: int, X: Any) -> str:
+    """Return how to make a table of something that is none."""
+    if n_dimensions == 0:
+        return "Pass the rows themselves"
+    if n_dimensions > 2:
+        return "Reshape your data, for example with X.reshape(len(X), -1)"
+    if hasattr(X, "iloc"):
+        return (
+            "Pass a data frame: one row of it is df.iloc[[0]] rather than df.iloc[0], and one "
+            'column df[["name"]] rather than df["name"]'
+        )
+    if hasattr(X, "to_frame"):
+        return "Pass a data frame, such as X.to_frame() for a single feature"
+    if isinstance(X, list | tuple):
+        return "Pass a list of rows: [X] for a single row, [[x] for x in X] for a single feature"
+    if X is not None and not hasattr(X, "reshape"):
+        return "Pass a table, or an array of two dimensions"
+    return (
+        "Reshape your data: X.reshape(1, -1) for a single row, X.reshape(-1, 1) for a single "
+        "feature"
+    )
 
 
 def check_names(names: Sequence[Any]) -> None:
