@@ -196,12 +196,28 @@ class ProblemFamily:
 
     @cached_property
     def _means(self) -> FloatArray:
-        """The means that the restriction receives: of the groups, unless it requires others.
+        """The points whose differences the restriction removes, from one of them, (m, p).
 
-        Coordinates have their origin elsewhere than the features, from which it may count.
+        Where errors are about the origin, covariance parity also takes the direction of the means
+        from them: what they have in common is added, as short as keeps the digits of differences.
         """
-        means = cast(Restriction, self.restriction).means_of(self.moments)
-        return means if self.coordinates is None or self.point is None else means - self.point
+        restriction = cast(Restriction, self.restriction)
+        points = restriction.means_of(self.moments)
+        if not isinstance(restriction, CovarianceParity):
+            return points
+        common = self._mean_from_point
+        length = float(np.linalg.norm(common))
+        most = float(np.linalg.norm(self.moments.standard_deviations))
+        if length > most:
+            common = common * (most / length)
+        return points + common
+
+    @cached_property
+    def _mean_from_point(self) -> FloatArray:
+        """Mean of all rows minus the point about which errors are measured, (p,)."""
+        if self.point is None:
+            return np.zeros(self.moments.n_features)
+        return np.asarray(self.moments.proportions @ self._offsets)
 
     @cached_property
     def _offsets(self) -> FloatArray:
@@ -280,10 +296,13 @@ class ProblemFamily:
             sizes = np.sqrt(self._variances)[self._pairs].max(axis=1)
             if self.restriction.within_groups:
                 return np.asarray(sizes)
-            return np.asarray(np.maximum(sizes, np.abs(self.moments.means).max(axis=0)))
-        # Rows are transformed about the mean of all of them, by which they are rounded as well.
-        about = self.moments.mean if self.point is None else self.point
-        return np.asarray(np.maximum(np.abs(self._means)[self._pairs].max(axis=1), np.abs(about)))
+            offsets = self.moments.offsets_from(self.moments.mean)
+            return np.asarray(np.maximum(sizes, np.abs(offsets).max(axis=0)))
+        # Rows are transformed about the point, the differences from which are rounded as well.
+        about = np.abs(self._mean_from_point)
+        if self.moments.matrix_free:  # products with sparse rows are taken before
+            about = np.abs(self.moments.mean)
+        return np.asarray(np.maximum(np.abs(self._means)[self._pairs].max(axis=1), about))
 
     @cached_property
     def _pairs(self) -> IndexArray:

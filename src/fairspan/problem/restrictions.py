@@ -92,6 +92,19 @@ def _families(moments: Moments, attributes: str) -> list[FloatArray]:
     return found
 
 
+def central_differences(moments: Moments) -> FloatArray:
+    """Return the group means minus that of a group in their middle, shape (k, p).
+
+    From a group that lies far from the others, their differences would lose digits.
+    """
+    return moments.mean_differences(_central(moments.mean_differences(0)))
+
+
+def _central(points: FloatArray) -> int:
+    """Index of the point that is nearest to the median of each feature."""
+    return int(np.argmin(np.linalg.norm(points - np.median(points, axis=0), axis=1)))
+
+
 def variances_along(moments: Moments, columns: FloatArray | None = None) -> FloatArray:
     """Variance of each feature, or along each of (p, q) columns, about each group's own mean."""
     if columns is None:
@@ -270,10 +283,30 @@ class Encoding:
 
         Eigenvectors are known to a share of their length, but an encoder may have large entries
         where those of its decoder are small.
+
+        Raises
+        ------
+        Incompatible
+            Some component lies along what rows are moved by: beside columns of large numbers, the
+            variance that is left there is rounding.
         """
         inside = self.mover @ basis
-        lower = np.linalg.cholesky(inside.T @ inside)  # nearly the identity
+        try:
+            lower = np.linalg.cholesky(inside.T @ inside)  # nearly the identity
+        except np.linalg.LinAlgError as error:
+            raise encoder_not_resolved(
+                "moved rows vary along some component by rounding"
+            ) from error
         return np.asarray(solve_triangular(lower, inside.T, lower=True).T)
+
+
+def encoder_not_resolved(why: str) -> Incompatible:
+    """Return the error for an oblique encoder that double precision cannot hold."""
+    return Incompatible(
+        f"MeanParity(oblique=True) was requested, and {why}",
+        "Allowed: columns whose variances differ by less than double precision resolves",
+        "Use scale=True, fewer components, or MeanParity(), which is orthogonal",
+    )
 
 
 def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
@@ -420,8 +453,12 @@ class Restriction(ABC):
         return False
 
     def means_of(self, moments: Moments) -> FloatArray:
-        """Means that the directions are computed from, (m, p): those of the groups."""
-        return moments.means
+        """Points whose differences the directions are computed from, (m, p): means of the groups.
+
+        They are given from the mean of one of the groups, so that rows far from zero keep their
+        digits.
+        """
+        return central_differences(moments)
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
         """Variances within the groups behind each of these means, of features or along columns."""
@@ -554,7 +591,7 @@ class MeanParity(Restriction):
             )
 
     def means_of(self, moments: Moments) -> FloatArray:
-        """The means that must agree, (m, p).
+        """The means that must agree, from the mean of one of the groups, (m, p).
 
         Raises
         ------
@@ -574,13 +611,10 @@ class MeanParity(Restriction):
         """
         found = []
         for part in self._parts(moments):
-            # About the first mean, so that a large common offset costs no digits.
-            first = part.means[0]
-            found += [
-                first + shares @ (part.means - first) for shares in _families(part, self.attributes)
-            ]
-        # Every family is moved so that all begin at the same point, which changes no difference.
-        return np.vstack([found[0][0] + (family - family[0]) for family in found])
+            apart = central_differences(part)
+            found += [shares @ apart for shares in _families(part, self.attributes)]
+        # Every family is moved so that all have one point in common, which changes no difference.
+        return np.vstack([family - family[_central(family)] for family in found])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
         """Variances within the groups behind each of these means, of features or along columns."""

@@ -14,7 +14,14 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, evaluate
+from fairspan.certificates.certificate import (
+    Certificate,
+    Solver,
+    Status,
+    TracePoint,
+    certify,
+    evaluate,
+)
 from fairspan.certificates.proofs import Proof
 from fairspan.errors import Incompatible
 from fairspan.linalg import with_positive_signs
@@ -22,6 +29,7 @@ from fairspan.linalg.resources import threads_of
 from fairspan.moments.operators import DenseSecondMoments, Projector, errors_under
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import ProblemFamily, Reduction, left_beside
+from fairspan.problem.restrictions import encoder_not_resolved
 from fairspan.registry import names_of, object_of
 from fairspan.typing import FloatArray
 
@@ -40,6 +48,9 @@ _FROM_FEATURES, _UP_TO_SHARE = 500, 1 / 8
 _UP_TO_SHARE_THAT_MATTERS = 1 / 8
 # As a share of the objective, what a subspace is not grown to prove.
 _LEAST_TOLERANCE = 1e-12
+# What an oblique encoder may add to the objective, as a multiple of tolerance and resolution: it is
+# computed in another way, with other roundings.
+_MOST_ADDED = 4.0
 
 
 @dataclass(frozen=True)
@@ -237,8 +248,24 @@ def in_all_directions(reduction: Reduction, found: Certificate) -> Certificate:
         if whole is not reduction.problem:
             projector = reduction.projector(found.components)
             found = replace(found, errors=errors_under(projector, whole.second_moments))
+            if reduction.encoding is not None and found.status is Status.OPTIMAL:
+                _check_encoder(reduction, found)
         found = replace(found, losses=np.maximum(found.errors - whole.best_errors, 0.0))
     return found.plus(reduction.problem.offset)
+
+
+def _check_encoder(reduction: Reduction, found: Certificate) -> None:
+    """Make sure that the encoder, whose entries may be large, loses no more than its components.
+
+    Raises
+    ------
+    Incompatible
+    """
+    objective = found.objective + reduction.problem.offset
+    more = float(reduction.problem.proportions @ found.errors) - objective
+    if more > _MOST_ADDED * (found.tolerance + found.resolution):
+        share = more / objective if objective > 0 else np.inf
+        raise encoder_not_resolved(f"rounding of the encoder adds {share:.0e} of the error")
 
 
 def solve_at(
