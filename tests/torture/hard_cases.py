@@ -351,6 +351,18 @@ def mean_parity(rng):
 
 
 @hard_case
+def mean_parity_far_from_zero(rng):
+    k, p = n_groups(rng), int(rng.integers(3, 6))
+    d = int(rng.integers(1, p - k + 2))
+    each = p + 3
+    rows = plain_rows(rng, k, p, each) + 10.0 ** rng.integers(5, 13) * rng.standard_normal(p)
+    chosen = criterion(rng, k, without=("robust_error_gap",))
+    return Case(
+        d, chosen, rows, groups_of(k, each), restriction=fs.MeanParity(), center=_center(rng)
+    )
+
+
+@hard_case
 def mean_parity_with_a_tolerance(rng):
     p = int(rng.integers(2, 5))
     each, far = p + 3, 10.0 ** rng.integers(-2, 5)

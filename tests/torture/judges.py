@@ -109,14 +109,14 @@ class Exact:
             "none": [[Fraction(0)] * p] * len(labels),
         }[case.center]
         self.moments, self.unsure, self.sizes = [], [], []
-        largest = [max(_root(row[j] ** 2) for row in rows) for j in range(p)]
+        # Means are sums of differences from a row, however far from zero the rows are.
+        largest = [max(_root((row[j] - middle[j]) ** 2) for row in rows) for j in range(p)]
         for covariance, mean, point in zip(self.covariances, self.means, points, strict=True):
             offset = [m - at for m, at in zip(mean, point, strict=True)]
             self.moments.append(
                 [[covariance[i][j] + offset[i] * offset[j] for j in range(p)] for i in range(p)]
             )
             about = [_root(self.moments[-1][j][j]) for j in range(p)]
-            # A mean is rounded by as much as the numbers are large.
             lost = [2 * EPSILON * at if case.center == "global" else mpf(0) for at in largest]
             self.unsure.append(
                 [
