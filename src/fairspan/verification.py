@@ -27,7 +27,7 @@ from fairspan.certificates.certificate import (
     size_beside,
 )
 from fairspan.certificates.proofs import PRECISION, Proof
-from fairspan.errors import FairspanError
+from fairspan.errors import FairspanError, Incompatible
 from fairspan.linalg.resources import memory_error_hint
 from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
@@ -40,7 +40,13 @@ from fairspan.moments.operators import Projector, errors_under, kept_by_componen
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.moments.thin import MOST_STRETCHED, ThinMoments
 from fairspan.problem.problem import Problem, is_within, signed_disparity
-from fairspan.problem.reduction import ProblemFamily, Reduction, build_problem, left_beside
+from fairspan.problem.reduction import (
+    ProblemFamily,
+    Reduction,
+    build_problem,
+    check_means_agree,
+    left_beside,
+)
 from fairspan.problem.restrictions import Encoding, Restriction
 from fairspan.rows.arrays import Everyone
 from fairspan.rows.groups import label_array, listed
@@ -338,6 +344,7 @@ def _verified(
         moments,
         family,
         reduction,
+        projector,
         basis,
         outside,
         errors,
@@ -371,6 +378,8 @@ class _Judged:
         As of :func:`_verified`.
     family, reduction
         The problem that the certificate names, posed for the data.
+    projector : Projector
+        In the coordinates of the problem.
     basis : (m, r) array
         Of the components, in the directions that a restriction allows.
     outside : float
@@ -388,6 +397,7 @@ class _Judged:
     moments: Moments
     family: ProblemFamily
     reduction: Reduction
+    projector: Projector
     basis: FloatArray
     outside: float
     errors: FloatArray
@@ -574,6 +584,14 @@ def _failures(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
         may_be_sparse=judged.may_be_sparse,
         may_be_thin=judged.may_be_thin,
     )
+    try:
+        # In units of each coordinate, which may vary much less than the features.
+        check_means_agree(judged.family, judged.projector)
+    except Incompatible:
+        yield (
+            f"The components do not meet {claimed.restriction!r}: along one of them the groups "
+            "differ by more than rounding, in units of its deviation within them."
+        )
     if claimed.steps or claimed.prefixes:
         yield from _of_nested(judged, is_bounded=is_bounded)
 

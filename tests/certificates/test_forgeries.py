@@ -251,3 +251,23 @@ def test_a_bound_above_the_objective_never_holds(case):
         for status in ("optimal", "unresolved", "estimated", "open gap"):
             changed = replace(certificate, lower_bound=bound, status=status)
             assert not verify(replace(own, certificate=changed), X, GROUPS).holds
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "angle"), [(1e9, 1.0, 1e-10), (1e5, 1e-5, 9e-11), (1e6, 1e-3, 1e-9)]
+)
+def test_equal_means_are_judged_in_units_of_each_coordinate(large, small, angle, tmp_path):
+    rng = np.random.default_rng(0)
+    rows, groups = rng.standard_normal((200, 4)), np.arange(200) % 2
+    # Means differ along the large column, and a small component is turned towards it.
+    rows[groups == 1, 0] += 3
+    rows *= [large, small, small, small]
+    own = fitted(rows, groups, d=1, criterion="total_error", restriction=MeanParity()).subspace_
+    components = own.components.copy()
+    components[0, 0] += angle
+    certificate = replace(own.certificate, components=components)
+    forged = replace(own, components=components, certificate=certificate)
+    means = np.array([forged.transform(rows[groups == each]).mean() for each in (0, 1)])
+    spread = np.sqrt(np.mean([forged.transform(rows[groups == each]).var() for each in (0, 1)]))
+    assert abs(means[1] - means[0]) > 0.05 * spread
+    assert_refused(forged, rows, groups, tmp_path, "")
