@@ -179,7 +179,8 @@ def test_numbers_are_cut_into_groups_whose_lower_edge_belongs_to_them(
     assert facts["rows"]["n_features"] == len(features)
     frame.loc[7, "years"] = np.nan
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
-    run(*words, status=2, err="row 8 (index 7) is missing")
+    row = "line 9" if ending == "csv" else "row 8 (index 7)"
+    run(*words, status=2, err=f"{row} is missing")
     assert run(*words, "--on-missing", "drop", "--json").facts["rows"]["n_dropped"] == 1
 
 
@@ -199,7 +200,8 @@ def test_rows_without_a_group_are_left_out_or_get_one(run, table, features, tmp_
     frame.loc[20, "limit"] = np.nan
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     # Features are still checked, and the row is named as it stands in the table.
-    run(*words, "--missing-group", "drop", status=2, err="row 21 (index 20), column 'limit'")
+    row = "line 22" if ending == "csv" else "row 21 (index 20)"
+    run(*words, "--missing-group", "drop", status=2, err=f"{row}, column 'limit'")
     both = run(*words, "--missing-group", "unknown", "--on-missing", "drop").facts["rows"]
     assert (both["n_dropped"], both["missing"]["groups"]) == (1, ["old", "unknown", "young"])
 

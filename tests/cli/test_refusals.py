@@ -170,7 +170,7 @@ REFUSED = [
     (("audit", "{backwards}", "--model", "{model}"), ["The rows have 5 features ('weight', 'hei"]),
     (replacing(TRANSFORM, data="{few_csv}"), ["no column 'height'"]),
     (replacing(VERIFY, data="{few_csv}"), ["no column 'height'"]),
-    (replacing(TRANSFORM, data="{gap_csv}"), ["NaN, first in row 4 (index 3), column 'height'"]),
+    (replacing(TRANSFORM, data="{gap_csv}"), ["NaN, first in line 5, column 'height'"]),
     (replacing(VERIFY, data="{gap_csv}"), ["NaN"]),
     (
         replacing(TRANSFORM, data="{words_csv}"),
@@ -253,10 +253,10 @@ def test_a_place_for_results_is_refused(refused, command, out, said):
         (
             "height",
             np.nan,
-            ["NaN, first in row 201 (index 200)", "'height'", "Leave rows with NaN out"],
+            ["NaN, first in {row}", "'height'", "Leave rows with NaN out"],
         ),
-        ("height", np.inf, ["infinity, first in row 201 (index 200)", "'height'"]),
-        ("age", None, ["group label in row 201 (index 200) is missing", "Leave these rows out"]),
+        ("height", np.inf, ["infinity, first in {row}", "'height'"]),
+        ("age", None, ["group label in {row} is missing", "Leave these rows out"]),
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
@@ -266,7 +266,8 @@ def test_a_cell_is_refused_with_its_row_and_column(
     frame, path = table[[*FEATURES, "age"]].copy(), tmp_path / f"bad.{ending}"
     frame.loc[200, column] = cell
     getattr(frame, f"to_{ending}")(path, **({"index": False} if ending == "csv" else {}))
-    refused(*AUDIT, data=path, said=said)
+    row = "line 202" if ending == "csv" else "row 201 (index 200)"
+    refused(*AUDIT, data=path, said=[each.format(row=row) for each in said])
 
 
 @pytest.mark.parametrize(

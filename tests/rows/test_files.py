@@ -378,7 +378,7 @@ def test_text_after_a_megabyte_of_numbers_is_an_error(path):
 
 def test_a_megabyte_of_missing_cells_is_an_error_that_names_the_first(path):
     rows = rows_of_text(path, "x,y\n" + "123,\n" * 250_000 + "1,0.5\n")
-    with pytest.raises(InvalidInput, match=r"NaN, first in row 1 \(index 0\), column 'y'"):
+    with pytest.raises(InvalidInput, match=r"NaN, first in line 2, column 'y'"):
         values_of(rows)
 
 
@@ -386,10 +386,10 @@ def test_a_megabyte_of_missing_cells_is_an_error_that_names_the_first(path):
 @pytest.mark.parametrize("quote", ["", '"'])
 def test_missing_cells_and_labels(path, written, quote):
     text = f"x,g\n1,a\n2,{quote}{written}{quote}\n"
-    with pytest.raises(InvalidInput, match=r"label in row 2 \(index 1\) is missing"):
+    with pytest.raises(InvalidInput, match=r"label in line 3 is missing"):
         accumulate(rows_of_text(path, text, groups=["g"]))
     text = f"x,g\n1,a\n{written},b\n"
-    with pytest.raises(InvalidInput, match=r"NaN, first in row 2 \(index 1\), column 'x'"):
+    with pytest.raises(InvalidInput, match=r"NaN, first in line 3, column 'x'"):
         accumulate(rows_of_text(path, text, groups=["g"]))
 
 

@@ -178,6 +178,8 @@ class Reading:
         Cells that stand for missing values, as they are typed.
     delimiter, decimal, thousands, encoding, comment : str or None
         How CSV files are written.
+    no_header : bool
+        Whether the first line of CSV files is a row.
     jobs : int or None
         Processes of this machine.
     unseen : {"error", "ignore"}
@@ -205,6 +207,7 @@ class Reading:
     thousands: str | None = None
     encoding: str | None = None
     comment: str | None = None
+    no_header: bool = False
     jobs: int | None = None
     unseen: Literal["error", "ignore"] = "error"
     keep: tuple[str, ...] = ()
@@ -460,6 +463,11 @@ CSV = (
         "--comment",
         metavar="TEXT",
         help="Skip lines of a CSV file that begin with this text, such as '#'.",
+    ),
+    click.option(
+        "--no-header",
+        is_flag=True,
+        help="The first line of a CSV file is a row: name the columns column_1, column_2, ...",
     ),
 )
 

@@ -53,7 +53,7 @@ def reading_for(models: Iterable[Any], data: Path | Foreign, reading: Reading) -
     return reading
 
 
-def csv_format(reading: Reading) -> dict[str, str] | None:
+def csv_format(reading: Reading) -> dict[str, Any] | None:
     """How CSV files are written, for `FileRows.open`; None where nothing was said."""
     names = ("delimiter", "decimal", "thousands", "encoding", "comment")
     said = {name: getattr(reading, name) for name in names if getattr(reading, name) is not None}
@@ -61,6 +61,8 @@ def csv_format(reading: Reading) -> dict[str, str] | None:
         said["delimiter"] = "\t"
     if said.get("thousands") == "space":
         said["thousands"] = " "
+    if reading.no_header:
+        said["header"] = False
     return said or None
 
 

@@ -182,6 +182,7 @@ _MOST_OF_A_CELL = 40
 _MOST_OF_A_LABEL = 120
 # What another package says of a file, without a copy of its contents.
 _MOST_OF_A_REASON = 200
+_ROW = re.compile(r"row (\d+) \(index (\d+)\)")
 _QUOTED = re.compile(r"'[^']*'")
 # Arrow ends what it says of a row with the row.
 _ROW_THAT_FOLLOWS = re.compile(r"(got \d+):.*")
@@ -245,6 +246,31 @@ def position(what: str, index: int) -> str:
     'row 4 (index 3)'
     """
     return f"{what} {index + 1} (index {index})"
+
+
+def with_row_names(text: str, name_of: Callable[[int], str | None]) -> str:
+    """Name the rows in a message by what users see, such as lines of a file or labels of an index.
+
+    Parameters
+    ----------
+    text : str
+        With rows as :func:`position` writes them.
+    name_of : callable
+        The name of a row by its position, counted from 0; None to leave it as it is.
+
+    Examples
+    --------
+    >>> with_row_names("NaN in row 3 (index 2)", lambda index: f"line {index + 2}")
+    'NaN in line 4'
+    """
+
+    def renamed(found: re.Match[str]) -> str:
+        index = int(found[2])
+        # A row that has a name already may have a number for it.
+        is_plain = int(found[1]) == index + 1
+        return (name_of(index) if is_plain else None) or found[0]
+
+    return _ROW.sub(renamed, text)
 
 
 def loading(value: float) -> str:

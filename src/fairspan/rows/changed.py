@@ -70,6 +70,10 @@ class RowsOver(KnownRows):
         """Whether rows keep cells that are missing, as NaN."""
         return self.known.keeps_missing
 
+    def row_name(self, index: int) -> str | None:
+        """Return what messages call a row."""
+        return self.known.row_name(index)
+
     def selected(self, names: tuple[str, ...]) -> Self:
         """The same rows with these features, in this order."""
         return replace(self, whole=self.whole.selected(names))

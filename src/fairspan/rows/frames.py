@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, caller_remedies, imported
-from fairspan.formatting.text import quoted_cell, shown_reason
+from fairspan.formatting.text import quoted_cell, quoted_label, shown_reason
 from fairspan.registry import ImportedLater
 from fairspan.rows.arrays import (
     ArrayRows,
@@ -38,7 +38,7 @@ from fairspan.rows.columns import (
     named_columns_only,
 )
 from fairspan.rows.groups import listed
-from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener, block_rows
+from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener, block_rows, rows_named
 from fairspan.typing import FloatArray
 
 if TYPE_CHECKING:
@@ -106,7 +106,25 @@ class FrameRows(RowsByColumns, RowsInMemory):
 
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
-        return self.checked(self.between(0, self.n_rows), 0, self.feature_names)
+        with rows_named(self.row_name):
+            return self.checked(self.between(0, self.n_rows), 0, self.feature_names)
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Read all rows from the beginning."""
+        with rows_named(self.row_name):
+            yield from super().blocks()
+
+    def row_name(self, index: int) -> str | None:
+        """Return a row's position and its label in the index of a pandas frame; None for others."""
+        native: Any = getattr(self.frame, "to_native", lambda: None)()
+        labels = getattr(native, "index", None)
+        if not hasattr(native, "iloc") or labels is None or not index < len(labels):
+            return None
+        label = labels[index]
+        label = label.item() if isinstance(label, np.generic) else label
+        if not isinstance(label, str | int | float | tuple):
+            label = str(label)
+        return None if label == index else f"row {index + 1} (index {quoted_label(label)})"
 
     @cached_property
     def _columns(self) -> Any:

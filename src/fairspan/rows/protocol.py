@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from fairspan.errors import Cause, FairspanError, InvalidInput
+from fairspan.formatting.text import with_row_names
 from fairspan.linalg.resources import check_memory
 from fairspan.registry import check_count
 from fairspan.rows.checks import checked_values, converted, observed_values
@@ -93,6 +94,10 @@ class KnownRows:
     def keeps_missing(self) -> bool:
         """Whether rows keep cells that are missing, as NaN."""
         return False
+
+    def row_name(self, index: int) -> str | None:
+        """Return what messages call a row, by its position; None for the position itself."""
+        return None
 
 
 class Features(Protocol):
@@ -178,7 +183,10 @@ class TallyOf(Tally[Result]):
 
 def tallied(rows: Rows, tally: Tally[Result]) -> Result | None:
     """Pass over all rows, wherever they are; None if there are none."""
-    return rows.tallied(tally) if isinstance(rows, PartedRows) else tally.over(rows)
+    if isinstance(rows, PartedRows):
+        return rows.tallied(tally)
+    with rows_named(rows.row_name if isinstance(rows, KnownRows) else KnownRows().row_name):
+        return tally.over(rows)
 
 
 class RowOpener(ABC):
@@ -426,6 +434,17 @@ def error_context(where: str) -> Iterator[None]:
         if where in error.args[0]:
             raise
         raise error.located(where) from error
+
+
+@contextmanager
+def rows_named(name_of: Callable[[int], str | None]) -> Iterator[None]:
+    """Name rows in errors by what users see of them in place of their positions."""
+    try:
+        yield
+    except FairspanError as error:
+        received, *rest = error.args
+        error.args = (with_row_names(received, name_of), *rest)
+        raise
 
 
 def merged_in_order(tally: Tally[Result], results: Iterable[Result | None]) -> Result | None:

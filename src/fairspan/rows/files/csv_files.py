@@ -4,8 +4,8 @@ import codecs
 import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, csv, types
 
-from fairspan.errors import InvalidInput, InvalidParameter
+from fairspan.errors import InvalidInput, InvalidParameter, warn
 from fairspan.formatting.text import quoted_cell, shown_reason
 from fairspan.rows.checks import numbers_of, warn_of_rounding
 from fairspan.rows.files.csv_lines import RowLines, rows_of_lines
@@ -26,6 +26,8 @@ from fairspan.rows.files.numbers_as_text import (
     NumberStyle,
 )
 
+# How columns without a name are called here, so that each has another name.
+_NAMELESS = "\0"
 _DELIMITERS = ",;\t|"
 # That a column of whole numbers may hold.
 _LARGEST_INTEGER = 2.0**64
@@ -38,6 +40,14 @@ _QUOTE = ord('"')
 _ROWS_OF_A_HEADER, _FEWEST_ROWS_OF_A_HEADER = 1000, 2
 _ALLOWED = "Allowed: complete CSV files of equally long rows"
 _OPTIONS = "--delimiter, --decimal, --encoding, --comment; in Python, csv="
+# What callers choose; the rest is found in the file.
+_SETTINGS = ("delimiter", "decimal", "thousands", "encoding", "comment", "header")
+# The line by which spreadsheets say what separates cells.
+_SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(.)"?\r?\n', re.IGNORECASE)
+# Rows of which a value that is also the name of the column shows that the header is a row.
+_ROWS_BESIDE_A_HEADER = 1000
+# Numbers that name columns, such as 0.1, 0.2, 0.3, are equally far apart up to rounding.
+_DIGITS_OF_A_STEP = 9
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,16 @@ class CsvFormat:
     thousands : {",", ".", "'", " "}, optional
         The separator between groups of three digits. A space includes no-break and thin
         spaces, and an apostrophe the curly one.
+    header : bool
+        Whether the first row holds the names of the columns. Without names, the columns are named
+        column_1, column_2 and so on.
+    n_skipped : int
+        Lines at the start that are neither header nor rows. Found when a file is opened.
+    names : tuple of str
+        Names of all columns in place of those in the header; none to read these. Found when a file
+        is opened.
+    header_is_data : bool
+        Whether the header looks like a row. Found when a file is opened.
 
     Raises
     ------
@@ -73,6 +93,10 @@ class CsvFormat:
     encoding: str = "utf-8"
     comment: str | None = None
     thousands: str | None = None
+    header: bool = True
+    n_skipped: int = 0
+    names: tuple[str, ...] = ()
+    header_is_data: bool = False
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and not (
@@ -114,20 +138,25 @@ class CsvFormat:
         return NumberStyle(self.thousands, self.decimal)
 
 
-def format_of(said: Mapping[str, str]) -> CsvFormat:
+def format_of(said: Mapping[str, Any]) -> CsvFormat:
     """The format of these choices, by their names.
 
     Raises
     ------
     InvalidParameter
     """
-    names = [each.name for each in fields(CsvFormat)]
-    unknown = [name for name in said if name not in names]
+    unknown = [name for name in said if name not in _SETTINGS]
     if unknown:
         raise InvalidParameter(
             f"csv has the entry {unknown[0]!r}",
-            f"Allowed: {', '.join(map(repr, names))}",
+            f"Allowed: {', '.join(map(repr, _SETTINGS))}",
             "Choose one of these",
+        )
+    if not isinstance(said.get("header", True), bool):
+        raise InvalidParameter(
+            f"csv has the header {said['header']!r}",
+            "Allowed: True or False",
+            "Say whether the first row holds the names of the columns",
         )
     return CsvFormat(**said)
 
@@ -149,16 +178,111 @@ def open_csv(path: Path, form: CsvFormat, na_values: NaValues) -> tuple[Any, Csv
                 "Allowed: a header line and at least one row",
                 "Check the file",
             )
+        if separator := _SEPARATOR_LINE.match(start):
+            named = form.delimiter or separator[1].decode()
+            form = replace(form, delimiter=named, n_skipped=1)
+            start = start[separator.end() :]
         form = replace(form, delimiter=form.delimiter or _delimiter_of(path, start))
         with opened_csv(path, form, na_values=na_values) as reader:
             schema = reader.schema
-            if any("\n" in name for name in schema.names):
-                _check_quotes(path, form)
-            if _reads_text(form, na_values):
-                schema = _with_numbers(schema, next(iter(reader), None), form, na_values)
+        if any("\n" in name for name in schema.names):
+            _check_quotes(path, form)
+        form = _with_names(path, form, schema.names)
+        columns = [name for name in form.names if not name.startswith(_NAMELESS)]
+        needs_rows = form.header and _may_be_data(schema, form.style)
+        if form.names or needs_rows or _reads_text(form, na_values):
+            with opened_csv(path, form, columns, na_values=na_values) as reader:
+                schema, batch = reader.schema, next(iter(reader), None)
+            if batch is not None and needs_rows:
+                form = replace(form, header_is_data=_header_is_data(batch, form.style))
+            if batch is not None and _reads_text(form, na_values):
+                schema = _with_numbers(schema, batch, form, na_values)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise unreadable(path, form, error) from error
     return schema, form
+
+
+def _with_names(path: Path, form: CsvFormat, names: Sequence[str]) -> CsvFormat:
+    """Return the format with names of the columns, where those in the header cannot be used.
+
+    Columns at the end that have neither a name nor a cell are left out, with a warning.
+
+    Raises
+    ------
+    InvalidInput
+        A cell in a column without a name.
+    """
+    if not form.header:
+        return replace(form, names=tuple(f"column_{i}" for i in range(1, len(names) + 1)))
+    n_named = len(names)
+    # The first column may be an index, which has no name.
+    while n_named > 1 and not names[n_named - 1].strip():
+        n_named -= 1
+    if n_named == len(names):
+        return form
+    nameless = [f"{_NAMELESS}{i}" for i in range(n_named + 1, len(names) + 1)]
+    form = replace(form, names=(*names[:n_named], *nameless))
+    _check_empty(path, form, nameless)
+    n = len(nameless)
+    warn(
+        f"{path}: {n} column{'s' * (n > 1)} at the end {'has' if n == 1 else 'have'} neither a "
+        f"name nor a cell, and {'is' if n == 1 else 'are'} left out."
+    )
+    return form
+
+
+def _check_empty(path: Path, form: CsvFormat, columns: Sequence[str]) -> None:
+    """Make sure that no cell of some columns holds anything.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    n_rows = 0
+    with opened_csv(path, form, columns, dict.fromkeys(columns, pa.string())) as reader:
+        for batch in reader:
+            for place, name in enumerate(columns):
+                is_blank = compute.equal(compute.utf8_trim_whitespace(batch.column(place)), "")
+                index = compute.index(compute.fill_null(is_blank, True), False).as_py()
+                if index >= 0:
+                    line = line_of_row(path, form, n_rows + index)
+                    raise InvalidInput(
+                        f"{path} has a cell in line {line} of column {name.removeprefix(_NAMELESS)}"
+                        ", which has no name in the header",
+                        "Allowed: a name for each column that holds anything",
+                        "Name the column in the header, or delete it",
+                    )
+            n_rows += batch.num_rows
+
+
+def _may_be_data(schema: Any, style: NumberStyle) -> bool:
+    """Whether every column of numbers is named by a number, as where the header is a row."""
+    return all(style.is_number(name) for name in _names_of_numbers(schema))
+
+
+def _names_of_numbers(schema: Any) -> list[str]:
+    """Return the names of the columns of numbers; an index has none."""
+    return [
+        field.name
+        for field in schema
+        if field.name and (types.is_integer(field.type) or types.is_floating(field.type))
+    ]
+
+
+def _header_is_data(batch: Any, style: NumberStyle) -> bool:
+    """Whether names of columns, which may be numbers, look like the cells below them."""
+    n_values = 0
+    for place, field in enumerate(batch.schema):
+        if types.is_string(field.type) and field.name:
+            cells = batch.column(place).slice(0, _ROWS_BESIDE_A_HEADER)
+            n_values += field.name in compute.unique(cells).to_pylist()
+    numbers = [style.number(name) for name in _names_of_numbers(batch.schema)]
+    if n_values:
+        return bool(numbers) or n_values > 1
+    # Columns may be numbered, or named by years that are equally far apart.
+    steps = {round(second - first, _DIGITS_OF_A_STEP) for first, second in pairwise(numbers)}
+    is_sequence = steps == {1.0} or (len(steps) == 1 and len(numbers) > 2)
+    return len(numbers) > 1 and not is_sequence
 
 
 def _reads_text(form: CsvFormat, na_values: NaValues) -> bool:
@@ -169,7 +293,7 @@ def _reads_text(form: CsvFormat, na_values: NaValues) -> bool:
 def _with_numbers(schema: Any, batch: Any, form: CsvFormat, na_values: NaValues) -> Any:
     """Return the schema with columns of text that hold numbers in this format as numbers."""
     for place, field in enumerate(schema):
-        if batch is None or not types.is_string(field.type):
+        if not types.is_string(field.type):
             continue
         try:
             numbers = _numbers_of_text(batch.column(place), form, na_values.of_column(field.name))
@@ -278,6 +402,12 @@ def opened_csv(
     """pyarrow's reader of some columns of a CSV file, in batches."""
     return csv.open_csv(
         _stream(path, form, lines),
+        read_options=csv.ReadOptions(
+            skip_rows=form.n_skipped,
+            column_names=form.names,
+            skip_rows_after_names=int(form.header and bool(form.names)),
+            autogenerate_column_names=not form.header and not form.names,
+        ),
         # Without newlines_in_values a quoted line break fails wherever two blocks meet.
         parse_options=csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
@@ -339,14 +469,15 @@ def _uneven_rows(path: Path, form: CsvFormat) -> InvalidInput | None:
             return _unclosed_quote(path, row)
         if row.n_cells == header.n_cells:
             continue
-        if len(lengths) == 1 and len(first_rows) >= _FEWEST_ROWS_OF_A_HEADER:
+        has_equal_rows = len(lengths) == 1 and len(first_rows) >= _FEWEST_ROWS_OF_A_HEADER
+        if form.header and has_equal_rows:
             return _wrong_header(path, header, row.n_cells)
         spans = ""
         if row.last_line > row.first_line:
             spans = f", as a quoted cell there continues up to line {row.last_line}"
         return InvalidInput(
-            f"{path} has a row of {row.n_cells} cells in line {row.first_line}, below a header of "
-            f"{header.n_cells}{spans}",
+            f"{path} has a row of {row.n_cells} cells in line {row.first_line}, below a "
+            f"{'header' if form.header else 'first row'} of {header.n_cells}{spans}",
             _ALLOWED,
             f"Correct line {row.first_line}, or say how the file is written ({_OPTIONS})",
         )
@@ -494,11 +625,13 @@ def line_of_row(path: Path, form: CsvFormat, index: int) -> int | None:
     index : int
         Number of the row, counted from 0 below the header.
     """
-    rows = islice(_rows_of_file(path, form), index + 1, None)
+    rows = islice(_rows_of_file(path, form), index + form.header, None)
     return next((row.first_line for row in rows), None)
 
 
 def _rows_of_file(path: Path, form: CsvFormat) -> Iterator[RowLines]:
     """Yield where each row of a file stands, the header first."""
     with pa.input_stream(str(path), compression="detect") as stream:
-        yield from rows_of_lines(stream, form.encoding, form.delimiter or ",", form.comment)
+        yield from rows_of_lines(
+            stream, form.encoding, form.delimiter or ",", form.comment, form.n_skipped
+        )

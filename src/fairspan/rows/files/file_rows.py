@@ -45,6 +45,7 @@ from fairspan.rows.protocol import (
     block_rows,
     error_context,
     merged_in_order,
+    rows_named,
 )
 from fairspan.rows.remedies import python_remedies
 
@@ -93,7 +94,7 @@ class FileRows(RowsByColumns):
         weight: str | None = None,
         on_missing: OnMissing = "error",
         everyone: Everyone | None = None,
-        csv: Mapping[str, str] | None = None,
+        csv: Mapping[str, Any] | None = None,
         na_values: Any = None,
     ) -> "FileRows":
         r"""Open a file or folder and choose its columns.
@@ -115,8 +116,9 @@ class FileRows(RowsByColumns):
         csv : mapping, optional
             How CSV files are written: "delimiter", by default the one in the header, "decimal", by
             default ".", "thousands", the separator between groups of three digits (",", ".", "'" or
-            " "), "encoding", by default "utf-8", and "comment", the beginning of lines that are
-            skipped.
+            " "), "encoding", by default "utf-8", "comment", the beginning of lines that are
+            skipped, and "header", which is False where the first line is a row: the columns are
+            then named column_1, column_2 and so on.
         na_values : number, str, sequence of these, or mapping of column to these, optional
             Values of cells that stand for missing ones, such as ``[-99, "?"]``, in all columns or
             in those that the mapping names. Numbers are compared as numbers, and text without the
@@ -155,17 +157,36 @@ class FileRows(RowsByColumns):
                 f"{path}: a column without a name is left out. It is most likely an index that "
                 "was written along; give it a name if it is a feature."
             )
-        chosen = ChosenColumns.of(
-            schema.names,
-            vector_lengths_of(schema),
-            groups,
-            features,
-            exclude,
-            weight=weight,
-            on_missing=on_missing,
-            everyone=everyone,
-            no_features=("", *index_columns(schema)),
-        )
+        header_is_data = any(part.form and part.form.header_is_data for part in parts)
+        try:
+            chosen = ChosenColumns.of(
+                schema.names,
+                vector_lengths_of(schema),
+                groups,
+                features,
+                exclude,
+                weight=weight,
+                on_missing=on_missing,
+                everyone=everyone,
+                no_features=("", *index_columns(schema)),
+            )
+        except InvalidInput as error:
+            if not header_is_data:
+                raise
+            # The names of the columns are somebody's data, which the message would list.
+            named = [*groups, *([] if weight is None else [weight]), *features, *exclude]
+            raise InvalidInput(
+                f"{path} has no column {listed(named)}, and its first line looks like a row",
+                "Allowed: names of columns in the first line, or the names column_1, column_2 and "
+                "so on with --no-header (in Python: FileRows.open(..., csv={'header': False}))",
+                "Add a line of names, or add --no-header and name a group as column_3, for example",
+            ) from error
+        if header_is_data:
+            warn(
+                f"{path}: the first line looks like a row, and is taken for the names of the "
+                "columns. If they have no names, name them column_1, column_2 and so on with "
+                "--no-header (in Python: FileRows.open(..., csv={'header': False}))."
+            )
         return cls(Path(path), schema, parts, chosen)
 
     @property
@@ -228,7 +249,8 @@ class FileRows(RowsByColumns):
         if jobs < 2:
             with self._begun(parts) as stage:
                 for part in parts:
-                    with error_context(part.where), caller_remedies(_OPENING):
+                    named = rows_named(part.parts[0].line_name)
+                    with error_context(part.where), caller_remedies(_OPENING), named:
                         yield tally.over(replace(part, stage=stage))
             return
         results = _results_of_processes(tally, parts, jobs)
@@ -248,7 +270,9 @@ class FileRows(RowsByColumns):
         chosen = self.chosen
         size = BLOCKS_AT_A_TIME * block_rows(len(chosen.feature_names))
         for part in self.parts:
-            with error_context(part.where), caller_remedies(_OPENING), reading(part.path):
+            named = rows_named(part.line_name)
+            opening = caller_remedies(_OPENING)
+            with error_context(part.where), opening, named, reading(part.path):
                 first_row = 0
                 batches = part.batches(self.schema, chosen.read, chosen.labels, size)
                 for batch in prefetch(batches):
@@ -399,7 +423,6 @@ def first_text(rows: FileRows, column: str) -> tuple[str, str | None]:
 
     The text is None where all of them are numbers.
     """
-    from fairspan.rows.files.csv_files import line_of_row
     from fairspan.rows.files.numbers_as_text import NumberStyle
 
     for part in rows.parts:
@@ -408,9 +431,10 @@ def first_text(rows: FileRows, column: str) -> tuple[str, str | None]:
         with error_context(part.where):
             for batch in part.batches(rows.schema, (column,), (column,), _BATCH):
                 for text in batch.column(0).cast("string").to_pylist():
-                    if text is not None and not style.is_number(text):
-                        line = part.form and line_of_row(part.path, part.form, index)
-                        where = f"row {index + 1}" if line is None else f"line {line}"
+                    # Arrow trims blanks and tabs alone.
+                    is_bare = text is None or text.strip() == text.strip(" \t")
+                    if text is not None and not (is_bare and style.is_number(text)):
+                        where = part.line_name(index) or f"row {index + 1}"
                         return where if len(rows.parts) == 1 else f"{where} of {part.path}", text
                     index += 1
     return "", None
@@ -473,7 +497,9 @@ def _result_in_worker(tally: Tally[Result], part: FileRows, parent: int) -> Resu
     _end_with(parent)
     # Linear algebra that starts a thread for each core in each of several workers is many times
     # slower.
-    with threadpool_limits(1), error_context(part.where), caller_remedies(_OPENING):
+    named = rows_named(part.parts[0].line_name)
+    opening = caller_remedies(_OPENING)
+    with threadpool_limits(1), error_context(part.where), opening, named:
         return tally.over(part)
 
 

@@ -16,9 +16,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from fairspan.errors import InvalidInput, warn
-from fairspan.formatting.text import shown_reason
+from fairspan.formatting.text import quoted_label, shown_reason
 from fairspan.rows.columns import is_text
-from fairspan.rows.files.csv_files import CsvFormat, csv_batches, open_csv
+from fairspan.rows.files.csv_files import CsvFormat, csv_batches, line_of_row, open_csv
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
 from fairspan.rows.groups import listed
 
@@ -67,6 +67,11 @@ class FilePart:
         """What the part is called in messages."""
         number = "" if self.row_group is None else f", row group {self.row_group}"
         return f"{self.path}{number}"
+
+    def line_name(self, index: int) -> str | None:
+        """Return what messages call a row of a CSV file: its line; None for other files."""
+        line = None if self.form is None else line_of_row(self.path, self.form, index)
+        return None if line is None else f"line {line}"
 
     def batches(
         self, schema: Any, columns: Sequence[str], texts: Sequence[str], size: int
@@ -186,10 +191,18 @@ def open_file(
     columns = schema.names
     if len(set(columns)) < len(columns):
         twice = min(name for name in columns if columns.count(name) > 1)
+        places = [str(place) for place, name in enumerate(columns, start=1) if name == twice]
+        # A name that occurs twice may be somebody's cell.
+        is_row = form is not None and form.header_is_data
         raise InvalidInput(
-            f"{path} has several columns named {twice!r}",
+            f"{path} has several columns named {quoted_label(twice)}"
+            if twice
+            else f"{path} has no names for the columns {', '.join(places)}",
             "Allowed: columns of different names",
-            "Rename them",
+            "If the first line is a row, add --no-header (in Python: FileRows.open(..., "
+            "csv={'header': False})); otherwise rename them"
+            if is_row
+            else "Rename them",
         )
     return schema, tuple(replace(part, constants=constants, na_values=na_values) for part in parts)
 
