@@ -35,6 +35,8 @@ PAIRS = {
     "text": (("1", "2", "10"), (1, 2, 10)),
     "floats of whole numbers": ((1, 2, 10), (1.0, 2.0, 10.0)),
     "floats as text": ((1, 2, 10), ("1.0", "2.0", "10.0")),
+    "large whole numbers": ((2**60, 2**60 + 1, 3), (str(2**60), str(2**60 + 1), "3")),
+    "truth values and numbers": ((True, False, True), (1, 0, 1)),
     "fractions": ((0.5, 1.0, 1e-7), ("0.5", "1.0", "1e-07")),
     "pairs": (((1, "a"), (2, "a"), (2, "b")), (("1", "a"), ("2", "a"), ("2", "b"))),
     "pairs with truth values": (
@@ -80,6 +82,8 @@ def test_labels_of_the_same_type_match_without_a_notice():
         (("p", "q", "r"), (1, 2, 3)),
         ((True, False, True), ("yes", "no", "yes")),
         ((1, 2, 3), ("01", "02", "03")),
+        ((1.5, 2.5, 3.5), ("1.5", "2.5", "inf")),
+        (("1", "2", "1"), (True, False, True)),
         (("1", "1.0", "2"), (1.0, 3.0, 2.0)),
         (((1, "a"), (2, "a"), (2, "b")), ("1 / a", "2 / a", "2 / b")),
     ],

@@ -28,7 +28,23 @@ def findings(code, groups):
 
 @pytest.mark.parametrize(
     "placeholder",
-    ["", "  ", "nan", "None", "?", " ? ", "-", ".", "NA", "N/A", "null", "NaT", "<NA>", "#DIV/0!"],
+    [
+        "",
+        "  ",
+        "nan",
+        "None",
+        "?",
+        " ? ",
+        "-",
+        ".",
+        "NA",
+        "N/A",
+        "null",
+        "NaT",
+        "<NA>",
+        "#DIV/0!",
+        "\uff1f",
+    ],
 )
 def test_placeholders_of_missing_values_are_named_at_fit_and_in_the_audit(placeholder):
     groups = labels("m", "w", placeholder)
@@ -64,6 +80,13 @@ def test_ordinary_labels_pass_without_a_word(ordinary):
     assert not findings("FS405", groups)
 
 
+@pytest.mark.parametrize("blank", ["\u00a0", "\u200b", "\t"])
+def test_blanks_of_every_kind_are_placeholders(blank):
+    with pytest.warns(FairspanWarning, match="count as groups") as caught:
+        FairPCA(1).fit(X, sensitive_features=labels("m", "w", blank))
+    assert f"{blank!r} (40 rows)" in str(caught[0].message)
+
+
 def test_each_attribute_of_an_intersection_is_checked():
     groups = pd.DataFrame({"sex": labels("f", "m", "m"), "race": labels("?", "?", "a")})
     with pytest.warns(FairspanWarning, match=r"'\?' \(80 rows\)"):
@@ -79,6 +102,8 @@ def test_each_attribute_of_an_intersection_is_checked():
         (("Male", "male", "f"), "'Male' and 'male'"),
         (("\u00e9", "e\u0301", "f"), r"'e\u0301' and '\xe9'"),
         (("\uff21", "A", "f"), "'A' and '\uff21'"),
+        (("m", "m\u200b", "f"), r"'m' and 'm\u200b'"),
+        (("m", "\u00a0m", "f"), r"'m' and '\xa0m'"),
     ],
 )
 def test_labels_that_differ_only_in_spelling_are_named_in_pairs(names, shown):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairspan.formatting.text import first_of
-from fairspan.rows.groups import Label, printable, spelled
+from fairspan.rows.groups import Label, spelled
 
 # Texts that programs write for a missing value, in lower case. Words that may be an answer, such as
 # "unknown", "other" or "missing", are not among them.
@@ -66,7 +66,7 @@ def is_placeholder(value: Any) -> bool:
     >>> is_placeholder(" ? "), is_placeholder("None"), is_placeholder("unknown"), is_placeholder(0)
     (True, True, False, False)
     """
-    return isinstance(value, str) and value.strip().casefold() in PLACEHOLDERS
+    return isinstance(value, str) and bare(value) in PLACEHOLDERS
 
 
 def placeholder_labels(labels: Sequence[Label], counts: Sequence[int]) -> PlaceholderLabels | None:
@@ -212,14 +212,14 @@ def listed_pairs(pairs: Iterable[Sequence[Label]]) -> str:
 
 
 def quoted(label: Label) -> str:
-    """Return a label in quotes, with what cannot be printed, or would not be seen, escaped.
+    r"""Return a label in quotes, in which what cannot be printed or seen is escaped.
 
     Examples
     --------
-    >>> quoted("a "), quoted(("f", 3))
-    ("'a '", "'f / 3'")
+    >>> quoted("a "), quoted(("f", 3)), quoted("a" + chr(10))
+    ("'a '", "'f / 3'", "'a\\n'")
     """
-    return f"'{printable(spelled(label))}'"
+    return repr(spelled(label))
 
 
 def shell_quoted(text: str) -> str:

@@ -2,9 +2,11 @@
 
 A CSV file holds text only, so the labels 1 and 2 of a fit in Python are "1" and "2" in the file of
 the same rows. Labels are compared attribute by attribute, and only if all values of an attribute
-have one type in the rows and another one in the fit.
+have one type in the rows and another one in the fit. Numbers and truth values of different types
+match where they are equal, as 1, 1.0 and True are.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -209,6 +211,8 @@ def _replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any, Any]
         if is_missing(value):
             continue
         matching = {each for text in _texts(value) for each in by_text.get(text, [])}
+        if not isinstance(value, str) and str not in known_types:
+            matching |= {each for each in known if each == value}
         if len(matching) > 1:
             return {}
         replacement = matching.pop() if matching else _converted(value, *known_types)
@@ -227,6 +231,8 @@ def _converted(value: Any, wanted: type) -> Any:
     try:
         number = wanted(float(value))
     except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number):
         return None
     return number if set(_texts(number)) & set(_texts(value)) else None
 
