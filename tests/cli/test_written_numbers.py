@@ -106,6 +106,14 @@ def test_advice_suits_the_other_columns_too(refused, tmp_path):
     assert "--decimal" not in message
 
 
+def test_separators_of_other_columns_are_named_too(refused, run, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x;y;g\n2,00;20.000,50;a\n1,00;1.500,00;b\n3,00;7;a\n4,50;8;b\n")
+    command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none"]
+    refused(*command, said="Add --thousands . --decimal , to the command")
+    run(*command, "--thousands", ".", "--decimal", ",", status=0)
+
+
 def test_weights_and_bins_get_the_same_advice(run, refused, tmp_path):
     path = tmp_path / "rows.csv"
     lines = [

@@ -163,3 +163,28 @@ def test_a_column_of_codes_that_the_file_lacks_is_refused(tmp_path):
 def test_other_codes_are_refused(tmp_path, values):
     with pytest.raises(InvalidParameter, match="na_values holds"):
         FileRows.open(written(tmp_path, INCOMES), ["g"], na_values=values)
+
+
+@pytest.mark.parametrize(
+    ("cells", "advice"),
+    [
+        (["3,404", "465", "1,25"], "FileRows.open(..., csv={'decimal': ','})"),
+        (["1.000,5", "465"], "csv={'thousands': '.', 'decimal': ','}"),
+        (["3,404", "465"], "csv={'thousands': ','} or csv={'decimal': ','}"),
+        (["1.5", "?", "#DIV/0!"], "na_values=['?', '#DIV/0!']"),
+        (["1.5", "none"], "na_values={'x': ['none']}"),
+    ],
+)
+def test_programs_get_the_advice_too(tmp_path, cells, advice):
+    path = written(tmp_path, cells)
+    for rows in (path, FileRows.open(path, ["g"])):
+        with pytest.raises(InvalidInput, match="hold no numbers") as refused:
+            GroupMoments.from_rows(rows, "g" if rows is path else None)
+        assert advice in str(refused.value)
+
+
+def test_columns_of_names_get_no_such_advice(tmp_path):
+    with pytest.raises(InvalidInput, match="hold no numbers") as refused:
+        GroupMoments.from_rows(written(tmp_path, ["Ann", "Bob", "?"]), "g")
+    assert "csv=" not in str(refused.value)
+    assert "na_values" not in str(refused.value)

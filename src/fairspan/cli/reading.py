@@ -1,6 +1,6 @@
 """Rows of files and of other packages, read as options say."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,13 @@ from fairspan.cli.options import NO_GROUP, Reading, refuse_if
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.text import quoted_cell
 from fairspan.registry import Foreign
-from fairspan.rows.columns import ChosenColumns, is_number, is_text
+from fairspan.rows.columns import ChosenColumns, is_text
 from fairspan.rows.files.file_rows import (
     FileRows,
+    advice_on_numbers,
     encode_text,
     first_text,
     not_numeric,
-    text_batches,
     without_features,
 )
 from fairspan.rows.groups import listed
@@ -26,7 +26,6 @@ from fairspan.storage import is_archive
 
 if TYPE_CHECKING:
     from fairspan.rows.files.na_values import NaValues
-    from fairspan.rows.files.number_advice import NumberAdvice
 
 # Options that also concern rows of another package.
 _OF_ANY_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}
@@ -95,7 +94,7 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
     )
     for column, _ in reading.bins:
         if is_text(rows.schema.field(column).type):
-            advice = _advice(rows, [column]).get(column)
+            advice = advice_on_numbers(rows, [column]).get(column)
             raise InvalidInput(
                 f"{rows.where}: --bin cuts the column {column!r}, which holds text",
                 "Allowed: group columns of numbers",
@@ -157,7 +156,7 @@ def _prepared(rows: FileRows, *, one_hot: bool) -> FileRows:
         A column of text looks like numbers with commas, which would be lost.
     """
     others = not_numeric(rows)
-    advice = _advice(rows, others)
+    advice = advice_on_numbers(rows, others)
     separated = tuple(name for name in advice if advice[name].is_separated)
     if separated:
         name = separated[0]
@@ -208,7 +207,7 @@ def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str)
         from fairspan.rows.files.csv_files import unreadable
 
         return unreadable(part.path, part.form, UnicodeError())
-    advice = _advice(rows, columns)
+    advice = advice_on_numbers(rows, columns)
     # A column that was meant as numbers tells more than one of names.
     column = next(iter(advice), columns[0])
     held = f"no numbers ({kinds[column]})"
@@ -218,30 +217,6 @@ def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str)
             held = f"text, such as {quoted_cell(text)} in {where} of {column!r}"
     remedy = advice[column].remedy if advice else usual
     return InvalidInput(f"{rows.where}: {_held(columns)} {held}", allowed, remedy)
-
-
-def _advice(rows: FileRows, columns: Sequence[str]) -> dict[str, "NumberAdvice"]:
-    """What makes columns of text numbers, for those that were meant as numbers in CSV files."""
-    form = rows.parts[0].form
-    texts = [name for name in columns if is_text(rows.schema.field(name).type)]
-    if form is None or not texts:
-        return {}
-    from fairspan.rows.files.number_advice import columns_of_numbers, number_advice
-
-    missing = {name: rows.parts[0].na_values.of_column(name) for name in rows.schema.names}
-    found = columns_of_numbers(text_batches(rows, texts), missing)
-    if not any(column.holds_numbers for column in found.values()):
-        return {}
-    # What is said of one column must suit the others, too.
-    others = [
-        name
-        for name in rows.chosen.features
-        if name not in texts and is_number(rows.schema.field(name).type)
-    ]
-    if others:
-        found |= columns_of_numbers(text_batches(rows, others), missing)
-    advice = {name: number_advice(found, name, form.style, form.delimiter) for name in texts}
-    return {name: each for name, each in advice.items() if each is not None}
 
 
 def _held(columns: tuple[str, ...]) -> str:

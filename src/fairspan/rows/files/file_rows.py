@@ -14,15 +14,15 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from multiprocessing import resource_tracker
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from threadpoolctl import threadpool_limits
 
-from fairspan.errors import FairspanError, InvalidInput, caller_remedies, imported, warn
+from fairspan.errors import Cause, FairspanError, InvalidInput, caller_remedies, imported, warn
 from fairspan.progress import Stage, is_shown
 from fairspan.rows.arrays import Everyone
 from fairspan.rows.checks import vector_lengths_of
@@ -31,6 +31,7 @@ from fairspan.rows.columns import (
     ChosenColumns,
     ReadInBatches,
     RowsByColumns,
+    is_number,
     is_text,
     label_type,
     named_columns_only,
@@ -48,6 +49,9 @@ from fairspan.rows.protocol import (
     rows_named,
 )
 from fairspan.rows.remedies import python_remedies
+
+if TYPE_CHECKING:
+    from fairspan.rows.files.number_advice import NumberAdvice
 
 # Callers that were passed a path may have an argument of their own.
 _OPENING = python_remedies("FileRows.open(..., {})")
@@ -272,7 +276,8 @@ class FileRows(RowsByColumns):
         for part in self.parts:
             named = rows_named(part.line_name)
             opening = caller_remedies(_OPENING)
-            with error_context(part.where), opening, named, reading(part.path):
+            advising = _advising_on_numbers(self)
+            with error_context(part.where), opening, named, advising, reading(part.path):
                 first_row = 0
                 batches = part.batches(self.schema, chosen.read, chosen.labels, size)
                 for batch in prefetch(batches):
@@ -447,6 +452,57 @@ def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[Any]:
             for batch in part.batches(rows.schema, columns, columns, _BATCH):
                 arrays = [each.cast("string") for each in batch.columns]
                 yield batch.from_arrays(arrays, names=list(columns))
+
+
+def advice_on_numbers(
+    rows: FileRows, columns: Sequence[str], *, in_python: bool = False
+) -> dict[str, "NumberAdvice"]:
+    """Return what makes columns of text numbers, for those of CSV files that were meant as such.
+
+    Parameters
+    ----------
+    rows : FileRows
+    columns : sequence of str
+    in_python : bool
+        Whether the caller may be a program in Python.
+    """
+    form = rows.parts[0].form
+    texts = [name for name in columns if is_text(rows.schema.field(name).type)]
+    if form is None or not texts:
+        return {}
+    from fairspan.rows.files.number_advice import columns_of_numbers, number_advice
+
+    missing = {name: rows.parts[0].na_values.of_column(name) for name in rows.schema.names}
+    found = columns_of_numbers(text_batches(rows, texts), missing)
+    if not any(column.holds_numbers for column in found.values()):
+        return {}
+    # What is said of one column must suit the others, too.
+    others = [
+        name
+        for name in rows.chosen.features
+        if name not in texts and is_number(rows.schema.field(name).type)
+    ]
+    if others:
+        found |= columns_of_numbers(text_batches(rows, others), missing)
+    advice = {
+        name: number_advice(found, name, form.style, form.delimiter, in_python=in_python)
+        for name in texts
+    }
+    return {name: each for name, each in advice.items() if each is not None}
+
+
+@contextmanager
+def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
+    """Say in errors about columns of text what makes these numbers, if anything does."""
+    try:
+        yield
+    except InvalidInput as error:
+        if error.cause is Cause.TEXT_COLUMN:
+            advice = advice_on_numbers(rows, not_numeric(rows), in_python=True)
+            for each in islice(advice.values(), 1):
+                error.args = (*error.args[:2], each.remedy)
+                error.cause = None
+        raise
 
 
 Item = TypeVar("Item")

@@ -117,7 +117,11 @@ def number_advice(
     if now in column.styles:
         return NumberAdvice(_codes_stand_for_missing(codes, in_python)) if codes else None
     styles = [
-        style for style in column.possible_styles() if all(style in own.styles for own in numbers)
+        style
+        for style in column.styles
+        if all(style in own.styles for own in numbers)
+        # A separator that stands nowhere in the table need not be named.
+        and (style.thousands is None or any(own.separates(style.thousands) for own in numbers))
     ]
     remedy = _style_advice(column, styles, now, delimiter, in_python)
     if codes:
@@ -200,7 +204,7 @@ def _python(arguments: str) -> str:
 
 
 def _na_option(name: str, texts: Sequence[str]) -> str:
-    value = ",".join(texts)
+    value = ",".join(text or " " for text in texts)
     value = f"{name}={value}" if name else value
     is_plain = value != "" and all(char.isalnum() or char in "-.,_/=" for char in value)
-    return f"--na-values {value}" if is_plain else f"--na-values '{value or ' '}'"
+    return f"--na-values {value}" if is_plain else f"--na-values '{value}'"

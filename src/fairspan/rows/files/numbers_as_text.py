@@ -185,13 +185,9 @@ class NumberColumn:
         has_few_placeholders = len(self.placeholders) <= _MOST_PLACEHOLDERS
         return self._has_numbers and not self.is_text and has_few_placeholders
 
-    def possible_styles(self) -> list[NumberStyle]:
-        """Return the styles in which all texts are numbers and that have no unused separator."""
-        return [
-            style
-            for style in self.styles
-            if style.thousands is None or style.thousands in self._separated
-        ]
+    def separates(self, thousands: str) -> bool:
+        """Whether this separator of thousands stands in a text."""
+        return thousands in self._separated
 
     def example(self, style: NumberStyle) -> str | None:
         """Return the first text in which a separator of this style stands, if there is one."""
