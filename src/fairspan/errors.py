@@ -54,6 +54,7 @@ class Cause(enum.StrEnum):
     MISSING_LABEL = "the group of a row is missing"
     EMPTY_ROW = "every feature is missing in a row"
     INCOMPLETE_PARTS = "moments of incomplete rows do not add up"
+    EMPTY_COLUMN = "columns cost all rows, since their cells are missing"
     MANY_GROUPS = "there are more groups than are usual"
     OVER_MAX_GROUPS = "there are more groups than the caller allowed"
     TEXT_COLUMN = "a column holds no numbers"

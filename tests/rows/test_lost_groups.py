@@ -95,6 +95,19 @@ def test_a_group_that_is_kept_in_one_class_of_y_is_not_lost():
         fair.fit(without(table(), "pay"), y, sensitive_features=GROUPS)
 
 
+def test_a_group_in_which_nothing_is_observed_is_lost_with_em_too():
+    frame = table()
+    frame.loc[GROUPS == "c"] = np.nan
+    with pytest.warns(FairspanWarning) as caught:
+        fair = FairPCA(1, on_missing="em-drop-empty").fit(frame, sensitive_features=GROUPS)
+    assert fair.groups_.tolist() == ["a", "b"]
+    assert any("all 40 rows of group 'c'" in str(each.message) for each in caught)
+    frame.loc[np.flatnonzero(GROUPS == "c")[0]] = 1.0
+    with pytest.warns(FairspanWarning) as caught:
+        FairPCA(1, on_missing="em-drop-empty").fit(frame, sensitive_features=GROUPS)
+    assert len(caught) == 1
+
+
 def test_a_group_without_weight_is_not_lost():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -29,6 +29,7 @@ def command_remedies(command: click.Command) -> dict[Cause, str]:
             "Choose a larger number, --max-groups {n_groups}, or name another column with --group"
         )
     if "--exclude" in options:
+        remedies[Cause.EMPTY_COLUMN] = "Leave out {columns} with --exclude"
         remedies[Cause.TEXT_COLUMN] = (
             "Leave these columns out with --exclude, or encode text with --one-hot"
         )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, warn
+from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.moments.group_means import left_out
 from fairspan.rows.groups import Label
 from fairspan.rows.label_checks import quoted
@@ -45,36 +45,40 @@ def no_complete_rows(rows: Rows, n_dropped: int, n_beside: int = 0) -> InvalidIn
     names = _names_of(rows)
     empty = [name for name, n in zip(names, counts.tolist(), strict=True) if n == n_labelled > 0]
     reasons = []
-    remedy = "Leave out the columns with most missing values (--exclude on the command line)"
+    columns = "the columns with most missing values"
     if empty:
-        has = "has" if len(empty) == 1 else "have"
-        reasons.append(f"{_listed(empty)} {has} no value in any row")
-        remedy = f"Leave out {_listed(empty)} (--exclude on the command line)"
+        columns = _listed(empty)
+        reasons.append(f"{columns} {'has' if len(empty) == 1 else 'have'} no value in any row")
     elif n_labelled:
         reasons.append(f"values are missing in {_counted(names, counts)}")
     if found.n_unlabelled:
         reasons.append(f"{_rows(found.n_unlabelled)} without a group")
+    received = f"There are no rows{left_out(n_dropped, ' ({})')}: {'; '.join(reasons)}"
+    allowed = "Allowed: at least one row with a group and without missing values"
     if not n_labelled:
-        remedy = "Check the column of the groups"
+        return InvalidInput(received, allowed, "Check the column of the groups")
     return InvalidInput(
-        f"There are no rows{left_out(n_dropped, ' ({})')}: {'; '.join(reasons)}",
-        "Allowed: at least one row with a group and without missing values",
-        remedy,
+        received, allowed, f"Leave out {columns}", cause=Cause.EMPTY_COLUMN, columns=columns
     )
 
 
-def warn_of_lost_groups(rows: Rows, lost: Collection[Label], n_beside: int = 0) -> None:
+def warn_of_lost_groups(
+    rows: Rows, lost: Collection[Label] | None = None, n_beside: int = 0
+) -> None:
     """Warn of groups of which every row was dropped, and of the columns at fault.
 
     Parameters
     ----------
     rows : RowSource or PartedRows
         They are read once more.
-    lost : collection of labels
+    lost : collection of labels, optional
+        These groups; by default they are found.
     n_beside : int
         How many of the last columns of the labels do not make the groups.
     """
     found = missing_cells(rows, n_beside)
+    if lost is None:
+        lost = [found.groups[i] for i in np.flatnonzero(found.dropped == found.rows).tolist()]
     places = [place for place, label in enumerate(found.groups) if label in lost]
     if not places:
         return
@@ -83,7 +87,7 @@ def warn_of_lost_groups(rows: Rows, lost: Collection[Label], n_beside: int = 0) 
         described.append(f"{len(places) - _MOST_GROUPS} more groups")
     warn(
         f"Dropping rows with missing values removes {', '.join(described)}. Leave these columns "
-        "out (--exclude on the command line) to keep the rows."
+        "out to keep the rows."
     )
 
 

@@ -912,6 +912,7 @@ def accumulate(
         if n_dropped:
             were = "row was" if n_dropped == 1 else "rows were"
             warn(f"{n_dropped:,} {were} left out, without a group or without any observed feature")
+            warn_of_lost_groups(rows, n_beside=int(has_labels))
         names = rows.feature_names
         expected = _of_stacked(stacked, feature_names=names, n_dropped=n_dropped, completion=how)
         expected = expected.over_classes() if has_labels else expected
