@@ -134,7 +134,9 @@ def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:
         Attained at a vertex, or on a side where two functions cross.
     """
     least = min(max(row) for row in scores)
-    for u, v in combinations(scores, 2):
+    # From the vertex with the smaller scores, which the rounding of the other one would drown.
+    ordered = sorted(scores, key=lambda row: max(abs(value) for value in row))
+    for u, v in combinations(ordered, 2):
         before, after = u[0] - u[-1], v[0] - v[-1]
         if before * after < 0:
             share = before / (before - after)

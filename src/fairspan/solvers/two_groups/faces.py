@@ -192,7 +192,12 @@ class Sector:
             return cls(first, last)
         # In exact arithmetic the limit is not passed, since lines at most 90 degrees apart cross no
         # further from a point than the other point is; at angles of 1e-12 rounding would.
-        back = min(-float(v @ chord) / np.sin(turn), float(np.hypot(*chord)))
+        length, sine = float(np.hypot(*chord)), np.sin(turn)
+        # From the foot with the smaller errors: far out, both lines are rounded by more than it.
+        if np.abs(last.foot).sum() < np.abs(first.foot).sum():
+            ahead = min(float(w @ chord) / sine, length)
+            return cls(first, last, last.foot + ahead * np.array([-v[1], v[0]]))
+        back = min(-float(v @ chord) / sine, length)
         return cls(first, last, first.foot - back * np.array([-w[1], w[0]]))
 
     @property
@@ -365,6 +370,7 @@ class BranchAndBound:
     def __init__(self, problem: Problem, tol: float) -> None:
         self.problem, self.tolerance = problem, tol
         self.upper = self.goal = np.inf
+        self.lower = -np.inf
         self.supporting_weights, self.trace = list[FloatArray](), list[TracePoint]()
 
     def run(self) -> Found:
@@ -390,18 +396,26 @@ class BranchAndBound:
         return self.upper - self.lower <= self.goal or len(self.trace) > _MAX_STEPS
 
     def _touch(self, angle: float) -> Ends:
-        tie = 0.0
-        if np.isfinite(self.upper):
-            # Nearer eigenvalues are taken as tied: it moves no score at the best by much of the
-            # goal. A small error has a steep score, and a large penalty makes any steep.
-            slopes = self.problem.criterion.gradients(self.best.errors, self.problem)
-            steepest = float(np.abs(slopes).sum(axis=1).max())
-            tie = _TIE_SHARE * self.goal / (self.problem.n_components * steepest)
-        contact = ends_at(self.problem, angle, tie)
+        contact = ends_at(self.problem, angle, self._tie_tolerance())
         self.supporting_weights.append(contact[0].weights)
         for point in dict.fromkeys(contact):
             self._try(point)
         return contact
+
+    def _tie_tolerance(self) -> float:
+        """Return the distance within which eigenvalues are taken as tied.
+
+        It moves no score at the best by much of the goal. A small error has a steep score, and a
+        large penalty makes any steep. The goal is a share of the best value so far, which may be
+        1e10 times the optimum after a first line beside a large column: an edge of that width would
+        never be narrowed, so the tolerance is for the value that is proven so far.
+        """
+        if self.lower <= 0:
+            return 0.0
+        slopes = self.problem.criterion.gradients(self.best.errors, self.problem)
+        steepest = float(np.abs(slopes).sum(axis=1).max())
+        goal_at_lower = self.goal * (self.lower / self.upper)
+        return _TIE_SHARE * goal_at_lower / (self.problem.n_components * steepest)
 
     def _try(self, point: BoundaryPoint) -> None:
         value = max(self._scores(point.errors))
