@@ -116,7 +116,7 @@ def test_the_number_is_the_same_each_time_and_for_any_order_of_names():
     ("rows", "groups", "settings", "error", "said"),
     [
         (Z, ["a"] * 50, {}, InvalidInput, "All rows are of one group"),
-        (Z[:3], ["a", "a", "b"], {}, InvalidInput, r"group\(s\) 'b' have one row"),
+        (Z[:3], ["a", "a", "b"], {}, InvalidInput, "group 'b' has one row"),
         (Z, GROUPS, {"bandwidth": 0}, InvalidParameter, "bandwidth is 0"),
         (Z, GROUPS, {"bandwidth": np.nan}, InvalidParameter, "bandwidth is nan"),
         (Z, GROUPS, {"n_permutations": -1}, InvalidParameter, "n_permutations is -1"),

@@ -344,7 +344,9 @@ def test_variances_that_cannot_be_told_are_refused():
     X, y, groups, _ = uneven(2, sizes=(1, 50, 50))
     X[0] = [1e6, 0, 0]
     moments = moments_of(X, y, groups)
-    with pytest.raises(InvalidInput, match="too few rows for a variance of their own"):
+    with pytest.raises(
+        InvalidInput, match="The group 0 has too few rows for a variance of its own"
+    ):
         regression.least_squares(moments, 2, variance="by_group")
     with pytest.raises(InvalidInput, match="at least two blocks"):
         regression.least_squares([moments], 2)

@@ -293,7 +293,7 @@ ONE, TWO, THREE = (
 @pytest.mark.parametrize(
     ("moments", "settings", "kind", "words"),
     [
-        (ONE, {}, Incompatible, "1 groups.*exactly two.*audit"),
+        (ONE, {}, Incompatible, r"1 group\b.*exactly two.*audit"),
         (THREE, {}, Incompatible, "3 groups.*exactly two.*audit"),
         (random_rows(0).X, {}, InvalidType, "of type ndarray.*sensitive_features"),
         (TWO, {"tol": 0.0}, InvalidParameter, "tol is 0.0"),

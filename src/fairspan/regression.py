@@ -14,7 +14,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.formatting.text import first_of
+from fairspan.formatting.text import counted, first_of
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import SummedFolds
@@ -114,8 +114,8 @@ class LeastSquares:
         rows = feature_values(X, self.feature_names)
         if rows.shape[1] != len(self.coefficients):
             raise InvalidInput(
-                f"X has {rows.shape[1]} columns",
-                f"Allowed: the {len(self.coefficients)} features, without the target",
+                f"X has {counted(rows.shape[1], 'column')}",
+                f"Allowed: the {counted(len(self.coefficients), 'feature')}, without the target",
                 "Pass the columns that it was fitted on",
             )
         return np.asarray(rows @ self.coefficients + self.intercept)
@@ -167,7 +167,9 @@ def _column_number(moments: GroupMoments, target: str | int) -> int:
             "Make it with GroupMoments.from_rows, or matrices() of moments that refer to rows",
         )
     names, p = moments.feature_names, moments.n_features
-    columns = f"{p} columns without names" if names is None else f"the columns {listed(names)}"
+    columns = (
+        f"{counted(p, 'column')} without names" if names is None else f"the columns {listed(names)}"
+    )
     if not isinstance(target, str | SupportsIndex) or isinstance(target, bool):
         raise InvalidType(
             f"target is {target!r}",
@@ -515,9 +517,11 @@ def _by_group(
     freedom = moments.counts - np.einsum("ij,gji->g", inverse, of_groups)
     few = np.flatnonzero(freedom <= _NO_FREEDOM)
     if len(few):
+        names = listed([moments.labels[i] for i in few])
+        which = f"The group {names} has" if len(few) == 1 else f"The groups {names} have"
         raise InvalidInput(
-            f"The group(s) {listed([moments.labels[i] for i in few])} have too few rows for a "
-            "variance of their own",
+            f"{which} too few rows for {'a variance' if len(few) == 1 else 'variances'} of "
+            f"{'its' if len(few) == 1 else 'their'} own",
             "Allowed: groups of which some rows do not decide the regression alone",
             'Join groups, or use variance="pooled"',
         )
@@ -535,8 +539,8 @@ def _matched(
     if not (same_names if named else model.n_features == n_features):
         shown = [f" ({listed(names or ())})" if named else "" for names in (theirs, features)]
         raise InvalidInput(
-            f"The subspace is of {model.n_features} features{shown[0]}",
-            f"Allowed: the {n_features} columns besides the target{shown[1]}",
+            f"The subspace is of {counted(model.n_features, 'feature')}{shown[0]}",
+            f"Allowed: the {counted(n_features, 'column')} besides the target{shown[1]}",
             "Fit the subspace on the columns of the moments without the target",
         )
     if features is None or theirs is None:

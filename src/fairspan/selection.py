@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
+from fairspan.formatting.text import counted
 from fairspan.registry import check_count, check_flag, check_number
 from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import labels_of
@@ -253,7 +254,7 @@ class UCB1:
     def _shortfalls(self, true_means: Any) -> FloatArray:
         """Delta_i, shape (n_arms,)."""
         said = f"true_means is {true_means!r}"
-        allowed = f"Allowed: {self.n_arms} numbers from 0 to 1, one for each arm"
+        allowed = f"Allowed: {counted(self.n_arms, 'number')} from 0 to 1, one for each arm"
         try:
             means = np.asarray(true_means, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -419,7 +420,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         if self.n_pulls < n_settings:
             raise InvalidParameter(
                 f"n_pulls is {self.n_pulls}",
-                f"Allowed: at least {n_settings} pulls, one for each setting of the grid",
+                f"Allowed: at least {counted(n_settings, 'pull')}, one for each setting",
                 "Raise n_pulls or make the grid smaller",
             )
         X, y = indexable(X, y)
@@ -449,7 +450,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         if errors:
             told = "; ".join(f"{settings[arm]!r}: {why}" for arm, why in errors.items())
             warn(
-                f"{len(errors)} of {len(settings)} settings failed and were left out; "
+                f"{len(errors)} of {counted(len(settings), 'setting')} failed and were left out; "
                 f"errors_ keeps the reasons. {told}"
             )
         return self
@@ -486,9 +487,11 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         if len(errors) == len(settings):
             arm, said = min(errors.items())
             of_type = said.startswith(("TypeError", InvalidType.__name__))
+            failed = f"All {len(settings)} settings of the grid failed, the first"
+            if len(settings) == 1:
+                failed = "The only setting of the grid failed,"
             raise (InvalidType if of_type else InvalidInput)(
-                f"All {len(settings)} settings of the grid failed, the first with "
-                f"{said.removesuffix('.')}",
+                f"{failed} with {said.removesuffix('.')}",
                 "Allowed: a grid with at least one setting that fits these data",
                 f"Try estimator.set_params(**{settings[arm]!r}).fit on the same data",
             )

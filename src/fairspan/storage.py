@@ -35,6 +35,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from fairspan.errors import CorruptFile, InvalidParameter
+from fairspan.formatting.text import counted
 from fairspan.linalg.resources import memory_error_hint
 from fairspan.typing import AnyArray
 
@@ -602,7 +603,9 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> AnyArray:
     if dtype.hasobject or dtype.itemsize == 0:
         raise NotAllowed(name, f"holds {dtype}", "numbers")
     if there != needed:
-        raise NotAllowed(name, f"has {there} bytes", f"{needed}, as its shape {shape} says")
+        raise NotAllowed(
+            name, f"has {counted(there, 'byte')}", f"{needed}, as its shape {shape} says"
+        )
     with archive.open(entry) as file:  # at whose end the checksum is compared
         array = np.lib.format.read_array(file, allow_pickle=False)
     return np.asarray(array.astype(dtype.newbyteorder("="), copy=False))

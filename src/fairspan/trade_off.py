@@ -19,6 +19,7 @@ from fairspan.errors import Incompatible, InvalidParameter
 from fairspan.estimator.fit import fit_with_problem
 from fairspan.formatting.results import data_frame
 from fairspan.formatting.table import Table
+from fairspan.formatting.text import counted
 from fairspan.linalg import with_positive_signs
 from fairspan.linalg.resources import threads_of
 from fairspan.model.subspace import FairSubspace
@@ -277,8 +278,9 @@ class Frontier:
     def __repr__(self) -> str:
         first, second = map(spelled, self.groups)
         return (
-            f"<Frontier of {first} and {second}: {len(self.errors)} vertices, "
-            f"{self.n_components} components, center {self.center!r}>"
+            f"<Frontier of {first} and {second}: "
+            f"{counted(len(self.errors), 'vertex', 'vertices')}, "
+            f"{counted(self.n_components, 'component')}, center {self.center!r}>"
         )
 
     def _repr_html_(self) -> str:
@@ -294,8 +296,9 @@ class Frontier:
 
         points = (self.weights, self.errors, self.losses, self.total_errors)
         return Table.of_texts(
-            f"{m:,} vertices{f' ({len(seen)} shown)' if len(seen) < m else ''}, "
-            f"{self.n_components} components, center {self.center!r}",
+            f"{counted(m, 'vertex', 'vertices')}"
+            f"{f' ({len(seen)} shown)' if len(seen) < m else ''}, "
+            f"{counted(self.n_components, 'component')}, center {self.center!r}",
             (
                 "",
                 f"weight of {names[0]}",
@@ -376,7 +379,7 @@ def frontier(
         raise not_moments(X, "Pass moments, or rows with their sensitive_features")
     if moments.n_groups != 2:
         raise Incompatible(
-            f"A frontier received {moments.n_groups} groups",
+            f"A frontier received {counted(moments.n_groups, 'group')}",
             "Allowed: exactly two groups: it is a curve in the plane of their errors",
             "Join groups until two are left, or compare criteria with audit",
         )

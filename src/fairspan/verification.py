@@ -28,6 +28,7 @@ from fairspan.certificates.certificate import (
 )
 from fairspan.certificates.proofs import PRECISION, Proof
 from fairspan.errors import FairspanError, Incompatible
+from fairspan.formatting.text import counted
 from fairspan.linalg.resources import memory_error_hint
 from fairspan.model.stored import PartElsewhere
 from fairspan.model.subspace import FairSubspace
@@ -665,7 +666,8 @@ def _check_rows(subspace: FairSubspace, claimed: Certificate, moments: Moments) 
     for differs, message in (
         (
             subspace.n_features != moments.n_features,
-            f"The model has {subspace.n_features} features, the data have {moments.n_features}.",
+            f"The model has {counted(subspace.n_features, 'feature')}, the data have "
+            f"{moments.n_features}.",
         ),
         (
             names is not None and known is not None and names != known,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.auditing.models import Audited
+from fairspan.formatting.text import counted
 from fairspan.moments.of_rows import FoldMoments, Moments, SummedFolds
 from fairspan.moments.operators import Projector
 from fairspan.rows.groups import Label
@@ -68,7 +69,7 @@ class FeatureErrors:
             beyond = [errors[:, rest].sum(axis=1)] if len(rest) else []
             return np.column_stack([errors[:, first], *beyond])
 
-        others = (f"{len(rest):,} others",) if len(rest) else ()
+        others = (f"{counted(len(rest), 'other')}",) if len(rest) else ()
         return FeatureErrors(
             self.model,
             self.groups,

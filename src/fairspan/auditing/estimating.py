@@ -19,6 +19,7 @@ from fairspan.auditing.expected_losses import UNSTABLE, Expectations, instabilit
 from fairspan.auditing.models import Audited
 from fairspan.auditing.row_statistics import RowFigures, row_figures
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
+from fairspan.formatting.text import counted
 from fairspan.linalg.resources import bytes_of_moments, in_units
 from fairspan.metrics import GroupFigures
 from fairspan.model.subspace import FairSubspace
@@ -145,7 +146,7 @@ def read_rows(
         n_groups = 2 if moments is None else moments.n_groups
         count = affordable_folds(options.folds, n_groups, p, limit.max_memory)
         if count is None:
-            needed = f"moments of {n_groups} groups in {FEWEST_FOLDS} folds would take"
+            needed = f"moments of {counted(n_groups, 'group')} in {FEWEST_FOLDS} folds would take"
             why = f"{needed} {FEWEST_FOLDS * n_groups * p**2 * 8 / 2**30:.0f} GiB"
             if limit.max_memory is not None:
                 taken = in_units(bytes_of_moments(FEWEST_FOLDS * n_groups, p))

@@ -30,6 +30,7 @@ from fairspan.auditing.results import (
 from fairspan.formatting.text import (
     change,
     count,
+    counted,
     figure,
     first_of,
     in_ascii,
@@ -491,10 +492,14 @@ def _who_pays(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
 def _loses_nothing(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS206: all that these rows vary in is kept."""
     if model.loses_nothing:
+        keep, remedy = "keeps", ""
+        if model.n_components > 1:
+            keep = "keep"
+            remedy = " Use fewer dimensions (n_components, -d) for a comparison."
         yield seen(
             "FS206",
-            f"{model.name}: {_dimensions(model)} keep all variance of every group, up to rounding, "
-            "so no group has a loss. Use fewer dimensions (n_components, -d) for a comparison.",
+            f"{model.name}: {_dimensions(model)} {keep} all variance of every group, up to "
+            f"rounding, so no group has a loss.{remedy}",
             model.name,
         )
 
@@ -711,7 +716,7 @@ _ACROSS = (_since_the_fit, _different_centers, _repair, _who_pays_for_repair)
 
 def _rows(n: int) -> str:
     """How many rows, before a share of them; nothing where that is not known."""
-    return f"{n:,} rows, " if n else ""
+    return f"{counted(n, 'row')}, " if n else ""
 
 
 # Each limit is justified where its code stands in docs/findings.md.

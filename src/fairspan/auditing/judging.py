@@ -264,7 +264,8 @@ def _from_blocks(
     seen = block_figures(cross, folds.whole.labels, blocks)
     failures = dict(cross.failures)
     if few:
-        why = f"{len(blocks)} blocks are too few to fit it again without each"
+        are = "1 block is" if len(blocks) == 1 else f"{len(blocks)} blocks are"
+        why = f"{are} too few to fit it again without each"
         failures |= {each.name: why for each, fitted in zip(audited, here, strict=True) if fitted}
     test = LossTest([each.subspace for each in audited], folds, options.level, options.seed)
     return _expected([(cross, seen)], judged, options, [test]), failures, own

@@ -25,7 +25,7 @@ from fairspan.auditing.expected_losses import (
 )
 from fairspan.certificates.certificate import within
 from fairspan.formatting.text import change as relative_change
-from fairspan.formatting.text import count, first_of, in_ascii, percent, share
+from fairspan.formatting.text import count, counted, first_of, in_ascii, percent, share
 from fairspan.moments.group_means import left_out
 from fairspan.rows.groups import Label, printable, spelled
 from fairspan.typing import FloatArray
@@ -357,7 +357,7 @@ class AuditedRows:
     @property
     def left_out(self) -> str:
         """Which rows are not in; nothing if all are."""
-        return left_out(self.n_dropped, f"{self.n:,} rows: {{}}")
+        return left_out(self.n_dropped, f"{counted(self.n, 'row')}: {{}}")
 
 
 def column_of(models: Sequence[ModelResult | None], name: str, n_groups: int) -> FloatArray:

@@ -28,6 +28,7 @@ import numpy as np
 
 from fairspan.certificates.proofs import Proof
 from fairspan.formatting.table import Table
+from fairspan.formatting.text import counted
 from fairspan.linalg import graded_eigh, rounding_of_basis, rounding_of_errors, with_positive_signs
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import softened
@@ -338,7 +339,7 @@ class Certificate:
     def __repr__(self) -> str:
         return (
             f"<Certificate {self.called}: objective {self.objective:.6g}, gap {self.gap:.1e}, "
-            f"{self.n_eigenproblems} eigenproblems by {self.solver}>"
+            f"{counted(self.n_eigenproblems, 'eigenproblem')} by {self.solver}>"
         )
 
     def _repr_html_(self) -> str:

@@ -19,7 +19,7 @@ from fairspan.cli.options import (
 )
 from fairspan.cli.parameters import FILE, FILE_OR_FOLDER, OUT, Named
 from fairspan.errors import FairspanError
-from fairspan.formatting.text import count, in_ascii
+from fairspan.formatting.text import count, counted, in_ascii
 from fairspan.progress import whole
 from fairspan.registry import Foreign
 from fairspan.report.outputs import refuse_overwriting
@@ -436,7 +436,9 @@ def moments(
     made, n_left_out = making(data, out, reading, min_group_size)
     facts = {**writing.facts_of(made, out), "groups_left_out": n_left_out}
     groups = in_ascii(count(n_left_out, "group"))
-    left_out = f"\nLeft out: {groups} of fewer than {min_group_size} rows" * bool(n_left_out)
+    left_out = f"\nLeft out: {groups} of fewer than {counted(min_group_size, 'row')}" * bool(
+        n_left_out
+    )
     words = f"{output.as_text(made.table())}{left_out}\nSaved to {out}"
     click.echo(output.in_json(facts) if as_json else words)
 

@@ -24,7 +24,7 @@ from fairspan.cli.options import Fitting, Judging, Reading, refuse_if
 from fairspan.cli.reading import OF_MODEL, check_numeric, holds_archive, opened, reading_for
 from fairspan.errors import CorruptFile, Incompatible, InvalidInput, UnknownGroup
 from fairspan.estimator.fit import dimension_keeping, fit_subspace
-from fairspan.formatting.text import count, in_ascii, percent, spoken
+from fairspan.formatting.text import count, counted, in_ascii, percent, spoken
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import matrices_of
@@ -113,7 +113,9 @@ class Input:
             return ""
         cells = missing_cells(self.source, self.has_labels + self.has_clusters)
         names = self.source.feature_names or ()
-        told = [f"{name!r} ({n:,} rows by itself)" for name, n in most_costly(cells, names)]
+        told = [
+            f"{name!r} ({counted(n, 'row')} by itself)" for name, n in most_costly(cells, names)
+        ]
         return f": {', '.join(told)}" if told else ""
 
     def check_dimension(self, n_components: int | float | None) -> int | float:
@@ -236,7 +238,7 @@ def saved_models(
             if wanted not in (None, own):
                 raise Incompatible(
                     f"The model {name} does not agree with {option}: it has "
-                    f"{model.n_components} dimensions, center {model.center!r} and "
+                    f"{counted(model.n_components, 'dimension')}, center {model.center!r} and "
                     f"{'standardized' if model.scale is not None else 'unscaled'} features",
                     "A saved model brings its own dimensions, center and scaling",
                     f"Leave out {option}, or fit another model",

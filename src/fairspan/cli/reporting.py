@@ -19,7 +19,7 @@ from fairspan.cli.reading import reading_for
 from fairspan.cli.terminal import paint_on
 from fairspan.datasets import Dataset, adult_by_sex
 from fairspan.errors import MissingDependency
-from fairspan.formatting.text import figure, in_ascii, relative, width_of, wrapped
+from fairspan.formatting.text import counted, figure, in_ascii, relative, width_of, wrapped
 from fairspan.moments.group_moments import GroupMoments, accumulate
 from fairspan.problem.reduction import criterion_of
 from fairspan.registry import Foreign
@@ -142,9 +142,11 @@ def summary(report: Report, page: Path | None) -> str:
     """The verdict, and findings about rows, PCA and the main criterion, as wide as the terminal."""
     width, paint, rows = width_of(sys.stdout), paint_on(sys.stdout), report.audit.rows
     sizes = ", ".join(f"{group_name(group.group)} {group.n:,}" for group in report.plain.groups)
+    criteria = counted(len(report.fits) - 1, "criterion", "criteria")
+    dimensions = counted(report.main.n_components, "dimension")
     what = (
-        f"{rows.n:,} rows ({sizes}) of {rows.n_features} features; PCA and "
-        f"{len(report.fits) - 1} criteria, each with {report.main.n_components} dimensions."
+        f"{counted(rows.n, 'row')} ({sizes}) of {counted(rows.n_features, 'feature')}; PCA and "
+        f"{criteria}, each with {dimensions}."
     )
     lines = [*wrapped(printable(report.origin.title), width), *wrapped(what, width), ""]
     if report.verdict is not None:

@@ -15,6 +15,7 @@ from typing import Any, Self
 from fairspan.displays.style import INK, STYLE, Axes, Figure, figure_of, suit_paper
 from fairspan.errors import imported
 from fairspan.formatting.results import data_frame
+from fairspan.formatting.text import counted
 from fairspan.progress import show_progress
 
 # Widely installed ones of the East Asian scripts and of symbols, in the order they are asked.
@@ -165,7 +166,7 @@ class Picture(ABC):
 
     def __repr__(self) -> str:
         n_rows = len(next(iter(self.columns().values())))
-        return f"<{type(self).__name__}: {n_rows:,} rows of data, see frame()>"
+        return f"<{type(self).__name__}: {counted(n_rows, 'row')} of data, see frame()>"
 
     def _repr_html_(self) -> str | None:
         """The picture in a notebook, once it is drawn; pyplot does not show it there again."""

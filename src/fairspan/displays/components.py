@@ -31,7 +31,7 @@ from fairspan.displays.style import (
     write_numbers,
 )
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
-from fairspan.formatting.text import count, loading, spoken
+from fairspan.formatting.text import count, counted, loading, spoken
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import moments_of
 from fairspan.registry import check_count
@@ -206,7 +206,10 @@ class LoadingsDisplay(Picture):
         axes.set_xlabel("component")
         write_cells(axes, image, values, loading, "loading")
         n_left = len(self.features) - len(values)
-        note = f"{n_left} features with smaller loadings are left out." if n_left else ""
+        are = "is" if n_left == 1 else "are"
+        note = (
+            f"{counted(n_left, 'feature')} with smaller loadings {are} left out." if n_left else ""
+        )
         add_header(axes, "Loadings of the components", note=note)
         return (axes,)
 
@@ -232,7 +235,8 @@ class LoadingsDisplay(Picture):
                 )
                 panel.set_title(title, fontsize=10, pad=3, loc="center")
         n_left = max(map(len, self._blocks())) - _MOST_IMAGES
-        left_out = f" {n_left} more are left out." if n_left > 0 else ""
+        are = "is" if n_left == 1 else "are"
+        left_out = f" {n_left} more {are} left out." if n_left > 0 else ""
         add_header(
             axes,
             "The components as images",

@@ -20,6 +20,7 @@ from fairspan.errors import (
     warn,
 )
 from fairspan.estimator.fit import fit_with_problem
+from fairspan.formatting.text import counted
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import check_center
 from fairspan.moments.group_moments import GroupMoments, accumulate
@@ -813,7 +814,7 @@ def take_features(estimator: Any, source: Any, *, reset: bool) -> None:
     elif names != (known := tuple(getattr(estimator, "feature_names_in_", ()))):
         before = f"of the rows before, {listed(known)}" if known else "without names"
         raise InvalidInput(
-            f"The rows have {len(names)} features, {listed(names)}",
+            f"The rows have {counted(len(names), 'feature')}, {listed(names)}",
             f"Allowed: the features {before}",
             "Choose the same columns in the same order",
         )

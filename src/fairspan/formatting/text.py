@@ -237,6 +237,17 @@ def shown_reason(error: BaseException) -> str:
     return told if len(told) <= _MOST_OF_A_REASON else f"{told[:_MOST_OF_A_REASON]}..."
 
 
+def counted(value: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, in ASCII: for messages and representations.
+
+    Examples
+    --------
+    >>> counted(1, "group"), counted(0, "row"), counted(2000, "vertex", "vertices")
+    ('1 group', '0 rows', '2,000 vertices')
+    """
+    return f"{value:,} {one if value == 1 else many or one + 's'}"
+
+
 def position(what: str, index: int) -> str:
     """A row or a column, as people count it and as programs index it.
 

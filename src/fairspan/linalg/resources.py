@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeVar
 import threadpoolctl
 
 from fairspan.errors import InvalidInput, warn
+from fairspan.formatting.text import counted
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -207,7 +208,7 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
         return
     seconds = _STEPS * float(n_features) ** 3 / _STEPS_A_SECOND
     raise InvalidInput(
-        f"Matrices of {n_groups:,} group(s) and {n_features:,} features take about "
+        f"Matrices of {counted(n_groups, 'group')} and {counted(n_features, 'feature')} take about "
         f"{in_units(needed)} while they are made, and one eigenproblem of that size takes a core "
         f"about {_in_time(seconds)}",
         f"Allowed: {in_units(most)}: "

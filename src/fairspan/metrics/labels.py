@@ -11,6 +11,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.results import data_frame
+from fairspan.formatting.text import counted
 from fairspan.metrics.outcomes import OutcomesByGroup, check_several, outcomes_by_group
 from fairspan.registry import check_count, check_flag, check_number
 from fairspan.rows.alignment import check_alignment
@@ -296,7 +297,7 @@ def _check_predictions(predictions: Any, n_rows: int) -> None:
         shape = (len(predictions), -1)
     if shape != (n_rows,):
         raise InvalidInput(
-            f"predict(X) has shape {shape} for {n_rows} rows",
+            f"predict(X) has shape {shape} for {counted(n_rows, 'row')}",
             "Allowed: one label for each row, in one dimension",
             "Pass predict rather than predict_proba, or wrap it in a function that returns labels",
         )
@@ -395,7 +396,8 @@ class StatisticalParity:
             interval = f" ({self.confidence:.0%}: {self.low:.4g} to {self.high:.4g})"
         a, b = map(spelled, self.pair)
         return (
-            f"<StatisticalParity of {len(self.groups)} groups and {len(self.outcomes)} outcomes, "
+            f"<StatisticalParity of {counted(len(self.groups), 'group')} and "
+            f"{counted(len(self.outcomes), 'outcome')}, "
             f"largest distance {self.largest:.4g}{interval}, {a} and {b}>"
         )
 

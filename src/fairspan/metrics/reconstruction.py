@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, caller_remedies
+from fairspan.formatting.text import counted
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.of_rows import Moments, moments_of
 from fairspan.moments.operators import errors_under
@@ -77,7 +78,7 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
     mine, theirs = subspace.feature_names, moments.feature_names
     if (mine and theirs and mine != theirs) or subspace.n_features != moments.n_features:
         raise InvalidInput(
-            f"The rows have {moments.n_features} features{_listed(theirs)}",
+            f"The rows have {counted(moments.n_features, 'feature')}{_listed(theirs)}",
             f"The model takes {subspace.n_features}{_listed(mine)}, in this order",
             "Pass the columns that it was fitted on",
         )

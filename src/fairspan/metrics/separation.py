@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, UnknownGroup, warn
+from fairspan.formatting.text import counted
 from fairspan.metrics.outcomes import check_several, coded_groups
 from fairspan.progress import track
 from fairspan.random_state import generator_of
@@ -96,7 +97,7 @@ def leakage(
     train, test = feature_values(Z_train, None), feature_values(Z_test, names)
     if train.shape[1] != test.shape[1]:
         raise InvalidInput(
-            f"Z_train has {train.shape[1]} columns, Z_test {test.shape[1]}",
+            f"Z_train has {counted(train.shape[1], 'column')}, Z_test {test.shape[1]}",
             "Allowed: the same representation of both",
             "Transform both with the same fitted model",
         )
@@ -114,7 +115,11 @@ def leakage(
     scale = np.where(scale > rounding, scale, np.inf)
     if np.isinf(scale).any():
         constant = [names[j] if names else int(j) for j in np.flatnonzero(np.isinf(scale))]
-        warn(f"leakage leaves out column(s) {listed(constant)} of Z_train, which do not vary.")
+        several = len(constant) > 1
+        warn(
+            f"leakage leaves out the column{'s' * several} {listed(constant)} of Z_train, "
+            f"which {'do' if several else 'does'} not vary."
+        )
     train, test = (train - mean) / scale, (test - mean) / scale
     # Telling the second of two groups from the first is the same classifier, negated.
     told = range(len(groups)) if len(groups) > 2 else range(1)
@@ -291,8 +296,13 @@ def mmd(
     counts = np.bincount(codes, minlength=len(groups))
     if len(groups) < 2 or counts.min() < 2:
         few = [label for label, count in zip(groups, counts, strict=True) if count < 2]
+        found = "All rows are of one group"
+        if len(few) == 1:
+            found = f"The group {few[0]!r} has one row"
+        elif few:
+            found = f"The groups {listed(few)} have one row each"
         raise InvalidInput(
-            f"The group(s) {listed(few)} have one row each" if few else "All rows are of one group",
+            found,
             "Allowed: two groups or more, of two rows or more",
             "Leave such groups out, or check the group column",
         )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput
+from fairspan.formatting.text import counted
 from fairspan.linalg import symmetric, symmetric_root
 from fairspan.typing import FloatArray
 
@@ -66,7 +67,7 @@ def _root(name: str, covariance: Any, p: int) -> FloatArray:
         if np.abs(matrix - matrix.T).max(initial=0.0) <= size and values.min(initial=0.0) >= -size:
             return symmetric_root(symmetric(matrix))
     raise InvalidInput(
-        f"{name} has the shape {matrix.shape} and is no covariance of {p} features",
+        f"{name} has the shape {matrix.shape} and is no covariance of {counted(p, 'feature')}",
         "Allowed: a symmetric positive semidefinite (p, p) matrix of finite numbers",
         "Pass a covariance, such as numpy.cov(rows, rowvar=False)",
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate
 from fairspan.errors import Incompatible, InvalidType, warn
+from fairspan.formatting.text import counted
 from fairspan.model.foreign import ALLOWED_MODELS, SAME, RowModel, affine_map_of, row_model_of
 from fairspan.model.stored import graph_bytes, read_subspace, select_of, write_subspace
 from fairspan.moments.group_moments import GroupMoments
@@ -503,8 +504,8 @@ class FairSubspace:
     def __repr__(self) -> str:
         how = "" if self.certificate is None else f", {self.certificate.minimised}"
         if self.is_soft:
-            how += f", soft in {self.n_components} coordinates"
-        return f"<FairSubspace of {self.dimension} in {self.n_features} features{how}>"
+            how += f", soft in {counted(self.n_components, 'coordinate')}"
+        return f"<FairSubspace of {self.dimension} in {counted(self.n_features, 'feature')}{how}>"
 
     def _repr_html_(self) -> str | None:
         """Where it comes from as a table in a notebook; None (plain text) if that is unknown."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidParameter
 from fairspan.formatting.table import Table
-from fairspan.formatting.text import position
+from fairspan.formatting.text import counted, position
 from fairspan.linalg.double_double import exact_sum
 from fairspan.moments.normal import Normal
 from fairspan.moments.operators import SecondMoments
@@ -258,7 +258,8 @@ class GroupMeans(ABC):
             f"{spelled(label)}: {count or 'unknown'}"
             for label, count in zip(self.labels, self.counts.tolist(), strict=True)
         )
-        whole = f"{type(self).__name__} of {self.n_features} features, rows by group: {sizes}"
+        features = counted(self.n_features, "feature")
+        whole = f"{type(self).__name__} of {features}, rows by group: {sizes}"
         return f"<{whole}{left_out(self.n_dropped, ' ({})')}>"
 
     def _repr_html_(self) -> str:

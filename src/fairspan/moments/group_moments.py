@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import Cause, InvalidInput, caller_remedies, warn
+from fairspan.formatting.text import counted
 from fairspan.linalg import may_be_scatter
 from fairspan.linalg.double_double import divided
 from fairspan.linalg.resources import memory_error_hint, tell_if_long
@@ -451,7 +452,7 @@ class GroupMoments(GroupMeans):
         large = self.counts >= minimum
         if not large.any():
             raise InvalidInput(
-                f"No group has {minimum} rows; the largest has {self.counts.max()}",
+                f"No group has {counted(minimum, 'row')}; the largest has {self.counts.max()}",
                 "Allowed: a minimum that leaves at least one group",
                 "Lower it, or join groups before the moments are made",
             )

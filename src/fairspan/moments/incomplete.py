@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, warn
-from fairspan.formatting.text import position
+from fairspan.formatting.text import counted, position
 from fairspan.linalg.resources import threads_for
 from fairspan.moments.accumulate import Stacked, Sums, in_order
 from fairspan.moments.normal import RIDGE, Normal
@@ -137,7 +137,8 @@ def _settled(step: "_Step", models: FloatArray) -> tuple[FloatArray, int, float]
         usual, last = two, second
     if last > _MUCH:
         warn(
-            f"The EM algorithm was stopped after {n_passes} passes, of which the last one moved "
+            f"The EM algorithm was stopped after {counted(n_passes, 'pass', 'passes')}, "
+            "of which the last one moved "
             f"the models by {last:.0e} standard deviations. Some features are hardly ever observed "
             "together: leave one of them out."
         )

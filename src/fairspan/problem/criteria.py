@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, UnknownGroup
+from fairspan.formatting.text import counted
 from fairspan.linalg import scaled_to_one
 from fairspan.problem.problem import KY_FAN, Blocks, Criterion, Formula, Pieces, Problem
 from fairspan.registry import changed_fields, check_flag, check_number, make_plain, plain_value
@@ -141,7 +142,7 @@ class Disparity(Criterion):
         """Raise unless there are two groups at most, the protected one among them."""
         if len(labels) > 2:
             raise Incompatible(
-                f"The criterion 'disparity' received {len(labels)} groups",
+                f"The criterion 'disparity' received {counted(len(labels), 'group')}",
                 "It is the signed gap of two groups",
                 "Use 'error_gap', the largest gap of any two groups, or join groups until two "
                 "are left",
@@ -284,7 +285,7 @@ class EqualError(Criterion):
         """Raise for more than two groups, of which equal errors are seldom achievable."""
         if len(labels) > 2:
             raise Incompatible(
-                f"The criterion 'equal_error' received {len(labels)} groups",
+                f"The criterion 'equal_error' received {counted(len(labels), 'group')}",
                 "Allowed: two groups; errors of more are seldom equal in any subspace",
                 "Use 'error_gap' with a large penalty, or join groups",
             )

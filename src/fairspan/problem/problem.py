@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
+from fairspan.formatting.text import counted
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.registry import field_values
@@ -483,8 +484,8 @@ class Problem:
         basis = None if self.start is None else self.start.basis
         if basis is not None and len(basis) != self.n_features:
             raise InvalidInput(
-                f"The warm start has a basis in {len(basis)} coordinates",
-                f"Allowed: the {self.n_features} coordinates of the problem",
+                f"The warm start has a basis in {counted(len(basis), 'coordinate')}",
+                f"Allowed: the {counted(self.n_features, 'coordinate')} of the problem",
                 "Use Problem.along(axes, ...) where the coordinates change",
             )
         self.criterion.check(self.labels)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from fairspan.errors import Incompatible, warn
-from fairspan.formatting.text import position
+from fairspan.formatting.text import counted, position
 from fairspan.moments.group_means import Center
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
@@ -561,7 +561,7 @@ def _in_coordinates(
         varying = within.n_known
         raise Incompatible(
             f"{restriction!r} was requested with rows that vary along only {varying} of "
-            f"{n_features} directions",
+            f"{counted(n_features, 'direction')}",
             f"Allowed: a number n_directions from {n_components} to {most}; unless it is above "
             f"{n_features - varying}, no direction with variance needs to be among them",
             "Choose such a number, or another n_components",

@@ -28,6 +28,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from fairspan.formatting.text import counted
 from fairspan.linalg import TIE_TOLERANCE, graded_eigh
 from fairspan.moments.group_moments import GroupMoments, merged
 from fairspan.moments.of_rows import Moments
@@ -164,8 +165,8 @@ def check_enough_left(n_components: int, n_features: int, rank: int) -> None:
     if n_components > n_features - rank:
         raise Incompatible(
             f"n_components is {n_components} with a restriction",
-            f"Allowed: at most {n_features - rank}: of {n_features} features, it takes {rank} "
-            "direction(s) away",
+            f"Allowed: at most {n_features - rank}: of {counted(n_features, 'feature')}, it "
+            f"takes {counted(rank, 'direction')} away",
             "Choose fewer components, or leave the restriction out",
         )
 
@@ -476,7 +477,7 @@ def check_tolerated(
     """Raise Incompatible where a restriction with a tolerance is not defined."""
     received = "allow_extra=True" if allow_extra else f"the criterion {criterion.name!r}"
     if len(labels) > 2:
-        received = f"{len(labels)} groups"
+        received = f"{counted(len(labels), 'group')}"
     if len(labels) > 2 or allow_extra or not isinstance(criterion, TotalError):
         raise Incompatible(
             f"{restriction!r} was requested together with {received}",
@@ -730,7 +731,7 @@ class CovarianceParity(Restriction):
         """Raise Incompatible unless it is defined for these groups and this criterion."""
         if len(labels) > 2:
             raise Incompatible(
-                f"CovarianceParity received {len(labels)} groups",
+                f"CovarianceParity received {counted(len(labels), 'group')}",
                 "Allowed: two groups: it compares two covariances",
                 "Use MeanParity(), which takes any number of groups, or join groups",
             )
@@ -786,8 +787,9 @@ class CovarianceParity(Restriction):
         if not n_components <= wanted <= left:
             raise Incompatible(
                 f"CovarianceParity received n_directions={wanted}",
-                f"Allowed: {n_components} (n_components) to {left}: of {means.shape[1]} "
-                f"features, mean parity takes {means.shape[1] - left} direction(s) away",
+                f"Allowed: {n_components} (n_components) to {left}: of "
+                f"{counted(means.shape[1], 'feature')}, mean parity takes "
+                f"{counted(means.shape[1] - left, 'direction')} away",
                 "Choose a number in that range, or another n_components",
             )
         # Which of equal differences come first is rounding: all are taken, which hides as much.

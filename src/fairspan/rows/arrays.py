@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import is_cupy_array, is_torch_array
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.formatting.text import shown_reason
+from fairspan.formatting.text import counted, shown_reason
 from fairspan.registry import ImportedLater
 from fairspan.rows.checks import (
     check_columns,
@@ -22,6 +22,7 @@ from fairspan.rows.checks import (
     check_shape,
     checked_values,
     float64_of,
+    native_dtype,
     number_columns,
     numbers_of,
     observed_values,
@@ -332,7 +333,7 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
                 return []
             raise InvalidInput(
                 f"sensitive_features {listed(names)} could be column names or labels of the "
-                f"{len(frame)} rows",
+                f"{counted(len(frame), 'row')}",
                 _NAMES_OR_LABELS,
                 "Pass labels as an array, or a table with more rows",
             )
@@ -450,7 +451,7 @@ class RowsInMemory(KnownRows, ABC):
         """
         if self.n_features != len(names):
             raise InvalidInput(
-                f"X has {self.n_features} features",
+                f"X has {counted(self.n_features, 'feature')}",
                 f"The model was fitted on {len(names)}: {listed(names)}",
                 "Pass the columns that it was fitted on",
             )
@@ -611,7 +612,7 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
         ) from error
     if weights.shape != (n_rows,):
         raise InvalidInput(
-            f"sample_weight has shape {weights.shape} for {n_rows} rows",
+            f"sample_weight has shape {weights.shape} for {counted(n_rows, 'row')}",
             "Allowed: one weight for each row",
             "Take X and the weights from the same rows",
         )
@@ -629,7 +630,7 @@ def weights_of_column(frame: Any, name: str) -> FloatArray:
     column = nw.from_native(frame, eager_only=True)[name]
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
         raise InvalidInput(
-            f"The column of weights {name!r} holds no numbers but {column.dtype}",
+            f"The column of weights {name!r} holds no numbers but {native_dtype(column)}",
             "Allowed: finite weights, zero or above",
             "Name a column of numbers",
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, InvalidType, nearest, warn
-from fairspan.formatting.text import count, in_ascii, position, shown_reason
+from fairspan.formatting.text import count, counted, in_ascii, position, shown_reason
 from fairspan.registry import ImportedLater
 from fairspan.rows.groups import listed
 from fairspan.typing import AnyArray, FloatArray
@@ -289,8 +289,11 @@ def check_same_length(n_rows: int, n_values: int, what: str, rows: str = "X") ->
     InvalidInput
     """
     if n_rows != n_values:
+        noun, _, where = what.partition(" ")
+        values = f"{counted(n_values, noun.removesuffix('s'))} {where}"
         raise InvalidInput(
-            f"The lengths differ: {n_rows or 'no'} rows in {rows}, {n_values} {what}",
+            f"The lengths differ: {counted(n_rows, 'row') if n_rows else 'no rows'} in {rows}, "
+            f"{values}",
             "Allowed: one value for each row",
             f"Take {rows} and the values from the same rows",
         )
@@ -311,7 +314,7 @@ def check_width(received: int, allowed: int, what: str) -> None:
         )
 
 
-def check_numeric(schema: Any) -> None:
+def check_numeric(frame: nw.DataFrame[Any]) -> None:
     """Make sure that every column holds numbers or truth values.
 
     Raises
@@ -320,19 +323,34 @@ def check_numeric(schema: Any) -> None:
         Names the columns that do not.
     """
     # Object columns may hold numbers; converting them tells.
-    bad = {
-        name: dtype
-        for name, dtype in schema.items()
+    bad = [
+        name
+        for name, dtype in frame.schema.items()
         if not (_is_numeric(dtype) or dtype == nw.Object or _is_vector(dtype))
-    }
+    ]
     if bad:
-        kinds = ", ".join(sorted({str(dtype) for dtype in bad.values()}))
+        kinds = ", ".join(sorted({native_dtype(frame[name]) for name in bad}))
+        columns = f"The column {bad[0]!r} holds" if len(bad) == 1 else "These columns hold"
+        names = "" if len(bad) == 1 else f": {listed(bad)}"
         raise InvalidInput(
-            f"These columns hold no numbers but {kinds}: {listed(list(bad))}",
+            f"{columns} no numbers but {kinds}{names}",
             "Allowed: numbers and truth values",
             "Leave these columns out, or encode them as numbers",
             cause=Cause.TEXT_COLUMN,
         )
+
+
+def native_dtype(column: Any) -> str:
+    """Return the type of a narwhals Series as its own package calls it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> native_dtype(nw.from_native(pd.Series([1, None], dtype="Int64"), series_only=True))
+    'Int64'
+    """
+    native = column.to_native()
+    return str(native.type if column.implementation.is_pyarrow() else native.dtype)
 
 
 def number_columns(frame: Any) -> list[AnyArray]:
@@ -349,11 +367,11 @@ def number_columns(frame: Any) -> list[AnyArray]:
 
         plain = types.is_integer, types.is_float32, types.is_float64, types.is_boolean
         if not all(any(is_it(kind) for is_it in plain) for kind in table.schema.types):
-            check_numeric(nw.from_native(table, eager_only=True).schema)
+            check_numeric(nw.from_native(table, eager_only=True))
         columns = [numbers_of(column) for column in table.columns]
         whole, names = list(map(types.is_integer, table.schema.types)), table.column_names
     else:
-        check_numeric(frame.schema)
+        check_numeric(frame)
         columns = [_numbers_in(column) for column in frame.iter_columns()]
         whole, names = [kind.is_integer() for kind in frame.schema.values()], frame.columns
     warn_of_rounding(dict(compress(zip(names, columns, strict=True), whole)))
@@ -448,7 +466,8 @@ def _numbers_in(column: Any) -> AnyArray:
         return converted(column.to_numpy())
     except (InvalidInput, InvalidType) as error:
         raise InvalidInput(
-            f"The column {column.name!r} holds values that are no numbers ({error.args[0]})",
+            f"The column {column.name!r}, of dtype {native_dtype(column)}, holds values that are "
+            f"no numbers ({error.args[0]})",
             "Allowed: numbers and truth values",
             "Leave this column out or encode it as numbers",
         ) from error

@@ -16,6 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
+from fairspan.formatting.text import counted
 from fairspan.rows.alignment import check_alignment, pandas_index
 from fairspan.rows.arrays import (
     ArrayRows,
@@ -207,7 +208,7 @@ class DaskRows(RowsByColumns):
         if partition.ndim != 2 or partition.shape[1] != self.n_features:
             raise InvalidInput(
                 f"X has shape {partition.shape}",
-                f"Allowed: rows of {self.n_features} features",
+                f"Allowed: rows of {counted(self.n_features, 'feature')}",
                 "Correct the chunks of the array, or the function that makes its blocks",
             )
         return ArrayRows(
@@ -252,7 +253,7 @@ class DaskCollections(RowOpener):
                 on_missing=on_missing,
             )
             check_names(chosen.features)
-            check_numeric(columns_of(meta, chosen.features).schema)
+            check_numeric(columns_of(meta, chosen.features))
         partitions = _partitions_of(_read(X, chosen))
         # Without divisions, each partition may number its rows from zero (those of CSV files do).
         has_index = bool(getattr(X, "known_divisions", False))
@@ -315,7 +316,7 @@ class DaskCollections(RowOpener):
         if row_map.feature_names is not None:
             chosen = chosen.selected(row_map.feature_names)
         check_width(len(chosen.feature_names), row_map.width, "features")
-        check_numeric(columns_of(meta, chosen.features).schema)
+        check_numeric(columns_of(meta, chosen.features))
         # As named arguments, which Dask hands on as they are.
         arguments: dict[str, Any] = {"function": row_map.function, "columns": [*row_map.columns]}
         read = _read(X, chosen)
@@ -432,7 +433,7 @@ def _by_partition(
         parts = _partitions_of(values)
         if len(parts) != len(partitions):
             raise InvalidInput(
-                f"X has {len(partitions)} partitions, but {name} has {len(parts)}",
+                f"X has {counted(len(partitions), 'partition')}, but {name} has {len(parts)}",
                 "Allowed: partitions that hold the same rows",
                 f"Cut {name} as X is, with repartition(divisions=X.divisions) for a series, or "
                 "make it a column of X and pass its name",

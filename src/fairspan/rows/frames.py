@@ -354,8 +354,8 @@ class ArrowStream(RowsByColumns):
         self.counts.append(n_rows)
         if n_rows != self.counts[0]:
             raise InvalidInput(
-                f"The stream {type(self.source).__name__} gave {self.counts[0]} rows the first "
-                f"time and {n_rows} the next",
+                f"The stream {type(self.source).__name__} gave {self.counts[0]} rows the "
+                f"first time and {n_rows} the next",
                 "Allowed: streams that can be read again, where rows are needed twice",
                 "Read it into a table first (read_all()), or use moments: "
                 "GroupMoments.from_rows(...), which need one pass",

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from fairspan.errors import Cause, FairspanError, InvalidInput
-from fairspan.formatting.text import with_row_names
+from fairspan.formatting.text import counted, with_row_names
 from fairspan.linalg.resources import check_memory
 from fairspan.registry import check_count
 from fairspan.rows.checks import checked_values, converted, observed_values
@@ -397,20 +397,20 @@ class GroupLimit:
         several = min(len(self.columns), 2)
         named = listed(self.columns)
         subject = ("There are", f"The column {named} has", f"The columns {named} make")[several]
-        counted = f"{subject} {len(labels)} groups {among}"
+        found = f"{subject} {len(labels)} groups {among}"
         allow = "N" if so_far else len(labels)
         if self.max_groups is not None:
             raise InvalidInput(
-                f"{counted}, and max_groups is {self.max_groups}",
-                f"Allowed: at most {self.max_groups} groups",
+                f"{found}, and max_groups is {self.max_groups}",
+                f"Allowed: at most {counted(self.max_groups, 'group')}",
                 "Pass another column as sensitive_features",
                 cause=Cause.OVER_MAX_GROUPS,
                 n_groups=allow,
             )
         looks = ("the labels look", "its values look", "their values look")[several]
         raise InvalidInput(
-            f"{counted}, so {looks} like an identifier or a continuous number rather than groups",
-            f"Allowed: up to {self.most} groups",
+            f"{found}, so {looks} like an identifier or a continuous number rather than groups",
+            f"Allowed: up to {counted(self.most, 'group')}",
             "Pass another column as sensitive_features, or put numbers into bins (pandas.cut)",
             cause=Cause.MANY_GROUPS,
             n_groups=allow,

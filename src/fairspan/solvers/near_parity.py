@@ -28,6 +28,7 @@ from fairspan.certificates.proofs import (
     positive_part,
 )
 from fairspan.errors import Incompatible
+from fairspan.formatting.text import counted
 from fairspan.linalg import leading_subspace
 from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
 from fairspan.problem.restrictions import Restriction
@@ -149,10 +150,10 @@ def _check_reachable(difference: FloatArray, n_components: int, tolerance: float
         n_above, n_below = (int(np.count_nonzero(sign * values > rounding)) for sign in (1, -1))
         raise Incompatible(
             f"CovarianceParity received tolerance={tolerance!r} with "
-            f"n_components={n_components} of {len(values)} directions of equal means",
-            f"Allowed: at least {least[n_components - 1]:.6g}, or up to {n_most} components: the "
-            f"difference of the covariances has {n_above} positive and {n_below} negative "
-            "eigenvalues, and only one of each cancels another",
+            f"n_components={n_components} of {counted(len(values), 'direction')} of equal means",
+            f"Allowed: at least {least[n_components - 1]:.6g}, or up to "
+            f"{counted(n_most, 'component')}: the difference of the covariances has {n_above} "
+            f"positive and {n_below} negative eigenvalues, and only one of each cancels another",
             "Choose a larger tolerance, or fewer components",
         )
 
@@ -347,7 +348,7 @@ def program(
     p = len(moment)
     if p > _MOST_FEATURES:
         raise Incompatible(
-            f"The solver 'semidefinite' received {p} directions of equal means",
+            f"The solver 'semidefinite' received {counted(p, 'direction')} of equal means",
             f"Allowed: up to {_MOST_FEATURES}: the semidefinite program grows steeply",
             "Use solver='auto', which takes any number, or CovarianceParity(n_directions=...)",
         )

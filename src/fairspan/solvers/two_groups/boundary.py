@@ -35,6 +35,7 @@ import numpy as np
 from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, goal
 from fairspan.certificates.proofs import MeansProof
 from fairspan.errors import Incompatible
+from fairspan.formatting.text import counted
 from fairspan.moments.operators import DenseSecondMoments, SecondMoments
 from fairspan.problem.criteria import EqualError
 from fairspan.problem.problem import MeansWithin, Pieces, Problem
@@ -409,7 +410,7 @@ def _equal_errors(problem: Problem, tol: float) -> Found:
         whole = problem.unrestricted is None
         raise Incompatible(
             "The criterion 'equal_error' was requested, but no subspace of "
-            f"{problem.n_components} dimensions has "
+            f"{counted(problem.n_components, 'dimension')} has "
             + (f"errors at most {allowed:g} apart" if allowed else "the same error for both groups")
             + f": the least reachable gap is {np.ptp(right.errors):.6g}",
             "Allowed: tables where "
@@ -476,7 +477,7 @@ def _near_means(problem: Problem, limit: MeansWithin, tol: float) -> Found:
         if right.last > _NO_DISTANCE * unit * length:
             raise Incompatible(
                 f"MeanParity received tolerance={limit.tolerance!r} with n_components="
-                f"{problem.n_components} of {problem.n_features} features",
+                f"{problem.n_components} of {counted(problem.n_features, 'feature')}",
                 f"Allowed: at least {np.linalg.norm(apart @ right.basis):.6g}: no subspace of "
                 "this dimension brings the means closer",
                 "Choose a larger tolerance, or fewer components",

@@ -1,0 +1,138 @@
+"""Numbers agree with their nouns and verbs, and types are those of the package of the user."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from fairspan import FairPCA, FairSubspace, GroupMoments, audit, frontier, metrics, regression
+from fairspan.errors import FairspanError, FairspanWarning, InvalidInput
+from fairspan.formatting.text import counted
+from fairspan.selection import UCB1SearchCV
+
+# "1 rows", and "1 dimension keep", but not "index 1 rows" or "11 rows".
+_ONE_OF_MANY = re.compile(
+    r"(?<![\w.,])1[ \u00a0](?!of\b|is\b|as\b|was\b|has\b|ends\b|keeps\b)\w+s\b"
+)
+_SEVERAL_OR_NOT = re.compile(r"\w\((s|es)\)")
+
+X = np.random.default_rng(3).standard_normal((40, 3))
+GROUPS = np.array(["a", "b"] * 20)
+MODEL = FairPCA(1).fit(X, sensitive_features=GROUPS)
+# The last row alone decides a coefficient, so that its residual is zero.
+ALONE = np.vstack([X[:20] * [1, 1, 0], [[1, 1, 1]]])
+ONE_FEATURE = FairPCA(1).fit(X[:, :1], sensitive_features=GROUPS)
+
+
+class Failing(FairPCA):
+    def fit(self, X, y=None, **params):
+        raise InvalidInput("It failed", "Allowed: nothing", "Do something else")
+
+
+CALLS = {
+    "one row, two labels": lambda: GroupMoments.from_rows(X[:1], ["a", "b"]),
+    "two rows, one label": lambda: GroupMoments.from_rows(X[:2], ["a"]),
+    "one row, two weights": lambda: GroupMoments.from_rows(X[:1], ["a"], [1, 2]),
+    "one dimension": lambda: MODEL.transform(X[0]),
+    "one feature": lambda: audit(MODEL, X[:, :1], GROUPS),
+    "one column of Z": lambda: metrics.leakage(X[:, :1], GROUPS, X, GROUPS),
+    "a column that does not vary": lambda: metrics.leakage(
+        X * [1, 1, 0], GROUPS, X * [1, 1, 0], GROUPS
+    ),
+    "a group of one row": lambda: metrics.mmd(X[:21], ["a"] * 20 + ["b"]),
+    "one group": lambda: frontier(X, 1, sensitive_features=["a"] * 40),
+    "max_groups": lambda: GroupMoments.from_rows(X, GROUPS, max_groups=1),
+    "one setting": lambda: UCB1SearchCV(
+        Failing(1), {"n_components": [1]}, n_pulls=1, random_state=0
+    ).fit(X, sensitive_features=GROUPS),
+    "one prediction": lambda: metrics.signed_bias(
+        lambda rows: np.zeros((1, 2)), X[:1], ["a"], protected="a"
+    ),
+    "one coefficient": lambda: regression.least_squares(
+        GroupMoments.from_rows(X[:, :2], GROUPS), 1
+    ).predict(X),
+    "a group with too few rows": lambda: regression.least_squares(
+        GroupMoments.from_rows(ALONE, ["a"] * 20 + ["b"]), 0, variance="by_group"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_numbers_in_errors_and_warnings_agree_with_their_nouns(case):
+    with pytest.raises((FairspanError, FairspanWarning)) as error:
+        CALLS[case]()
+    message = str(error.value)
+    assert not _ONE_OF_MANY.search(message), message
+    assert not _SEVERAL_OR_NOT.search(message), message
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        ONE_FEATURE.subspace_,
+        ONE_FEATURE.moments_,
+        ONE_FEATURE.solution_,
+        FairSubspace(np.eye(1), np.zeros(1)),
+        GroupMoments.from_rows(X[:1], ["a"]),
+        frontier(X, 1, sensitive_features=GROUPS),
+    ],
+    ids=lambda thing: type(thing).__name__,
+)
+def test_numbers_in_representations_agree_with_their_nouns(thing):
+    assert not _ONE_OF_MANY.search(repr(thing)), repr(thing)
+
+
+@pytest.mark.parametrize(
+    ("d", "p", "sentence"),
+    [
+        (1, 1, "PCA: 1 dimension keeps all variance of every group, up to rounding, so no group"),
+        (3, 3, "PCA: 3 dimensions keep all variance of every group, up to rounding, so no group"),
+    ],
+)
+def test_the_finding_that_nothing_is_lost_agrees_with_the_dimensions(d, p, sentence):
+    found = audit({"PCA": np.eye(p)[:d]}, X[:, :p], GROUPS, folds=None)
+    (message,) = [each.message for each in found.findings if each.code == "FS206"]
+    assert message.startswith(sentence)
+    # One dimension cannot become fewer.
+    assert ("Use fewer dimensions" in message) == (d > 1)
+
+
+def test_counts_have_one_noun_or_many():
+    assert counted(1, "row") == "1 row"
+    assert counted(1234, "row") == "1,234 rows"
+    assert counted(2, "class", "classes") == "2 classes"
+
+
+TEXTS = ["x", "y"] * 20
+FRAMES = {
+    "pandas": (pd.DataFrame({"q": X[:, 0], "t": TEXTS}), "str"),
+    "pandas category": (pd.DataFrame({"q": X[:, 0], "t": pd.Categorical(TEXTS)}), "category"),
+    "pandas dates": (
+        pd.DataFrame({"q": X[:, 0], "t": pd.date_range("2024", periods=40)}),
+        "datetime64[us]",
+    ),
+    "polars": (pl.DataFrame({"q": X[:, 0], "t": TEXTS}), "String"),
+    "pyarrow": (pa.table({"q": X[:, 0], "t": TEXTS}), "string"),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_types_are_named_as_the_package_of_the_frame_names_them(kind):
+    frame, dtype = FRAMES[kind]
+    named = re.escape(f"The column 't' holds no numbers but {dtype}.")
+    with pytest.raises(InvalidInput, match=named):
+        GroupMoments.from_rows(frame, GROUPS)
+    with pytest.raises(InvalidInput, match=re.escape(f"weights 't' holds no numbers but {dtype}.")):
+        GroupMoments.from_rows(frame, GROUPS, "t")
+
+
+def test_columns_of_several_types_are_listed():
+    frame = pd.DataFrame({"t": TEXTS, "c": pd.Categorical(TEXTS), "q": X[:, 0]})
+    with pytest.raises(InvalidInput, match="These columns hold no numbers but category, str: 't'"):
+        GroupMoments.from_rows(frame, GROUPS)
+    mixed = pd.DataFrame({"m": [1.0, "x"] * 20, "q": X[:, 0]})
+    with pytest.raises(InvalidInput, match="The column 'm', of dtype object, holds values"):
+        GroupMoments.from_rows(mixed, GROUPS)
