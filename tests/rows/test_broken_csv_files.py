@@ -63,6 +63,30 @@ def test_an_unclosed_quote_in_a_column_that_is_not_read_loses_no_rows_silently(t
     assert "quote in line 89997" in refusal(tmp_path / "rows.csv", text(lines))
 
 
+@pytest.mark.parametrize("first", [3, 20])
+@pytest.mark.parametrize("column", [0, 1, 2, 3])
+@pytest.mark.parametrize("n_rows", [N_ROWS, 60_000])
+def test_two_unclosed_quotes_lose_no_rows_silently(tmp_path, column, first, n_rows):
+    lines = lines_of(n_rows)
+    second = n_rows - 7
+    for row in (first, second):
+        cells = cells_of(row)
+        cells[column] = '"' + cells[column]
+        lines[row] = ",".join(cells)
+    message = refusal(tmp_path / "rows.csv", text(lines))
+    assert len(set(TOKEN.findall(message))) <= 1
+    if column > 1:
+        assert f"a quote in line {first + 2} that opens a cell" in message
+        assert f"in line {second + 2}" in message
+
+
+def test_cells_of_several_lines_with_quotes_within_are_read(tmp_path):
+    notes = ['"two\nlines"', '"a ""quoted"" word\n""twice"""', '"x\n\n"', '""', '"a,b\n,""c"",\nd"']
+    lines = [f"{row},{row * row % 7},{notes[row % 5]},{'ab'[row % 2]}" for row in range(30)]
+    (tmp_path / "rows.csv").write_text(text(lines))
+    assert moments_of(tmp_path / "rows.csv").counts.sum() == 30
+
+
 def test_quotes_that_open_no_cell_are_text(tmp_path):
     (tmp_path / "rows.csv").write_text(text([*lines_of(), '1,2,5" disk,a']))
     assert moments_of(tmp_path / "rows.csv").counts.sum() == N_ROWS + 1

@@ -183,6 +183,7 @@ _MOST_OF_A_LABEL = 120
 # What another package says of a file, without a copy of its contents.
 _MOST_OF_A_REASON = 200
 _ROW = re.compile(r"row (\d+) \(index (\d+)\)")
+_BETWEEN_CELLS = re.compile(r"[,;|\t\r\n]")
 _QUOTED = re.compile(r"'[^']*'")
 # Arrow ends what it says of a row with the row.
 _ROW_THAT_FOLLOWS = re.compile(r"(got \d+):.*")
@@ -218,10 +219,10 @@ def _quoted(value: Any, most: int) -> str:
         return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
     if not isinstance(value, str):
         return repr(value)
-    # After an unclosed quote, the lines that follow are those of other rows.
-    first_line = value.lstrip("\r\n").partition("\n")[0].rstrip("\r")
-    is_whole = first_line == value and len(value) <= most
-    return repr(value if is_whole else f"{first_line[:most]}...")
+    # After an unclosed quote, other cells follow, and other rows.
+    start = _BETWEEN_CELLS.split(value.lstrip("\r\n"))[0] if "\n" in value else value
+    is_whole = start == value and len(value) <= most
+    return repr(value if is_whole else f"{start[:most]}...")
 
 
 def shown_reason(error: BaseException) -> str:

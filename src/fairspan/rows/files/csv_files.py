@@ -35,7 +35,9 @@ _SNIFFED = 1 << 16
 # What pyarrow says of a cell that is no number, or no text, and of rows of another length.
 _OF_A_COLUMN = re.compile(r"In CSV column #(\d+)")
 _OF_A_ROW = "columns, got"
-_QUOTE = ord('"')
+_QUOTE, _LINE_END = b'"\n'
+# Of a file that is searched for quotes.
+_BYTES_AT_ONCE = 1 << 20
 # Rows that are looked at to tell a wrong header from wrong rows, and fewer of which tell nothing.
 _ROWS_OF_A_HEADER, _FEWEST_ROWS_OF_A_HEADER = 1000, 2
 _ALLOWED = "Allowed: complete CSV files of equally long rows"
@@ -354,6 +356,7 @@ def csv_batches(
     kinds_read = dict.fromkeys(numeric, pa.string() if converted else pa.float64())
     kinds_read |= dict.fromkeys(set(texts).intersection(columns), pa.string())
     lines = _Lines(form.comment)
+    n_rows = 0
     try:
         with opened_csv(path, form, columns, kinds_read, na_values, lines) as reader:
             for batch in reader:
@@ -367,9 +370,12 @@ def csv_batches(
                     if np.fmax.reduce(np.abs(numbers), initial=0) <= _LARGEST_INTEGER
                 }
                 warn_of_rounding(exact)
+                n_rows += batch.num_rows
                 yield batch
-        if lines.n_quotes % 2:
-            # Arrow takes all that follows an unclosed quote for one cell, and says nothing.
+        # Arrow takes all that follows an unclosed quote for one cell, and says nothing.
+        n_lines = n_rows + form.header + form.n_skipped
+        has_long_cells = lines.n_quotes > 0 and lines.n_line_ends > n_lines
+        if lines.n_quotes % 2 or (has_long_cells and _may_be_unclosed(path, form)):
             _check_quotes(path, form)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise unreadable(path, form, error, columns) from error
@@ -515,7 +521,7 @@ def _unclosed_quote(path: Path, row: RowLines) -> InvalidInput:
 
 
 def _check_quotes(path: Path, form: CsvFormat) -> None:
-    """Make sure that every quote that opens a cell is closed.
+    """Make sure that every quote that opens a cell is closed, and by a quote that ends a cell.
 
     Raises
     ------
@@ -524,6 +530,36 @@ def _check_quotes(path: Path, form: CsvFormat) -> None:
     for row in _rows_of_file(path, form):
         if not row.is_closed:
             raise _unclosed_quote(path, row)
+        if row.has_text_after_quote:
+            raise InvalidInput(
+                f"{path} has a quote in line {row.first_line} that opens a cell, and the next "
+                f"one, in line {row.last_line}, has text after it",
+                _ALLOWED,
+                f"Close the quotes in lines {row.first_line} and {row.last_line}, or delete them",
+            )
+
+
+def _may_be_unclosed(path: Path, form: CsvFormat) -> bool:
+    """Whether two quotes that follow each other both begin a cell and end none."""
+    ends_cell = np.zeros(256, dtype=bool)
+    ends_cell[list(f"{form.delimiter}\r\n".encode())] = True
+    begins_text = ~ends_cell
+    begins_text[_QUOTE] = False
+    rest = b"\n"
+    was_opening = False
+    with _stream(path, form) as stream:
+        while chunk := stream.read(_BYTES_AT_ONCE):
+            # The last byte is looked at with the next chunk, as it may be a quote.
+            found = np.frombuffer(rest + chunk, np.uint8)
+            rest = bytes(found[-2:])
+            quotes = np.flatnonzero(found[1:-1] == _QUOTE) + 1
+            if not len(quotes):
+                continue
+            is_opening = ends_cell[found[quotes - 1]] & begins_text[found[quotes + 1]]
+            if (was_opening and is_opening[0]) or (is_opening[1:] & is_opening[:-1]).any():
+                return True
+            was_opening = bool(is_opening[-1])
+    return False
 
 
 def _stream(path: Path, form: CsvFormat, lines: "_Lines | None" = None) -> Any:
@@ -541,17 +577,20 @@ class _Lines:
 
     Attributes
     ----------
-    n_quotes : int
+    n_quotes, n_line_ends : int
     """
 
     def __init__(self, comment: str | None) -> None:
         self.n_quotes = 0
+        self.n_line_ends = 0
         self._comment = None if comment is None else comment.encode()
         self._rest = b""
 
     def __call__(self, chunk: Any) -> Any:
         passed = chunk if self._comment is None else self._without_comments(bytes(chunk))
-        self.n_quotes += int(np.count_nonzero(np.frombuffer(passed, np.uint8) == _QUOTE))
+        found = np.frombuffer(passed, np.uint8)
+        self.n_quotes += int(np.count_nonzero(found == _QUOTE))
+        self.n_line_ends += int(np.count_nonzero(found == _LINE_END))
         return passed
 
     def _without_comments(self, more: bytes) -> bytes:

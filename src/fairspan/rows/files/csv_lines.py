@@ -18,12 +18,16 @@ class RowLines:
     last_line : int
     is_closed : bool
         Whether every quote that opens a cell is closed before the file ends.
+    has_text_after_quote : bool
+        Whether a quote that closes a cell of several lines has text after it: most likely it opens
+        another cell, and the quotes of both are not closed.
     """
 
     first_line: int
     n_cells: int
     last_line: int
     is_closed: bool = True
+    has_text_after_quote: bool = False
 
 
 def rows_of_lines(
@@ -46,7 +50,7 @@ def rows_of_lines(
     # An empty newline keeps line breaks as they are and ends lines at each kind of them.
     lines = io.TextIOWrapper(stream, encoding, errors="replace", newline="")
     first_line = n_cells = number = 0
-    is_open = False
+    is_open = has_text = False
     for number, text in enumerate(lines, start=1):
         line = text.removeprefix("\ufeff") if number == 1 else text
         if number <= skip or (comment is not None and line.startswith(comment)):
@@ -54,13 +58,21 @@ def rows_of_lines(
         if not is_open:
             if not line.strip("\r\n"):
                 continue
-            first_line, n_cells = number, 1
+            first_line, n_cells, has_text = number, 1, False
+        elif _has_text_after_quote(line, delimiter):
+            has_text = True
         n_delimiters, is_open = _scan(line, delimiter, is_open)
         n_cells += n_delimiters
         if not is_open:
-            yield RowLines(first_line, n_cells, number)
+            yield RowLines(first_line, n_cells, number, has_text_after_quote=has_text)
     if is_open:
         yield RowLines(first_line, n_cells, number, is_closed=False)
+
+
+def _has_text_after_quote(line: str, delimiter: str) -> bool:
+    """Whether the first quote of a line, which closes a cell, has text after it."""
+    rest = line.replace('""', "").partition('"')[2].rstrip("\r\n")
+    return rest != "" and not rest.startswith(delimiter)
 
 
 def _scan(line: str, delimiter: str, is_open: bool) -> tuple[int, bool]:
