@@ -396,7 +396,7 @@ def _equal_errors(problem: Problem, tol: float) -> Found:
         return search.found
     # At a tie, of the subspaces with the least gap that of least total error.
     right, second = search.contact(1.0), problem.dense
-    if right.last < -search.goal_at(left.errors):
+    if right.last < 0:
         search.close(left, right)
         return search.found
     # Where the least gap is just the tolerance; otherwise it is too large to be reached.
