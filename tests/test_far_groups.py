@@ -5,6 +5,8 @@ lies far away, or a column of large numbers, hides no difference of others; and 
 precision cannot make equal is refused.
 """
 
+from contextlib import suppress
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -39,9 +41,23 @@ def test_a_far_group_hides_no_difference_of_others(far, center):
     assert means_apart(hidden(X, groups, center=center), X, groups) <= ALLOWED
 
 
-def test_a_group_of_three_billion_deviations():
+@pytest.mark.parametrize("center", ["group", "global", "none"])
+def test_a_group_of_three_billion_deviations_hides_nothing_or_is_refused(center):
     X, groups = rows_with_a_far_group(3e9)
-    assert means_apart(hidden(X, groups, center="group"), X, groups) <= ALLOWED
+    with suppress(Incompatible):
+        assert means_apart(hidden(X, groups, center=center), X, groups) <= ALLOWED
+
+
+@pytest.mark.parametrize("restriction", [MeanParity(), MeanParity(oblique=True)], ids=repr)
+@pytest.mark.parametrize("offset", [1e10, 1.7e15])
+def test_a_common_offset_costs_no_digits(offset, restriction):
+    rng = np.random.default_rng(0)
+    # Whole numbers, which are exact at these offsets.
+    X, groups = np.round(1000 * rng.standard_normal((200, 5))), np.array(list("ab") * 100)
+    X[groups == "b", 0] += 500
+    near, far = (hidden(X + each, groups, restriction=restriction) for each in (0.0, offset))
+    assert means_apart(far, X + offset, groups) <= ALLOWED
+    assert far.solution_.objective == pytest.approx(near.solution_.objective, rel=1e-9)
 
 
 @pytest.mark.parametrize("far", [1e10, 1e12, 1e15])

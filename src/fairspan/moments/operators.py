@@ -597,14 +597,10 @@ class Complement:
         the entry, as rows are exchanged (Cox and Higham 1998): neither a large vector nor a column
         of large numbers makes the others rounding.
         """
-        left, order = directions.copy(), np.arange(len(directions))
-        for place in range(directions.shape[1]):
-            pivot = place + int(np.argmax(np.abs(left[place:, place])))
-            for each in (left, order):
-                each[[place, pivot]] = each[[pivot, place]]
-            reflector, factor, *_ = lapack.dgeqrf(left[place:, [place]])
-            reflector[0] = 1.0
-            left[place:] -= factor * reflector @ (reflector.T @ left[place:])
+        order = np.arange(len(directions))
+        # Gaussian elimination chooses in which feature each direction is largest beside the others.
+        for place, pivot in enumerate(lapack.dgetrf(directions)[1]):
+            order[[place, pivot]] = order[[pivot, place]]
         return cls._in_order(directions, order)
 
     @classmethod

@@ -43,7 +43,7 @@ from fairspan.problem.restrictions import (
 )
 from fairspan.registry import names_of, object_of
 from fairspan.rows.groups import listed
-from fairspan.typing import FloatArray, IndexArray
+from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # Sums of squares in the directions that a restriction forbids are rounded by this share.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
@@ -248,7 +248,18 @@ class ProblemFamily:
     @cached_property
     def _differences(self) -> FloatArray:
         """Independent columns of unit length, (p, r), that span all differences of the means."""
-        return mean_differences(self._means, self._variances)
+        return mean_differences(self._means, self._variances, self._pairs)
+
+    def means_surely_agree(self, columns: FloatArray) -> bool:
+        """Whether means that are to be equal are, by the coarsest bound, along (p, d) columns."""
+        first, second = self._pairs.T
+        along = cast(Restriction, self.restriction).variances_of(self.moments, columns)
+        units = np.maximum(along[first], along[second])
+        apart = np.abs((self._means[second] - self._means[first]) @ columns).max(initial=0.0)
+        share = len(columns) * _EPSILON + self.any_dimension.stretched
+        longest = np.sqrt(len(columns)) * self._sizes.max(initial=0.0)
+        most = float(apart + share * longest * np.linalg.norm(columns, axis=0).max())
+        return bool(most**2 <= _MOST_APART**2 * units.min(initial=np.inf))
 
     def means_apart(self, columns: FloatArray) -> MeansApart:
         """By how much means differ that are to be equal, along each of (p, d) columns."""
@@ -258,29 +269,50 @@ class ProblemFamily:
         # With more digits than the columns have, where the machine has such numbers.
         exact = np.abs(differences.astype(np.longdouble) @ columns.astype(np.longdouble))
         sizes, squares = self._sizes, columns**2
-        lengths = np.linalg.norm(differences, axis=1)[:, None] * np.linalg.norm(columns, axis=0)
-        rounding = _EPSILON * np.sqrt(sizes**2 @ squares)
-        rounding = rounding + self.any_dimension.stretched * lengths
-        along = restriction.variances_of(self.moments, columns)
-        variances, unknown = np.maximum(along[first], along[second]), self._variances
-        unknown = np.maximum(unknown[first], unknown[second])
-        squared_sizes = sizes**2 + unknown
-        least = len(columns) * _ROUNDINGS
-        is_rounding = variances <= least * (unknown @ squares)
+        rounding = _EPSILON / 2 * np.sqrt(sizes**2 @ squares)
+        if self.any_dimension.stretched:
+            lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
+            rounding += self.any_dimension.stretched * lengths
+        along, variances = restriction.variances_of(self.moments, columns), self._variances
+        units = np.maximum(along[first], along[second])
+        unknown = np.maximum(variances[first], variances[second])
+        is_rounding = units <= self._variance_rounding(unknown, squares)
+        least = np.zeros_like(rounding)
         if is_rounding.any():
-            # Between groups of equal rows, the others say how much coordinates vary.
-            of_all = self.moments.proportions @ variances_along(self.moments, columns)
-            of_features = self.moments.proportions @ self.moments.variances
-            variances = np.where(is_rounding, of_all, variances)
-            is_rounding &= of_all <= least * (of_features @ squares)
-        # Entries of the columns are rounded to a share of themselves, and of one.
-        spilled = squared_sizes @ squares
-        spilled += squared_sizes.sum(axis=1)[:, None] * squares.sum(axis=0)
-        return MeansApart(
-            np.asarray(exact, dtype=np.float64) + rounding,
-            np.where(is_rounding, 0.0, np.sqrt(variances)),
-            np.where(is_rounding, _ROUNDINGS_APART * _EPSILON * np.sqrt(spilled), 0.0),
-        )
+            units, is_rounding = self._units_of_others(columns, units, is_rounding)
+            # Entries of the columns are rounded to a share of themselves, and of one.
+            squared_sizes = sizes**2 + unknown
+            spilled = squared_sizes @ squares
+            spilled += squared_sizes.sum(axis=1)[:, None] * squares.sum(axis=0)
+            least[is_rounding] = _ROUNDINGS_APART * _EPSILON * np.sqrt(spilled[is_rounding])
+            if (within := self._within) > 0:
+                # Beside numbers so large that all variance is rounding, nothing is known.
+                least = np.minimum(least, _MOST_APART * within)
+        apart = np.asarray(exact, dtype=np.float64) + rounding
+        return MeansApart(apart, np.where(is_rounding, 0.0, np.sqrt(units)), least)
+
+    def _units_of_others(
+        self, columns: FloatArray, units: FloatArray, is_rounding: BoolArray
+    ) -> tuple[FloatArray, BoolArray]:
+        """Squared units, those of all groups between groups of equal rows; and where none is."""
+        squares, moments = columns**2, self.moments
+        of_all = moments.proportions @ variances_along(moments, columns)
+        of_features = moments.proportions @ moments.variances
+        none = of_all <= self._variance_rounding(of_features, squares)
+        return np.where(is_rounding, of_all, units), is_rounding & none
+
+    def _variance_rounding(self, of_features: FloatArray, squares: FloatArray) -> FloatArray:
+        """Rounding of variances along columns, whose entries are squared, of those of features."""
+        # Entries of a column are rounded themselves, which brings in a share of every feature.
+        share = _ROUNDINGS + self.any_dimension.stretched
+        spilled = np.multiply.outer(of_features.sum(axis=-1), squares.sum(axis=0))
+        return np.asarray(len(squares) * _ROUNDINGS * (of_features @ squares) + share**2 * spilled)
+
+    @property
+    def _within(self) -> float:
+        """Standard deviation of the rows about the means of their groups, of all features."""
+        rows = self.moments if self.coordinates is None else self.coordinates.thin
+        return float(np.sqrt(rows.proportions @ rows.variances.sum(axis=1)))
 
     def largest_column(self, pair: int, component: FloatArray) -> str:
         """The feature whose rounding in a pair of means moves a coordinate most, in words."""
@@ -291,18 +323,19 @@ class ProblemFamily:
     @cached_property
     def _sizes(self) -> FloatArray:
         """How large numbers are that are rounded where a pair of means is compared, (m, p)."""
+        about = self.moments.mean if self.point is None else self.point
         if isinstance(self.restriction, Uncorrelated):
             # A covariance is a sum of products of deviations, and of those of the groups' means.
-            sizes = np.sqrt(self._variances)[self._pairs].max(axis=1)
+            sizes, about = np.sqrt(self._variances)[self._pairs].max(axis=1), self.moments.mean
             if self.restriction.within_groups:
                 return np.asarray(sizes)
-            offsets = self.moments.offsets_from(self.moments.mean)
-            return np.asarray(np.maximum(sizes, np.abs(offsets).max(axis=0)))
+        else:
+            sizes = np.abs(self._means)[self._pairs].max(axis=1)
         # Rows are transformed about the point, the differences from which are rounded as well.
-        about = np.abs(self._mean_from_point)
+        offsets = np.abs(self.moments.offsets_from(about)).max(axis=0)
         if self.moments.matrix_free:  # products with sparse rows are taken before
-            about = np.abs(self.moments.mean)
-        return np.asarray(np.maximum(np.abs(self._means)[self._pairs].max(axis=1), about))
+            offsets = np.maximum(offsets, np.abs(self.moments.mean))
+        return np.asarray(np.maximum(sizes, offsets))
 
     @cached_property
     def _pairs(self) -> IndexArray:
@@ -405,9 +438,11 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
         return
     if family.moments.n_groups == 1 and not isinstance(restriction, Uncorrelated):
         return
+    tolerance = restriction.tolerance if isinstance(restriction, MeanParity) else 0.0
+    if not tolerance and family.means_surely_agree(projector.encoder.T):
+        return
     found = family.means_apart(projector.encoder.T)
     allowed = np.maximum(_MOST_APART * found.units, found.least)
-    tolerance = restriction.tolerance if isinstance(restriction, MeanParity) else 0.0
     excess = found.apart
     if tolerance > 0:
         excess = np.maximum(np.linalg.norm(found.apart, axis=1, keepdims=True) - tolerance, 0.0)

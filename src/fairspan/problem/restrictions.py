@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
 from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.formatting.text import counted
@@ -81,15 +81,16 @@ def _of_classes(
     return [by_label.of_groups(np.array([each == label for each in classes])) for label in wanted]
 
 
-def _families(moments: Moments, attributes: str) -> list[FloatArray]:
-    """Shares of the groups in the rows whose means are to coincide, (m, k) of each family."""
+def _families(moments: Moments, attributes: str, of_groups: FloatArray) -> list[FloatArray]:
+    """Means over the rows whose means are to coincide, (m, p) of each family, of (k, p) means."""
     if attributes == "intersections":
-        return [np.eye(moments.n_groups)]
+        return [of_groups]
     crossed = [label if isinstance(label, tuple) else (label,) for label in moments.labels]
     found = []
     for column in zip(*crossed, strict=True):
         isin = np.array([[each == value for each in column] for value in sorted({*column})])
-        found.append(isin * moments.weights / (isin @ moments.weights)[:, None])
+        shares = isin * moments.weights / (isin @ moments.weights)[:, None]
+        found.append(shares @ of_groups)
     return found
 
 
@@ -103,7 +104,10 @@ def central_differences(moments: Moments) -> FloatArray:
 
 def _central(points: FloatArray) -> int:
     """Index of the point that is nearest to the median of each feature."""
-    return int(np.argmin(np.linalg.norm(points - np.median(points, axis=0), axis=1)))
+    if len(points) <= 2:
+        return 0
+    middle = np.sort(points, axis=0)[len(points) // 2]
+    return int(np.argmin(((points - middle) ** 2).sum(axis=1)))
 
 
 def variances_along(moments: Moments, columns: FloatArray | None = None) -> FloatArray:
@@ -171,7 +175,9 @@ def check_enough_left(n_components: int, n_features: int, rank: int) -> None:
         )
 
 
-def mean_differences(means: FloatArray, variances: FloatArray) -> FloatArray:
+def mean_differences(
+    means: FloatArray, variances: FloatArray, pairs: IndexArray | None = None
+) -> FloatArray:
     """Independent columns of unit length that span all differences of the means, (p, rank).
 
     Each is a difference of two of the means, the largest first. Whether it adds a direction is
@@ -183,8 +189,12 @@ def mean_differences(means: FloatArray, variances: FloatArray) -> FloatArray:
     means : (m, p) array
     variances : (m, p) array
         Of each feature in the rows of each mean: they show what is rounding.
+    pairs : (m - 1, 2) array of int, optional
+        Those of :func:`pairs_to_compare`.
     """
-    pairs = pairs_to_compare(means, variances)
+    pairs = pairs_to_compare(means, variances) if pairs is None else pairs
+    if not len(pairs):
+        return np.empty((means.shape[1], 0))
     differences = means[pairs[:, 1]] - means[pairs[:, 0]]
     rounding = _rounding_of_means(means, variances)[pairs].max(axis=1)
     differences = np.where(np.abs(differences) > rounding, differences, 0.0)
@@ -192,14 +202,16 @@ def mean_differences(means: FloatArray, variances: FloatArray) -> FloatArray:
     # entry is then larger than the inverse of a rounding, and rounding is about one everywhere.
     units = rounding.max(axis=0, initial=0.0)
     units = np.where(units > 0, units, 1.0)
-    lengths = np.linalg.norm(rounding / units, axis=1)
+    lengths = np.sqrt(((rounding / units) ** 2).sum(axis=1))
     lengths = np.where(lengths > 0, lengths, 1.0)
     scaled = differences / units / lengths[:, None]
-    upper, order = qr(scaled.T, mode="r", pivoting=True, check_finite=False)
-    chosen = order[: int((np.abs(np.diag(upper)) > _SEEN).sum())]
-    sizes = np.linalg.norm(differences[chosen], axis=1)
+    upper, order, *_ = lapack.dgeqp3(scaled.T)
+    seen = np.abs(np.diag(upper)) > _SEEN
+    # Once more by their size: LAPACK counts from one, and orders those that are scaled.
+    chosen = differences[order[: len(seen)][seen] - 1]
+    sizes = np.sqrt((chosen**2).sum(axis=1))
     largest_first = np.argsort(-sizes, kind="stable")
-    return np.asarray((differences[chosen] / sizes[:, None])[largest_first].T)
+    return np.asarray((chosen / sizes[:, None])[largest_first].T)
 
 
 def differences_of(restriction: "Restriction", moments: Moments) -> FloatArray:
@@ -214,22 +226,21 @@ def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
     other keeps digits that their differences from a third lose. The pairs are a smallest spanning
     tree (Prim).
     """
+    m, pairs = len(means), list[tuple[int, int]]()
+    if m <= 2:
+        return np.array([[0, 1]] if m == 2 else [], dtype=np.int64).reshape(-1, 2)
     rounding = _rounding_of_means(means, variances)
-    units = np.median(rounding, axis=0)
+    units = np.sort(rounding, axis=0)[m // 2]
     units = np.where(units > 0, units, np.maximum(rounding.max(axis=0), _TINY))
-    pairs, nearest = [], np.zeros(len(means), dtype=np.int64)
-    distances = np.full(len(means), np.inf)
-    is_in, newest = np.zeros(len(means), dtype=bool), 0
-    for _ in range(len(means) - 1):
-        is_in[newest] = True
-        rounded = np.maximum(rounding, rounding[newest])
-        apart = np.abs(means - means[newest])
-        own = np.linalg.norm((rounded + _EPSILON * apart) / units, axis=1)
-        closer = own < distances
-        distances[closer], nearest[closer] = own[closer], newest
-        newest = int(np.argmin(np.where(is_in, np.inf, distances)))
-        pairs.append((nearest[newest], newest))
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    rounding, scaled = rounding / units, means * (_EPSILON / units)
+    nearest, newest = dict.fromkeys(range(1, m), (np.inf, 0)), 0
+    while nearest:
+        apart = np.maximum(rounding, rounding[newest]) + np.abs(scaled - scaled[newest])
+        distances = np.einsum("ij,ij->i", apart, apart).tolist()
+        nearest = {i: min(known, (distances[i], newest)) for i, known in nearest.items()}
+        newest = min(nearest, key=nearest.__getitem__)
+        pairs.append((nearest.pop(newest)[1], newest))
+    return np.array(pairs, dtype=np.int64)
 
 
 def _rounding_of_means(means: FloatArray, variances: FloatArray) -> FloatArray:
@@ -612,20 +623,18 @@ class MeanParity(Restriction):
         """
         found = []
         for part in self._parts(moments):
-            apart = central_differences(part)
-            found += [shares @ apart for shares in _families(part, self.attributes)]
+            found += _families(part, self.attributes, central_differences(part))
+        if len(found) == 1:
+            return found[0]
         # Every family is moved so that all have one point in common, which changes no difference.
         return np.vstack([family - family[_central(family)] for family in found])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
         """Variances within the groups behind each of these means, of features or along columns."""
-        return np.vstack(
-            [
-                shares @ variances_along(part, columns)
-                for part in self._parts(moments)
-                for shares in _families(part, self.attributes)
-            ]
-        )
+        found = []
+        for part in self._parts(moments):
+            found += _families(part, self.attributes, variances_along(part, columns))
+        return found[0] if len(found) == 1 else np.vstack(found)
 
     def _parts(self, moments: Moments) -> Sequence[Moments]:
         """Moments of the rows in which the means agree: all, or those of each class."""
