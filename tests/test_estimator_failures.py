@@ -262,7 +262,8 @@ def test_a_fit_is_refused_unless_max_groups_allows_it(max_groups, call, kind, sa
 
 
 def test_partial_fits_count_all_groups_so_far():
-    model = fair().partial_fit(X, sensitive_features=np.arange(N) % 80)
+    with pytest.warns(FairspanWarning, match="80 groups of 3.0 rows on average"):
+        model = fair().partial_fit(X, sensitive_features=np.arange(N) % 80)
     before = model.components_
     with pytest.raises(InvalidInput, match="160 groups among 320 rows so far"):
         model.partial_fit(X[:80], sensitive_features=np.arange(80, 160))

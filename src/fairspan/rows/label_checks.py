@@ -8,6 +8,7 @@ from typing import Any
 
 from fairspan.formatting.text import first_of
 from fairspan.rows.groups import Label, spelled
+from fairspan.rows.protocol import MANY_GROUPS
 
 # Texts that programs write for a missing value, in lower case. Words that may be an answer, such as
 # "unknown", "other" or "missing", are not among them.
@@ -23,7 +24,7 @@ PLACEHOLDERS = frozenset(
 
 # More groups than that of fewer rows on average are most likely numbers or identifiers: a group of
 # 20 rows tells its variance to about a third.
-_MANY_GROUPS = 30
+_SEVERAL_GROUPS = 30
 _FEW_ROWS = 20
 
 
@@ -143,7 +144,7 @@ def are_numbers(labels: Sequence[Label]) -> bool:
 
 
 def many_groups_warning(labels: Sequence[Label], counts: Sequence[int]) -> str | None:
-    """Return a warning about many groups of few rows, or None.
+    """Return a warning about many groups of few rows, or None; none where they were allowed.
 
     Parameters
     ----------
@@ -152,7 +153,9 @@ def many_groups_warning(labels: Sequence[Label], counts: Sequence[int]) -> str |
         Rows of each group; 0 where that is not known, and then there is no warning.
     """
     k, n_rows = len(labels), sum(counts)
-    if k <= _MANY_GROUPS or not all(counts) or n_rows >= _FEW_ROWS * k:
+    if k > MANY_GROUPS:  # which somebody has allowed
+        return None
+    if k <= _SEVERAL_GROUPS or not all(counts) or n_rows >= _FEW_ROWS * k:
         return None
     remedy = "Check that the group column is no identifier; cross fewer attributes, or join groups"
     if are_numbers(labels):
