@@ -426,9 +426,8 @@ class _Judged:
     def offset(self) -> float:
         """How far means, about which parts of the rows were added up, are rounded together."""
         moments, scale = self.moments, self.subspace.scale
-        sizes = np.abs(moments.means).max(axis=0)
-        sizes = np.where(moments.standard_deviations > 0, sizes, 0.0)
-        return _EPSILON * float(np.linalg.norm(sizes if scale is None else sizes / scale))
+        rounding = moments.offset_rounding(moments.mean)
+        return float(np.linalg.norm(rounding if scale is None else rounding / scale))
 
     @cached_property
     def turned(self) -> FloatArray:
@@ -714,14 +713,16 @@ def _errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> Fl
 
 def _turned_by_means(moments: Moments, restriction: Restriction | None) -> float:
     """By how much the directions that are forbidden may turn, as means are rounded."""
-    means = moments.means if restriction is None else restriction.means_of(moments)
+    exact = moments.mean_differences(0)
+    means = exact if restriction is None else restriction.means_of(moments)
     sizes = np.linalg.svd(means[1:] - means[0], compute_uv=False)
-    offset = float(np.linalg.norm(np.abs(moments.means).max(axis=0)))
+    offset = float(np.linalg.norm(np.abs(exact).max(axis=0)))
     whole = moments.whole if isinstance(moments, GroupMoments) else None
     if restriction is not None and restriction.columns and whole is not None:
         # Covariances with columns whose own means are rounded, in units of their deviation.
         beside = slice(moments.n_features, None)
-        of_columns = np.abs(whole.means).max(axis=0)[beside] / whole.standard_deviations[beside]
+        apart = np.abs(whole.mean_differences(0)).max(axis=0)[beside]
+        of_columns = apart / whole.standard_deviations[beside]
         offset += float(of_columns.max() * np.linalg.norm(moments.standard_deviations))
     rounding = _ROUNDINGS * _EPSILON * offset
     seen = sizes[sizes > rounding]

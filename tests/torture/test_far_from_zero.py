@@ -105,13 +105,13 @@ def special_column(rng: np.random.Generator, groups: FloatArray) -> FloatArray:
 
 def drawn_weights(rng: np.random.Generator, n: int) -> FloatArray | None:
     """Mostly none; or subnormal, tiny, huge or very different ones."""
-    kind = int(rng.integers(12))
-    if kind > 3:
+    kind = int(rng.integers(30))
+    if kind > 5:
         return None
     plain = rng.integers(1, 5, n).astype(float)
-    if kind == 3:
+    if kind == 5:
         return np.asarray(plain * 10.0 ** rng.uniform(-12, 0, n))
-    return plain * (5e-324, 1e-300, 1e290)[kind]
+    return plain * (5e-324, 1e-300, 1e290, 1e-60, 1e60)[kind]
 
 
 def chosen_restriction(rng: np.random.Generator, k: int, room: str) -> tuple[Any, bool]:

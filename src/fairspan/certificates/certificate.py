@@ -629,6 +629,15 @@ def size_beside(problem: Problem, errors: FloatArray, resolution: float) -> floa
     largest = problem.criterion.largest(errors, problem)
     if largest > resolution:
         return largest
-    if problem.n_components == problem.n_features or not problem.has_matrices:
-        return float((problem.second_moments.traces / problem.divisors).max())
-    return problem.least_column_variance / float(problem.divisors.max())
+    variance = float((problem.second_moments.traces / problem.divisors).max())
+    if problem.n_components == problem.n_features:
+        return variance
+    least = problem.least_column_variance / float(problem.divisors.max())
+    if problem.has_matrices:
+        return least
+    # The resolution of sparse rows is a share of the variance. Small errors are sums of what is
+    # left of rows, and rounded by much less.
+    turned = _UNSURE * np.sqrt(np.maximum(problem.second_moments.traces, 0.0))
+    inner = np.maximum(errors - problem.fixed, 0.0)
+    unsure = (2 * np.sqrt(inner) * turned + turned**2) / problem.divisors
+    return variance if unsure.max() <= USUAL_TOLERANCE * least else least
