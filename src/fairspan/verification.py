@@ -213,7 +213,15 @@ def verify(
         return found
     except _Fails as failure:
         return _not_verified(str(failure))
-    except (FairspanError, LookupError, ValueError, TypeError, ArithmeticError) as error:
+    # A model may come from anybody, and hold anything in memory.
+    except (
+        FairspanError,
+        LookupError,
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        AttributeError,
+    ) as error:
         return _not_verified(f"The problem cannot be posed for these data: {error}")
 
 
@@ -240,7 +248,7 @@ def _moments_of(
     rows = open_rows(given, groups, {"labels": labels}, weight, subspace.on_missing)
     has_labels = labels is not None
     rows = match_groups(rows, KnownLabels.of_certificate(claimed, has_classes=has_labels))
-    needs_all = claimed.restriction is not None and claimed.restriction.columns
+    needs_all = bool(getattr(claimed.restriction, "columns", ()))
     moments = (accumulate if needs_all else moments_of)(rows, has_labels=has_labels)
     check_types(moments.labels, claimed.groups)
     return moments
@@ -365,7 +373,7 @@ def _verified(
     if not np.array_equal(moments.counts, claimed.counts):
         # Nothing else can agree then, and a page of numbers would hide why.
         failures = [_OTHER_ROWS, *[each for each in failures if "counts =" in each]]
-    messages = (*failures, *_said(found, claimed))
+    messages = (*failures, *_said(found, subspace, moments))
     return Verification(not failures, found.objective, found.lower_bound, found.gap, messages)
 
 
@@ -1141,8 +1149,9 @@ def _of_nested(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
             yield f"The first {n} components: {checked.messages[0]}"
 
 
-def _said(found: Certificate, claimed: Certificate) -> Iterator[str]:
+def _said(found: Certificate, subspace: FairSubspace, moments: Moments) -> Iterator[str]:
     """What was found, and what was not judged."""
+    claimed = subspace.proven
     said = (
         f"{claimed.criterion.name} is {found.objective:.9g} at these components "
         f"(the model says {claimed.objective:.9g})"
@@ -1159,6 +1168,11 @@ def _said(found: Certificate, claimed: Certificate) -> Iterator[str]:
         yield f"The lower bound was not checked: {why}."
     if claimed.tol > USUAL_TOLERANCE:
         yield f"A subspace is called optimal within {claimed.tol:.2g} of the objective."
+    if subspace.feature_names is not None and moments.feature_names is None:
+        yield (
+            "Not checked are the names of the features, since the data have none: pass a table "
+            "with named columns to check them."
+        )
     yield (
         "Not judged are records of the run: its solver, number of eigenproblems, trace and version."
     )

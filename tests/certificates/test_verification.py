@@ -171,6 +171,17 @@ def test_columns_in_another_order_and_beside_others():
     assert_fails(model, frame.rename(columns={"u": "t"}), "group", because="other features")
 
 
+def test_names_that_the_data_do_not_have_are_not_checked():
+    frame = pd.DataFrame(X, columns=list("uvwxyz")).assign(group=LABELS)
+    own = FairPCA(2).fit(frame, sensitive_features="group").subspace_
+    swapped = replace(own, feature_names=("v", "u", *own.feature_names[2:]))
+    assert not verify(swapped, frame, "group").holds
+    for data in ((X, LABELS), (GroupMoments.from_rows(X, LABELS),)):
+        for each in (own, swapped):
+            assert "Not checked are the names" in " ".join(verify(each, *data).messages)
+    assert "names" not in str(verify(own, frame, "group"))
+
+
 def test_models_that_were_fitted_without_groups():
     model = FairPCA(2, missing_groups="ignore").fit(X)
     assert_holds(model, X)

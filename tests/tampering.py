@@ -1,0 +1,328 @@
+"""Changes of every field of a model, and whether a model still does and proves what it says.
+
+Fields are found with `dataclasses.fields`, so that a field that is added is changed as well.
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+import fairspan as fs
+from by_hand import made_rows
+from fairspan import FairSubspace, verify
+from fairspan.certificates.certificate import Certificate
+from fairspan.errors import FairspanError
+
+# What verification does not judge.
+RECORDS = {"solver", "n_eigenproblems", "trace", "eigen", "version"}
+# Figures that agree to this share of their size are the same.
+SAME = 2e-6
+# Room for rounding is known up to a factor.
+RESOLUTION = 1000.0
+
+
+def _missing() -> tuple[np.ndarray, np.ndarray]:
+    rows, groups = made_rows()
+    rows = rows.copy()
+    rows[::7, 1] = np.nan
+    return rows, groups
+
+
+def _wide() -> tuple[np.ndarray, np.ndarray]:
+    return np.random.default_rng(2).standard_normal((14, 30)), np.repeat(["a", "b"], 7)
+
+
+def _sparse() -> tuple[Any, np.ndarray]:
+    rng = np.random.default_rng(1)
+    rows = scipy.sparse.random(40, 30, 0.3, format="csr", random_state=rng)
+    return rows, np.repeat(["a", "b"], 20)
+
+
+def _lines() -> tuple[np.ndarray, np.ndarray]:
+    lines = np.array([[1.0, 0], [0.5, 0.75**0.5], [-0.5, 0.75**0.5]])
+    return np.vstack([lines, -lines]), np.array(["a", "b", "c"] * 2)
+
+
+TOTAL = {"criterion": "total_error"}
+KINDS: dict[str, tuple[Any, int, dict[str, Any]]] = {
+    "dense": (made_rows, 2, {}),
+    "scaled": (made_rows, 2, {"criterion": "minimax_error", "scale": True}),
+    "own centers": (made_rows, 2, {"criterion": fs.Disparity(0.3, "b"), "center": "group"}),
+    "wide": (_wide, 2, {}),
+    "sparse": (_sparse, 2, {"criterion": "minimax_error"}),
+    "equal means": (made_rows, 2, {"restriction": fs.MeanParity()}),
+    "oblique": (made_rows, 2, {**TOTAL, "restriction": fs.MeanParity(oblique=True)}),
+    "nested": (made_rows, 3, {"nested": True}),
+    "soft": (_lines, 1, {"allow_extra": True}),
+    "whitened": (made_rows, 2, {"whiten": True}),
+    "missing cells": (_missing, 2, {"on_missing": "em"}),
+    "robust": (made_rows, 2, {"criterion": fs.RobustErrorGap(0.7, 0.4)}),
+    "equal error": (made_rows, 2, {"criterion": "equal_error"}),
+    "error gap": (made_rows, 2, {"criterion": fs.ErrorGap(2.0)}),
+    "nash": (made_rows, 2, {"criterion": "nash_welfare"}),
+    "near means": (made_rows, 2, {**TOTAL, "restriction": fs.MeanParity(0.3)}),
+    "near covariances": (made_rows, 2, {**TOTAL, "restriction": fs.CovarianceParity(tolerance=20)}),
+}
+
+
+def as_many_features(kind: str, monkeypatch: Any) -> None:
+    """Let rows of few features be fitted, and verified, as those of many are."""
+    if kind == "sparse":
+        monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 20)
+        monkeypatch.setattr("fairspan.verification._MOST_NUMBERS", 0)
+    elif kind == "wide":
+        monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """An honest model, and its rows."""
+
+    rows: Any
+    groups: np.ndarray
+    model: fs.FairPCA
+
+    @property
+    def subspace(self) -> FairSubspace:
+        return self.model.subspace_
+
+
+@cache
+def fitted(kind: str) -> Fitted:
+    make, d, settings = KINDS[kind]
+    rows, groups = make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fs.FairPCA(d, **settings).fit(rows, sensitive_features=groups)
+    return Fitted(rows, groups, model)
+
+
+def _changed_numbers(value: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
+    """Other numbers in place of these, and other shapes."""
+    size = float(np.abs(value[np.isfinite(value)]).max(initial=0.0)) or 1.0
+    one = np.zeros(value.shape)
+    if one.size:
+        one.flat[rng.integers(one.size)] = 1.0
+    yield "scaled", value * (1 + 10.0 ** rng.uniform(-4, 3))
+    yield "scaled down", value * 10.0 ** rng.uniform(-9, -1)
+    yield "zero", 0.0 * value
+    yield "negated", -value
+    yield "shifted", value + size * 10.0 ** rng.uniform(-4, 1)
+    yield "one shifted", value + one * size * 10.0 ** rng.uniform(-4, 1)
+    yield "one scaled", value * (1 + one * 10.0 ** rng.uniform(-4, 3))
+    yield "subnormal", np.full(value.shape, 5e-324)
+    yield "one NaN", np.where(one > 0, np.nan, value)
+    yield "one infinite", np.where(one > 0, np.inf, value)
+    if value.ndim:
+        yield "reversed", value[::-1].copy()
+        yield "reversed along the last axis", value[..., ::-1].copy()
+        yield "rolled", np.roll(value, 1)
+        yield "shorter", value[:-1].copy()
+        yield "longer", np.concatenate([value, value])
+        yield "one axis more", value[None]
+
+
+def changes(name: str, value: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
+    """Other values of a field, each with a description."""
+    if name in RECORDS:
+        return
+    if is_dataclass(value) and not isinstance(value, type):
+        yield f"{name}: None", None
+        for each in fields(value):
+            for how, other in changes(each.name, getattr(value, each.name), rng):
+                try:
+                    yield f"{name}.{how}", replace(value, **{each.name: other})
+                except (FairspanError, ValueError, TypeError):
+                    continue  # refused where it is made
+    elif isinstance(value, np.ndarray):
+        for how, other in _changed_numbers(value, rng):
+            yield f"{name}: {how}", other
+    elif isinstance(value, bool | None):
+        for other in {None, True, False} - {value}:
+            yield f"{name}: {other}", other
+    elif isinstance(value, str):
+        statuses = ("optimal", "estimated", "unresolved", "open gap")
+        words = {"status": statuses, "center": ("global", "group", "none")}
+        for other in words.get(name, ("", f"{value}'")):
+            if other != value:
+                yield f"{name}: {other}", type(value)(other) if name == "status" else other
+    elif isinstance(value, int):
+        yield f"{name}: one more", value + 1
+        yield f"{name}: one less", value - 1
+    elif isinstance(value, float):
+        for how, other in _changed_numbers(np.array(value), rng):
+            yield f"{name}: {how}", float(other)
+    elif isinstance(value, tuple):
+        yield f"{name}: reversed", value[::-1]
+        yield f"{name}: shorter", value[:-1]
+        yield f"{name}: longer", (*value, *value[:1])
+        for i, each in enumerate(value):
+            for how, other in changes(name, each, rng):
+                yield f"{name}[{i}] {how}", (*value[:i], other, *value[i + 1 :])
+
+
+def forgeries(kind: str, rng: np.random.Generator) -> Iterator[tuple[str, FairSubspace]]:
+    """Every field of a model changed, one at a time; also those that belong together."""
+    own = fitted(kind).subspace
+    for each in fields(FairSubspace):
+        for how, other in changes(each.name, getattr(own, each.name), rng):
+            if each.name == "certificate" and other is None:
+                continue
+            yield how, replace(own, **{each.name: other})
+            if each.name in ("components", "oblique_decoder") and own.certificate is not None:
+                shown = other if each.name == "oblique_decoder" else own.oblique_decoder
+                rows = other if shown is None else np.transpose(shown)
+                if isinstance(rows, np.ndarray) and own.is_oblique == (
+                    each.name == "oblique_decoder"
+                ):
+                    certificate = replace(own.certificate, components=rows)
+                    yield (
+                        f"{how}, and the certificate",
+                        replace(own, **{each.name: other}, certificate=certificate),
+                    )
+    rows = own.components
+    beside = rng.standard_normal(rows.shape)
+    beside -= beside @ np.linalg.pinv(rows) @ rows
+    if not own.is_oblique:
+        decoder = np.ascontiguousarray(rows.T)
+        yield "a decoder", replace(own, components=rows + beside, oblique_decoder=decoder)
+    if own.whitening is None:
+        yield "whitening", replace(own, whitening=10.0 ** rng.uniform(-3, 3, len(rows)))
+    if own.scale is None:
+        yield "a scale", replace(own, scale=10.0 ** rng.uniform(-1, 1, rows.shape[1]))
+    if (claimed := own.certificate) is not None:
+        factor = 10.0 ** rng.uniform(-3, 3)
+        units = ("objective", "lower_bound", "scale", "tolerance", "errors", "losses")
+        together = {name: factor * getattr(claimed, name) for name in units}
+        yield "all figures scaled", replace(own, certificate=replace(claimed, **together))
+
+
+def held(
+    forged: FairSubspace, rows: Any, groups: np.ndarray, path: Any = None
+) -> FairSubspace | None:
+    """The model, in memory or as its file is read, if it holds; it may be refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if path is not None:
+            try:
+                forged.save(path)
+            except (FairspanError, ValueError, TypeError, AttributeError, LookupError):
+                return None
+            try:
+                forged = FairSubspace.load(path)
+            except FairspanError:
+                return None
+        try:
+            return forged if verify(forged, rows, groups).holds else None
+        except FairspanError:  # how rows are opened depends on the model
+            return None
+
+
+def falsehood(kind: str, forged: FairSubspace) -> str | None:
+    """What a model says or does that is not so; None if there is nothing.
+
+    Judged by the honest model, and by what both do to rows that were not fitted, in extended
+    precision.
+    """
+    honest = fitted(kind).subspace
+    if forged.certificate is None:
+        return "it has no certificate"
+    own, other = honest.certificate, forged.certificate
+    if (own.criterion, own.restriction) != (other.criterion, other.restriction):
+        if (found := _false_settings(kind, other)) is not None:
+            return found
+        other = replace(other, criterion=own.criterion, restriction=own.restriction)
+    return _false_maps(honest, forged) or _false_claims(own, other)
+
+
+def _false_settings(kind: str, claimed: Certificate) -> str | None:
+    """Whether another criterion or restriction has an answer that is better than is said."""
+    own, (_, d, settings) = fitted(kind), KINDS[kind]
+    given = {"criterion": claimed.criterion, "restriction": claimed.restriction}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        other = fs.FairPCA(d, **(settings | given)).fit(own.rows, sensitive_features=own.groups)
+    best, room = other.solution_.objective, SAME * max(claimed.scale, abs(claimed.objective))
+    if not claimed.lower_bound <= best + room:
+        return f"the bound is {claimed.lower_bound}, and a fit with its settings reaches {best}"
+    if claimed.status != "open gap" and not claimed.objective <= best + room:
+        return f"the objective is {claimed.objective}, and a fit with its settings reaches {best}"
+    return None
+
+
+def _extended(value: Any, other: float) -> Any:
+    return np.longdouble(other) if value is None else np.asarray(value, dtype=np.longdouble)
+
+
+def _coordinates(subspace: FairSubspace, rows: np.ndarray) -> np.ndarray:
+    encoder = _extended(subspace.encoder, 1.0)
+    return (rows - _extended(subspace.mean, 0.0)) / _extended(subspace.scale, 1.0) @ encoder.T
+
+
+def _reconstructed(subspace: FairSubspace, rows: np.ndarray) -> np.ndarray:
+    decoder = _extended(subspace.decoder, 1.0)
+    left = _coordinates(subspace, rows) @ decoder.T * _extended(subspace.scale, 1.0)
+    return left + _extended(subspace.mean, 0.0)
+
+
+def _false_maps(honest: FairSubspace, forged: FairSubspace) -> str | None:
+    rng = np.random.default_rng(0)
+    # Also along directions in which the rows of the fit do not vary.
+    rows = rng.standard_normal((50, honest.n_features)).astype(np.longdouble)
+    if forged.components.shape != honest.components.shape:
+        return "it has other components"
+    apart = np.abs(_reconstructed(forged, rows) - _reconstructed(honest, rows)).max()
+    if not apart <= SAME:
+        return f"rows are reconstructed otherwise by {apart:.1e}"
+    own, other = (np.abs(_coordinates(each, rows)) for each in (honest, forged))
+    # Signs and the order of components are free, and no more than these.
+    apart = np.abs(np.sort(own.mean(axis=0)) / np.sort(other.mean(axis=0)) - 1).max()
+    if not apart <= SAME and not (honest.whitening is None and forged.whitening is not None):
+        return f"coordinates are other ones by {apart:.1e}"
+    if forged.center != honest.center or forged.on_missing != honest.on_missing:
+        return "it has another centre, or completes rows otherwise"
+    if honest.normal is not None and forged.normal is not None:
+        for name in ("mean", "covariance"):
+            if not np.allclose(
+                getattr(honest.normal, name), getattr(forged.normal, name), rtol=SAME, atol=SAME
+            ):
+                return f"missing cells are expected otherwise: {name}"
+    return None
+
+
+def _false_claims(honest: Any, forged: Any) -> str | None:
+    size = max(abs(honest.objective), honest.scale, 1e-12)
+    for name in ("objective", "errors", "losses", "scale", "total_variance", "violation"):
+        own, other = np.asarray(getattr(honest, name)), np.asarray(getattr(forged, name))
+        room = SAME * (np.abs(own) if name in ("errors", "losses") else max(size, 0.0)) + 1e-12
+        if own.shape != other.shape or not (np.abs(own - other) <= room).all():
+            return f"{name} is {other}, and {own} of the honest one"
+    for name in ("criterion", "n_components", "groups", "counts", "center", "restriction"):
+        if getattr(honest, name) != getattr(forged, name):
+            return f"{name} is {getattr(forged, name)!r}"
+    for name in ("theorem_3_2", "reason"):
+        if getattr(honest, name) != getattr(forged, name):
+            return f"{name} is {getattr(forged, name)!r}"
+    if not forged.lower_bound <= honest.objective + SAME * size:
+        return f"the lower bound is {forged.lower_bound}"
+    if not 0 <= forged.resolution <= RESOLUTION * honest.resolution + 1e-9 * size:
+        return f"the resolution is {forged.resolution}"
+    most = max(forged.tol * forged.scale, forged.resolution)
+    if not forged.tolerance <= most * (1 + SAME):
+        return f"the tolerance is {forged.tolerance}"
+    # Less may be said of it than holds.
+    if forged.status not in (honest.status, "open gap", "unresolved"):
+        return f"the status is {forged.status}"
+    for name in ("steps", "prefixes"):
+        own, other = getattr(honest, name), getattr(forged, name)
+        if len(own) != len(other):
+            return f"{name} are {len(other)}"
+        for one, two in zip(own, other, strict=True):
+            if (found := _false_claims(one, two)) is not None:
+                return f"{name}: {found}"
+    return None
