@@ -455,6 +455,8 @@ CSV = FRAME.to_csv(index=False).encode()
 FORMS = {
     "--delimiter": [",", ";", "\t", "a"],
     "--decimal": [".", ","],
+    "--thousands": [",", ".", "'", "space"],
+    "--na-values": ["-99,?", "w=1", "", "g=a,b"],
     "--encoding": ["utf-8", "latin-1", "utf-16", "cp1252", "ascii"],
     "--comment": ["#", "1", "g"],
 }
@@ -489,7 +491,7 @@ def test_a_spoilt_table_is_refused_or_read(tmp_path, suffix, data):
 @given(
     content=spoilt_bytes(CSV),
     form=st.fixed_dictionaries({}, optional={k: st.sampled_from(v) for k, v in FORMS.items()}),
-    flags=st.sets(st.sampled_from(["--one-hot", "--numeric-only"])),
+    flags=st.sets(st.sampled_from(["--one-hot", "--numeric-only", "--no-header"])),
 )
 def test_a_spoilt_csv_file_is_refused_or_read_in_any_form(tmp_path, content, form, flags):
     (tmp_path / "rows.csv").write_bytes(content)

@@ -178,13 +178,13 @@ def test_other_codes_are_refused(tmp_path, values):
 def test_programs_get_the_advice_too(tmp_path, cells, advice):
     path = written(tmp_path, cells)
     for rows in (path, FileRows.open(path, ["g"])):
-        with pytest.raises(InvalidInput, match="hold no numbers") as refused:
+        with pytest.raises(InvalidInput, match="holds no numbers") as refused:
             GroupMoments.from_rows(rows, "g" if rows is path else None)
         assert advice in str(refused.value)
 
 
 def test_columns_of_names_get_no_such_advice(tmp_path):
-    with pytest.raises(InvalidInput, match="hold no numbers") as refused:
+    with pytest.raises(InvalidInput, match="holds no numbers") as refused:
         GroupMoments.from_rows(written(tmp_path, ["Ann", "Bob", "?"]), "g")
     assert "csv=" not in str(refused.value)
     assert "na_values" not in str(refused.value)
