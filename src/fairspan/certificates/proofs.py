@@ -134,12 +134,13 @@ def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:
         Attained at a vertex, or on a side where two functions cross.
     """
     least = min(max(row) for row in scores)
-    # From the vertex with the smaller scores, which the rounding of the other one would drown.
-    ordered = sorted(scores, key=lambda row: max(abs(value) for value in row))
-    for u, v in combinations(ordered, 2):
+    for u, v in combinations(scores, 2):
         before, after = u[0] - u[-1], v[0] - v[-1]
         if before * after < 0:
             share = before / (before - after)
+            # From the nearer vertex, which the rounding of one far out would drown.
+            if share > 0.5:
+                u, v, share = v, u, after / (after - before)
             least = min(least, max(a + share * (b - a) for a, b in zip(u, v, strict=True)))
     return float(least)
 

@@ -457,8 +457,9 @@ def smallest_sum(
     >>> round(smallest_sum(one, np.ones(1), 1).value, 12)
     3.0
     """
-    varies = np.array([matrix.any() for matrix in matrices])
-    used = np.flatnonzero((weights != 0) & varies)
+    used = np.flatnonzero(weights)
+    # Matrices of zeros take no part; nearly all others show at once that they are none.
+    used = used[[bool(matrices[g, 0, 0] or matrices[g].any()) for g in used]]
     p, d = matrices.shape[1], n_leading
     if d == p or len(used) == 0:
         return SmallestSum(0.0, 0.0)

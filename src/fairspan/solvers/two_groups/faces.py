@@ -194,7 +194,7 @@ class Sector:
         # further from a point than the other point is; at angles of 1e-12 rounding would.
         length, sine = float(np.hypot(*chord)), np.sin(turn)
         # From the foot with the smaller errors: far out, both lines are rounded by more than it.
-        if np.abs(last.foot).sum() < np.abs(first.foot).sum():
+        if last.foot[0] + last.foot[1] < first.foot[0] + first.foot[1]:
             ahead = min(float(w @ chord) / sine, length)
             return cls(first, last, last.foot + ahead * np.array([-v[1], v[0]]))
         back = min(-float(v @ chord) / sine, length)
