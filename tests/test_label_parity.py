@@ -244,7 +244,7 @@ def test_what_is_refused():
     ):
         with pytest.raises(kind, match=words):
             fit(X, groups, classes, **settings)
-    with pytest.raises(InvalidInput, match="--label COL"):
+    with pytest.raises(InvalidInput, match="labels=y to audit"):
         FairPCA(restriction=EACH).fit_moments(GroupMoments.from_rows(X, groups))
     for wrong in ("some", [], 1):
         with pytest.raises(InvalidParameter, match="given_labels is"):

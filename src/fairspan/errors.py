@@ -58,6 +58,11 @@ class Cause(enum.StrEnum):
     MANY_GROUPS = "there are more groups than are usual"
     OVER_MAX_GROUPS = "there are more groups than the caller allowed"
     TEXT_COLUMN = "a column holds no numbers"
+    UNOBSERVED_COLUMN = "a group has no value of a feature"
+    MISSING_CLASSES = "a restriction needs the class of each row"
+    TOO_LARGE = "matrices would take more memory than is allowed"
+    UNKNOWN_PART = "a model needs a criterion or restriction of another package"
+    NO_INDICATORS = "a model has no indicators of categories"
     UNKNOWN_CATEGORY = "a text is none of the known categories"
 
 

@@ -410,7 +410,7 @@ def test_how_many_rows_covariances_are_of_is_told_nowhere(tmp_path):
     assert merged.labels == ["a", "b", "c"]
     # Of b, not all rows are known.
     assert [merged.counts.tolist(), merged.weights.tolist()] == [[0, 0, 2], [1, 3, 2]]
-    with pytest.raises(InvalidInput, match="No group has 1 rows"):
+    with pytest.raises(InvalidInput, match="No group has 1 row;"):
         loaded.without_small_groups(1)
 
 

@@ -150,7 +150,7 @@ def test_what_is_not_finite_is_named_as_in_numpy(there, value, weighted):
             InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."
         ) as caught:
             accumulate(replace(rows_of(there(X), labels, weights), block_numbers=1))
-        assert str(caught.value) == str(expected.value)
+        assert caught.value.args[:2] == expected.value.args[:2]
     model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
     for use in (model.transform, model.score, model.subspace_.transform):
         with pytest.raises(InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."):
@@ -199,8 +199,8 @@ def test_numbers_whose_squares_overflow(there):
 @pytest.mark.parametrize(
     ("X", "error", "match"),
     [
-        (np.ones(3), InvalidInput, r"1 dimension\(s\), shape \(3,\)"),
-        (np.ones(()), InvalidInput, r"0 dimension\(s\)"),
+        (np.ones(3), InvalidInput, r"1 dimension, shape \(3,\)"),
+        (np.ones(()), InvalidInput, r"0 dimensions"),
         (np.ones((0, 2)), InvalidInput, r"0 row\(s\)"),
         (np.ones((2, 0)), InvalidInput, r"0 feature\(s\)"),
         (np.ones((2, 2), dtype=complex), InvalidInput, "Complex data not supported"),
@@ -217,7 +217,7 @@ def test_tables_that_are_refused(there, X, error, match):
 
 def test_labels_and_weights_that_do_not_fit(there):
     X = there(ROWS.X)
-    with pytest.raises(InvalidInput, match="5000 rows in X, 3 labels"):
+    with pytest.raises(InvalidInput, match="5,000 rows in X, 3 labels"):
         GroupMoments.from_rows(X, there(np.arange(3)))
     with pytest.raises(InvalidInput, match="has no column names"):
         GroupMoments.from_rows(X, "sex")

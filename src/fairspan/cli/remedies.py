@@ -33,6 +33,19 @@ def command_remedies(command: click.Command) -> dict[Cause, str]:
         remedies[Cause.TEXT_COLUMN] = (
             "Leave these columns out with --exclude, or encode text with --one-hot"
         )
+        remedies[Cause.UNOBSERVED_COLUMN] = (
+            "Leave the column out with --exclude, leave out the group, or join it with another"
+        )
+    if "--label" in options:
+        remedies[Cause.MISSING_CLASSES] = "Name the column of the classes with --label COL"
+    if "--max-memory" in options:
+        remedies[Cause.TOO_LARGE] = (
+            "Choose fewer features or groups, or allow more with --max-memory SIZE, such as 8GB"
+        )
+    if "--part" in options:
+        remedies[Cause.UNKNOWN_PART] = "Name it with --part package.module:Object"
+    if "--one-hot" in options:
+        remedies[Cause.NO_INDICATORS] = "Leave out --one-hot"
     if "--unseen" in options:
         remedies[Cause.UNKNOWN_CATEGORY] = (
             "Fit again on rows with this category, or take such texts for none of the known ones "

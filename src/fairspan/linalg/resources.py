@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 
 import threadpoolctl
 
-from fairspan.errors import InvalidInput, warn
+from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.text import counted
 
 Item = TypeVar("Item")
@@ -215,7 +215,8 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
         + ("what this machine has" if max_memory is None else "max_memory"),
         "Choose fewer features or groups; or fit the rows themselves, sparse or fewer than 0.8 p, "
         "which needs no matrices; or allow more with GroupMoments.from_rows(max_memory=BYTES) "
-        "and FairPCA.fit_moments, or with --max-memory on the command line",
+        "and FairPCA.fit_moments",
+        cause=Cause.TOO_LARGE,
     )
 
 

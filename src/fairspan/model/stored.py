@@ -9,7 +9,14 @@ import numpy as np
 
 from fairspan.certificates.certificate import Certificate, Status, TracePoint
 from fairspan.certificates.proofs import KINDS, Proof, numbers_of
-from fairspan.errors import FairspanError, Incompatible, InvalidInput, InvalidParameter, imported
+from fairspan.errors import (
+    Cause,
+    FairspanError,
+    Incompatible,
+    InvalidInput,
+    InvalidParameter,
+    imported,
+)
 from fairspan.moments.normal import checked_normal
 from fairspan.moments.operators import Projector
 from fairspan.problem.reduction import criterion_of, restriction_of
@@ -141,8 +148,8 @@ class PartElsewhere:
         return InvalidParameter(
             f"The model was fitted with the {self.kind} {self.name!r} of another package",
             f"Allowed: a {self.kind} of this library, or one that is passed as an object",
-            "Pass it where the model is loaded: FairSubspace.load(path, parts=[...]), or --part "
-            "package.module:Object on the command line",
+            "Pass it where the model is loaded: FairSubspace.load(path, parts=[...])",
+            cause=Cause.UNKNOWN_PART,
         )
 
 
@@ -420,7 +427,8 @@ def select_of(projection: Projection, table: str, *, one_hot: bool = False) -> s
         raise Incompatible(
             "None of the features is named column=category",
             "Allowed with indicators: models of columns of text",
-            "Leave out --one-hot (one_hot=True in Python)",
+            "Leave out one_hot=True",
+            cause=Cause.NO_INDICATORS,
         )
     mean = np.zeros(len(names)) if projection.mean is None else projection.mean
     loadings = projection.encoder / (1.0 if projection.scale is None else projection.scale)

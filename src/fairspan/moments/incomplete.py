@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.errors import InvalidInput, warn
+from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.text import counted, position
 from fairspan.linalg.resources import threads_for
 from fairspan.moments.accumulate import Stacked, Sums, in_order
@@ -198,7 +198,8 @@ def _check_observed(label: Label, each: "_Observed", names: tuple[str, ...] | No
             f"Every value of {name} is missing in the group {label!r}",
             "Allowed: features of which each group has values: what a group's values would be "
             "cannot be learnt from the other groups",
-            "Leave the column out (--exclude), leave out the group, or join it with another",
+            "Leave the column out, leave out the group, or join it with another",
+            cause=Cause.UNOBSERVED_COLUMN,
         )
 
 

@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from fairspan.errors import Cause, Incompatible, InvalidInput, InvalidParameter, InvalidType
 from fairspan.formatting.text import counted
 from fairspan.linalg import TIE_TOLERANCE, graded_eigh
 from fairspan.moments.group_moments import GroupMoments, merged
@@ -644,8 +644,8 @@ class MeanParity(Restriction):
             raise InvalidInput(
                 f"given_labels is {self.given_labels!r}, and y is missing",
                 "Allowed: the class of each row: an array, or the name of a column of X",
-                "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows, or "
-                "--label COL",
+                "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows",
+                cause=Cause.MISSING_CLASSES,
             )
         return _of_classes(moments.by_label, self.given_labels)
 
