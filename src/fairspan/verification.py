@@ -202,15 +202,9 @@ def verify(
     moments = _moments_of(moments_or_X, sensitive_features, sample_weight, labels, subspace)
     try:
         moments = _of_features(moments, subspace)
-        posed = _posed(moments, subspace.certificate)
+        posed = _posed(moments, subspace)
         by_rows, is_thin = moments.matrix_free, isinstance(moments, ThinMoments)
-        found = _verified(model, subspace, posed, by_rows=by_rows, is_thin=is_thin)
-        # Where d dimensions hold all of few rows, matrices of many features cannot tell zero from
-        # rounding; coordinates of the rows can.
-        if not found.holds and isinstance(moments, ThinMoments) and posed is not moments:
-            in_coordinates = _verified(model, subspace, moments, is_thin=True)
-            found = in_coordinates if in_coordinates.holds else found
-        return found
+        return _verified(model, subspace, posed, by_rows=by_rows, is_thin=is_thin)
     except _Fails as failure:
         return _not_verified(str(failure))
     # A model may come from anybody, and hold anything in memory.
@@ -274,12 +268,19 @@ def _of_features(moments: Moments, subspace: FairSubspace) -> Moments:
     return moments
 
 
-def _posed(moments: Moments, claimed: Certificate) -> Moments:
-    """Matrices where they are no too many numbers; otherwise the moments as they are."""
+def _posed(moments: Moments, subspace: FairSubspace) -> Moments:
+    """Return matrices where they are no too many numbers, or otherwise the moments as they are.
+
+    Coordinates of few rows lose digits beside a column of large numbers. But where the components
+    hold all rows of a group, its error is zero, which matrices of many features do not show.
+    """
+    n_features = moments.n_features
     if moments.matrix_free:
-        formed = moments.n_groups * float(moments.n_features) ** 2 <= _MOST_NUMBERS
-    else:  # coordinates of the rows lose digits beside a column of large numbers
-        formed = claimed.restriction is None and moments.n_features <= _MOST_FEATURES
+        formed = moments.n_groups * float(n_features) ** 2 <= _MOST_NUMBERS
+        return moments.matrices() if formed else moments
+    holds_all = isinstance(moments, ThinMoments) and subspace.dimension + 1 >= moments.counts.min()
+    is_restricted = subspace.proven.restriction is not None
+    formed = not (holds_all or is_restricted) and n_features <= _MOST_FEATURES
     return moments.matrices() if formed else moments
 
 
