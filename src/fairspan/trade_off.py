@@ -26,6 +26,7 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import moments_of, not_moments
+from fairspan.moments.operators import figure_roundings
 from fairspan.moments.thin import Coordinates, ThinMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, check_n_components
@@ -49,8 +50,6 @@ _PLAIN = "total_error"
 _TOLERANCE = 1e-9
 # How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
 _ON_CURVE = 1e-8
-# Errors up to this share of the total variance are rounding, as in audits.
-_ROUNDING = 1e-12
 # Angles of weights of which one is negative at least.
 _N_BEYOND = 64
 # Vertices that a notebook shows.
@@ -314,7 +313,11 @@ class Frontier:
 
     def rounded(self, errors: FloatArray) -> FloatArray:
         """Errors, with zero for what is only rounding."""
-        return np.where(np.abs(errors) <= _ROUNDING * self._problem.total_variance, 0.0, errors)
+        second = self._problem.second_moments
+        roundings = figure_roundings(
+            second, np.zeros(second.n_groups), by_feature=self._coordinates is None
+        )
+        return np.where(np.abs(errors) <= roundings, 0.0, errors)
 
 
 def frontier(

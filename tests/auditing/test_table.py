@@ -15,6 +15,7 @@ from fairspan.auditing.expected_losses import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult
 from fairspan.auditing.table import table_of
 from fairspan.displays.style import PLAIN
+from fairspan.formatting.table import figures_column
 from fairspan.formatting.text import cut_names, figure, plain, terminal_width, wrapped
 
 WIDE = "東京都世田谷区の住民の皆さん"
@@ -240,3 +241,61 @@ def test_intervals_are_drawn_and_named_where_there_are_any():
         written = [" ".join(text.get_text().split()) for text in figure.findobj(Text)]
         assert (said in written) == has_intervals
         assert not has_intervals or figure.findobj(LineCollection)
+
+
+def uneven_rows(kind):
+    """Rows of two groups in which one column, cell or group is far larger than all others."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5)) * [3, 2, 1, 1, 1]
+    groups = np.array(["a", "b"] * 200)
+    if kind == "column":
+        X[:, 0] *= 1e9
+    elif kind == "stray cell":
+        X[3, 0] = 1e20
+    elif kind == "two columns":
+        X[:, :2] *= [1e12, 1e6]
+    elif kind == "group":
+        X[groups == "b"] *= 1e8
+    elif kind == "offset":
+        X[:, 1] += 1e9
+    return X, groups
+
+
+NUMBER = r"-?\d[\d.]*(?:e-?\d+)?"
+
+
+@pytest.mark.parametrize("kind", ["column", "stray cell", "two columns", "group", "offset"])
+@pytest.mark.parametrize("folds", [None, 5])
+def test_no_figure_is_rounded_to_zero_beside_its_interval(kind, folds):
+    X, groups = uneven_rows(kind)
+    result = audit(FairPCA(2).fit(X, sensitive_features=groups), X, groups, folds=folds)
+    errors = [group.error_here for model in result.models for group in model.groups]
+    frame = result.frame()
+    dumped = [each for model in result.to_dict()["models"] for each in model["groups"]]
+    drawn = result.plot(quantity="error_here").frame()
+    text = str(result)
+    html = result._repr_html_()
+    for i, error in enumerate(errors):
+        assert error.low <= error.value <= error.high
+        for record in (frame.iloc[i], dumped[i], drawn.iloc[i]):
+            assert record["error_here"] == error.value
+            assert record["error_here_low"] == error.low
+        if folds is None and kind != "group":
+            shown = (
+                rf"\b0*{re.escape(figure(error.value)[:4])}\d*\s+{re.escape(figure(error.low)[:3])}"
+            )
+            assert re.search(shown, text), (shown, text)
+            assert figure(error.value)[:4] in html
+    # On a terminal no figure stands outside of the interval beside it.
+    beside = re.findall(rf"({NUMBER})\s+({NUMBER}) to\s+({NUMBER})", text)
+    beside += re.findall(rf"rows ({NUMBER}) \(({NUMBER})\s+to\s+({NUMBER})\)", text)
+    assert beside
+    for value, low, high in (map(float, each) for each in beside):
+        assert value or low <= 0 <= high
+        assert folds is not None or low <= value <= high
+
+
+def test_a_figure_has_the_digits_that_its_interval_needs():
+    column = figures_column("error", [1234.5678, 2.0], ends=[(1234.5671, 1234.5684), (1.0, 3.0)])
+    assert [cell.text for cell in column.cells] == ["1234.5678", "2.00"]
+    assert column.cells[0].below.split() == ["1234.5671", "to", "1234.5684"]

@@ -51,6 +51,15 @@ class Estimate:
         """Whether the interval contains zero; False without an interval."""
         return self.low is not None and self.high is not None and self.low <= 0 <= self.high
 
+    def without_rounding(self, rounding: float) -> "Estimate":
+        """The same with zero for a figure or an end that is no larger than `rounding`."""
+        value = 0.0 if abs(self.value) <= rounding else self.value
+        low, high = (
+            0.0 if end is not None and abs(end) <= rounding else end
+            for end in (self.low, self.high)
+        )
+        return Estimate(value, low, high)
+
     def cut_at_zero(self) -> "Estimate":
         """With a low end that is not below zero, as of an error."""
         return Estimate(self.value, max(self.low or 0.0, 0.0), self.high)
@@ -171,8 +180,6 @@ UNSTABLE = 0.1
 _HEAVY_SHARE, _NOT_HEAVY = 0.1, 30.0
 # So many rows, each as far out as the kurtosis allows, may have added to a mean.
 _FEW_ROWS = 4.0
-# Of float64's sixteen digits the last four are left to rounding.
-ROUNDING = 1e-12
 _NEW_ERROR, _CROSS, _CORRECTED, _CHANGE = (
     QUANTITIES.index(name)
     for name in ("new_error", "cross_fitted_loss", "corrected_loss", "change")
@@ -385,6 +392,7 @@ def expected_figures(
     repeats: Sequence[tuple[CrossFitted, RowFigures]],
     best_errors: Sequence[FloatArray],
     variances: Sequence[FloatArray],
+    roundings: Sequence[FloatArray],
     options: Expectations,
     loss_is_shown: Callable[[int, int], bool] = lambda model, group: False,
 ) -> list[ExpectedOfModel]:
@@ -400,8 +408,8 @@ def expected_figures(
         Of one or several assignments of rows to folds. Best errors are averaged over these for
         models of which some move with the folds; its own figures, whatever other models there are
         stay the same.
-    best_errors, variances : sequences of (k,) arrays
-        Of each model, on the rows: e*_g and tr S_g.
+    best_errors, variances, roundings : sequences of (k,) arrays
+        Of each model, on the rows: e*_g, tr S_g, and the size up to which a loss is rounding.
     options : Expectations
     loss_is_shown : callable
         Of a model and a group by position, whether a test shows a loss that cross-fitting does not.
@@ -431,7 +439,7 @@ def expected_figures(
         value, moved = error - best, half(i, g, _CHANGE, of_change)
         low, high = crossed - half(i, g, _CROSS, beside), value + half(i, g, _CORRECTED)
         learnt = error - crossed - float(best_errors[i][g])
-        matters, rounding = options.material * float(variances[i][g]), ROUNDING * variances[i].max()
+        matters, rounding = options.material * float(variances[i][g]), float(roundings[i][g])
         if max(abs(low), abs(value), abs(high)) <= rounding:
             low = value = high = 0.0
         tails = float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]
@@ -439,7 +447,7 @@ def expected_figures(
             (low, value, high),
             crossed,
             learnt,
-            (matters, float(rounding)),
+            (matters, rounding),
             tails,
             float(errors[i, _CROSS, g]),
         )

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fairspan.auditing.certificate_here import CertificateHere
-from fairspan.auditing.expected_losses import ROUNDING, UNSTABLE, are_heavy
+from fairspan.auditing.expected_losses import UNSTABLE, are_heavy
 from fairspan.auditing.models import Audited
 from fairspan.auditing.results import (
     AuditedRows,
@@ -361,8 +361,9 @@ def _disparity(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
         )
         return
     worse, better = (second, first) if difference.value > 0 else (first, second)
-    ratio = errors[worse] / errors[better] if errors[better] > model.rounding else None
-    more = "" if ratio is None else f"{in_ascii(relative(ratio - 1))} more error; "
+    has_ratio = errors[worse] < _MOST_TIMES * errors[better]
+    times = errors[worse] / errors[better] if has_ratio else 0.0
+    more = f"{in_ascii(relative(times - 1))} more error; " if has_ratio else ""
     yield seen(
         "FS202",
         f"{model.name}: reconstructs {quoted(worse)} worse than {quoted(better)} on {where}, by "
@@ -465,7 +466,7 @@ def _who_pays(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     if model.has_estimates:
         where, best = "new rows", groups[most[0]].expected_best_error
     # A share of what is only rounding would be a number without any meaning.
-    has_share = best > max(model.rounding, ROUNDING * groups[most[0]].total_variance_here)
+    has_share = best > groups[most[0]].rounding_here
     above = f" ({in_ascii(relative(loss / best))})" if has_share and len(most) == 1 else ""
     known = [group for group in model.groups if group.group in losses]
     by_share = max(known, key=share_lost)
@@ -506,7 +507,7 @@ def _loses_nothing(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
 
 def _impossible(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS207: losses below zero, which no model has that was made without these rows."""
-    found = [group for group in model.groups if group.is_impossible(model.rounding)]
+    found = [group for group in model.groups if group.is_impossible(group.rounding_here)]
     if found:
         yield seen(
             "FS207",
@@ -568,7 +569,7 @@ def _since_the_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
             for group in model.groups
             if group.drift_here.has_interval
             and not group.drift_here.contains_zero
-            and abs(group.drift_here.value) > model.rounding
+            and abs(group.drift_here.value) > group.rounding_here
         ]
         if moved:
             changes = [
@@ -728,6 +729,9 @@ _RARE = 0.01
 _MOST_OF_A_COMPONENT = 0.5
 _MANY_GROUPS = 20
 _FEW_ROWS_OF_MANY_GROUPS = 100
+# A larger ratio of two errors says only that one of them is next to nothing: no percentage is
+# shown of it.
+_MOST_TIMES = 1e6
 # A column of zeros and ones has its mean for second moment, up to this share of rounding.
 _ROUNDING = 1e-9
 

@@ -281,6 +281,7 @@ def _expected(
         repeats,
         [each.best_errors for each in judged],
         [each.total_variances for each in judged],
+        [each.roundings for each in judged],
         options,
         # What is shown whatever the missing cells are.
         lambda model, group: all(test.shows(model, group) for test in tests),
@@ -409,6 +410,7 @@ def _model_audit(
                 kept_here=float(figures.captured_ratios[i]),
                 kurtosis_here=float(kurtosis[i]),
                 drift_here=drift[i],
+                rounding_here=float(figures.roundings[i]),
                 **vars(expected.groups[i]),
             )
             for i, label in enumerate(figures.labels)

@@ -15,7 +15,6 @@ import numpy as np
 from fairspan.auditing.by_feature import FeatureErrors
 from fairspan.auditing.certificate_here import CertificateHere
 from fairspan.auditing.expected_losses import (
-    ROUNDING,
     UNKNOWN,
     Estimate,
     ExpectedFigures,
@@ -60,6 +59,9 @@ class GroupResult(ExpectedFigures):
     drift_here : Estimate
         By how much the error is larger than it was on the rows of the fit, of a model that was
         fitted on other rows; its interval holds for all groups at once. NaN where that is unknown.
+    rounding_here : float
+        The size up to which an error or a loss is rounding. Neither other groups nor features of
+        larger numbers decide it.
     """
 
     group: Label
@@ -72,6 +74,7 @@ class GroupResult(ExpectedFigures):
     kept_here: float
     kurtosis_here: float = 0.0
     drift_here: Estimate = UNKNOWN
+    rounding_here: float = 0.0
 
     @property
     def rows_needed(self) -> int | None:
@@ -239,13 +242,13 @@ class ModelResult:
 
     @property
     def rounding(self) -> float:
-        """Figures up to this size are rounding: a share of the variance over all rows."""
-        return ROUNDING * sum(group.proportion * group.total_variance_here for group in self.groups)
+        """The size up to which differences of figures between groups are rounding."""
+        return max(group.rounding_here for group in self.groups)
 
     @property
     def loses_nothing(self) -> bool:
         """Whether every group is reconstructed up to rounding."""
-        return max(group.error_here.value for group in self.groups) <= self.rounding
+        return all(group.error_here.value <= group.rounding_here for group in self.groups)
 
     @property
     def largest_loss_here(self) -> float:
@@ -669,7 +672,7 @@ def _compared(fair: ModelResult, plain: ModelResult, level: float, material: flo
             each
             for each in fair.groups
             if each.group in groups
-            and (each.expected_change.low or 0.0) > fair.rounding
+            and (each.expected_change.low or 0.0) > each.rounding_here
             and _share_paid(each) > material
         ]
         if paying:
@@ -790,7 +793,9 @@ def _nobody_else(fair: ModelResult, before: Sequence[Label], material: float) ->
 
 def _payers(fair: ModelResult) -> str:
     """Whose error rises on new rows beyond chance, in words."""
-    paying = [group for group in fair.groups if (group.expected_change.low or 0.0) > fair.rounding]
+    paying = [
+        group for group in fair.groups if (group.expected_change.low or 0.0) > group.rounding_here
+    ]
     if not paying:
         return ""
     most = max(paying, key=_share_paid)

@@ -12,7 +12,7 @@ from fairspan.formatting.table import (
     rows_column,
     shares_column,
 )
-from fairspan.formatting.text import in_ascii, interval, number, percent
+from fairspan.formatting.text import in_ascii, number, number_with_interval, percent
 from fairspan.rows.groups import printable
 
 _ABOUT = {
@@ -41,16 +41,16 @@ def table_of(
     """
     has_estimates = any(model.has_estimates for model in models)
     groups = [group for model in models for group in model.groups]
-    rounding = [model.rounding for model in models for _ in model.groups]
     worst = [each for model in models for each in _is_worst(model, on_new_rows=has_estimates)]
     starts = [sum(len(model.groups) for model in models[:i]) for i in range(len(models))]
 
     def figures(heading: str, estimates: Sequence[Estimate], *, marks: bool = False) -> Column:
-        values = [
-            0.0 if abs(each.value) <= zero else known(each.value)
-            for each, zero in zip(estimates, rounding, strict=True)
+        shown = [
+            estimate.without_rounding(group.rounding_here)
+            for estimate, group in zip(estimates, groups, strict=True)
         ]
-        ends = [(each.low, each.high) for each in estimates]
+        values = [known(each.value) for each in shown]
+        ends = [(each.low, each.high) for each in shown]
         marked = [i for i, is_so in enumerate(worst) if is_so and marks]
         below = f"{percent(level)} interval"
         return figures_column(heading, values, ends=ends, below=below, worst=marked)
@@ -85,9 +85,8 @@ def table_of(
 
 def _heading_of(model: ModelResult, n_features: int) -> str:
     """What the figures of a model are about, and how far the errors of its groups are apart."""
-    found = model.disparity_here
-    gap, ends = found.value, interval(found.low, found.high)
-    shown = number(0.0 if abs(gap) <= model.rounding else gap)
+    found = model.disparity_here.without_rounding(model.rounding)
+    shown, ends = number_with_interval(found.value, found.low, found.high)
     told = f"; disparity on these rows {shown}{f' ({ends})' if ends else ''}"
     if model.worst_errors_here is not None:
         most = ", ".join(number(each) for each in model.worst_errors_here)
@@ -103,6 +102,6 @@ def _is_worst(model: ModelResult, *, on_new_rows: bool) -> list[bool]:
     """Of each group whether it is harmed; without estimates, whether it loses most."""
     if on_new_rows:
         return [group.state == "harmed" for group in model.groups]
-    losses = [max(group.loss_here, model.rounding) for group in model.groups]
+    losses = [max(group.loss_here, group.rounding_here) for group in model.groups]
     most = max(losses) * (1 - _ALIKE)
     return [loss >= most > min(losses) for loss in losses]

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 
 from fairspan.auditing.audit import audit_rows
-from fairspan.auditing.expected_losses import ROUNDING
 from fairspan.auditing.models import (
     TOLERANCE_OF_CURVES,
     known_labels_of,
@@ -180,14 +179,15 @@ def records_here(estimator: Any, fits: Mapping[int, Any], moments: Moments) -> l
             figures = {}
             if subspace is not None:
                 found = group_figures(subspace, moments)
-                rounding = ROUNDING * float(found.total_variances.max())
                 squares = {
                     "total_variance_here": found.total_variances,
                     "error_here": found.errors,
                     "best_error_here": found.best_errors,
                     "loss_here": found.excess_losses,
                 }
-                figures = {name: without_rounding(each, rounding) for name, each in squares.items()}
+                figures = {
+                    name: without_rounding(each, found.roundings) for name, each in squares.items()
+                }
                 figures["kept_here"] = found.captured_ratios
             records += [
                 {
@@ -241,17 +241,17 @@ def records_on_new_rows(
 
 def rounded(model: ModelResult) -> list[Record]:
     """The records of an audited model, with zero for what is only rounding."""
-    squares = ("error_here", "loss_here")
     return [
         {
             **record,
-            **{each: float(without_rounding(record[each], model.rounding)) for each in squares},
+            **group.error_here.without_rounding(group.rounding_here).columns("error_here"),
+            "loss_here": float(without_rounding(group.loss_here, group.rounding_here)),
         }
-        for record in model.records
+        for record, group in zip(model.records, model.groups, strict=True)
     ]
 
 
-def without_rounding(values: Any, rounding: float) -> FloatArray:
+def without_rounding(values: Any, rounding: Any) -> FloatArray:
     """Values in squared units, with zero for what is only rounding."""
     return np.where(np.abs(values) <= rounding, 0.0, values)
 

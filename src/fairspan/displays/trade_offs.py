@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairspan.auditing.expected_losses import ROUNDING
 from fairspan.auditing.results import group_name
 from fairspan.displays.base import Picture, unproven
 from fairspan.displays.fitted import (
@@ -387,7 +386,7 @@ class DisparityPathDisplay(Picture):
         path = np.array([_gap_and_error(fit) for fit in fits])
         plain = group_figures(plain_of_fit(estimator), moments)
         gaps = np.append(path[:, 0], signed_disparity(plain.errors))
-        gaps = without_rounding(gaps, ROUNDING * float(plain.total_variances.max()))
+        gaps = without_rounding(gaps, float(plain.roundings.max()))
         return cls(
             values=shown,
             disparity=gaps[:-1],

@@ -16,8 +16,8 @@ from fairspan.formatting.text import (
     cut_names,
     decimals_of,
     in_ascii,
-    interval,
     number,
+    number_with_interval,
     parts,
     plain,
     share,
@@ -352,12 +352,12 @@ def figures_column(
     (['1.250', '0.500'], ['1.000', 'to', '1.500'])
     """
     decimals = decimals_of([*values, total])
-    cells = [
-        Cell(number(value, decimals), value, interval(low, high, decimals), i in worst)
-        for i, (value, (low, high)) in enumerate(
-            zip(values, ends or [(None, None)] * len(values), strict=True)
-        )
-    ]
+    cells = []
+    for i, (value, (low, high)) in enumerate(
+        zip(values, ends or [(None, None)] * len(values), strict=True)
+    ):
+        figure, around = number_with_interval(value, low, high, decimals)
+        cells.append(Cell(figure, value, around, i in worst))
     last = Cell("" if total is None else number(total, decimals))
     has_ends = any(cell.below for cell in cells)
     return Column(heading, cells, below=below if has_ends else "", total=last)

@@ -32,11 +32,13 @@ _IN_ASCII = (
 _ROUNDING, _TINY, _TINY_SHARE = 1e-9, 5e-5, 5e-4
 _EXPONENT = re.compile(r"e([+-]\d+)$")
 _POWER = re.compile(f"{_FIXED_SPACE}{_TIMES}{_FIXED_SPACE}10([{_RAISED}]+)")
+# Significant digits of a figure by itself, and beside an interval of rounding alone at most.
+_FEWEST_DIGITS, _DIGITS_OF_FLOAT = 4, 12
 # Significant digits of the largest and the smallest figure of a column, and digits that fit.
 _OF_LARGEST, _OF_SMALLEST, _MOST_DIGITS = 4, 3, 7
 
 
-def number(value: float | None, decimals: int | None = None) -> str:
+def number(value: float | None, decimals: int | None = None, digits: int = _FEWEST_DIGITS) -> str:
     r"""Four significant digits, or the decimals of a column; a dash where there is no figure.
 
     Its spaces do not break. What the decimals would not show two digits of is written by itself.
@@ -51,7 +53,7 @@ def number(value: float | None, decimals: int | None = None) -> str:
     if value is None:
         return _DASH
     fits = decimals is not None and abs(value) >= 10.0 ** (1 - decimals)
-    text = f"{value:.{decimals}f}" if fits else f"{value:.4g}"
+    text = f"{value:.{decimals}f}" if fits else f"{value:.{digits}g}"
     return _EXPONENT.sub(_power, text).replace("-", _MINUS)
 
 
@@ -149,9 +151,43 @@ def interval(low: float | None, high: float | None, decimals: int | None = None)
     >>> interval(1.25, 1.75).split(), interval(None, None)
     (['1.25', 'to', '1.75'], '')
     """
+    return number_with_interval(None, low, high, decimals)[1]
+
+
+def number_with_interval(
+    value: float | None, low: float | None, high: float | None, decimals: int | None = None
+) -> tuple[str, str]:
+    r"""Return a figure and its interval, with as many digits as show the width of the interval.
+
+    Examples
+    --------
+    >>> number_with_interval(2.836762059, 2.836762041, 2.836762077)[0]
+    '2.836762059'
+    >>> number_with_interval(2.773, 2.437, 3.11, 1), number_with_interval(2.773, None, None)
+    (('2.8', '2.4 to\xa03.1'), ('2.773', ''))
+    """
     if low is None or high is None:
-        return ""
-    return f"{number(low, decimals)} to{_FIXED_SPACE}{number(high, decimals)}"
+        return number(value, decimals), ""
+    digits = _digits_of(low, high)
+    # Decimals of a column that would hide the width of this interval are not enough for it.
+    if digits > _FEWEST_DIGITS and not _shows(decimals, high - low):
+        decimals = None
+    ends = f"{number(low, decimals, digits)} to{_FIXED_SPACE}{number(high, decimals, digits)}"
+    return number(value, decimals, digits), ends
+
+
+def _digits_of(low: float, high: float) -> int:
+    """Significant digits that show two digits of the width of an interval."""
+    size, width = max(abs(low), abs(high)), high - low
+    if not 0 < width < size:
+        return _FEWEST_DIGITS
+    needed = floor(log10(size)) - floor(log10(width)) + 2
+    return min(max(needed, _FEWEST_DIGITS), _DIGITS_OF_FLOAT)
+
+
+def _shows(decimals: int | None, width: float) -> bool:
+    """Whether so many decimals show two digits of a width."""
+    return decimals is not None and width >= 10.0 ** (1 - decimals)
 
 
 def whole(value: int) -> str:

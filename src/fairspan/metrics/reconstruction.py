@@ -13,8 +13,9 @@ import numpy as np
 from fairspan.errors import InvalidInput, caller_remedies
 from fairspan.formatting.text import counted
 from fairspan.model.subspace import FairSubspace
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.operators import errors_under
+from fairspan.moments.operators import errors_under, figure_roundings
 from fairspan.problem.criteria import RobustErrorGap, TotalError
 from fairspan.problem.problem import Problem, signed_disparity
 from fairspan.rows.groups import Label, listed
@@ -38,12 +39,15 @@ class GroupFigures:
     best_errors : (k,) array
         e*_g, the least error of any subspace of the same dimension; of the dimension d whose
         relaxation it is for a soft projection.
+    roundings : (k,) array
+        The size up to which an error or a loss is rounding.
     """
 
     labels: list[Label]
     total_variances: FloatArray
     errors: FloatArray
     best_errors: FloatArray
+    roundings: FloatArray
 
     @property
     def excess_losses(self) -> FloatArray:
@@ -85,7 +89,9 @@ def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
     second, projector = subspace.judged_by(moments)
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
     errors = errors_under(projector, second)
-    return GroupFigures(moments.labels, second.traces, errors, problem.best_errors)
+    has_features = isinstance(moments, GroupMoments)
+    roundings = figure_roundings(second, errors, by_feature=has_features)
+    return GroupFigures(moments.labels, second.traces, errors, problem.best_errors, roundings)
 
 
 def _listed(names: tuple[str, ...] | None) -> str:

@@ -343,6 +343,38 @@ def errors_under(projector: Projector, second: SecondMoments) -> FloatArray:
     return errors + second.captured_variances(tilt) if tilt.size else errors
 
 
+# What means that are off add to correlations that are off as much: the mean of a group and that of
+# all rows each enter once.
+_WITH_MEANS = 3.0
+# Of the sixteen digits of float64, the last four of a figure are left to rounding.
+_FIGURE_ROUNDING = 1e-12
+
+
+def figure_roundings(
+    second: SecondMoments, errors: FloatArray, *, by_feature: bool = True
+) -> FloatArray:
+    """Return the size up to which an error or a loss of each group is rounding, shape (k,).
+
+    It is a share of the group's error, or of the least variance of a feature that varies if that is
+    more. A column of large numbers therefore does not turn the figures of the others into rounding:
+    what is lost of it is computed without cancellation.
+
+    Parameters
+    ----------
+    second : SecondMoments
+    errors : (k,) array
+    by_feature : bool
+        Whether the coordinates of the second moments are features. In others the variance of the
+        group takes the place of the least one.
+    """
+    scales = second.traces
+    if by_feature and isinstance(second, DenseSecondMoments):
+        varies = second.spreads > second.offset_rounding
+        least = np.where(varies, second.spreads, np.inf).min(axis=1)
+        scales = np.where(varies.any(axis=1), least**2, scales)
+    return np.asarray(_FIGURE_ROUNDING * np.maximum(scales, errors))
+
+
 def kept_by_component(projector: Projector, second: SecondMoments) -> FloatArray:
     """What each component takes off each group's error, shape (k, r).
 
@@ -353,6 +385,59 @@ def kept_by_component(projector: Projector, second: SecondMoments) -> FloatArray
     if projector.tilt.size:
         kept = kept - np.einsum("gii->gi", second.compressed(projector.tilt))
     return np.asarray(kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """How far second moments may be off, as those of an algorithm that ends are.
+
+    With correlations C off by at most d in norm, an error changes by no more than d / l times
+    itself, where l is the least eigenvalue of C, and by no more than d times the variance.
+
+    Attributes
+    ----------
+    shares : (k,) array
+        d / l, infinite where C is singular.
+    most : (k,) array
+        d times the variance of each group.
+    """
+
+    shares: FloatArray
+    most: FloatArray
+
+    @classmethod
+    def of(cls, scatters: FloatArray, traces: FloatArray, left: float) -> "Doubt | None":
+        """Return that of matrices whose correlations and means are off by `left` in all.
+
+        Parameters
+        ----------
+        scatters : (k, p, p) array
+            About the groups' own means, up to a factor.
+        traces : (k,) array
+            Variances about the point in use.
+        left : float
+            Root of the sum of squares over all entries, in standard deviations.
+        """
+        if left <= 0:
+            return None
+        spreads = root_mean_squares(scatters)
+        units = np.where(spreads > 0, spreads, 1.0)
+        correlations = scatters / units[:, :, None] / units[:, None, :]
+        np.einsum("gii->gi", correlations)[:] = 1.0
+        off = _WITH_MEANS * left
+        least = np.linalg.eigvalsh(correlations)[:, 0]
+        shares = np.divide(off, least, out=np.full(len(least), np.inf), where=least > 0)
+        return cls(shares, off * traces)
+
+    def of_groups(self, chosen: slice) -> "Doubt":
+        """Return that of some of the groups."""
+        return Doubt(self.shares[chosen], self.most[chosen])
+
+    def of_errors(self, errors: FloatArray) -> FloatArray:
+        """By how much (k,) errors may be off, shape (k,)."""
+        with np.errstate(invalid="ignore"):
+            shares = np.nan_to_num(self.shares * np.maximum(errors, 0.0), posinf=np.inf)
+        return np.minimum(shares, self.most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,11 +453,14 @@ class DenseSecondMoments:
     offset_rounding : (p,) array, optional
         By how much rounding may have moved the groups' means from the point about which the second
         moments are taken.
+    doubt : Doubt, optional
+        How far the matrices may be off beside that.
     """
 
     matrices: FloatArray
     outside: FloatArray = field(default_factory=lambda: np.zeros(()))
     offset_rounding: FloatArray = field(default_factory=lambda: np.zeros(()))
+    doubt: "Doubt | None" = None
     has_matrices: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -384,7 +472,10 @@ class DenseSecondMoments:
     def of_group(self, group: int) -> "DenseSecondMoments":
         """That of one group alone."""
         one = slice(group, group + 1)
-        return DenseSecondMoments(self.matrices[one], self.outside[one], self.offset_rounding)
+        doubt = None if self.doubt is None else self.doubt.of_groups(one)
+        return DenseSecondMoments(
+            self.matrices[one], self.outside[one], self.offset_rounding, doubt
+        )
 
     @property
     def n_groups(self) -> int:
@@ -672,7 +763,9 @@ def deflated(
     complement = Complement.of(basis)
     matrices = complement.compressed(second.matrices, np.ones(second.n_groups))
     reach = np.abs(complement.basis.T)
-    left = DenseSecondMoments(matrices, second.outside, reach @ second.offset_rounding)
+    left = DenseSecondMoments(
+        matrices, second.outside, reach @ second.offset_rounding, second.doubt
+    )
     # No term of Q'S_gQ is larger than the root mean squares of its columns allow; and columns that
     # are rounded to float64 leave a rounding of the directions that they should take away.
     rounding = _ROUNDINGS * ((reach @ second.spreads.T) ** 2).sum(axis=0)

@@ -27,6 +27,7 @@ from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_means import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments, SummedFolds
+from fairspan.moments.operators import figure_roundings
 from fairspan.problem.problem import Problem, WarmStart
 from fairspan.progress import track
 from fairspan.rows.groups import Label
@@ -87,7 +88,7 @@ class AtDimension:
         Errors at the main criterion's answer; NaN if it has none.
     certificate : Certificate or None
         Of this answer.
-    rounding : float
+    roundings : (k,) array
         Losses up to this size are none.
     expected : sequence of k ExpectedFigures
         What new rows would show of each group under PCA; empty where that was not estimated.
@@ -100,19 +101,19 @@ class AtDimension:
     plain: FloatArray
     fair: FloatArray
     certificate: Certificate | None
-    rounding: float
+    roundings: FloatArray
     expected: Sequence[ExpectedFigures] = ()
     fair_expected: Sequence[ExpectedFigures] = ()
 
     @property
     def plain_losses(self) -> FloatArray:
         """What each group loses under PCA."""
-        return without_rounding(self.plain - self.best, self.rounding)
+        return without_rounding(self.plain - self.best, self.roundings)
 
     @property
     def fair_losses(self) -> FloatArray:
         """What each group loses at the main criterion's answer; NaN if it has none."""
-        return without_rounding(self.fair - self.best, self.rounding)
+        return without_rounding(self.fair - self.best, self.roundings)
 
 
 class Reached(NamedTuple):
@@ -160,11 +161,11 @@ class Step:
         components: FloatArray,
         problem: Problem,
         features: Sequence[int],
-        rounding: float,
     ) -> "Step":
         """An answer with the first of its components in their order, and some of the features."""
         shown, second = components[:MOST_COMPONENTS], problem.second_moments
         total = float(problem.proportions @ reached.errors)
+        roundings = figure_roundings(second, reached.errors)
         with np.errstate(invalid="ignore", divide="ignore"):
             kept = np.where(second.traces > 0, 1.0 - reached.errors / second.traces, np.nan)
         captured = np.einsum("ip,gpi->gi", shown, second.applied(np.ascontiguousarray(shown.T)))
@@ -172,10 +173,10 @@ class Step:
             reached.label,
             len(components),
             reached.weights,
-            without_rounding(reached.errors, rounding),
-            without_rounding(reached.losses, rounding),
+            without_rounding(reached.errors, roundings),
+            without_rounding(reached.losses, roundings),
             kept,
-            total if total > rounding else 0.0,
+            total if (reached.errors > roundings).any() else 0.0,
             # Adding zero leaves no minus zero.
             shown[:, features].round(_DECIMALS) + 0.0,
             problem.proportions @ captured,
@@ -288,10 +289,10 @@ def curves_of(
     center: Center,
 ) -> Curves:
     """Solve for several dimensions and along the frontier, and align the steps of the slider."""
-    pca, rounding = audit.models[0], audit.models[0].rounding
+    pca = audit.models[0]
     expected = expected_of(pca, audit, folds)
     of_main = next(model for model in audit.models if model.name == main.name)
-    dimensions = along_dimensions(plain.problem, main, rounding, expected)
+    dimensions = along_dimensions(plain.problem, main, expected)
     if expected and of_main.why_no_estimates is None:
         dimensions = [
             replace(each, fair_expected=of_main.groups)
@@ -321,8 +322,7 @@ def curves_of(
     components = aligned([each.components for each in way], start)
     chosen = telling_features([each[:MOST_COMPONENTS] for each in components])
     steps = (
-        Step.of(each, own, main.problem, chosen, rounding)
-        for each, own in zip(way, components, strict=True)
+        Step.of(each, own, main.problem, chosen) for each, own in zip(way, components, strict=True)
     )
     return Curves(
         moments.labels,
@@ -363,7 +363,6 @@ def _dimensions(n_features: int, n_groups: int, asked: int) -> list[int]:
 def along_dimensions(
     plain: Problem,
     main: Fit,
-    rounding: float,
     expected: dict[int, Sequence[ExpectedFigures]],
 ) -> list[AtDimension]:
     """Solve for each number of dimensions."""
@@ -377,17 +376,19 @@ def along_dimensions(
         solution = own if d == asked else _solved(problem)
         known = solution or known
         leading = replace(plain, n_components=d).pooled_optimum.vectors
+        errors = problem.errors(leading)
+        roundings = figure_roundings(problem.second_moments, errors)
         best, of_plain, fair = (
-            without_rounding(each, rounding)
+            without_rounding(each, roundings)
             for each in (
                 problem.best_errors,
-                problem.errors(leading),
+                errors,
                 np.full(len(problem.labels), np.nan)
                 if solution is None
                 else problem.errors(solution.components.T),
             )
         )
-        found.append(AtDimension(d, best, of_plain, fair, solution, rounding, expected.get(d, ())))
+        found.append(AtDimension(d, best, of_plain, fair, solution, roundings, expected.get(d, ())))
     return found
 
 
@@ -399,9 +400,9 @@ def _solved(problem: Problem) -> Certificate | None:
         return None
 
 
-def without_rounding(values: FloatArray, rounding: float) -> FloatArray:
+def without_rounding(values: FloatArray, roundings: FloatArray) -> FloatArray:
     """Figures of which none is negative; zero for what is only rounding."""
-    return np.where(values <= rounding, 0.0, values)
+    return np.where(values <= roundings, 0.0, values)
 
 
 def along_frontier(

@@ -545,25 +545,21 @@ def audit_of(
 
 def _settled(model: ModelResult) -> ModelResult:
     """The same, with zero for figures that are only rounding."""
-
-    def zero(value: float | None) -> Any:
-        return 0.0 if value is not None and abs(value) <= model.rounding else value
-
-    def each_end(figure: Any) -> Any:
-        return replace(
-            figure, value=zero(figure.value), low=zero(figure.low), high=zero(figure.high)
-        )
-
     groups = tuple(
         replace(
             group,
-            error_here=each_end(group.error_here),
-            best_error_here=zero(group.best_error_here),
-            loss_here=zero(group.loss_here),
+            error_here=group.error_here.without_rounding(group.rounding_here),
+            best_error_here=_without_rounding(group.best_error_here, group.rounding_here),
+            loss_here=_without_rounding(group.loss_here, group.rounding_here),
         )
         for group in model.groups
     )
-    return replace(model, groups=groups, disparity_here=each_end(model.disparity_here))
+    disparity = model.disparity_here.without_rounding(model.rounding)
+    return replace(model, groups=groups, disparity_here=disparity)
+
+
+def _without_rounding(value: float, rounding: float) -> float:
+    return 0.0 if abs(value) <= rounding else value
 
 
 def read_models(models: Any, moments: GroupMoments) -> list[Audited]:

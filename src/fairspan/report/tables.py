@@ -23,9 +23,9 @@ from fairspan.formatting.text import (
     change,
     count,
     decimals_of,
-    interval,
     loading,
     number,
+    number_with_interval,
     relative,
     settings,
     share,
@@ -481,15 +481,12 @@ def of_expected_losses(report: Report) -> Table:
         Column(
             model.name,
             [
-                Cell(
-                    number(loss.value, decimals),
-                    loss.value,
-                    f"{interval(loss.low, loss.high, decimals)}; {group.state}",
-                )
+                Cell(shown[0], loss.value, f"{shown[1]}; {group.state}")
                 if group.is_estimated
                 else Cell(number(None), None, _why_not(model))
                 for group in model.groups
                 for loss in [group.expected_loss]
+                for shown in [number_with_interval(loss.value, loss.low, loss.high, decimals)]
             ],
         )
         for model in models
