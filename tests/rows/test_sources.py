@@ -412,7 +412,7 @@ def test_all_rows_of_a_cluster_are_in_one_fold():
     rng = np.random.default_rng(0)
     people = rng.integers(0, 400, 3_000)
     labels = [("a" if person % 2 else "b", f"person {person}") for person in people]
-    found = Folds(10, seed=0, by_cluster=True).of_rows(CodedLabels.of(labels), 0)
+    found = Folds(10, seed=0, by_cluster=True).of_rows(CodedLabels.of(labels), 0, 0)
     assert found.groups.to_list() == [label for label, _ in labels]
     for person in np.unique(people):
         assert len(np.unique(found.folds[people == person])) == 1
@@ -422,7 +422,7 @@ def test_all_rows_of_a_cluster_are_in_one_fold():
 
 def test_intersections_keep_their_labels_beside_a_cluster():
     labels = CodedLabels.of([("a", "x", 1), ("b", "x", 2)])
-    found = Folds(2, by_cluster=True).of_rows(labels, 0)
+    found = Folds(2, by_cluster=True).of_rows(labels, 0, 0)
     assert found.groups.to_list() == [("a", "x"), ("b", "x")]
     assert found.clusters.to_list() == [1, 2]
 
@@ -430,7 +430,7 @@ def test_intersections_keep_their_labels_beside_a_cluster():
 def test_a_missing_cluster_is_refused():
     labels = CodedLabels.of([("a", "one"), ("a", None)])
     with pytest.raises(InvalidInput, match=r"cluster of row 7 \(index 6\) is missing"):
-        Folds(5, by_cluster=True).of_rows(labels, 5)
+        Folds(5, by_cluster=True).of_rows(labels, 5, 0)
 
 
 @pytest.mark.parametrize("folds", [1, 0, -3, 2.5, "ten", True])

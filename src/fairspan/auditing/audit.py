@@ -32,8 +32,9 @@ from fairspan.formatting.table import Table
 from fairspan.formatting.text import WIDTH, Paint, plain, wrapped
 from fairspan.linalg.resources import memory_error_hint
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import FoldMoments, Moments
+from fairspan.moments.of_rows import FoldMoments, Moments, SummedFolds
 from fairspan.registry import factory_of
+from fairspan.rows.arrays import RowsInMemory
 from fairspan.rows.missing import missing_cells
 from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
 from fairspan.rows.registry import (
@@ -485,15 +486,21 @@ def audit_in_folds(
         n_known=max(len(each.known_groups) for each in audited),
         max_memory=options.max_memory,
     )
+    # Folds, blocks and draws are those of the rows that remain, so the figures are those of a table
+    # from which the others were removed before.
+    rows, n_dropped = source, 0
+    if isinstance(source, RowsInMemory) and source.on_missing == "drop":
+        rows, n_dropped = source.without_dropped()
     runs = []
     for number in range(options.repeats):
         # Seeds in between are those of the further assignments that one audit may make.
         again = replace(options, seed=options.seed + _BETWEEN * number)
-        runs.append(judged_on_rows(audited, source, moments, limit, again))
+        runs.append(judged_on_rows(audited, rows, moments, limit, again))
         moments = runs[0][1]
     _, moments, ordered, _ = runs[0]
+    moments = replace(moments, n_dropped=max(moments.n_dropped, n_dropped))
     n_beside = options.has_labels + options.by_cluster
-    first = look_at_first_rows(audited, source, moments, n_beside, by_cluster=options.by_cluster)
+    first = look_at_first_rows(audited, rows, moments, n_beside, by_cluster=options.by_cluster)
     is_incomplete = moments.n_dropped > 0 or moments.normal is not None
     cells = missing_cells(source, n_beside) if is_incomplete else None
     columns = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
@@ -504,7 +511,10 @@ def audit_in_folds(
     ]
     chosen = _most_frequent([[each.kind for each in audit.verdicts] for audit in audits])
     found = replace(audits[chosen], verdicts=_with_frequencies(audits, chosen))
-    return found, runs[chosen][3]
+    folds = runs[chosen][3]
+    if isinstance(folds, SummedFolds):
+        folds = replace(folds, n_dropped=max(folds.n_dropped, n_dropped))
+    return found, folds
 
 
 def _most_frequent(kinds: Sequence[Sequence[str]]) -> int:

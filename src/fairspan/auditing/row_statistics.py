@@ -142,7 +142,8 @@ class RowStatistics:
             assert block.labels is not None
             if not sums.order.size or sums.order[2:].any():
                 sums.order = _joined_order(sums.order, _order_of(block.values))
-            known = self._folded(block.labels, before + block.first_row)
+            known = self._folded(block.labels, block.first_row, before)
+            before += len(block.values)
             # Rows of weight zero may carry a group that has no other rows, so they go first.
             kept = np.flatnonzero(
                 np.ones(len(block.values)) if block.weights is None else block.weights
@@ -212,11 +213,11 @@ class RowStatistics:
         largest = [float(each.errors.max()) for each in self.projections]
         return np.array([size if size > 0 else 1.0 for size in largest])[:, None, None]
 
-    def _folded(self, labels: CodedLabels, first_row: int) -> FoldedLabels:
+    def _folded(self, labels: CodedLabels, first_row: int, before: int) -> FoldedLabels:
         known = (
             FoldedLabels(labels, np.zeros(len(labels), dtype=np.intp))
             if self.folds is None
-            else self.folds.of_rows(labels, first_row)
+            else self.folds.of_rows(labels, first_row, before)
         )
         if self.has_labels:
             known = replace(known, groups=known.groups.without_last_attribute())

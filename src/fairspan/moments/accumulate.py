@@ -114,7 +114,12 @@ def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> G
     InvalidInput
         Whatever the source finds wrong with its rows; too many groups.
     """
+    n_dropped = 0
+    if folds is not None and isinstance(rows, RowsInMemory):
+        # Folds are assigned to the rows that remain, as where rows are read in blocks.
+        rows, n_dropped = rows.without_dropped()
     total = _Total(rows, limit, folds)
+    total.n_dropped = n_dropped
     # Numbers that can be read again from any place; objects are converted block by block.
     is_numeric = not isinstance(rows, ArrayRows) or rows.array.dtype.kind in "fiub"
     with np.errstate(over="ignore", invalid="ignore"):  # found when the moments are checked
@@ -184,7 +189,8 @@ class _Total:
         """
         own = None
         if self.folds is not None:
-            found = self.folds.of_rows(labels, self._before + first_row)
+            found = self.folds.of_rows(labels, first_row, self._before)
+            self._before += len(labels)
             labels, own = found.groups, found.folds
         if drop:
             codes, labelled = np.full(len(labels), -2), ~labels.missing

@@ -197,7 +197,7 @@ def sparse_folds(rows: SparseRows, folds: Folds, limit: GroupLimit = USUAL_LIMIT
     """The same of sparse rows of many features, of which no matrices are made."""
     rows = rows.complete()
     assert rows.labels is not None
-    labels = folds.of_rows(rows.labels, 0)
+    labels = folds.of_rows(rows.labels, 0, 0)
     grouped = replace(rows, labels=labels.groups)
     return SparseFolds(
         rows, grouped, labels.folds, SparseMoments.of_rows(grouped, limit).in_range()

@@ -21,6 +21,7 @@ from fairspan.rows.checks import (
     check_same_length,
     check_shape,
     checked_values,
+    converted,
     float64_of,
     native_dtype,
     number_columns,
@@ -38,7 +39,7 @@ from fairspan.rows.protocol import (
     block_rows,
     row_block,
 )
-from fairspan.typing import AnyArray, FloatArray
+from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -461,6 +462,44 @@ class RowsInMemory(KnownRows, ABC):
     def between(self, start: int, stop: int) -> AnyArray:
         """Some rows as numbers, not checked, shape (stop - start, p); not to be written to."""
 
+    @abstractmethod
+    def at(self, places: IndexArray) -> Self:
+        """Return some of the rows, by their positions."""
+
+    def without_dropped(self) -> tuple[Self, int]:
+        """Return the rows that are not left out since something is missing, and how many are.
+
+        Raises
+        ------
+        InvalidInput, InvalidType
+            As :func:`row_block`: what is wrong is found before rows change their numbers.
+        """
+        labels = self.labels
+        if labels is None or self.on_missing == "error":
+            return self, 0
+        left_out = labels.missing
+        size = block_rows(self.n_features)
+        drops = {"drop": np.any, "em-drop-empty": np.all}.get(self.on_missing)
+        starts = () if drops is None else range(0, self.n_rows, size)
+        for start in starts:
+            part = slice(start, min(start + size, self.n_rows))
+            values = self.between(start, part.stop)
+            if values.dtype.kind != "f":
+                values = converted(values)
+            if not np.isfinite(values).all():
+                assert drops is not None
+                left_out[part] |= drops(np.isnan(values), axis=1)
+                row_block(
+                    self.first_row + start,
+                    values,
+                    labels[part],
+                    None,
+                    self.feature_names,
+                    self.on_missing,
+                )
+        n_dropped = int(left_out.sum())
+        return (self.at(np.flatnonzero(~left_out)), n_dropped) if n_dropped else (self, 0)
+
     def extra_columns(self, start: int, stop: int) -> Any:
         """Other columns of some rows that were requested, if any."""
 
@@ -506,6 +545,13 @@ class ArrayRows(RowsInMemory):
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
         return self.checked(self.array, 0, None)
+
+    def at(self, places: IndexArray) -> Self:
+        """Return some of the rows, by their positions."""
+        assert self.labels is not None
+        weights = None if self.weights is None else self.weights[places]
+        array = np.asarray(self.array)[places]
+        return replace(self, array=array, labels=self.labels[places], weights=weights)
 
     def between(self, start: int, stop: int) -> AnyArray:
         """Some rows as they are in the array."""

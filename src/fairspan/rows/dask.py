@@ -216,7 +216,9 @@ class DaskRows(RowsByColumns):
             labels=chosen.known_labels.match(labels),
             weights=weights,
             on_missing=chosen.on_missing,
-            first_position=0 if self.starts is None else self.starts[number],
+            first_position=0
+            if self.starts is None or chosen.on_missing == "drop"
+            else self.starts[number],
         )
 
 

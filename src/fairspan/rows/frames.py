@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ from fairspan.rows.columns import (
 )
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener, block_rows, rows_named
-from fairspan.typing import FloatArray
+from fairspan.typing import FloatArray, IndexArray
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -125,6 +125,14 @@ class FrameRows(RowsByColumns, RowsInMemory):
         if not isinstance(label, str | int | float | tuple):
             label = str(label)
         return None if label == index else f"row {index + 1} (index {quoted_label(label)})"
+
+    def at(self, places: IndexArray) -> FrameRows:
+        """Return some of the rows, by their positions."""
+        assert self.labels is not None
+        weights = None if self.weights is None else self.weights[places]
+        # A pyarrow Table, or a narwhals DataFrame.
+        take = getattr(self.frame, "take", self.frame.__getitem__)
+        return replace(self, frame=take(places), labels=self.labels[places], weights=weights)
 
     @cached_property
     def _columns(self) -> Any:

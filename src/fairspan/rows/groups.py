@@ -482,8 +482,17 @@ class Folds:
         digest = blake2b(repr((self.seed, cluster)).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little") % self.n_folds
 
-    def of_rows(self, labels: CodedLabels, first_row: int) -> FoldedLabels:
+    def of_rows(self, labels: CodedLabels, first_row: int, before: int) -> FoldedLabels:
         """Groups, folds and clusters of consecutive rows.
+
+        Parameters
+        ----------
+        labels : CodedLabels of r rows
+        first_row : int
+            Number of the first of them in the table, for messages.
+        before : int
+            How many rows come before them, those not counted that were left out. So the folds are
+            those of a table from which these rows were removed.
 
         Raises
         ------
@@ -491,7 +500,7 @@ class Folds:
             A row without a cluster.
         """
         if not self.by_cluster:
-            return FoldedLabels(labels, self.of_positions(first_row, len(labels)))
+            return FoldedLabels(labels, self.of_positions(before, len(labels)))
         clusters = CodedLabels.of([label[-1] for label in labels.distinct])[labels.codes]
         missing = clusters.missing
         if missing.any():

@@ -72,6 +72,11 @@ class SparseRows(RowsInMemory):
         missing[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = True
         return self.at(np.flatnonzero(~missing)) if missing.any() else self
 
+    def without_dropped(self) -> tuple["SparseRows", int]:
+        """Return the rows that are not left out, and how many are."""
+        kept = self.complete()
+        return kept, self.n_rows - kept.n_rows
+
     def lost_groups(self, kept: Collection[Label]) -> frozenset[Label]:
         """Return the groups of rows that count which are not among these."""
         if self.labels is None:
@@ -301,6 +306,15 @@ class DeviceRows(RowsInMemory):
     def shape(self) -> tuple[int, ...]:
         """(n, p)."""
         return tuple(self.array.shape)
+
+    def at(self, places: IndexArray) -> "DeviceRows":
+        """Return some of the rows, by their positions."""
+        return replace(
+            self,
+            array=self.place.xp.take(self.array, self.place.constant(places), axis=0),
+            labels=self.labels[places],
+            weights=None if self.weights is None else self.weights[places],
+        )
 
     def between(self, start: int, stop: int) -> AnyArray:
         """Some rows, on the host; of a precision that numpy lacks, as float64."""
