@@ -119,6 +119,7 @@ def test_columns_beside_the_features_may_have_missing_cells():
     assert hidden.transform(new).shape == (len(new), 1)
 
 
+@pytest.mark.filterwarnings("ignore:The EM algorithm ended")
 @pytest.mark.parametrize("n_draws", mostly_long([1, 6], 2))
 @pytest.mark.parametrize("group", ["benign", "malignant"])
 def test_tumours_with_missing_cells_are_served_nearly_as_well(group, n_draws):

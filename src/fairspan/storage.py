@@ -411,6 +411,7 @@ MOMENTS = Schema(
                     "pool_weights": listed(real(0), "k"),
                     "n_passes": whole(0),
                     "change": real(0),
+                    "left": real(0),
                 }
             ),
             "counts": numbers(

@@ -972,29 +972,38 @@ def _of_rows(
     # A coordinate that is zero in every row stays as it is; no other has so little variance that
     # it is rounding.
     variances = None if own is None else np.where(pooled > 0, pooled, 1.0)
-    allowed = _SAME * np.abs(pooled) + rounding
+    same = _SAME + _left(moments)
+    allowed = same * np.abs(pooled) + rounding
     return {
         "counts": (moments.counts, claimed.counts, None),
-        "mean": (mean, subspace.mean, _SAME * deviations + _ROUNDED * np.abs(mean)),
-        "scale of the features": (units, subspace.scale, _SAME * deviations),
+        "mean": (mean, subspace.mean, same * deviations + _ROUNDED * np.abs(mean)),
+        "scale of the features": (units, subspace.scale, same * deviations),
         "squared whitening": (variances, None if own is None else own**2, allowed),
-        **_of_normal(moments.normal, subspace.normal),
+        **_of_normal(moments, subspace.normal),
     }
 
 
-def _of_normal(found: Normal | None, said: Normal | None) -> _Claims:
+def _left(moments: Moments) -> float:
+    """How far apart, in standard deviations, two runs of the EM algorithm may end."""
+    completion = moments.completion if isinstance(moments, GroupMoments) else None
+    return 0.0 if completion is None else 2 * completion.left
+
+
+def _of_normal(moments: Moments, said: Normal | None) -> _Claims:
     """What a model says of rows with missing cells, by which it expects what is missing."""
+    found = moments.normal
     if found is None or said is None:
         told = ["none" if each is None else "missing cells are expected" for each in (found, said)]
         return {"model of missing cells": (told[0], told[1], None)}
     units = found.units
-    moved = _SAME * units + _ROUNDED * np.abs(found.mean)
+    same = _SAME + _left(moments)
+    moved = same * units + _ROUNDED * np.abs(found.mean)
     return {
         "mean of missing cells": (found.mean, said.mean, moved),
         "covariance of missing cells": (
             found.covariance,
             said.covariance,
-            _SAME * np.outer(units, units),
+            same * np.outer(units, units),
         ),
     }
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from fairspan import GroupMoments
+from fairspan import FairPCA, GroupMoments, verify
 from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.moments import incomplete
+from fairspan.moments import fixed_point, incomplete, normal
 from fairspan.moments.normal import Normal
 from fairspan.rows.registry import open_rows
 from sweeps import each_once
@@ -184,6 +184,14 @@ def test_what_cannot_be_expected_is_refused(cells, message):
         GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
 
 
+@pytest.mark.parametrize("size", [1e300, 1e160, 1e-200])
+def test_numbers_whose_squares_leave_float64_are_refused(size):
+    rows = incomplete_rows(14, 50, 3, 0.2)
+    rows[:, 1] *= size
+    with pytest.raises(InvalidInput, match="column"):
+        GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
+
+
 def test_infinity_is_not_missing():
     rows = incomplete_rows(14, 50, 3, 0.2)
     rows[4, 2] = np.inf
@@ -192,9 +200,9 @@ def test_infinity_is_not_missing():
 
 
 def test_passes_that_lead_nowhere_are_told(monkeypatch):
-    monkeypatch.setattr(incomplete, "_MOST_PASSES", 2)
+    monkeypatch.setattr(fixed_point, "_MOST_STEPS", 2)
     rows = incomplete_rows(15, 50, 3, 0.4)
-    with pytest.warns(FairspanWarning, match="stopped after 2 passes"):
+    with pytest.warns(FairspanWarning, match="ended after 2 passes"):
         GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
 
 
@@ -229,3 +237,71 @@ def test_columns_that_determine_each_other_keep_the_models_where_they_are(share)
         ones = np.r_[np.repeat(np.arange(5) == block, 6), np.zeros(3)]
         assert ones @ found.second_moments("group")[0] @ ones < 0.01
         assert ones @ found.means[0] == pytest.approx(1, abs=0.02)
+
+
+def collinear_rows(seed, n, share):
+    """Rows in which the last column is the sum of two others, with cells missing."""
+    rows = incomplete_rows(seed, n, 4, 0.0)
+    rows[:, 3] = rows[:, 0] + rows[:, 1]
+    rng = np.random.default_rng(seed)
+    holes = rng.random(rows.shape) < share
+    holes[np.arange(n), rng.integers(0, 4, n)] = False
+    return np.where(holes, np.nan, rows)
+
+
+@pytest.mark.filterwarnings("ignore::fairspan.errors.FairspanWarning")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("share", [0.3, 0.55])
+@pytest.mark.parametrize("made", [incomplete_rows, collinear_rows])
+def test_certificates_of_the_same_rows_in_two_orders_do_not_refute_each_other(made, share, seed):
+    n = 80
+    rows = made(seed, n, 4, share) if made is incomplete_rows else made(seed, n, share)
+    groups, order = np.array(["a", "b"] * (n // 2)), np.random.default_rng(1).permutation(n)
+    one, other = (
+        FairPCA(2, on_missing="em")
+        .fit(rows[own], sensitive_features=groups[own])
+        .subspace_.certificate
+        for own in (np.arange(n), order)
+    )
+    for mine, theirs in ((one, other), (other, one)):
+        if mine.status == "optimal":
+            assert mine.lower_bound <= theirs.objective + 2 * mine.tolerance
+
+
+def test_what_is_left_is_how_far_further_passes_lead():
+    rows, groups = incomplete_rows(20, 80, 4, 0.5), ["a", "b"] * 40
+    found = GroupMoments.from_rows(rows, groups, on_missing="em")
+    assert found.completion.left < 1e-11
+    models = np.concatenate([found.means[:, None], found.second_moments("group")], axis=1)
+    source = open_rows(rows, groups, {}, on_missing="em")
+    step = incomplete._Step(source, tuple(found.labels), found.completion.pool_weights, 0.0)
+    moved = np.abs(step(models) - models) / incomplete._units(models)
+    assert moved.max() <= 1e-12
+
+
+def test_rows_in_another_order_are_verified():
+    rows, groups = incomplete_rows(21, 80, 4, 0.4), np.array(["a", "b"] * 40)
+    fair = FairPCA(2, on_missing="em").fit(rows, sensitive_features=groups)
+    assert fair.subspace_.certificate.status == "optimal"
+    order = np.random.default_rng(0).permutation(80)
+    assert verify(fair, rows[order], groups[order])
+    other = np.where(np.isnan(rows), np.nan, rows * np.r_[1.001, 1, 1, 1])
+    assert not verify(fair, other, groups)
+
+
+def test_patterns_of_their_own_take_a_bounded_memory(monkeypatch):
+    rows = incomplete_rows(22, 300, 70, 0.5)
+    model = Normal(np.zeros(70), np.cov(incomplete_rows(22, 300, 70, 0.0).T))
+    matrix = np.diag(np.arange(70.0))
+    whole, traces = model.filled(rows, matrix)
+    monkeypatch.setattr(normal, "_MOST_NUMBERS", 20_000)
+    assert len(list(normal.blocks_to_complete(rows))) > 10
+    parts, again = model.filled(rows, matrix)
+    np.testing.assert_allclose(parts, whole, rtol=1e-9)
+    np.testing.assert_allclose(again, traces, rtol=1e-9)
+    # The conditional mean and covariance of one row, by their formula.
+    row, missing = rows[5], np.isnan(rows[5])
+    inside = model.covariance[np.ix_(~missing, ~missing)]
+    across = model.covariance[np.ix_(missing, ~missing)]
+    expected = across @ np.linalg.solve(inside, row[~missing])
+    np.testing.assert_allclose(whole[5, missing], expected, rtol=1e-5, atol=1e-6)

@@ -30,6 +30,7 @@ from fairspan.certificates.proofs import Proof
 from fairspan.formatting.table import Table
 from fairspan.formatting.text import counted
 from fairspan.linalg import graded_eigh, rounding_of_basis, rounding_of_errors, with_positive_signs
+from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import softened
 from fairspan.problem.criteria import Criterion
@@ -410,6 +411,9 @@ class Solver(Protocol):
 
 
 _EPSILON = float(np.finfo(np.float64).eps)
+# Moments of rows with missing cells that are closer to their limit, in standard deviations, leave
+# nothing unresolved by that.
+_KNOWN_WELL = 1e-11
 # Without matrices, errors are taken to be uncertain by this share of the variance.
 _UNSURE = 1e-14
 # A search goes a little further than what will be asked, and no further than a few roundings.
@@ -551,6 +555,12 @@ def reason_of(
     column = None if is_scaled else largest_column(moments, center)
     if column is not None:
         return column
+    completion = moments.completion if isinstance(moments, GroupMoments) else None
+    if completion is not None and completion.left > _KNOWN_WELL:
+        return (
+            "the EM algorithm ended while its models were still up to "
+            f"{completion.left:.0e} standard deviations from their limit"
+        )
     if found.restriction is not None and found.restriction.oblique:
         return "how rows are moved depends on directions along which they hardly vary"
     return problem.criterion.why_unresolved(max(found.scale, found.resolution), problem)

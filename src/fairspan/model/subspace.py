@@ -13,7 +13,7 @@ from fairspan.formatting.text import counted
 from fairspan.model.foreign import ALLOWED_MODELS, SAME, RowModel, affine_map_of, row_model_of
 from fairspan.model.stored import graph_bytes, read_subspace, select_of, write_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.normal import CompletedRows, Normal
+from fairspan.moments.normal import Normal
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
     Projector,
@@ -295,21 +295,22 @@ class FairSubspace:
         Of a row with missing cells it is the expected one, ||(I - P)(x - m)||^2 + tr((I - P) C),
         with x what is expected of the row and C the covariance of what is missing.
         """
-        rows, completed = self._completed(X)
-        found = self.projector.squared_residuals(self._centred(rows))
-        if completed is None:
-            return found
-        left = self.projector.residuals(np.diag(completed.model.deviations / self._units))
-        return np.asarray(found + completed.traces(left @ left.T))
+        matrix = None
+        if self.normal is not None:
+            left = self.projector.residuals(np.diag(self.normal.deviations / self._units))
+            matrix = left @ left.T
+        rows, missed = self._completed(X, matrix)
+        return np.asarray(self.projector.squared_residuals(self._centred(rows)) + missed)
 
-    def _completed(self, X: Any) -> tuple[FloatArray, CompletedRows | None]:
-        """Rows without missing cells, and how they were completed, if they had some."""
+    def _completed(
+        self, X: Any, matrix: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray | float]:
+        """Rows without missing cells, and tr(matrix C) of what is expected of each."""
         rows = feature_values(X, self.feature_names, self.on_missing)
         check_width(rows.shape[1], self.n_features, "features")
         if self.normal is None or not np.isnan(rows).any():
-            return rows, None
-        completed = self.normal.completed(rows)
-        return completed.filled(rows), completed
+            return rows, 0.0
+        return self.normal.filled(rows, matrix)
 
     def _centred(self, rows: FloatArray) -> FloatArray:
         rows = rows - (0.0 if self.mean is None else self.mean)

@@ -18,7 +18,7 @@ from fairspan.moments.dropped_rows import no_complete_rows, no_rows, warn_of_los
 from fairspan.moments.group_means import Center, GroupMeans, check_sizes
 from fairspan.moments.incomplete import Completion, expected_sums
 from fairspan.moments.normal import Normal
-from fairspan.moments.operators import DenseSecondMoments
+from fairspan.moments.operators import DenseSecondMoments, Doubt
 from fairspan.moments.sparse import RowGroup, sparse_groups
 from fairspan.moments.whole_numbers import check_whole_numbers
 from fairspan.rows.arrays import LARGEST_WEIGHT, SMALLEST_WEIGHT, labels_of
@@ -336,7 +336,11 @@ class GroupMoments(GroupMeans):
             for matrix, offset in zip(second, self.offsets_from(point), strict=True):
                 # In place: with many features another k p^2 numbers would be much.
                 blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
-        return DenseSecondMoments(second, offset_rounding=self.offset_rounding(point))
+        doubt = None
+        if self.completion is not None:
+            traces = np.einsum("gii->g", second)
+            doubt = Doubt.of(self.scatters, traces, self.completion.left)
+        return DenseSecondMoments(second, offset_rounding=self.offset_rounding(point), doubt=doubt)
 
     def matrices(self) -> "GroupMoments":
         """These moments themselves."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairspan.linalg import symmetric_root
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.normal import Normal
+from fairspan.moments.normal import Normal, blocks_to_complete
 from fairspan.moments.of_rows import matrices_of
 from fairspan.rows.attributes import RowsWithAttributes, positions_of
 from fairspan.rows.changed import ChangedRows
@@ -162,6 +162,8 @@ class _Drawn:
             # Of a group of which no row counts, there is no model.
             model = self.models.get(plain_label(label))
             if len(own) and model is not None:
-                completed = model.completed(values[own]).with_noise(generator)
-                values[own] = completed.filled(values[own])
+                for place in blocks_to_complete(values[own]):
+                    rows = values[own[place]]
+                    drawn = model.completed(rows).with_noise(generator)
+                    values[own[place]] = drawn.filled(rows)
         return replace(block, values=np.nan_to_num(values))

@@ -19,19 +19,16 @@ from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.text import counted, position
 from fairspan.linalg.resources import threads_for
 from fairspan.moments.accumulate import Stacked, Sums, in_order
-from fairspan.moments.normal import RIDGE, Normal
+from fairspan.moments.fixed_point import FixedPoint, fixed_point
+from fairspan.moments.group_means import check_sizes
+from fairspan.moments.normal import RIDGE, Normal, blocks_to_complete
 from fairspan.rows.groups import Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import GroupLimit, Rows, RowSource, tallied
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 
-# Passes end when the models are about this far, in standard deviations, from where they go; or
-# after so many, where the likelihood is flat, which is told if the last moved them by more.
-_NEAR, _MOST_PASSES, _MUCH = 1e-10, 200, 1e-3
-# Where a leap ahead leads so many times as far away, it is taken back. By so much longer leaps may
-# become at a time.
-_TOO_FAR, _GROWTH = 4.0, 4.0
-# Rounding may keep them from that: then they end when they no longer come nearer than this.
-_ROUNDING = 1e-7
+# Where models are further than this from their limit, in standard deviations, a warning says so,
+# whether rounding or the number of passes is the reason. Less is told by certificates alone.
+_MUCH = 3e-2
 # Numbers of rows that are completed at a time.
 _CHUNK_NUMBERS = 2**21
 
@@ -50,12 +47,16 @@ class Completion:
         Passes of the EM algorithm over the rows.
     change : float
         By how much the last one changed the models, in standard deviations.
+    left : float
+        About how far the models still are from those that passes without end would give: the root
+        of the sum of squares over means and covariances, in standard deviations.
     """
 
     cells: IntegerArray
     pool_weights: FloatArray
     n_passes: int
     change: float
+    left: float = 0.0
 
     def of_groups(self, chosen: BoolArray | Sequence[int]) -> "Completion":
         """Of some of the groups."""
@@ -98,22 +99,26 @@ def expected_sums(rows: Rows, limit: GroupLimit) -> tuple[Stacked, int, Completi
 
 
 def _expected_sums(rows: Rows, limit: GroupLimit) -> tuple[Stacked, int, Completion]:
-    seen = tallied(rows, _FirstPass(limit))
+    with np.errstate(over="ignore", invalid="ignore"):  # found when the sizes are checked
+        seen = tallied(rows, _FirstPass(limit))
     if seen is None or not seen.groups:
         return in_order({}, rows.n_features), 0 if seen is None else seen.n_dropped, _NOTHING
     groups = {label: seen.groups[label] for label in sorted(seen.groups)}
     for label, each in groups.items():
         _check_observed(label, each, rows.feature_names)
+    means = np.array([each.means for each in groups.values()])
+    variances = np.array([each.squares / each.weights for each in groups.values()])
+    check_sizes(means, variances, rows.feature_names)
     step = _Step.of(rows, groups)
     start = [
         np.vstack([each.means, np.diag(each.squares / each.weights)]) for each in groups.values()
     ]
-    models, n_passes, change = _settled(step, np.array(start))
+    end = _limit_of(step, np.array(start))
     totals: dict[Label, Sums] = {}
-    for (label, each), model in zip(groups.items(), models, strict=True):
+    for (label, each), model in zip(groups.items(), end.point, strict=True):
         totals[label] = Sums(model[0], each.count, each.weight, 0.0, each.weight * model[1:])
     cells = np.array([each.cells for each in groups.values()], dtype=np.int64)
-    how = Completion(cells, step.weights, n_passes, change)
+    how = Completion(cells, step.weights, end.n_steps, end.change, end.left)
     return in_order(totals, rows.n_features), seen.n_dropped, how
 
 
@@ -121,65 +126,26 @@ _NOTHING = Completion(np.zeros(0, dtype=np.int64), np.zeros(0), 0, 0.0)
 
 
 # Models of all groups are (k, p + 1, p) numbers: of each group the mean, and then the covariance.
-def _settled(step: "_Step", models: FloatArray) -> tuple[FloatArray, int, float]:
-    """Where steps lead the models, how many there were, and the last change."""
-    n_passes, last, usual, reach = 0, np.inf, models, _GROWTH
-    while n_passes < _MOST_PASSES:
-        one = step(models)
-        two = step(one)
-        first, second, n_passes = _distance(one, models), _distance(two, one), n_passes + 2
-        if models is not usual and second > _TOO_FAR * last:
-            models, reach = usual, max(reach / _GROWTH, 1.0)
-            continue
-        if _has_arrived(second, first):
-            return two, n_passes, second
-        models, reach = _ahead(models, one, two, reach)
-        usual, last = two, second
-    if last > _MUCH:
+def _limit_of(step: "_Step", models: FloatArray) -> FixedPoint:
+    """Where steps lead the models; warns if that remains unknown."""
+    found = fixed_point(step, models, _units(models), _are_models)
+    if found.left > _MUCH:
         warn(
-            f"The EM algorithm was stopped after {counted(n_passes, 'pass', 'passes')}, "
-            "of which the last one moved "
-            f"the models by {last:.0e} standard deviations. Some features are hardly ever observed "
-            "together: leave one of them out."
+            f"The EM algorithm ended after {counted(found.n_steps, 'pass', 'passes')}, with the "
+            f"models still up to {found.left:.0e} standard deviations from where they go; "
+            "certificates allow for that. Some features are hardly ever observed together: leave "
+            "one of them out."
         )
-    return usual, n_passes, last
+    return found
 
 
-def _has_arrived(last: float, first: float) -> bool:
-    """Whether further passes would change little, by the changes of two.
-
-    Changes shrink by a nearly constant factor r; what is left of them is r / (1 - r) of the last.
-    """
-    if last >= first:
-        return last < _ROUNDING
-    return last * last / (first - last) < _NEAR
-
-
-def _ahead(
-    models: FloatArray, one: FloatArray, two: FloatArray, reach: float
-) -> tuple[FloatArray, float]:
-    """Models to which those of two passes point (Varadhan and Roland 2008), if they are any.
-
-    And how far the next leap may reach.
-    """
-    units, step, bend = _units(models), one - models, two - 2 * one + models
-    curved = float(np.linalg.norm(bend / units))
-    length = float(np.linalg.norm(step / units)) / max(curved, _NEAR**2)
-    if length <= 1 or reach <= 1:
-        return two, reach if length <= 1 else _GROWTH
-    reach, length = reach * _GROWTH if length >= reach else reach, min(length, reach)
-    found = models + 2 * length * step + length**2 * bend
-    variances = np.einsum("gjj->gj", found[:, 1:])
-    correlations = found[:, 1:] / _units(np.abs(found))[:, 1:]
-    np.einsum("gjj->gj", correlations)[:] = 1.0
-    if (variances < 0).any() or (np.linalg.eigvalsh(correlations) < -RIDGE / 2).any():
-        return two, max(reach / _GROWTH, 1.0)
-    return found, reach
-
-
-def _distance(models: FloatArray, before: FloatArray) -> float:
-    """The largest change of a mean or a covariance, in standard deviations."""
-    return float((np.abs(models - before) / _units(before)).max())
+def _are_models(models: FloatArray) -> bool:
+    """Whether all covariances are positive semidefinite, up to the ridge."""
+    variances = np.einsum("gjj->gj", models[:, 1:])
+    if not np.isfinite(models).all() or (variances < 0).any():
+        return False
+    correlations = models[:, 1:] / _units(models)[:, 1:]
+    return bool((np.linalg.eigvalsh(correlations) >= -RIDGE / 2).all())
 
 
 def _units(models: FloatArray) -> FloatArray:
@@ -384,10 +350,11 @@ class _Expectation:
         """The sums over some rows."""
         found: dict[Label, _Expected] = {}
         for label, values, weights in _by_group(rows, LabelCoder(list(self.models))):
-            completed = self.models[label].completed(values)
-            weighted = completed.values * weights[:, None]
-            second = weighted.T @ completed.values + completed.covariance(weights)
-            _add(found, label, _Expected(float(weights.sum()), weighted.sum(axis=0), second))
+            for place in blocks_to_complete(values):
+                completed, own = self.models[label].completed(values[place]), weights[place]
+                weighted = completed.values * own[:, None]
+                second = weighted.T @ completed.values + completed.covariance(own)
+                _add(found, label, _Expected(float(own.sum()), weighted.sum(axis=0), second))
         return found
 
     def merged(

@@ -20,6 +20,11 @@ from fairspan.typing import BoolArray, FloatArray, IndexArray
 # Added to each variance, as a share of it, and taken off again from what is expected: so columns
 # that determine each other have an inverse.
 RIDGE = 1e-10
+# Numbers (64 MB) in the covariances of the missing cells of rows that are completed together, if
+# each row has a pattern of its own. Some three times as many are in use at a time.
+_MOST_NUMBERS = 2**23
+# Triangles up to this size are inverted as they are; of larger ones, halves are.
+_SMALL_TRIANGLE = 32
 # With so many rows to a pattern, one product for each pattern takes less time than one for all.
 _ROWS_TO_A_PATTERN = 4
 
@@ -63,6 +68,33 @@ class Normal:
         root = vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)
         return np.asarray(root @ root.T)
 
+    def filled(
+        self, rows: FloatArray, matrix: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Fill missing cells with what is expected of them, some rows at a time.
+
+        Parameters
+        ----------
+        rows : (n, p) array
+            With NaN in missing cells.
+        matrix : (p, p) array, optional
+            In standard deviations.
+
+        Returns
+        -------
+        (n, p) array
+            In units of the features.
+        (n,) array
+            tr(matrix C) of each row, as of :meth:`CompletedRows.traces`; zeros without a matrix.
+        """
+        found, traces = np.array(rows), np.zeros(len(rows))
+        for place in blocks_to_complete(rows):
+            completed = self.completed(rows[place])
+            found[place] = completed.filled(rows[place])
+            if matrix is not None:
+                traces[place] = completed.traces(matrix)
+        return found, traces
+
     def completed(self, rows: FloatArray) -> "CompletedRows":
         """Rows with what is expected of their missing cells, in standard deviations.
 
@@ -94,8 +126,33 @@ class Normal:
             met = place[codes]
             cells = np.nonzero(patterns[own])[1].reshape(len(own), size)
             inside = self.precision[cells[:, :, None], cells[:, None, :]]
-            roots = np.asarray(np.linalg.inv(np.linalg.cholesky(inside)))
+            roots = _inverse_of_triangles(np.asarray(np.linalg.cholesky(inside)))
             yield _Holes(cells, roots, incomplete[met >= 0], met[met >= 0])
+
+
+def blocks_to_complete(rows: FloatArray) -> Iterator[slice]:
+    """Cut rows so that what their missing cells may add takes a bounded memory in each part."""
+    sizes = np.isnan(rows).sum(axis=1).astype(np.float64) ** 2
+    parts = np.floor(np.cumsum(sizes) / _MOST_NUMBERS)
+    ends = [*(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(rows)]
+    start = 0
+    for end in ends:
+        yield slice(start, end)
+        start = end
+
+
+def _inverse_of_triangles(triangles: FloatArray) -> FloatArray:
+    """Return the inverses of (m, c, c) lower triangles, by a sixth of the usual products."""
+    c = triangles.shape[1]
+    if c <= _SMALL_TRIANGLE:
+        return np.asarray(np.linalg.inv(triangles))
+    half = c // 2
+    found = np.zeros_like(triangles)
+    above = _inverse_of_triangles(triangles[:, :half, :half])
+    below = _inverse_of_triangles(triangles[:, half:, half:])
+    found[:, :half, :half], found[:, half:, half:] = above, below
+    found[:, half:, :half] = -below @ (triangles[:, half:, :half] @ above)
+    return found
 
 
 def checked_normal(mean: FloatArray | None, covariance: FloatArray | None) -> Normal:

@@ -560,7 +560,8 @@ class Problem:
     def off_by_coordinates(self, errors: FloatArray) -> FloatArray:
         """By how much (k,) errors may be off as coordinates of few rows are, shape (k,)."""
         moved, errors = self._moved_in_coordinates, np.maximum(errors, 0.0)
-        return np.asarray(self.stretched * errors + 2 * np.sqrt(errors) * moved + moved**2)
+        off = self.stretched * errors + 2 * np.sqrt(errors) * moved + moved**2
+        return np.asarray(off + self._doubt_of(errors))
 
     def bound_off_by_coordinates(self, weights: FloatArray, errors: FloatArray) -> float:
         """By how much the least w.e may be off for the same reason, or as rows were moved.
@@ -579,7 +580,13 @@ class Problem:
         negative = float(np.maximum(-weights, 0.0) @ self.second_moments.traces)
         off = self.stretched * (pooled + negative) + 2 * float(np.sqrt(pooled * both)) + both
         # Twice, as the least errors of the groups may be off as well.
+        off += float(sizes @ self._doubt_of(errors))
         return 2 * off + float(sizes.sum()) * self.moving_rounding
+
+    def _doubt_of(self, errors: FloatArray) -> FloatArray:
+        """By how much errors may be off since the moments are, shape (k,)."""
+        doubt = getattr(self.second_moments, "doubt", None)
+        return np.zeros(self.n_groups) if doubt is None else doubt.of_errors(errors)
 
     @property
     def _moved_in_coordinates(self) -> FloatArray:

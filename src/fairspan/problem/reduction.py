@@ -172,7 +172,7 @@ class ProblemFamily:
         moved = np.abs(axes.T) @ whole.dense.offset_rounding
         problem = whole.along(
             axes,
-            second_moments=DenseSecondMoments(within, outside, moved),
+            second_moments=DenseSecondMoments(within, outside, moved, whole.dense.doubt),
             unrestricted=whole,
             axes=axes,
             limit=limit,
@@ -388,6 +388,7 @@ class ProblemFamily:
         moved = DenseSecondMoments(
             np.broadcast_to(encoding.second_moment, (k, p, p)),
             offset_rounding=whole.dense.offset_rounding,
+            doubt=whole.dense.doubt,
         )
         problem = replace(
             whole,
