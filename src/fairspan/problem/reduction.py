@@ -255,11 +255,15 @@ class ProblemFamily:
         first, second = self._pairs.T
         along = cast(Restriction, self.restriction).variances_of(self.moments, columns)
         units = np.maximum(along[first], along[second])
+        of_features = np.maximum(self._variances[first], self._variances[second])
+        if not (units > 2 * self._variance_rounding(of_features, columns**2)).all():
+            return False
         apart = np.abs((self._means[second] - self._means[first]) @ columns).max(initial=0.0)
         share = len(columns) * _EPSILON + self.any_dimension.stretched
         longest = np.sqrt(len(columns)) * self._sizes.max(initial=0.0)
         most = float(apart + share * longest * np.linalg.norm(columns, axis=0).max())
-        return bool(most**2 <= _MOST_APART**2 * units.min(initial=np.inf))
+        # Half of the variance may be rounding.
+        return bool(2 * most**2 <= _MOST_APART**2 * units.min(initial=np.inf))
 
     def means_apart(self, columns: FloatArray) -> MeansApart:
         """By how much means differ that are to be equal, along each of (p, d) columns."""
