@@ -473,3 +473,25 @@ def test_features_that_are_zero_everywhere_change_nothing():
     assert not np.delete(components, places, axis=1).any()
     cosines = np.linalg.svd(components[:, places] @ narrow.components_.T)[1]
     np.testing.assert_allclose(cosines, 1.0, atol=1e-6)
+
+
+def test_an_objective_below_the_rounding_of_sparse_rows_is_unresolved(monkeypatch):
+    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 3)
+    rng = np.random.default_rng(0)
+    rows, groups = rng.standard_normal((60, 6)), np.arange(60) % 2
+    rows[rng.random(rows.shape) < 0.5] = 0.0
+    model = FairPCA(2, criterion="minimax_error")
+    model.fit(scipy.sparse.csr_array(rows), sensitive_features=groups)
+    assert model.solution_.status == "estimated"
+    # What the other columns vary by is rounding beside this one.
+    rows[:, 0] *= 1e16
+    model.fit(scipy.sparse.csr_array(rows), sensitive_features=groups)
+    assert model.solution_.resolution > model.solution_.objective
+    assert model.solution_.status == "unresolved"
+    # Zero by structure is told from rounding: rows of rank two lose nothing.
+    rows[:, 0] /= 1e16
+    rows[:, 3:] = 0.0
+    rows[:, 2] = rows[:, 1]
+    model.fit(scipy.sparse.csr_array(rows), sensitive_features=groups)
+    assert model.solution_.objective < 1e-12
+    assert model.solution_.status == "estimated"

@@ -352,6 +352,8 @@ def check_without_constants(case: Far, model: fs.FairPCA) -> None:
             raise Wrong(f"with and without constant columns: {one!r}, {other!r}")
 
 
+# Beside numbers of this size, verification says of many honest models that rounding decides.
+@pytest.mark.unverified
 @pytest.mark.filterwarnings("ignore:These columns are constant", "ignore:The EM algorithm")
 @pytest.mark.filterwarnings("ignore:.*weight", "ignore:.*so small", "ignore:.*so large")
 @pytest.mark.parametrize("part", range(4))

@@ -451,6 +451,10 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
     excess = found.apart
     if tolerance > 0:
         excess = np.maximum(np.linalg.norm(found.apart, axis=1, keepdims=True) - tolerance, 0.0)
+        # A distance in all coordinates: that along which rows vary least says what is rounding.
+        pooled = family.moments.proportions @ variances_along(family.moments, projector.encoder.T)
+        least = float(np.sqrt(pooled.min()))
+        allowed = np.full_like(allowed, _MOST_APART * max(tolerance, least))
     if (excess <= allowed).all():
         return
     with np.errstate(divide="ignore"):
