@@ -107,17 +107,22 @@ def _least_of_chords(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def clipped(corners: FloatArray, normal: FloatArray, offset: float) -> FloatArray:
     """Corners of the part of a convex polygon where normal.e >= offset, shape (m, 2)."""
-    inside = corners @ normal - offset
-    is_kept = inside >= 0
-    if is_kept.all():
+    values = corners @ normal - offset
+    if (values >= 0).all():
         return corners.reshape(-1, 2)
-    following, inside_following = np.roll(corners, -1, axis=0), np.roll(inside, -1)
-    crosses = is_kept != np.roll(is_kept, -1)
-    share = np.divide(inside, inside - inside_following, out=np.zeros_like(inside), where=crosses)
-    crossings = corners + share[:, None] * (following - corners)
-    # Each corner, and after it the point where its side leaves the part.
-    in_order = np.stack([corners, crossings], axis=1)
-    return np.asarray(in_order[np.stack([is_kept, crosses], axis=1)])
+    # Polygons have few corners, for which Python's floats are faster than arrays.
+    points = corners.tolist()
+    heights = values.tolist()
+    kept = []
+    for i, (x, y) in enumerate(points):
+        following = (i + 1) % len(points)
+        if heights[i] >= 0:
+            kept.append((x, y))
+        if (heights[i] >= 0) != (heights[following] >= 0):
+            share = heights[i] / (heights[i] - heights[following])
+            next_x, next_y = points[following]
+            kept.append((x + share * (next_x - x), y + share * (next_y - y)))
+    return np.array(kept, dtype=np.float64).reshape(-1, 2)
 
 
 def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:
