@@ -1,7 +1,7 @@
 """What each fold of the rows says of models as new rows would, and what is measured of a row."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
@@ -391,6 +391,10 @@ def _refitted(each: Audited, training: _Training) -> Projector:
         return Projector(training.plain(about, subspace.scale)[: subspace.dimension])
     center = cast(Center, subspace.center)
     moments, second = training.about(center, subspace.scale)
+    near = None
+    if made.groups == tuple(moments.labels) and not subspace.is_nested:
+        # The rows may be in other coordinates than those of the fit, and the subspace with them.
+        near = replace(made, components=subspace.components)
     return fit_subspace(
         moments,
         subspace.dimension,
@@ -400,7 +404,7 @@ def _refitted(each: Audited, training: _Training) -> Projector:
         tol=max(made.tol, each.refit_tol),
         allow_extra=subspace.is_soft,
         nested=subspace.is_nested,
-        near=None if made.groups != tuple(moments.labels) or subspace.is_nested else made,
+        near=near,
         second=second if isinstance(second, DenseSecondMoments) else None,
     ).projector
 
