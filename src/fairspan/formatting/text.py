@@ -269,9 +269,11 @@ def shown_reason(error: BaseException) -> str:
     >>> shown_reason(ValueError("CSV parse error: Expected 2 columns, got 3: Ann,1,2"))
     'CSV parse error: Expected 2 columns, got 3'
     """
-    told = _ROW_THAT_FOLLOWS.sub("", " ".join(str(error).split()))
-    told = _QUOTED.sub(lambda found: quoted_cell(found[0][1:-1]), told)
-    return told if len(told) <= _MOST_OF_A_REASON else f"{told[:_MOST_OF_A_REASON]}..."
+    reason = _ROW_THAT_FOLLOWS.sub(r"\1", " ".join(str(error).split()))
+    reason = _QUOTED.sub(lambda match: quoted_cell(match[0][1:-1]), reason)
+    if len(reason) > _MOST_OF_A_REASON:
+        return f"{reason[:_MOST_OF_A_REASON]}..."
+    return reason
 
 
 def counted(value: int, one: str, many: str = "") -> str:
