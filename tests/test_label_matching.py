@@ -100,7 +100,7 @@ def test_other_groups_of_the_same_type_do_not_hold():
     with pytest.warns(FairspanWarning, match=NOTICE):
         checked = verify(fitted(1, 2, 3), FRAME, labels("1", "2", "4"))
     assert checked.messages == (
-        "The model was fitted on the groups 1, 2, 3, the data have 1, 2, 4.",
+        "The model was fitted on the groups 1, 2, 3; the data have 1, 2, 4.",
     )
     # Matched labels of other rows are judged as these rows.
     with pytest.warns(FairspanWarning, match=NOTICE):

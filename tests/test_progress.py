@@ -258,3 +258,12 @@ def test_a_notebook_shows_the_bar_under_the_cell_and_clears_it():
         shown.write(output["text"])
     assert any(re.match(r"fitting minimax loss: \d+ eigenpr", line) for line in states(shown))
     assert left(shown) == []
+
+
+def test_the_line_of_a_log_counts_one_eigenproblem(rows, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_DELAY", 0)
+    monkeypatch.setattr(progress, "_BETWEEN_LINES", 0)
+    X, groups = rows
+    with fs.show_progress():
+        fs.FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
+    assert "fitting total error: 1 eigenproblem\n" in capsys.readouterr().err

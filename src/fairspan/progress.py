@@ -219,7 +219,10 @@ class _Lines:
             left = f", about {took} left{step}"
             of = "" if self.stage.shares else f" of {self.total:,}"
         inner = f" ({self.inner})" * bool(self.inner)
-        said = f"fairspan: {self.desc}: {self.n:,.0f}{of} {self.stage.unit}{left}{inner}"
+        unit = self.stage.unit
+        if not of and round(self.n) == 1:
+            unit = unit.removesuffix("s")
+        said = f"fairspan: {self.desc}: {self.n:,.0f}{of} {unit}{left}{inner}"
         print(said, file=sys.stderr, flush=True)
 
     def clear(self) -> None:

@@ -33,7 +33,7 @@ from fairspan.problem.problem import Problem, check_n_components
 from fairspan.problem.reduction import criterion_of
 from fairspan.progress import EIGENPROBLEMS, Stage
 from fairspan.registry import check_flag, check_number, factory_of, names_of
-from fairspan.rows.groups import Label, printable, spelled
+from fairspan.rows.groups import Label, spelled, table_name
 from fairspan.rows.registry import rows_of
 from fairspan.solvers.solve import Auto
 from fairspan.solvers.two_groups.faces import (
@@ -284,7 +284,7 @@ class Frontier:
 
     def _repr_html_(self) -> str:
         """Vertices from one end to the other, and ordinary PCA, as a table in a notebook."""
-        names, m = [printable(spelled(group)) for group in self.groups], len(self.errors)
+        names, m = [table_name(group) for group in self.groups], len(self.errors)
         seen = np.unique(np.linspace(0, m - 1, _MOST_VERTICES).round().astype(int)).tolist()
         pca, shares = self.place(_PLAIN).errors, self._problem.proportions
         lost = np.maximum(pca - self._problem.best_errors, 0.0)

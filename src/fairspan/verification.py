@@ -674,7 +674,7 @@ def _check_rows(subspace: FairSubspace, claimed: Certificate, moments: Moments) 
     for differs, message in (
         (
             subspace.n_features != moments.n_features,
-            f"The model has {counted(subspace.n_features, 'feature')}, the data have "
+            f"The model has {counted(subspace.n_features, 'feature')}; the data have "
             f"{moments.n_features}.",
         ),
         (
@@ -683,7 +683,7 @@ def _check_rows(subspace: FairSubspace, claimed: Certificate, moments: Moments) 
         ),
         (
             tuple(moments.labels) != tuple(claimed.groups),
-            f"The model was fitted on the groups {own}, the data have {given}.",
+            f"The model was fitted on the groups {own}; the data have {given}.",
         ),
     ):
         if differs:

@@ -61,7 +61,10 @@ def test_they_are_told_wherever_nothing_can_be_told():
     assert few.state == "cannot tell"
     assert f"about {few.rows_needed:,} rows of 'few'" in result.verdict.sentence
     share = 100 * few.detectable_loss / few.total_variance_here
-    assert f"losses above {share:.1f} % of the variance" in result.verdict.sentence
+    assert (
+        f"the least loss that these rows can show is {share:.1f} % of the variance"
+        in result.verdict.sentence
+    )
     finding = next(each for each in result.findings if each.code == "FS101")
     assert f"about {few.rows_needed:,} of 'few'" in finding.message
     records = {record["group"]: record for record in result.records()}

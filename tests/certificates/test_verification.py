@@ -204,7 +204,7 @@ def test_rows_without_groups_are_bad_input(data):
         ((X, np.where(LABELS == "a", "c", "b")), "fitted on the groups"),
         ((X, LABELS[::-1]), "objective ="),
         ((X, np.repeat("a", len(X))), "fitted on the groups"),
-        ((X[:, :5], LABELS), "The model has 6 features, the data have 5."),
+        ((X[:, :5], LABELS), "The model has 6 features; the data have 5."),
         ((np.zeros_like(X), LABELS), "mean ="),
     ],
     ids=["doubled", "moved", "reversed", "fewer", "renamed", "exchanged", "one", "narrow", "zeros"],

@@ -39,8 +39,10 @@ def test_the_option_that_a_finding_names_treats_placeholders_as_missing(run, row
 def test_moments_warn_of_labels(run, rows, tmp_path):
     out = tmp_path / "rows.moments"
     words = ("--group", "g", "-o", out)
-    run("moments", rows("m", "w", "?"), *words, err="warning: '?' (40 rows) count as groups")
-    run("moments", rows("m", "m ", "w"), *words, err="'m' and 'm '")
+    run("moments", rows("m", "w", "?"), *words, err="warning: '?' (40 rows) counts as a group")
+    run("moments", rows("m", "?", "n.a."), *words, err="'?' (40 rows), 'n.a.' (40 rows) count as")
+    spaced = run("moments", rows("m", "m ", "w"), *words, err="'m' and 'm '")
+    assert [line.split("  ")[0] for line in spaced.out.splitlines()[-4:-1]] == ["m", "'m '", "w"]
     run("moments", rows(*range(18, 58)), *words, err="--bin COLUMN=EDGES")
     assert not run("moments", rows("m", "w"), *words).err
 

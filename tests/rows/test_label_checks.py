@@ -48,7 +48,7 @@ def findings(code, groups):
 )
 def test_placeholders_of_missing_values_are_named_at_fit_and_in_the_audit(placeholder):
     groups = labels("m", "w", placeholder)
-    with pytest.warns(FairspanWarning, match=r"\(40 rows\) count as groups") as caught:
+    with pytest.warns(FairspanWarning, match=r"\(40 rows\) counts as a group") as caught:
         FairPCA(1).fit(X, sensitive_features=groups)
     assert len(caught) == 1
     assert f"'{placeholder}' (40 rows)" in str(caught[0].message)
@@ -82,7 +82,7 @@ def test_ordinary_labels_pass_without_a_word(ordinary):
 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u200b", "\t"])
 def test_blanks_of_every_kind_are_placeholders(blank):
-    with pytest.warns(FairspanWarning, match="count as groups") as caught:
+    with pytest.warns(FairspanWarning, match="counts as a group") as caught:
         FairPCA(1).fit(X, sensitive_features=labels("m", "w", blank))
     assert f"{blank!r} (40 rows)" in str(caught[0].message)
 
@@ -150,7 +150,7 @@ def test_moments_are_warned_of_when_they_are_fitted():
     with pytest.warns(FairspanWarning, match=r"'\?' \(40 rows\)"):
         FairPCA(1).fit_moments(moments)
     known = GroupMoments.from_covariances([np.eye(2), np.eye(2)], groups=["a", "?"])
-    with pytest.warns(FairspanWarning, match=r"^'\?' count as"):
+    with pytest.warns(FairspanWarning, match=r"^'\?' counts as"):
         FairPCA(1).fit_moments(known)
 
 

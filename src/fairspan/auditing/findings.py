@@ -918,9 +918,8 @@ def _placeholder_labels(moments: Moments) -> Iterator[Finding]:
     if found is not None:
         yield seen(
             "FS413",
-            f"{found.described} count as groups, but look like placeholders of a missing value. If "
-            f"they are, leave these rows out (--na-values {found.for_shell} with --missing-group "
-            f"drop; in Python labels.mask(labels.isin({found.for_pandas})) with "
+            f"{found.suspicion}, leave these rows out (--na-values {found.for_shell} with "
+            f"--missing-group drop; in Python labels.mask(labels.isin({found.for_pandas})) with "
             'on_missing="drop").',
             groups=found.labels,
         )

@@ -26,7 +26,7 @@ from fairspan.certificates.certificate import within
 from fairspan.formatting.text import change as relative_change
 from fairspan.formatting.text import count, counted, first_of, in_ascii, percent, share
 from fairspan.moments.group_means import left_out
-from fairspan.rows.groups import Label, printable, spelled
+from fairspan.rows.groups import Label, printable, spelled, table_name
 from fairspan.typing import FloatArray
 
 
@@ -397,12 +397,12 @@ def names(groups: Sequence[GroupResult]) -> str:
 
 def group_name(label: Label) -> str:
     """A group's name as tables, pages and figures print it."""
-    return printable(spelled(label))
+    return table_name(label)
 
 
 def quoted(label: Label) -> str:
     """A group's name in quotes."""
-    return f"'{group_name(label)}'"
+    return f"'{printable(spelled(label))}'"
 
 
 @dataclass(frozen=True)
@@ -757,7 +757,7 @@ def _rows_needed(groups: Sequence[GroupResult]) -> str:
     )
     return (
         f" To show a loss of the size that is estimated, or the least that matters, takes about "
-        f"{needed}; these rows can show losses above {least} of the variance."
+        f"{needed}; the least loss that these rows can show is {least} of the variance."
     )
 
 

@@ -37,7 +37,7 @@ from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, is_within, used_parameters
 from fairspan.problem.reduction import largest_column
 from fairspan.problem.restrictions import Restriction
-from fairspan.rows.groups import Label, printable, spelled
+from fairspan.rows.groups import Label, table_name
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
@@ -364,7 +364,7 @@ class Certificate:
     def table(self, caption: str) -> Table:
         """What a notebook shows: the groups, and what was proven."""
         rows = [
-            (printable(spelled(group)), f"{count:,}", f"{error:.4g}", f"{loss:.4g}")
+            (table_name(group), f"{count:,}", f"{error:.4g}", f"{loss:.4g}")
             for group, count, error, loss in zip(
                 self.groups, self.counts, self.errors.tolist(), self.losses.tolist(), strict=True
             )

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from fairspan.auditing.findings import find_in_labels
-from fairspan.auditing.results import group_name
+from fairspan.auditing.results import quoted
 from fairspan.cli.options import Reading, refuse_if
 from fairspan.cli.reading import (
     OF_MODEL,
@@ -275,7 +275,7 @@ def warn_of_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> Non
     counts : iterable of (label, number of rows)
     remedy : str
     """
-    tiny = dict.fromkeys(f"'{group_name(label)}'" for label, n in counts if 0 < n <= 2)
+    tiny = dict.fromkeys(quoted(label) for label, n in counts if 0 < n <= 2)
     if tiny:
         complain(
             "warning",

@@ -14,7 +14,7 @@ from fairspan.formatting.text import counted, position
 from fairspan.linalg.double_double import exact_sum
 from fairspan.moments.normal import Normal
 from fairspan.moments.operators import SecondMoments
-from fairspan.rows.groups import Label, plain_labels, printable, spelled
+from fairspan.rows.groups import Label, plain_labels, spelled, table_name
 from fairspan.typing import AnyArray, FloatArray, IntegerArray
 
 Center = Literal["global", "group", "none"]
@@ -269,7 +269,7 @@ class GroupMeans(ABC):
         """Rows, weight and variance of each group; the variance is about the group's own mean."""
         rows = [
             (
-                printable(spelled(label)),
+                table_name(label),
                 f"{count:,}" if count else "unknown",
                 f"{weight:,.10g}",
                 f"{share:.1%}",

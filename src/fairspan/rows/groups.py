@@ -90,6 +90,19 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
+def table_name(label: Label) -> str:
+    """Return the name of a group for tables, in quotes where spaces at its ends would not show.
+
+    Examples
+    --------
+    >>> table_name("w"), table_name("w "), table_name(""), table_name(("w", 3))
+    ('w', "'w '", "''", 'w / 3')
+    """
+    name = printable(spelled(label))
+    is_visible = name != "" and name == name.strip()
+    return name if is_visible else f"'{name}'"
+
+
 def listed(labels: Sequence[Label], most: int = 12) -> str:
     """Labels for an error message, cut after a dozen.
 

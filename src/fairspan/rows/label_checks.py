@@ -49,6 +49,19 @@ class PlaceholderLabels:
         return first_of([_described(text, n) for text, n in self.rows_by_text.items()])
 
     @property
+    def suspicion(self) -> str:
+        """What is wrong with the placeholders, for a message."""
+        if len(self.rows_by_text) == 1:
+            return (
+                f"{self.described} counts as a group, but looks like a placeholder of a missing "
+                "value. If it is one"
+            )
+        return (
+            f"{self.described} count as groups, but look like placeholders of a missing value. "
+            "If they are"
+        )
+
+    @property
     def for_pandas(self) -> str:
         """The placeholders as a Python list, for an example of code."""
         return repr(list(self.rows_by_text))
@@ -188,8 +201,7 @@ def label_warnings(
     placeholders = placeholder_labels(labels, counts)
     if placeholders is not None and not set(placeholders.labels) <= set(known):
         messages.append(
-            f"{placeholders.described} count as groups, but look like placeholders of a missing "
-            f"value. If they are, leave these rows out: with pandas, pass "
+            f"{placeholders.suspicion}, leave these rows out: with pandas, pass "
             f"labels.mask(labels.isin({placeholders.for_pandas})) as sensitive_features and set "
             'on_missing="drop".'
         )

@@ -156,7 +156,7 @@ def _style_advice(
     python = " or ".join(each.options(now)[1] for each in possible)
     return (
         "Both readings are possible, as every separator has three digits after it: "
-        f"{', '.join(ways)}. Choose the right one{_python(python) if in_python else ''}"
+        f"{'; '.join(ways)}. Choose the right one{_python(python) if in_python else ''}"
     )
 
 
