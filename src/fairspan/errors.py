@@ -58,6 +58,7 @@ class Cause(enum.StrEnum):
     MANY_GROUPS = "there are more groups than are usual"
     OVER_MAX_GROUPS = "there are more groups than the caller allowed"
     TEXT_COLUMN = "a column holds no numbers"
+    CSV_STYLE = "a CSV file is written in another way than it is read"
     UNOBSERVED_COLUMN = "a group has no value of a feature"
     MISSING_CLASSES = "a restriction needs the class of each row"
     TOO_LARGE = "matrices would take more memory than is allowed"

@@ -305,8 +305,16 @@ FILES = [
     ("blank.csv", b"\n\n", ["blank.csv is empty"]),
     ("header.csv", HEADER.encode(), ["rows"]),
     ("unfinished.csv", HEADER.strip().encode(), ["unfinished.csv cannot be read"]),
-    ("short.csv", (HEADER + ROW + "1,2,old\n").encode(), ["3 cells below a header of 6"]),
-    ("long.csv", (HEADER + ROW + ROW[:-1] + ",6\n").encode(), ["7 cells below a header of 6"]),
+    (
+        "short.csv",
+        (HEADER + ROW + "1,2,old\n").encode(),
+        ["3 cells in line 3, below a header of 6"],
+    ),
+    (
+        "long.csv",
+        (HEADER + ROW + ROW[:-1] + ",6\n").encode(),
+        ["7 cells in line 3, below a header of 6"],
+    ),
     ("twice.csv", (HEADER.replace("weight", "pay_1") + ROW).encode(), ["several", "'pay_1'"]),
     ("utf16.csv", (HEADER + ROW).encode("utf-16"), ["is not written in utf-8", "utf-16"]),
     ("not.csv.gz", HEADER.encode(), ["not.csv.gz cannot be read"]),

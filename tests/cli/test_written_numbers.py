@@ -161,3 +161,19 @@ def test_named_codes_give_the_verdict_of_the_truth(run, tmp_path, way):
     facts = run(*command, *named).facts
     assert facts["verdicts"][0]["kind"] == "no harm shown"
     assert "FS412" not in [each["code"] for each in facts["findings"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (["--thousands", "."], "Add --decimal ,"),
+        (["--delimiter", ",", "--decimal", ","], "--delimiter ';'"),
+    ],
+)
+def test_options_that_exclude_each_other_are_named_as_they_are_typed(
+    refused, run, tmp_path, options, advice
+):
+    path = written(tmp_path, ["1.000,50", "465", "2.465", "12,5"])
+    message = refused(*arguments(path, *options), said=advice)
+    assert "csv=" not in message
+    run(*arguments(path, "--thousands", ".", "--decimal", ",", "--delimiter", ";"), status=0)

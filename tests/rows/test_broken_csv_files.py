@@ -103,7 +103,7 @@ def test_a_row_of_another_length_is_named_by_its_line(tmp_path):
 HEADERS = {
     "too short": ("x,y,g", "a header of 3 cells in line 1, and rows of 4", "Name each column"),
     "too long": ("x,y,z,note,g,h", "a header of 6 cells in line 1, and rows of 4", "Name each of"),
-    "a title above": ("survey\n" + HEADER, "a header of 1 cell in line 1", "--comment"),
+    "a title above": ("survey\n" + HEADER, "a header of 1 cell in line 1", "csv={'comment': ...}"),
 }
 
 

@@ -36,6 +36,8 @@ def command_remedies(command: click.Command) -> dict[Cause, str]:
         remedies[Cause.UNOBSERVED_COLUMN] = (
             "Leave the column out with --exclude, leave out the group, or join it with another"
         )
+    if "--delimiter" in options:
+        remedies[Cause.CSV_STYLE] = "{command}"
     if "--label" in options:
         remedies[Cause.MISSING_CLASSES] = "Name the column of the classes with --label COL"
     if "--max-memory" in options:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, csv, types
 
-from fairspan.errors import InvalidInput, InvalidParameter, warn
+from fairspan.errors import Cause, InvalidInput, InvalidParameter, warn
 from fairspan.formatting.text import quoted_cell, shown_reason
 from fairspan.rows.checks import numbers_of, warn_of_rounding
 from fairspan.rows.files.csv_lines import RowLines, rows_of_lines
@@ -41,7 +41,10 @@ _BYTES_AT_ONCE = 1 << 20
 # Rows that are looked at to tell a wrong header from wrong rows, and fewer of which tell nothing.
 _ROWS_OF_A_HEADER, _FEWEST_ROWS_OF_A_HEADER = 1000, 2
 _ALLOWED = "Allowed: complete CSV files of equally long rows"
-_OPTIONS = "--delimiter, --decimal, --encoding, --comment; in Python, csv="
+_CORRECT_CELL = "Correct the cell, or leave the column out"
+# Options that say how a file is written, on the command line and in Python.
+_OPTIONS = "--delimiter, --decimal, --encoding, --comment"
+_SETTINGS_OF_OPEN = "FileRows.open(..., csv={...})"
 # What callers choose; the rest is found in the file.
 _SETTINGS = ("delimiter", "decimal", "thousands", "encoding", "comment", "header")
 # The line by which spreadsheets say what separates cells.
@@ -111,7 +114,9 @@ class CsvFormat:
             raise InvalidParameter(
                 f"decimal is {self.decimal!r} and delimiter {self.delimiter!r}",
                 "Allowed: '.' or ',', other than the delimiter",
-                "Leave decimal out, or name the delimiter, such as ';'",
+                "Leave 'decimal' out, or name the 'delimiter', such as ';'",
+                cause=Cause.CSV_STYLE,
+                command="Leave out --decimal, or name the delimiter, such as --delimiter ';'",
             )
         if self.thousands is not None and (
             self.thousands not in THOUSANDS or self.thousands == self.decimal
@@ -119,7 +124,11 @@ class CsvFormat:
             raise InvalidParameter(
                 f"thousands is {self.thousands!r} and decimal {self.decimal!r}",
                 f"Allowed: {', '.join(map(repr, THOUSANDS))}, other than the decimal mark",
-                "With '.' between thousands name the decimal mark too: ','"
+                "Pass csv={'thousands': '.', 'decimal': ','}, as a point is the usual decimal mark"
+                if self.thousands == "."
+                else "Choose one of these",
+                cause=Cause.CSV_STYLE,
+                command="Add --decimal , to the command, as a point is the usual decimal mark"
                 if self.thousands == "."
                 else "Choose one of these",
             )
@@ -445,7 +454,9 @@ def unreadable(
         return InvalidInput(
             f"{path} is not written in {form.encoding}{_place_of_bytes(path, form)}",
             "Allowed: any encoding that Python knows, if it is named",
-            f"Name it: --encoding {_likely_encoding(path)} (in Python: csv={{'encoding': ...}})",
+            f"Name it: FileRows.open(..., csv={{'encoding': {_likely_encoding(path)!r}}})",
+            cause=Cause.CSV_STYLE,
+            command=f"Name it: --encoding {_likely_encoding(path)}",
         )
     if _OF_A_ROW in told and (uneven := _uneven_rows(path, form)) is not None:
         return uneven
@@ -458,7 +469,9 @@ def unreadable(
     return InvalidInput(
         f"{path} cannot be read ({shown_reason(error)})",
         _ALLOWED,
-        f"Check the file, or say how it is written ({_OPTIONS})",
+        f"Check the file, or say how it is written ({_SETTINGS_OF_OPEN})",
+        cause=Cause.CSV_STYLE,
+        command=f"Check the file, or say how it is written ({_OPTIONS})",
     )
 
 
@@ -485,7 +498,9 @@ def _uneven_rows(path: Path, form: CsvFormat) -> InvalidInput | None:
             f"{path} has a row of {row.n_cells} cells in line {row.first_line}, below a "
             f"{'header' if form.header else 'first row'} of {header.n_cells}{spans}",
             _ALLOWED,
-            f"Correct line {row.first_line}, or say how the file is written ({_OPTIONS})",
+            f"Correct line {row.first_line}, or say how the file is written ({_SETTINGS_OF_OPEN})",
+            cause=Cause.CSV_STYLE,
+            command=f"Correct line {row.first_line}, or say how the file is written ({_OPTIONS})",
         )
     return None
 
@@ -493,21 +508,30 @@ def _uneven_rows(path: Path, form: CsvFormat) -> InvalidInput | None:
 def _wrong_header(path: Path, header: RowLines, n_cells: int) -> InvalidInput:
     """What to raise where all rows are equally long, and the header is not."""
     remedy = f"Name each of the {n_cells} columns in line {header.first_line}"
+    command = remedy
     if header.n_cells == 1:
+        delete = "Delete what is above the names of the columns"
         remedy = (
-            "Delete what is above the names of the columns, or skip it with --comment; or name the "
-            "letter between cells with --delimiter (in Python: csv={'comment': ...})"
+            f"{delete}, or skip it with FileRows.open(..., csv={{'comment': ...}}); or name the "
+            "letter between cells with csv={'delimiter': ...}"
+        )
+        command = (
+            f"{delete}, or skip it with --comment; or name the letter between cells with "
+            "--delimiter"
         )
     elif n_cells == header.n_cells + 1:
         remedy = (
             f"Name each column in line {header.first_line}: the first one may be an index or row "
             "names without a name"
         )
+        command = remedy
     return InvalidInput(
         f"{path} has a header of {header.n_cells} cell{'s' * (header.n_cells != 1)} in line "
         f"{header.first_line}, and rows of {n_cells}",
         _ALLOWED,
         remedy,
+        cause=Cause.CSV_STYLE,
+        command=command,
     )
 
 
@@ -644,12 +668,14 @@ def _not_a_number(path: Path, form: CsvFormat, name: str, na_values: NaValues) -
             index += len(batch)
     with opened_csv(path, form, [name], {name: pa.string()}) as reader:
         columns = columns_of_numbers(reader, {name: na_values.of_column(name)})
-    advice = number_advice(columns, name, form.style, form.delimiter, in_python=True)
+    advice = number_advice(columns, name, form.style, form.delimiter)
     return InvalidInput(
         f"{path} has {quoted_cell(cell)} in line {line_of_row(path, form, index)} of the column "
         f"{name!r}, which holds numbers before",
         "Allowed: numbers, or nothing where they are missing",
-        "Correct the cell, or leave the column out" if advice is None else advice.remedy,
+        _CORRECT_CELL if advice is None else advice.call,
+        cause=Cause.CSV_STYLE,
+        command=_CORRECT_CELL if advice is None else advice.remedy,
     )
 
 

@@ -182,8 +182,12 @@ class FileRows(RowsByColumns):
             raise InvalidInput(
                 f"{path} has no column {listed(named)}, and its first line looks like a row",
                 "Allowed: names of columns in the first line, or the names column_1, column_2 and "
-                "so on with --no-header (in Python: FileRows.open(..., csv={'header': False}))",
-                "Add a line of names, or add --no-header and name a group as column_3, for example",
+                "so on",
+                "Add a line of names; or open the file with FileRows.open(path, groups, "
+                "csv={'header': False}), and name a group as column_3, for example",
+                cause=Cause.CSV_STYLE,
+                command="Add a line of names; or add --no-header and name a group as column_3, for "
+                "example",
             ) from error
         if header_is_data:
             warn(
@@ -454,17 +458,13 @@ def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[Any]:
                 yield batch.from_arrays(arrays, names=list(columns))
 
 
-def advice_on_numbers(
-    rows: FileRows, columns: Sequence[str], *, in_python: bool = False
-) -> dict[str, "NumberAdvice"]:
+def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, "NumberAdvice"]:
     """Return what makes columns of text numbers, for those of CSV files that were meant as such.
 
     Parameters
     ----------
     rows : FileRows
     columns : sequence of str
-    in_python : bool
-        Whether the caller may be a program in Python.
     """
     form = rows.parts[0].form
     texts = [name for name in columns if is_text(rows.schema.field(name).type)]
@@ -484,10 +484,7 @@ def advice_on_numbers(
     ]
     if others:
         found |= columns_of_numbers(text_batches(rows, others), missing)
-    advice = {
-        name: number_advice(found, name, form.style, form.delimiter, in_python=in_python)
-        for name in texts
-    }
+    advice = {name: number_advice(found, name, form.style, form.delimiter) for name in texts}
     return {name: each for name, each in advice.items() if each is not None}
 
 
@@ -498,10 +495,11 @@ def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
         yield
     except InvalidInput as error:
         if error.cause is Cause.TEXT_COLUMN:
-            advice = advice_on_numbers(rows, not_numeric(rows), in_python=True)
+            advice = advice_on_numbers(rows, not_numeric(rows))
             for each in islice(advice.values(), 1):
-                error.args = (*error.args[:2], each.remedy)
-                error.cause = None
+                error.args = (*error.args[:2], each.call)
+                error.cause = Cause.CSV_STYLE
+                error.details = {"command": each.remedy}
         raise
 
 

@@ -13,6 +13,8 @@ from fairspan.formatting.text import quoted_cell
 from fairspan.rows.files.numbers_as_text import NumberColumn, NumberStyle
 
 PERCENT = "Write numbers without a percent sign"
+_BOTH = "Both readings are possible, as every separator has three digits after it"
+_NO_COMMA = "Write numbers with a decimal point, or separate the cells by another letter"
 _MIXED = "Write all numbers with the same decimal mark and thousands separator"
 # How values of options are typed in a shell.
 _TYPED = {"'": '"\'"', " ": "space"}
@@ -54,21 +56,39 @@ class Reading:
     cell: str
 
     def options(self, now: NumberStyle) -> tuple[str, str]:
-        """Return what differs from the present style, on the command line and in Python."""
+        """Return options that differ from the present style, and all settings in Python."""
         typed, passed = [], []
         for name in ("thousands", "decimal"):
             value, before = getattr(self.style, name), getattr(now, name)
             if value != before and value is not None:
                 typed.append(f"--{name} {_TYPED.get(value, value)}")
+            if value != getattr(NumberStyle(), name):
                 passed.append(f"{name!r}: {value!r}")
         return " ".join(typed), f"csv={{{', '.join(passed)}}}"
 
-    def told(self, now: NumberStyle, *, in_python: bool) -> str:
+    def advice(self, now: NumberStyle) -> "Advice":
         """Say which options to add, or which one to leave out."""
         typed, passed = self.options(now)
         if typed:
-            return f"Add {typed} to the command{_python(passed) if in_python else ''}"
-        return f"Leave out {'--decimal' if now.thousands is None else '--thousands'}"
+            return Advice(f"Add {typed} to the command", _open_with(passed))
+        name = "decimal" if now.thousands is None else "thousands"
+        return Advice(f"Leave out --{name}", f"Leave {name!r} out of csv=")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do next, in terms of each kind of caller.
+
+    Attributes
+    ----------
+    command : str
+        With options of the command line.
+    call : str
+        With arguments in Python.
+    """
+
+    command: str
+    call: str
 
 
 @dataclass(frozen=True)
@@ -78,11 +98,15 @@ class NumberAdvice:
     Attributes
     ----------
     remedy : str
+        On the command line.
+    call : str
+        In Python.
     is_separated : bool
         Whether its numbers have separators that are not read as such.
     """
 
     remedy: str
+    call: str
     is_separated: bool = False
 
 
@@ -91,8 +115,6 @@ def number_advice(
     name: str,
     now: NumberStyle,
     delimiter: str | None,
-    *,
-    in_python: bool = False,
 ) -> NumberAdvice | None:
     """Return what makes a column numbers; None if it was not meant as numbers.
 
@@ -104,18 +126,19 @@ def number_advice(
     now : NumberStyle
         How the file is read.
     delimiter : str or None
-    in_python : bool
-        Whether the caller may be a program in Python.
     """
     column = columns[name]
     if not column.holds_numbers:
         return None
     if column.has_percent:
-        return NumberAdvice(PERCENT)
+        return NumberAdvice(PERCENT, PERCENT)
     numbers = [own for own in columns.values() if own.holds_numbers]
     codes = _codes({each: own for each, own in columns.items() if own.holds_numbers})
     if now in column.styles:
-        return NumberAdvice(_codes_stand_for_missing(codes, in_python)) if codes else None
+        if not codes:
+            return None
+        marked = _codes_stand_for_missing(codes)
+        return NumberAdvice(marked.command, marked.call)
     styles = [
         style
         for style in column.styles
@@ -123,10 +146,13 @@ def number_advice(
         # A separator that stands nowhere in the table need not be named.
         and (style.thousands is None or any(own.separates(style.thousands) for own in numbers))
     ]
-    remedy = _style_advice(column, styles, now, delimiter, in_python)
-    if codes:
-        remedy = f"{remedy}. {_codes_stand_for_missing(codes, in_python)}"
-    return NumberAdvice(remedy, is_separated=True)
+    written = _style_advice(column, styles, now, delimiter)
+    if not codes:
+        return NumberAdvice(written.command, written.call, is_separated=True)
+    marked = _codes_stand_for_missing(codes)
+    return NumberAdvice(
+        f"{written.command}. {marked.command}", f"{written.call}. {marked.call}", is_separated=True
+    )
 
 
 def _style_advice(
@@ -134,29 +160,32 @@ def _style_advice(
     styles: Sequence[NumberStyle],
     now: NumberStyle,
     delimiter: str | None,
-    in_python: bool,
-) -> str:
+) -> Advice:
     """Say which of the styles in which all columns are numbers has to be named, and how."""
     if not styles:
-        return _MIXED
+        return Advice(_MIXED, _MIXED)
     readings = _readings(column, styles, now)
     # Between commas, a decimal comma cannot be named.
     possible = [each for each in readings if not each.style.decimal == "," == delimiter]
     if not possible:
-        return "Write numbers with a decimal point, or separate the cells by another letter"
+        return Advice(_NO_COMMA, _NO_COMMA)
     if len(readings) == 1:
-        return possible[0].told(now, in_python=in_python)
-    ways = []
+        return possible[0].advice(now)
+    typed_ways, passed_ways = [], []
     for each in readings:
         value = f"{each.style.number(each.cell):.15g}"
         if each in possible:
-            ways.append(f"{each.options(now)[0]} reads {quoted_cell(each.cell)} as {value}")
+            typed, passed = each.options(now)
+            reads = f"reads {quoted_cell(each.cell)} as {value}"
+            typed_ways.append(f"{typed} {reads}")
+            passed_ways.append(f"{passed} {reads}")
         else:
-            ways.append(f"if it is {value}, write a decimal point, as commas separate the cells")
-    python = " or ".join(each.options(now)[1] for each in possible)
-    return (
-        "Both readings are possible, as every separator has three digits after it: "
-        f"{'; '.join(ways)}. Choose the right one{_python(python) if in_python else ''}"
+            other = f"if it is {value}, write a decimal point, as commas separate the cells"
+            typed_ways.append(other)
+            passed_ways.append(other)
+    return Advice(
+        f"{_BOTH}: {'; '.join(typed_ways)}. Choose the right one",
+        f"{_BOTH}: {'; '.join(passed_ways)}. Choose the right one for FileRows.open",
     )
 
 
@@ -185,22 +214,27 @@ def _codes(columns: Mapping[str, NumberColumn]) -> dict[str, list[str]]:
     return codes
 
 
-def _codes_stand_for_missing(codes: Mapping[str, Sequence[str]], in_python: bool) -> str:
+def _codes_stand_for_missing(codes: Mapping[str, Sequence[str]]) -> Advice:
     """Say which option makes texts missing values, and what then becomes of the rows."""
     shown = [
         quoted_cell(text) if text else "a blank cell" for own in codes.values() for text in own
     ]
     typed = " ".join(_na_option(name, own) for name, own in codes.items())
     by_column = {name: list(own) for name, own in codes.items()}
-    passed = by_column if any(by_column) else by_column[""]
-    means = f"{', '.join(shown)} {'stands' if len(shown) == 1 else 'stand'} for a missing value"
     # A mapping of columns has no entry for all of them.
-    python = _python(f"na_values={passed!r}") if in_python and "" not in passed else ""
-    return f"If {means}, add {typed} and --on-missing drop or em{python}"
+    passed = by_column.get("") if set(by_column) == {""} else by_column
+    if len(by_column) > 1:
+        passed = sorted({text for own in codes.values() for text in own})
+    means = f"{', '.join(shown)} {'stands' if len(shown) == 1 else 'stand'} for a missing value"
+    opened = _open_with(f"na_values={passed!r}, on_missing='drop'")
+    return Advice(
+        f"If {means}, add {typed} and --on-missing drop or em",
+        f"If {means}, {opened[0].lower()}{opened[1:]}",
+    )
 
 
-def _python(arguments: str) -> str:
-    return f" (in Python: FileRows.open(..., {arguments}))"
+def _open_with(arguments: str) -> str:
+    return f"Open the file with FileRows.open(path, groups, {arguments})"
 
 
 def _na_option(name: str, texts: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from fairspan.errors import InvalidInput, warn
+from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.text import quoted_label, shown_reason
 from fairspan.rows.columns import is_text
 from fairspan.rows.files.csv_files import CsvFormat, csv_batches, line_of_row, open_csv
@@ -199,8 +199,12 @@ def open_file(
             if twice
             else f"{path} has no names for the columns {', '.join(places)}",
             "Allowed: columns of different names",
-            "If the first line is a row, add --no-header (in Python: FileRows.open(..., "
-            "csv={'header': False})); otherwise rename them"
+            "If the first line is a row, open the file with FileRows.open(path, groups, "
+            "csv={'header': False}); otherwise rename them"
+            if is_row
+            else "Rename them",
+            cause=Cause.CSV_STYLE,
+            command="If the first line is a row, add --no-header; otherwise rename them"
             if is_row
             else "Rename them",
         )
