@@ -27,6 +27,9 @@ DATES = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _EQUAL = 1e-6
 # A coordinate with less than this share of the variance has none, so nothing is said of its means.
 _NO_VARIANCE = 1e-18
+# Entries of a unit row of the encoder are rounded to this share of its length, so every feature
+# adds that share of its deviation to every coordinate. A coordinate that varies less is rounding.
+_ENCODER_ROUNDING = 8 * EPSILON
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +283,12 @@ def check_restriction(case: Far, model: fs.FairPCA) -> None:
         if apart > restriction.tolerance + _EQUAL * max(restriction.tolerance, least):
             raise Wrong(f"means: {apart:.3g} apart, at most {restriction.tolerance} allowed")
         return
-    varies = pooled > _NO_VARIANCE * pooled.sum()
+    features = sum(
+        share * (weights[own] / weights[own].sum()) @ (rows[own] - rows[own].mean(axis=0)) ** 2
+        for share, own in zip(of_groups, members, strict=True)
+    )
+    spilled = _ENCODER_ROUNDING**2 * features.sum()
+    varies = pooled > np.maximum(_NO_VARIANCE * pooled.sum(), spilled)
     apart = np.ptp(means, axis=0)[varies] / np.sqrt(pooled[varies])
     if (apart > _EQUAL).any():
         raise Wrong(f"means: {float(apart.max()):.1e} deviations apart")

@@ -279,6 +279,10 @@ class ProblemFamily:
             rounding += self.any_dimension.stretched * lengths
         along, variances = restriction.variances_of(self.moments, columns), self._variances
         units = np.maximum(along[first], along[second])
+        if not isinstance(restriction, Uncorrelated):
+            # A pair of groups may vary more than the rows of all groups do.
+            pooled = self.moments.proportions @ variances_along(self.moments, columns)
+            units = np.minimum(units, pooled)
         unknown = np.maximum(variances[first], variances[second])
         is_rounding = units <= self._variance_rounding(unknown, squares)
         least = np.zeros_like(rounding)
