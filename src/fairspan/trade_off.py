@@ -289,11 +289,14 @@ class Frontier:
         pca, shares = self.place(_PLAIN).errors, self._problem.proportions
         lost = np.maximum(pca - self._problem.best_errors, 0.0)
 
-        def row(name: str, weights: FloatArray, *figures: FloatArray) -> tuple[str, ...]:
-            cells = (weights[0], *self.rounded(np.hstack(figures)))
+        def row(
+            name: str, weights: FloatArray, errors: FloatArray, losses: FloatArray, total: float
+        ) -> tuple[str, ...]:
+            cells = [weights[0], *self.rounded(errors), *self.rounded(losses), total]
             return name, *(f"{value:.4g}" for value in cells)
 
-        points = (self.weights, self.errors, self.losses, self.total_errors)
+        totals = self.rounded(self.errors) @ shares
+        points = (self.weights, self.errors, self.losses, totals)
         return Table.of_texts(
             f"{counted(m, 'vertex', 'vertices')}"
             f"{f' ({len(seen)} shown)' if len(seen) < m else ''}, "
@@ -306,13 +309,13 @@ class Frontier:
             ),
             [
                 *(row(f"vertex {i}", *(each[i] for each in points)) for i in seen),
-                row("ordinary PCA", shares, pca, lost, shares @ pca),
+                row("ordinary PCA", shares, pca, lost, float(shares @ self.rounded(pca))),
             ],
             sections=((len(seen), ""),),
         )._repr_html_()
 
     def rounded(self, errors: FloatArray) -> FloatArray:
-        """Errors, with zero for what is only rounding."""
+        """Return (.., 2) errors or losses of the groups, with zero for what is only rounding."""
         second = self._problem.second_moments
         roundings = figure_roundings(
             second, np.zeros(second.n_groups), by_feature=self._coordinates is None

@@ -83,7 +83,7 @@ def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_pat
 
 def test_a_minimum_that_no_group_reaches_leaves_no_groups_behind(run, folder, frame, out):
     words = ("moments", folder, *BY_SEX, "-o", out, "--min-group-size")
-    run(*words, 1000, status=2, err="No group has 1000 rows")
+    run(*words, 1000, status=2, err="No group has 1,000 rows")
     assert [path.name for path in out.parent.iterdir()] == ["rows"]
     run(*words, 100, status=0)
     columns = [*COLUMNS, "age", "w"]

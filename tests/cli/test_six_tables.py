@@ -85,6 +85,7 @@ def test_a_repair_for_which_most_rows_pay(verdict):
     assert "'most' (1,460 rows)" in found["sentence"]
 
 
+@pytest.mark.filterwarnings("ignore:Dropping rows with missing values removes")
 def test_a_feature_that_hardly_anybody_has(run, verdict, tmp_path):
     """It was filled in by its mean, or took all but 44 rows with it, and left no trace."""
     rng = np.random.default_rng(3)

@@ -447,7 +447,7 @@ def test_nothing_is_computed_before_it_is_asked_for():
     NAMED.transform(lazy)
     with pytest.raises(InvalidInput, match="The table has no column 'd'"):
         NAMED.transform(lazy[["a", "b", "c"]])
-    with pytest.raises(InvalidInput, match=r"no numbers .*'a'"):
+    with pytest.raises(InvalidInput, match=r"'a' holds no numbers"):
         NAMED.transform(lazy.assign(a="text"))
     array = da.from_array(X, chunks=100).map_blocks(never, meta=np.empty((0, 0)))
     UNNAMED.transform(array)

@@ -488,7 +488,8 @@ def audit_in_folds(
     )
     # Folds, blocks and draws are those of the rows that remain, so the figures are those of a table
     # from which the others were removed before.
-    rows, n_dropped = source, 0
+    rows = source
+    n_dropped = 0
     if isinstance(source, RowsInMemory) and source.on_missing == "drop":
         rows, n_dropped = source.without_dropped()
     runs = []

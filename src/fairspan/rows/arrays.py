@@ -469,6 +469,8 @@ class RowsInMemory(KnownRows, ABC):
     def without_dropped(self) -> tuple[Self, int]:
         """Return the rows that are not left out since something is missing, and how many are.
 
+        Where none remains, all rows are returned: their sums raise an error that says why.
+
         Raises
         ------
         InvalidInput, InvalidType
@@ -498,7 +500,9 @@ class RowsInMemory(KnownRows, ABC):
                     self.on_missing,
                 )
         n_dropped = int(left_out.sum())
-        return (self.at(np.flatnonzero(~left_out)), n_dropped) if n_dropped else (self, 0)
+        if n_dropped in (0, self.n_rows):
+            return self, 0
+        return self.at(np.flatnonzero(~left_out)), n_dropped
 
     def extra_columns(self, start: int, stop: int) -> Any:
         """Other columns of some rows that were requested, if any."""
