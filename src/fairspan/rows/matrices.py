@@ -73,8 +73,10 @@ class SparseRows(RowsInMemory):
         return self.at(np.flatnonzero(~missing)) if missing.any() else self
 
     def without_dropped(self) -> tuple["SparseRows", int]:
-        """Return the rows that are not left out, and how many are."""
+        """Return the rows that are not left out, and how many are; all if none would remain."""
         kept = self.complete()
+        if not kept.n_rows:
+            return self, 0
         return kept, self.n_rows - kept.n_rows
 
     def lost_groups(self, kept: Collection[Label]) -> frozenset[Label]:
