@@ -122,16 +122,20 @@ FRAMES = {
 @pytest.mark.parametrize("kind", FRAMES)
 def test_types_are_named_as_the_package_of_the_frame_names_them(kind):
     frame, dtype = FRAMES[kind]
-    named = re.escape(f"The column 't' holds no numbers but {dtype}.")
+    named = re.escape(f"The column 't' holds no numbers, only values of type {dtype}.")
     with pytest.raises(InvalidInput, match=named):
         GroupMoments.from_rows(frame, GROUPS)
-    with pytest.raises(InvalidInput, match=re.escape(f"weights 't' holds no numbers but {dtype}.")):
+    with pytest.raises(
+        InvalidInput, match=re.escape(f"weights 't' holds no numbers, only values of type {dtype}.")
+    ):
         GroupMoments.from_rows(frame, GROUPS, "t")
 
 
 def test_columns_of_several_types_are_listed():
     frame = pd.DataFrame({"t": TEXTS, "c": pd.Categorical(TEXTS), "q": X[:, 0]})
-    with pytest.raises(InvalidInput, match="These columns hold no numbers but category, str: 't'"):
+    with pytest.raises(
+        InvalidInput, match="These columns hold no numbers, only values of type category, str: 't'"
+    ):
         GroupMoments.from_rows(frame, GROUPS)
     mixed = pd.DataFrame({"m": [1.0, "x"] * 20, "q": X[:, 0]})
     with pytest.raises(InvalidInput, match="The column 'm', of dtype object, holds values"):

@@ -174,7 +174,7 @@ REFUSED = [
     (replacing(VERIFY, data="{gap_csv}"), ["NaN"]),
     (
         replacing(TRANSFORM, data="{words_csv}"),
-        ["the column 'height' holds text, such as", "in line 2 of 'height'"],
+        ["the column 'height' holds text, such as", "in line 2. Allowed"],
     ),
     ((*TRANSFORM, "--keep", "nobody"), ["no column 'nobody'"]),
     ((*TRANSFORM, "--keep", "age", "--keep", "age"), ["given twice"]),

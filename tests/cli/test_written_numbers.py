@@ -33,7 +33,7 @@ def test_both_readings_of_a_comma_are_told_and_give_both_variances(run, refused,
     refused(
         *arguments(path),
         said=[
-            "'3,404' in line 2 of 'x'",
+            "the column 'x' holds text, such as '3,404' in line 2. ",
             "Both readings are possible",
             "--thousands , reads '3,404' as 3404",
             "--decimal , reads '3,404' as 3.404",
@@ -177,3 +177,17 @@ def test_options_that_exclude_each_other_are_named_as_they_are_typed(
     message = refused(*arguments(path, *options), said=advice)
     assert "csv=" not in message
     run(*arguments(path, "--thousands", ".", "--decimal", ",", "--delimiter", ";"), status=0)
+
+
+def test_one_cell_shows_that_a_column_holds_names(refused, tmp_path):
+    path = tmp_path / "people.csv"
+    lines = [f"Ann {i},{i % 7},{'ab'[i % 2]}" for i in range(40)]
+    path.write_text("\n".join(["name,x,g", *lines, ""]))
+    command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none", "--one-hot"]
+    message = refused(*command, said="40 different texts in 40 rows, such as 'Ann 0'. ")
+    assert message.count("Ann") == 1
+
+
+def test_a_wrong_cell_among_numbers_is_to_be_corrected(refused, tmp_path):
+    path = written(tmp_path, ["1.5", "2.5", "1.2.3", "4"])
+    refused(*arguments(path), said=["'1.2.3' in line 4. ", "Correct such cells"])

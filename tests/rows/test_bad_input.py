@@ -88,17 +88,22 @@ TABLES = {
         "column 'x'",
         "Leave rows",
     ),
-    "text column": (frame_with(LABELS), InvalidInput, "'y' holds no numbers but str", "encode"),
+    "text column": (
+        frame_with(LABELS),
+        InvalidInput,
+        "'y' holds no numbers, only values of type str",
+        "encode",
+    ),
     "categorical column": (
         frame_with(pd.Categorical(LABELS)),
         InvalidInput,
-        "'y' holds no numbers but category",
+        "'y' holds no numbers, only values of type category",
         "encode",
     ),
     "dates column": (
         frame_with(pd.date_range("2020", periods=6)),
         InvalidInput,
-        "no numbers but datetime64",
+        "no numbers, only values of type datetime64",
         "encode",
     ),
     "object column": (

@@ -196,7 +196,7 @@ def test_transform_refuses_what_it_cannot_reduce(spark):
         named.transform(features.drop("a"))
     with pytest.raises(InvalidInput, match="what the reduced columns are called"):
         named.transform(features.selectExpr("*", "1 as fairpca0"))
-    with pytest.raises(InvalidInput, match="hold no numbers but string: 'a'"):
+    with pytest.raises(InvalidInput, match="hold no numbers, only values of type string: 'a'"):
         named.transform(features.withColumn("a", features["b"].cast("string")))
 
 
@@ -230,10 +230,11 @@ def test_missing_labels_are_an_error_or_dropped_and_counted(spark):
 def test_text_arrays_and_names_are_refused_before_a_job_starts(spark):
     rows = on_spark(spark, table())
     before = spark.sparkContext.statusTracker().getJobIdsForGroup()
-    with pytest.raises(InvalidInput, match="hold no numbers but string: 'sex'"):
+    with pytest.raises(InvalidInput, match="hold no numbers, only values of type string: 'sex'"):
         fs.GroupMoments.from_rows(rows, "id")
     with pytest.raises(
-        InvalidInput, match=r"no numbers but array<double>: 'v'.* column of its own"
+        InvalidInput,
+        match=r"no numbers, only values of type array<double>: 'v'.* column of its own",
     ):
         fs.GroupMoments.from_rows(rows.selectExpr("array(a, b) as v", "sex"), "sex")
     with pytest.raises(InvalidInput, match="no column 'sexx'"):

@@ -35,7 +35,10 @@ OF_MODEL = (
     "Allowed: numbers in every feature of the model",
     "Write them as in the rows that the model was fitted on",
 )
-_LEAVE_OUT = "Leave them out with --numeric-only or --exclude, or encode text with --one-hot"
+_LEAVE_OUT = (
+    "Correct such cells, leave the columns out with --numeric-only or --exclude, or encode text "
+    "with --one-hot"
+)
 
 
 def holds_archive(path: Path) -> bool:
@@ -161,9 +164,10 @@ def _prepared(rows: FileRows, *, one_hot: bool) -> FileRows:
     if separated:
         name = separated[0]
         where, text = first_text(rows, name)
+        of_column = f" of {name!r}" if len(separated) > 1 else ""
         raise InvalidInput(
             f"{rows.where}: {_held(separated)} numbers with separators, such as "
-            f"{quoted_cell(text)} in {where} of {name!r}",
+            f"{quoted_cell(text)} in {where}{of_column}",
             _ALLOWED,
             f"{advice[name].remedy}; or leave these columns out with --exclude",
         )
@@ -214,7 +218,8 @@ def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str)
     if is_text(rows.schema.field(column).type):
         where, text = first_text(rows, column)
         if text is not None:
-            held = f"text, such as {quoted_cell(text)} in {where} of {column!r}"
+            of_column = f" of {column!r}" if len(columns) > 1 else ""
+            held = f"text, such as {quoted_cell(text)} in {where}{of_column}"
     remedy = advice[column].remedy if advice else usual
     return InvalidInput(f"{rows.where}: {_held(columns)} {held}", allowed, remedy)
 

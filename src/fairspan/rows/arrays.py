@@ -680,7 +680,8 @@ def weights_of_column(frame: Any, name: str) -> FloatArray:
     column = nw.from_native(frame, eager_only=True)[name]
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
         raise InvalidInput(
-            f"The column of weights {name!r} holds no numbers but {native_dtype(column)}",
+            f"The column of weights {name!r} holds no numbers, only values of type "
+            f"{native_dtype(column)}",
             "Allowed: finite weights, zero or above",
             "Name a column of numbers",
         )

@@ -147,7 +147,7 @@ def converted(values: AnyArray) -> AnyArray:
     for kind in kinds:
         if issubclass(kind, _NO_NUMBERS):
             raise InvalidInput(
-                f"X holds no numbers but values of type {kind.__name__}", _ALLOWED, _ENCODE
+                f"X holds values of type {kind.__name__}, which are no numbers", _ALLOWED, _ENCODE
             )
     if any(kind.__name__ == "NAType" for kind in kinds):
         # pandas' NA as NaN: numpy cannot convert it.
@@ -333,9 +333,9 @@ def check_numeric(frame: nw.DataFrame[Any]) -> None:
         columns = f"The column {bad[0]!r} holds" if len(bad) == 1 else "These columns hold"
         names = "" if len(bad) == 1 else f": {listed(bad)}"
         raise InvalidInput(
-            f"{columns} no numbers but {kinds}{names}",
+            f"{columns} no numbers, only values of type {kinds}{names}",
             "Allowed: numbers and truth values",
-            "Leave these columns out, or encode them as numbers",
+            "Leave such columns out, or encode them as numbers",
             cause=Cause.TEXT_COLUMN,
         )
 

@@ -49,7 +49,7 @@ else:
 
 # Of callers that take labels of the rows, which may be a column of text.
 _WITH_LABELS = {
-    Cause.TEXT_COLUMN: "Leave these columns out, or encode them as numbers; name the group column "
+    Cause.TEXT_COLUMN: "Leave such columns out, or encode them as numbers; name the group column "
     "as sensitive_features"
 }
 

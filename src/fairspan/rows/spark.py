@@ -212,7 +212,8 @@ def _check_numeric(frame: Any, names: Sequence[str]) -> None:
         spelled = sorted({kind.simpleString() for kind in bad.values()})
         vectors = any(kind.typeName() in ("array", "vectorudt") for kind in bad.values())
         raise InvalidInput(
-            f"These columns hold no numbers but {', '.join(spelled)}: {listed(list(bad))}",
+            f"These columns hold no numbers, only values of type {', '.join(spelled)}: "
+            f"{listed(list(bad))}",
             "Allowed: numbers and truth values",
             _ONE_ENTRY_ONE_COLUMN
             if vectors

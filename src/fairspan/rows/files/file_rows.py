@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from threadpoolctl import threadpool_limits
 
 from fairspan.errors import Cause, FairspanError, InvalidInput, caller_remedies, imported, warn
+from fairspan.formatting.text import quoted_cell
 from fairspan.progress import Stage, is_shown
 from fairspan.rows.arrays import Everyone
 from fairspan.rows.checks import vector_lengths_of
@@ -410,8 +411,9 @@ def encode_text(rows: FileRows) -> FileRows:
 
 
 def _identifiers(name: str, many: str, found: Mapping[str, Iterable[str]]) -> InvalidInput:
+    # One cell is enough to recognize the column, and texts may be names of people.
     return InvalidInput(
-        f"The column {name!r} holds {many}, such as {listed(list(found[name]), 3)}",
+        f"The column {name!r} holds {many}, such as {quoted_cell(next(iter(found[name])))}",
         "Allowed: columns of categories, each of them of several rows",
         "Leave it out with --exclude: it looks like a name or an identifier",
     )
