@@ -414,7 +414,7 @@ def _codes_for_missing_values(first: FirstRows, *, has_names: bool) -> Iterator[
         "FS412",
         f"Codes for missing values? {first_of(described)}. They count as numbers here, and may "
         f"decide errors and verdicts. If they are codes, name them ({on_command_line}in Python "
-        f"{in_python} with on_missing=).",
+        f'{in_python} with on_missing="drop" or "em").',
         columns=tuple(first.codes),
     )
 

@@ -533,8 +533,18 @@ def _open_gap(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
         why = f": {model.reason}" if model.reason else ""
         said = f"double precision cannot tell how close it is to the optimum (unresolved){why}."
         if "column" in (model.reason or ""):
-            said += ' Divide it by its unit, or use scale=True or center="global".'
+            said += f" {_remedy_for_large_column(model)}."
     yield seen("FS204", f"{model.name}: {said}", model.name)
+
+
+def _remedy_for_large_column(model: ModelResult) -> str:
+    """Return what to do about a column of very large numbers, if it is not done already."""
+    ways = ["Divide it by its unit"]
+    if not model.scaled:
+        ways.append("use scale=True (--standardize)")
+    if model.center != "global":
+        ways.append('use center="global" (--center global)')
+    return ", or ".join(ways)
 
 
 def _unstable_model(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:

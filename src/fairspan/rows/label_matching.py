@@ -115,7 +115,7 @@ class KnownLabels:
         Examples
         --------
         >>> KnownLabels.of([1, 2]).notice(CodedLabels.of(["1", "2"]))
-        "Group labels of these rows match those of the model as text: '1' is 1, '2' is 2."
+        "Group labels of these rows match those of the model: '1' is 1, '2' is 2."
         """
         pairs = [
             f"{value!r} is {known!r}"
@@ -124,7 +124,7 @@ class KnownLabels:
         ]
         if not pairs:
             return None
-        return f"Group labels of these rows match those of the model as text: {first_of(pairs)}."
+        return f"Group labels of these rows match those of the model: {first_of(pairs)}."
 
     def notice_of_types(self, types: Sequence[type | None]) -> str | None:
         """Return a notice of attributes whose type in the rows is not that of the fit, or None.
