@@ -168,6 +168,8 @@ def test_declared_categories_without_rows_are_named():
     ):
         with pytest.warns(FairspanWarning, match=said):
             call(declared)
+        with pytest.warns(FairspanWarning, match=said):
+            call(declared.array)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             call(declared.cat.remove_unused_categories())

@@ -352,6 +352,9 @@ def labels_in(values: Any, name: str) -> CodedLabels:
         return values
     values, native = brought_here(values), None
     if type(values) is not np.ndarray:  # which is known at once
+        pandas = nw.dependencies.get_pandas()
+        if pandas is not None and isinstance(values, (pandas.Categorical, pandas.CategoricalIndex)):
+            values = pandas.Series(values)
         native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         if not native.columns:
