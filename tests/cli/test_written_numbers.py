@@ -191,3 +191,10 @@ def test_one_cell_shows_that_a_column_holds_names(refused, tmp_path):
 def test_a_wrong_cell_among_numbers_is_to_be_corrected(refused, tmp_path):
     path = written(tmp_path, ["1.5", "2.5", "1.2.3", "4"])
     refused(*arguments(path), said=["'1.2.3' in line 4. ", "Correct such cells"])
+
+
+@pytest.mark.parametrize("cells", [["$5,231", "$12"], ["5.5 \u20ac", "2"], ["\u00a33", "$", "4"]])
+def test_signs_of_currencies_are_named(refused, tmp_path, cells):
+    message = refused(*arguments(written(tmp_path, cells)))
+    is_amount = "$" not in cells
+    assert ("Write numbers without the sign of a currency" in message) == is_amount

@@ -13,6 +13,7 @@ from fairspan.formatting.text import quoted_cell
 from fairspan.rows.files.numbers_as_text import NumberColumn, NumberStyle
 
 PERCENT = "Write numbers without a percent sign"
+_CURRENCY = "Write numbers without the sign of a currency"
 _BOTH = "Both readings are possible, as every separator has three digits after it"
 _NO_COMMA = "Write numbers with a decimal point, or separate the cells by another letter"
 _MIXED = "Write all numbers with the same decimal mark and thousands separator"
@@ -132,6 +133,8 @@ def number_advice(
         return None
     if column.has_percent:
         return NumberAdvice(PERCENT, PERCENT)
+    if column.has_currency:
+        return NumberAdvice(_CURRENCY, _CURRENCY)
     numbers = [own for own in columns.values() if own.holds_numbers]
     codes = _codes({each: own for each, own in columns.items() if own.holds_numbers})
     if now in column.styles:

@@ -36,6 +36,7 @@ PLACEHOLDERS = frozenset(
         *("#name?", "#num!", "#null!"),
     )
 )
+_CURRENCY_SIGNS = "$\u20ac\u00a3\u00a5\u20b9"
 # More than these in one column are categories rather than codes for missing values.
 _MOST_PLACEHOLDERS = 5
 
@@ -143,6 +144,8 @@ class NumberColumn:
         Texts that most likely stand for missing values.
     has_percent : bool
         Whether some numbers end with a percent sign.
+    has_currency : bool
+        Whether some numbers begin or end with the sign of a currency.
     is_text : bool
         Whether a text is neither a number in any style nor a placeholder.
     """
@@ -151,6 +154,7 @@ class NumberColumn:
         self.styles = list(_STYLES)
         self.placeholders: list[str] = []
         self.has_percent = False
+        self.has_currency = False
         self._missing = {*MISSING_TEXTS, *missing}
         self.is_text = False
         self._has_numbers = False
@@ -169,6 +173,10 @@ class NumberColumn:
             if text.endswith("%"):
                 self.has_percent = True
                 text = text[:-1].strip()
+            amount = text.strip(_CURRENCY_SIGNS).strip()
+            if amount != text:
+                self.has_currency = True
+                text = amount
             own_styles = [style for style in _STYLES if style.is_number(text)]
             if not own_styles:
                 self.is_text = True
