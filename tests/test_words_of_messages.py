@@ -140,3 +140,18 @@ def test_columns_of_several_types_are_listed():
     mixed = pd.DataFrame({"m": [1.0, "x"] * 20, "q": X[:, 0]})
     with pytest.raises(InvalidInput, match="The column 'm', of dtype object, holds values"):
         GroupMoments.from_rows(mixed, GROUPS)
+
+
+def test_columns_that_are_missing_agree_with_their_number():
+    frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "q": X[:, 0] - X[:, 1]})
+    fair = FairPCA(1).fit(frame, sensitive_features=GROUPS).subspace_
+    with pytest.raises(InvalidInput, match=r"no columns 'x', 'y'\. .* Add them to the table: "):
+        fair.transform(frame[["q"]].assign(n=1.0))
+    with pytest.raises(InvalidInput, match=r"no column 'x'\. .* Add it to the table: "):
+        fair.transform(frame[["y", "q"]])
+
+
+def test_shares_of_moments_have_a_space_before_the_sign():
+    shares = str(GroupMoments.from_rows(X, GROUPS).table())
+    assert " %" in shares
+    assert not re.search(r"\d%", shares)

@@ -1162,9 +1162,10 @@ def _of_nested(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
 def _said(found: Certificate, subspace: FairSubspace, moments: Moments) -> Iterator[str]:
     """What was found, and what was not judged."""
     claimed = subspace.proven
+    # Adding zero turns -0 into 0.
     said = (
-        f"{claimed.criterion.name} is {found.objective:.9g} at these components "
-        f"(the model says {claimed.objective:.9g})"
+        f"{claimed.criterion.name} is {found.objective + 0.0:.9g} at these components "
+        f"(the model says {claimed.objective + 0.0:.9g})"
     )
     if found.proof is not None:
         yield (

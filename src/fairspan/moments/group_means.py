@@ -272,7 +272,7 @@ class GroupMeans(ABC):
                 table_name(label),
                 f"{count:,}" if count else "unknown",
                 f"{weight:,.10g}",
-                f"{share:.1%}",
+                f"{100 * share:.1f} %",
                 f"{variance:.4g}",
             )
             for label, count, weight, share, variance in zip(

@@ -269,15 +269,19 @@ def check_columns(names: Sequence[Any], columns: Sequence[Any], fitted: Sequence
     missing = [name for name in names if name not in columns]
     if missing:
         close = nearest(str(missing[0]), map(str, columns))
+        several = len(missing) > 1
+        remedy = f"Correct the name{'s' * several}"
+        if close:
+            of_first = f" to {missing[0]!r}" if several else ""
+            remedy = f"{remedy}; the closest{of_first} is {close!r}"
+        elif fitted:
+            added = "them" if several else "it"
+            remedy = f"Add {added} to the table: the model needs every feature of its fit"
         raise InvalidInput(
-            f"The table has no column {listed(missing)}",
+            f"The table has no column{'s' * several} {listed(missing)}",
             f"Its columns are {listed(columns)}"
             + (f"; the model was fitted on {listed(fitted)}" if fitted else ""),
-            f"Correct the name; the closest is {close!r}"
-            if close
-            else "Add it to the table: the model needs every feature of its fit"
-            if fitted
-            else "Correct the name",
+            remedy,
         )
 
 
