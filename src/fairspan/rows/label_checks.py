@@ -202,8 +202,8 @@ def label_warnings(
     if placeholders is not None and not set(placeholders.labels) <= set(known):
         messages.append(
             f"{placeholders.suspicion}, leave these rows out: with pandas, pass "
-            f"labels.mask(labels.isin({placeholders.for_pandas})) as sensitive_features and set "
-            'on_missing="drop".'
+            f"labels.mask(labels.isin({placeholders.for_pandas})) as sensitive_features to "
+            'FairPCA(on_missing="drop").'
         )
     pairs = [each for each in similar_labels(labels) if not set(each) <= set(known)]
     if pairs:
