@@ -268,7 +268,8 @@ def plain_value(value: Any) -> Any:
     >>> plain_value(Fraction(1, 2)), plain_value("auto")
     (0.5, 'auto')
     """
-    if type(value) in (bool, int, float):
+    # The checks against abstract classes below are slow.
+    if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value).__name__ in ("bool", "bool_"):
         return bool(value)

@@ -183,10 +183,9 @@ class Proof:
     def _check_array(self, name: str, *axes: str) -> None:
         """Raise InvalidInput unless an array is finite with these axes: letters or numbers."""
         numbers = np.atleast_1d(getattr(self, name))
-        allowed = zip(axes, numbers.shape, strict=False)
-        fits = numbers.ndim == len(axes) and all(
-            not axis.isdecimal() or int(axis) == length for axis, length in allowed
-        )
+        fits = numbers.ndim == len(axes)
+        for axis, length in zip(axes, numbers.shape, strict=False):
+            fits = fits and (not axis.isdecimal() or int(axis) == length)
         is_square = axes[-1] not in axes[:-1] or numbers.shape[-1:] == numbers.shape[-2:-1]
         are_numbers = numbers.dtype.kind in "fiu" and numbers.size > 0
         if not (fits and is_square and are_numbers and np.isfinite(numbers).all()):

@@ -705,13 +705,15 @@ class FairPCA(
                 "Fairness needs at least two groups; check the group column."
             )
         if has_groups:
+            labels = moments.labels
             counts = moments.counts.tolist()
-            for message in label_warnings(moments.labels, counts, known_groups):
+            for message in label_warnings(labels, counts, known_groups):
                 warn(message)
-            has_new_groups = not set(moments.labels) <= set(known_groups)
-            many = many_groups_warning(moments.labels, counts)
-            if many is not None and has_new_groups and self.max_groups is None:
-                warn(many)
+            many = many_groups_warning(labels, counts)
+            if many is not None and self.max_groups is None:
+                has_new_groups = not set(labels) <= set(known_groups)
+                if has_new_groups:
+                    warn(many)
         subspace, problem, coordinates = fit_with_problem(moments, self.n_components, **settings)
         projector = subspace.projector
         if coordinates is not None:

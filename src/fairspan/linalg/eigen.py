@@ -22,6 +22,7 @@ A Cholesky factorisation says whether a matrix may be the scatter of some rows.
 Signs of eigenvectors are arbitrary; what is shown gets its signs by :func:`with_positive_signs`.
 """
 
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple, cast
@@ -277,7 +278,7 @@ def _split(values: FloatArray, n_leading: int) -> int:
 
 def symmetric(products: FloatArray) -> FloatArray:
     """The nearest symmetric matrices to (.., n, n) ones that are symmetric up to rounding."""
-    return np.asarray((products + np.swapaxes(products, -1, -2)) / 2)
+    return np.asarray((products + products.swapaxes(-1, -2)) / 2)
 
 
 def symmetric_root(matrices: FloatArray) -> FloatArray:
@@ -544,7 +545,7 @@ def unit_of(weights: FloatArray) -> float:
     2.0
     """
     largest = float(weights.max(initial=0.0))
-    return float(np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)) if largest > 0 else 1.0
+    return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0 else 1.0
 
 
 def root_mean_squares(matrices: FloatArray) -> FloatArray:

@@ -190,9 +190,14 @@ class GroupMeans(ABC):
     @cached_property
     def mean(self) -> FloatArray:
         """Weighted mean of all rows, shape (p,)."""
-        apart = self.mean_differences(0)
+        apart = self._differences_from_first
         correction = 0.0 if self.mean_corrections is None else self.mean_corrections[0]
         return exact_sum(self.means[0], correction + self.proportions @ apart)[0]
+
+    @cached_property
+    def _differences_from_first(self) -> FloatArray:
+        """Group means minus that of the first group, shape (k, p)."""
+        return self.mean_differences(0)
 
     def mean_differences(self, group: int) -> FloatArray:
         """Return the group means minus that of one group, exact to float64, shape (k, p)."""
@@ -204,7 +209,7 @@ class GroupMeans(ABC):
     @cached_property
     def _offsets(self) -> FloatArray:
         """Group means minus the exact mean of all rows, shape (k, p)."""
-        apart = self.mean_differences(0)
+        apart = self._differences_from_first
         return np.asarray(apart - self.proportions @ apart)
 
     def offsets_from(self, point: FloatArray | None) -> FloatArray:
@@ -218,6 +223,8 @@ class GroupMeans(ABC):
         """
         if point is None:
             return np.zeros_like(self.means)
+        if point is self.mean:
+            return self._offsets.copy()
         apart = self.means - point
         if self.mean_corrections is not None:
             apart = apart + self.mean_corrections

@@ -95,14 +95,19 @@ class RowGroup:
     @property
     def mean(self) -> FloatArray:
         """Weighted mean row, (p,)."""
-        return exact_sum(self.pilot, self.mean_about_pilot)[0]
+        return self._mean_in_two_parts[0]
 
     @property
     def mean_correction(self) -> FloatArray:
         """Exact mean minus the mean rounded to float64, (p,)."""
-        return exact_sum(self.pilot, self.mean_about_pilot)[1]
+        return self._mean_in_two_parts[1]
 
-    @property
+    @cached_property
+    def _mean_in_two_parts(self) -> tuple[FloatArray, FloatArray]:
+        """The mean rounded to float64, and its rounding error."""
+        return exact_sum(self.pilot, self.mean_about_pilot)
+
+    @cached_property
     def mean_about_pilot(self) -> FloatArray:
         """Exact mean minus the pilot rounded to float64, (p,)."""
         return np.asarray(self.drift + self.pilot_correction)

@@ -370,7 +370,11 @@ def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
     n, p = rows.shape
     every = np.arange(n)
     # Rows that differ do so in a few features already, nearly always.
-    few = rows[:, np.linspace(0, p - 1, min(p, _GLANCE)).astype(np.intp)]
+    n_few = min(p, _GLANCE)
+    few = rows[:, np.arange(n_few) * (p - 1) // max(n_few - 1, 1)]
+    # Numbers that are all distinct in one of these features are the fastest to find.
+    if (np.diff(np.sort(few, axis=0), axis=0) > 0).all(axis=0).any():
+        return every, every
     if len(np.unique(few, axis=0)) == n:
         return every, every
     # Equal rows have nearly equal products with a random vector: only such neighbors are compared.
@@ -454,7 +458,7 @@ class Coordinates:
         # As a share of how far rows lie from the pilot: that is what sums of them round.
         apart = np.linalg.norm(means - means[0], axis=1).max()
         corrections = found.mean_corrections
-        if apart <= _ROUNDING * np.sqrt(squares.mean()):
+        if apart <= _ROUNDING * np.sqrt(squares.sum() / len(squares)):
             means, corrections = np.tile(found.mean, (thin.n_groups, 1)), None
         equal = np.einsum("gii->g", scatters) <= _ROUNDING**2 * size * thin.weights
         scatters = np.where(equal[:, None, None], 0.0, scatters) if equal.any() else scatters
@@ -482,7 +486,9 @@ class Coordinates:
         rng = np.random.default_rng(_PADDING_SEED)
         along = rng.standard_normal((self.n_known, _PROBES))
         over = rng.standard_normal((len(self.basis), _PROBES))
-        own = replace(self, thin=replace(self.thin, rows=distinct))
+        own = self
+        if distinct is not self.thin.rows:
+            own = replace(self, thin=replace(self.thin, rows=distinct))
         once = own._products(own._lifted(along)) - along
         twice = own._products(own._lifted(once)) - once
         left = distinct @ over - self.rows @ own._products(over)

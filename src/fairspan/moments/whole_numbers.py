@@ -39,6 +39,8 @@ def check_whole_numbers(rows: Any, moments: GroupMeans) -> None:
     """
     if not isinstance(rows, ArrayRows | FrameRows):
         return
+    if isinstance(rows, ArrayRows) and rows.array.dtype.kind not in "iu":
+        return
     largest = np.abs(moments.means).max(axis=0)
     rounding = np.spacing(np.maximum(largest, 1.0))
     is_rounded = (largest >= _EXACT_UP_TO / 2) & (
@@ -65,8 +67,6 @@ def _range_of_whole_numbers(rows: ArrayRows | FrameRows, feature: int) -> tuple[
     """Return the smallest and the largest of a column of whole numbers; zeros of other columns."""
     if isinstance(rows, ArrayRows):
         column: Any = rows.array[:, feature]
-        if rows.array.dtype.kind not in "iu":
-            return 0, 0
     else:
         frame, names = nw.from_native(rows.frame, eager_only=True), rows.feature_names
         # Indicators of categories are no columns of the frame.

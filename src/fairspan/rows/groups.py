@@ -65,6 +65,8 @@ def plain_labels(groups: Iterable[Any]) -> list[Label]:
     >>> plain_labels(np.array([1, 2]))
     [1, 2]
     """
+    if isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "biufU":
+        return list(groups.tolist())
     return [plain_label(group) for group in groups]
 
 
@@ -130,12 +132,14 @@ def kind_in_words(labels: Sequence[Label]) -> str:
 
 def plain_label(value: Any) -> Any:
     """A label in Python's own types; an interval, as pandas.cut makes them, in its notation."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (str, int, float, bool):
+        return value
     if type(value).__name__ == "Interval":
         return str(value)
     if isinstance(value, tuple | list):
         return tuple(plain_label(part) for part in value)
-    if isinstance(value, np.generic):
-        return value.item()
     # Some indexing leaves scalars of pyarrow in a list.
     return value.as_py() if hasattr(value, "as_py") else value
 

@@ -197,6 +197,8 @@ def label_warnings(
     >>> label_warnings(["m", "w"], [5, 4])
     []
     """
+    if all(type(label) is int for label in labels):
+        return []
     messages = []
     placeholders = placeholder_labels(labels, counts)
     if placeholders is not None and not set(placeholders.labels) <= set(known):

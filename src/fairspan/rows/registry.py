@@ -7,7 +7,9 @@ of the labels, the cluster last, so that every source reads them as it reads gro
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -63,7 +65,7 @@ def is_opened(X: Any) -> TypeGuard[Rows]:
     return type(X) is not np.ndarray and isinstance(X, RowSource | PartedRows)
 
 
-def row_remedies(X: Any, call: str = "{}") -> dict[Cause, str]:
+def row_remedies(X: Any, call: str = "{}") -> MappingProxyType[Cause, str]:
     """Return remedies of a function with arguments `on_missing` and `max_groups`.
 
     Parameters
@@ -73,8 +75,13 @@ def row_remedies(X: Any, call: str = "{}") -> dict[Cause, str]:
     call : str
         Where the arguments are passed, such as "FairPCA({})"; by default to the function itself.
     """
-    of_missing = {} if is_opened(X) else python_remedies(call)
-    return of_missing | group_limit_remedies(call)
+    return _row_remedies(is_opened(X), call)
+
+
+@cache  # written once, although every call of a function needs them
+def _row_remedies(has_own_opener: bool, call: str) -> MappingProxyType[Cause, str]:
+    of_missing = {} if has_own_opener else python_remedies(call)
+    return MappingProxyType(of_missing | group_limit_remedies(call))
 
 
 def rows_of(
