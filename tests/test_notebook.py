@@ -133,7 +133,7 @@ def test_moments_show_rows_weights_shares_and_variances(two):
         variance = np.average(((mine - mean) ** 2).sum(axis=1), weights=own)
         assert row[:2] == [name, "12"]
         assert float(row[2]) == pytest.approx(own.sum(), rel=1e-9)
-        assert row[3:] == [f"{own.sum() / weights.sum():.1%}", f"{variance:.4g}"]
+        assert row[3:] == [f"{100 * own.sum() / weights.sum():.1f} %", f"{variance:.4g}"]
 
 
 def test_moments_of_rows_that_stay_show_the_same(two):

@@ -122,7 +122,7 @@ def test_hostile_names_are_text_everywhere():
     tree = tree_of(page)
     assert {each.tag for each in tree.all()} <= ALLOWED
     assert not [name for each in tree.all() for name in each.attributes if name.startswith("on")]
-    shown = [name or "''" for name in SHOWN]
+    shown = [name or "(no name)" for name in SHOWN]
     tables = {next(table.all("caption")).text: table for table in tree.all("table")}
     groups = [next(row.all("th")).text for row in _body(tables["The groups"])]
     assert sorted(groups) == sorted(shown)
@@ -292,8 +292,7 @@ def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
     whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
     assert cells_of(tables_of(page)[OF_CRITERIA])[1][2] == whose
     assert f"largest loss 7, of {whose};" in tree_of(page).text
-    # The first group has no name, so tables show it in quotes.
-    losers = f"{n_alike}\u00a0groups alike" if n_alike > 1 else first
+    losers = f"{n_alike}\u00a0groups alike" if n_alike > 1 else f"'{first}'"
     text = html.unescape(re.sub("<[^>]*>", "", str(said("answers", report))))
     assert f"for {losers}" in text
 

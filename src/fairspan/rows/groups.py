@@ -95,14 +95,15 @@ def printable(text: str) -> str:
 def table_name(label: Label) -> str:
     """Return the name of a group for tables, in quotes where spaces at its ends would not show.
 
+    Tables and pictures show an empty name as "(no name)".
+
     Examples
     --------
     >>> table_name("w"), table_name("w "), table_name(""), table_name(("w", 3))
-    ('w', "'w '", "''", 'w / 3')
+    ('w', "'w '", '', 'w / 3')
     """
     name = printable(spelled(label))
-    is_visible = name != "" and name == name.strip()
-    return name if is_visible else f"'{name}'"
+    return name if name == name.strip() else f"'{name}'"
 
 
 def listed(labels: Sequence[Label], most: int = 12) -> str:
