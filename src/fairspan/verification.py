@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates.certificate import (
+    KNOWN_WELL,
     USUAL_TOLERANCE,
     Certificate,
     Status,
@@ -76,6 +77,8 @@ _ROUNDED = 1e-14
 _FEW = 4.0
 # What is room for rounding is of the same size up to this factor, in any coordinates.
 _SIMILAR = 500.0
+# A resolution that differs from the computed one by more than this factor is named in a message.
+_ALIKE = 1.01
 # What rounding does to fits of rows is of another size than to matrices, but no way makes more of
 # it than so many times what it does to the variance.
 _AT_MOST = 10.0
@@ -363,7 +366,7 @@ def _verified(
         by_rows=by_rows,
         is_thin=is_thin,
     )
-    failures = [*_failures(judged, is_bounded=True)]
+    failures = [*_failures(judged)]
     if failures and not [*_failures(judged, is_bounded=False)]:
         # The figures agree as far as rounding lets them, which is not far enough.
         failures = [
@@ -371,6 +374,9 @@ def _verified(
             "says.",
             *failures,
         ]
+    elif failures and judged.unsettled and not [*_failures(judged, is_settled=False)]:
+        # Another order of the rows ends the EM algorithm elsewhere.
+        failures = [_unsettled_message(judged.unsettled), *failures]
     if not np.array_equal(moments.counts, claimed.counts):
         # Nothing else can agree then, and a page of numbers would hide why.
         failures = [_OTHER_ROWS, *[each for each in failures if "counts =" in each]]
@@ -487,11 +493,37 @@ class _Judged:
         return 2 * _FEW * whole.criterion.rounding(roundings, self.errors, whole)
 
     @cached_property
+    def unsettled(self) -> float:
+        """Distance, in standard deviations, of the ends of two runs of the EM algorithm.
+
+        Zero without missing cells, and where passes settle all digits that are compared.
+        """
+        left = _left(self.moments)
+        if left <= 2 * KNOWN_WELL:
+            return 0.0
+        # The run of the fit may have left more. Its resolution, which this may only explain and
+        # not prove, grows with that.
+        claimed, found = self.subspace.proven.resolution, self.found.resolution
+        ratio = claimed / found if found > 0 and math.isfinite(claimed) else 1.0
+        return min(left * max(ratio, 1.0), 1.0)
+
+    @cached_property
     def found_to(self) -> FloatArray:
         """How far groups' own optima may be off, which may be found in small subspaces, (k,)."""
         traces = self.whole.second_moments.traces
         is_small = self.moments.n_features < _SMALL_SUBSPACES_FROM
         return np.zeros(len(traces)) if is_small else _FOUND_TO * traces
+
+
+def _unsettled_message(unsettled: float) -> str:
+    """Return why figures of an EM fit differ between two orders of the same rows."""
+    digits = max(int(-math.log10(unsettled)), 0)
+    known = f"only the first {counted(digits, 'digit')} of its figures" if digits else "no digit"
+    return (
+        f"{CANNOT_BE_VERIFIED}: the EM algorithm ended while its models were still up to "
+        f"{unsettled:.0e} standard deviations from their limit, so that {known} can be compared. "
+        "Pass the rows in the order of the fit."
+    )
 
 
 def _has_few_rows(moments: Moments) -> bool:
@@ -534,7 +566,9 @@ def _largest_error(problem: Problem, errors: FloatArray, rounding: float) -> flo
     return problem.least_column_variance
 
 
-def _failures(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
+def _failures(
+    judged: _Judged, *, is_bounded: bool = True, is_settled: bool = True
+) -> Iterator[str]:
     """Everything that does not hold.
 
     Parameters
@@ -542,12 +576,18 @@ def _failures(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
     judged : _Judged
     is_bounded : bool
         Whether room for rounding is bounded by a share of each figure.
+    is_settled : bool
+        Whether the moments are known to rounding. Otherwise figures may differ by what two runs of
+        the EM algorithm leave.
     """
+    is_bounded = is_bounded and is_settled
     subspace, moments, found = judged.subspace, judged.moments, judged.found
     claimed, whole, errors = subspace.proven, judged.whole, judged.errors
     problem, share = judged.reduction.problem, _share(claimed)
 
-    off = _FEW * errors_with_roundings(problem, judged.basis)[1] + judged.turned
+    left = _left(moments) if is_settled else judged.unsettled
+    apart = np.zeros(len(errors)) if is_settled else _FEW * left * whole.second_moments.traces
+    off = _FEW * errors_with_roundings(problem, judged.basis)[1] + judged.turned + apart
     of_errors, of_losses = off, 2 * off + judged.found_to
     losses = np.maximum(errors - whole.best_errors, 0.0)
     if is_bounded:
@@ -555,14 +595,14 @@ def _failures(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
         of_errors = _bounded(of_errors, errors, size, share)
         of_losses = _bounded(of_losses, losses, size, share)
     pooled = whole.proportions @ judged.kept
-    of_components = judged.rounding_of_components
+    of_components = judged.rounding_of_components + apart[:, None]
     claims = {
-        **_of_rows(subspace, claimed, moments, pooled, whole.proportions @ of_components),
+        **_of_rows(subspace, claimed, moments, pooled, whole.proportions @ of_components, left),
         "errors": (errors, claimed.errors, _SAME * errors + of_errors),
         "total_variance": (
             found.total_variance,
             claimed.total_variance,
-            _SAME * whole.total_variance,
+            _SAME * whole.total_variance + float(whole.proportions @ apart),
         ),
     }
     claims["losses"] = (losses, claimed.losses, _SAME * losses + of_losses)
@@ -573,14 +613,16 @@ def _failures(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
         reason_of(each, problem, moments, each.center, is_scaled=is_scaled)
         for each, problem in zip(parts, problems, strict=True)
     ]
-    claims["reason"] = (reasons, [each.reason for each in parts], None)
+    if is_settled:
+        claims["reason"] = (reasons, [each.reason for each in parts], None)
     yield from _of_components(subspace.projector, is_soft=subspace.is_soft)
     own = _of_estimator(judged.model, subspace, claimed, judged.kept, whole, of_components)
     yield from _differing(claims | own)
 
-    resolved = found.resolution + whole.criterion.rounding(judged.turned, errors, whole)
+    moved = judged.turned + apart
+    resolved = found.resolution + whole.criterion.rounding(moved, errors, whole)
     room = _room(problem, found, claimed, resolved, judged.of_other_way, is_bounded=is_bounded)
-    room = replace(room, of_rows=judged.resolution_of_rows)
+    room = replace(room, of_rows=judged.resolution_of_rows, is_settled=is_settled)
     yield from _of_certificate(
         found, claimed, room, by_rows=judged.by_rows, may_be_thin=judged.may_be_thin
     )
@@ -602,7 +644,7 @@ def _failures(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
             "differ by more than rounding, in units of its deviation within them."
         )
     if claimed.steps or claimed.prefixes:
-        yield from _of_nested(judged, is_bounded=is_bounded)
+        yield from _of_nested(judged, is_bounded=is_bounded, is_settled=is_settled)
 
 
 @dataclass(frozen=True)
@@ -619,12 +661,15 @@ class _Room:
         The largest gap of a model that is called optimal where the data leave it unresolved.
     of_rows : float
         The resolution of a fit that forms no matrices; zero where none does.
+    is_settled : bool
+        Whether the moments are known to rounding, and not only as far as the EM algorithm went.
     """
 
     objective: float
     other_way: float
     gap: float
     of_rows: float = 0.0
+    is_settled: bool = True
 
 
 def _room(
@@ -955,6 +1000,7 @@ def _of_rows(
     moments: Moments,
     pooled: FloatArray,
     rounding: FloatArray,
+    left: float,
 ) -> _Claims:
     """What a model says of the rows that it was fitted on.
 
@@ -965,6 +1011,8 @@ def _of_rows(
         Variance of each component over all rows.
     rounding : (d,) array
         By how much rounding may have moved it.
+    left : float
+        How far apart, in standard deviations, two runs of the EM algorithm may end.
     """
     deviations, own = moments.standard_deviations, subspace.whitening
     mean = np.zeros(len(deviations)) if claimed.center == "none" else moments.mean
@@ -972,14 +1020,14 @@ def _of_rows(
     # A coordinate that is zero in every row stays as it is; no other has so little variance that
     # it is rounding.
     variances = None if own is None else np.where(pooled > 0, pooled, 1.0)
-    same = _SAME + _left(moments)
+    same = _SAME + left
     allowed = same * np.abs(pooled) + rounding
     return {
         "counts": (moments.counts, claimed.counts, None),
         "mean": (mean, subspace.mean, same * deviations + _ROUNDED * np.abs(mean)),
         "scale of the features": (units, subspace.scale, same * deviations),
         "squared whitening": (variances, None if own is None else own**2, allowed),
-        **_of_normal(moments, subspace.normal),
+        **_of_normal(moments, subspace.normal, left),
     }
 
 
@@ -989,14 +1037,14 @@ def _left(moments: Moments) -> float:
     return 0.0 if completion is None else 2 * completion.left
 
 
-def _of_normal(moments: Moments, said: Normal | None) -> _Claims:
+def _of_normal(moments: Moments, said: Normal | None, left: float) -> _Claims:
     """What a model says of rows with missing cells, by which it expects what is missing."""
     found = moments.normal
     if found is None or said is None:
         told = ["none" if each is None else "missing cells are expected" for each in (found, said)]
         return {"model of missing cells": (told[0], told[1], None)}
     units = found.units
-    same = _SAME + _left(moments)
+    same = _SAME + left
     moved = same * units + _ROUNDED * np.abs(found.mean)
     return {
         "mean of missing cells": (found.mean, said.mean, moved),
@@ -1027,9 +1075,13 @@ def _of_certificate(
     # Room for rounding is of the same size in any coordinates, but may vanish where matrices are
     # compared with a fit of the rows themselves.
     may_vanish = may_be_thin or (room.of_rows > 0 and found.proof is not None)
-    least = 0.0 if may_vanish else found.resolution / _SIMILAR
+    least = found.resolution / _SIMILAR
+    if may_vanish:
+        # A figure above its rounding is still a number of double precision.
+        is_zero = found.scale <= _ZERO * found.resolution
+        least = 0.0 if is_zero else min(least, _EPSILON * found.scale / _FEW)
     most = _SIMILAR * found.resolution + of_other_way + room.of_rows
-    if not least <= claimed.resolution <= most:
+    if room.is_settled and not least <= claimed.resolution <= most:
         yield from _differing({"resolution": (found.resolution, claimed.resolution, 0.0)})
     # The tolerance follows from other figures, which are compared.
     of_scale = claimed.tol * claimed.scale
@@ -1105,7 +1157,7 @@ def _of_status(
         yield f"The model is called {said}, but its own gap of {own:.1e} is closed."
 
 
-def _of_nested(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
+def _of_nested(judged: _Judged, *, is_bounded: bool, is_settled: bool) -> Iterator[str]:
     """What does not hold of the steps, and of the first components by themselves."""
     subspace, family, moments = judged.subspace, judged.family, judged.moments
     claimed = subspace.proven
@@ -1137,7 +1189,7 @@ def _of_nested(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
             *_of_certificate(
                 found,
                 step,
-                replace(room, of_rows=judged.resolution_of_rows),
+                replace(room, of_rows=judged.resolution_of_rows, is_settled=is_settled),
                 may_be_thin=judged.may_be_thin,
             ),
             *_of_status(
@@ -1155,7 +1207,8 @@ def _of_nested(judged: _Judged, *, is_bounded: bool) -> Iterator[str]:
         first = subspace.first(n)
         first = replace(first, certificate=replace(first.proven, steps=(), prefixes=()))
         checked = _verified(first, first, moments, by_rows=judged.by_rows, is_thin=judged.is_thin)
-        if not checked.holds:
+        is_unsettled = checked.messages[0].startswith(CANNOT_BE_VERIFIED)
+        if not checked.holds and (is_settled or not is_unsettled):
             yield f"The first {n} components: {checked.messages[0]}"
 
 
@@ -1177,6 +1230,14 @@ def _said(found: Certificate, subspace: FairSubspace, moments: Moments) -> Itera
         yield f"{said}."
         why = "the model carries no proof" if claimed.proof is None else "the rows stay sparse"
         yield f"The lower bound was not checked: {why}."
+    alike = found.resolution / _ALIKE <= claimed.resolution <= _ALIKE * found.resolution
+    if not alike:
+        yield (
+            f"The model says a resolution of {claimed.resolution:.1e}, and {found.resolution:.1e} "
+            "was computed. It depends on the way of solving: its size alone was checked."
+        )
+    if found.proof is not None and claimed.status != found.status:
+        yield f"The computed status is {found.status} (the model says {claimed.status})."
     if claimed.tol > USUAL_TOLERANCE:
         yield f"A subspace is called optimal within {claimed.tol:.2g} of the objective."
     if subspace.feature_names is not None and moments.feature_names is None:

@@ -241,6 +241,58 @@ def test_fields_of_sparse_rows_are_computed_again(criterion, restriction, monkey
         assert not verify(changed, rows, groups).holds
 
 
+def assert_changes_of_figures_are_refused(own, rows, groups):
+    """Also where matrices are formed, whose resolution is not that of the fit."""
+    certificate = own.certificate
+    changes = {
+        "tolerance": (0.0, 2.0, 1e3),
+        "resolution": (0.0, 1e10),
+        "lower_bound": (0.99, 1.01, 2.0),
+        "losses": (0.0, 1.01),
+        "errors": (0.0, 1.01),
+        "objective": (0.0, 1.01),
+        "scale": (0.0, 1.01),
+    }
+    for name, factors in changes.items():
+        for factor in factors:
+            value = factor * getattr(certificate, name)
+            changed = replace(own, certificate=replace(certificate, **{name: value}))
+            found = verify(changed, rows, groups)
+            is_named = "The lower bound was not checked" in str(found)
+            below = name == "lower_bound" and factor < 1
+            assert not found.holds or (below and is_named), (name, factor)
+    for factor in (0.1, 10.0):
+        changed = replace(certificate, resolution=factor * certificate.resolution)
+        found = verify(replace(own, certificate=changed), rows, groups)
+        assert not found.holds or "its size alone was checked" in str(found)
+
+
+@pytest.mark.parametrize("criterion", ["minimax_error", "minimax_loss", "total_error"])
+def test_fields_of_sparse_rows_that_fit_into_matrices(criterion, monkeypatch):
+    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 20)
+    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 20)
+    rng = np.random.default_rng(1)
+    rows = scipy.sparse.random(36, 40, 0.3, format="csr", random_state=rng)
+    groups = np.repeat(["a", "b"], 18)
+    own = fitted(rows, groups, criterion=criterion).subspace_
+    assert own.certificate.status == "estimated"
+    assert_changes_of_figures_are_refused(own, rows, groups)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("criterion", ["minimax_error", "minimax_loss", "total_error"])
+@pytest.mark.parametrize("shape", [(400, 1600), (300, 13_000)], ids=str)
+def test_fields_of_sparse_rows_of_many_features(criterion, shape):
+    rng = np.random.default_rng(7)
+    rows = scipy.sparse.random(
+        *shape, 0.02, format="csr", random_state=rng, data_rvs=rng.standard_normal
+    )
+    groups = np.array(["a", "b"] * (shape[0] // 2))
+    own = fitted(rows, groups, criterion=criterion).subspace_
+    assert own.certificate.eigen == "matrix-free"
+    assert_changes_of_figures_are_refused(own, rows, groups)
+
+
 @pytest.mark.parametrize("case", ["two groups", "restricted", "nested"])
 def test_a_bound_above_the_objective_never_holds(case):
     settings = {"restriction": MeanParity()} if case == "restricted" else {}

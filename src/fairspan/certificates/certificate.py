@@ -413,7 +413,7 @@ class Solver(Protocol):
 _EPSILON = float(np.finfo(np.float64).eps)
 # Moments of rows with missing cells that are closer to their limit, in standard deviations, leave
 # nothing unresolved by that.
-_KNOWN_WELL = 1e-11
+KNOWN_WELL = 1e-11
 # Without matrices, errors are taken to be uncertain by this share of the variance.
 _UNSURE = 1e-14
 # A search goes a little further than what will be asked, and no further than a few roundings.
@@ -556,7 +556,7 @@ def reason_of(
     if column is not None:
         return column
     completion = moments.completion if isinstance(moments, GroupMoments) else None
-    if completion is not None and completion.left > _KNOWN_WELL:
+    if completion is not None and completion.left > KNOWN_WELL:
         return (
             "the EM algorithm ended while its models were still up to "
             f"{completion.left:.0e} standard deviations from their limit"
