@@ -219,7 +219,7 @@ def test_other_data_do_not_hold(criterion, data, because):
 def test_other_rows_are_told_as_such_and_not_figure_by_figure():
     said = verify(fitted(), X[:-1], LABELS[:-1]).messages
     assert said[0].startswith("These are not the rows of the fit")
-    assert len(said) == 4
+    assert len(said) == 5
 
 
 def test_the_same_deviations_about_another_mean_do_not_hold():
