@@ -55,7 +55,7 @@ def test_what_is_printed(run, folder, frame, out):
     n = frame.groupby(["sex", "age"]).size()["f", 20]
     assert first.startswith("600 rows, 4 features; ")
     assert head.split() == ["group", "rows", "weight", "share", "variance"]
-    assert line.split()[:-1] == ["f", "/", "20", *[str(n)] * 2, f"{n / 600:.1%}"]
+    assert line.split()[:-1] == ["f", "/", "20", *[str(n)] * 2, f"{100 * n / 600:.1f}", "%"]
     assert last == f"Saved to {out}"
 
 
