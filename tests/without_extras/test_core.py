@@ -24,6 +24,9 @@ OF_EXTRAS = (
     "fairspan.report.figures",
     "fairspan.report.page",
     "fairspan.rows.files.csv_files",
+    "fairspan.rows.files.na_values",
+    "fairspan.rows.files.number_advice",
+    "fairspan.rows.files.numbers_as_text",
     "fairspan.rows.files.tables",
 )
 RNG = np.random.default_rng(0)
@@ -114,8 +117,9 @@ def test_what_needs_an_extra_names_the_command_that_installs_it(use, extra, tmp_
     assert not (tmp_path / "page.html").exists()
 
 
-def test_the_command_line_tells_it_too(tmp_path):
-    audit = command("audit", str(csv(tmp_path)), "--group", "g", "-d", "1")
+@pytest.mark.parametrize("options", [[], ["--na-values", "-99"], ["--thousands", ","]], ids=str)
+def test_the_command_line_names_it_too(options, tmp_path):
+    audit = command("audit", str(csv(tmp_path)), "--group", "g", "-d", "1", *options)
     assert audit.returncode == 2
     assert 'pip install "fairspan[arrow]"' in audit.stderr
     assert "Traceback" not in audit.stderr

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairspan.cli.options import NO_GROUP, Reading, refuse_if
-from fairspan.errors import InvalidInput, InvalidType
+from fairspan.errors import InvalidInput, InvalidType, imported
 from fairspan.formatting.text import quoted_cell
 from fairspan.registry import Foreign
 from fairspan.rows.columns import ChosenColumns, is_text
@@ -72,6 +72,7 @@ def na_values(reading: Reading) -> "NaValues | None":
     """Return the cells that stand for missing values, for `FileRows.open`."""
     if not reading.na_values:
         return None
+    imported("pyarrow", "arrow", "Reading a file with --na-values")
     from fairspan.rows.files.na_values import na_values_of_words  # takes its time
 
     return na_values_of_words(reading.na_values)
