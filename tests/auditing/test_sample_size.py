@@ -49,12 +49,11 @@ def test_rows_needed_are_about_those_of_the_formula():
     rng, second = np.random.default_rng(0), turned(0.45)
     loss, spread, bias = truth(second)
     needed = 1.3 * rows_to_show(loss, spread, bias, quantile_of(2, 0.95))
-    found = [group for _ in range(8) if (group := audited(rng, second, 80)[1]).rows_needed]
-    assert len(found) >= 5
+    found = [group for _ in range(24) if (group := audited(rng, second, 80)[1]).rows_needed]
+    assert len(found) >= 15
     assert np.median([group.rows_needed for group in found]) == pytest.approx(needed, rel=0.5)
     least = least_shown(80, spread, bias, quantile_of(2, 0.95))
-    # Of 24 draws the median is 17 % below: 80 rows understate how the loss varies.
-    assert np.median([group.detectable_loss for group in found]) == pytest.approx(least, rel=0.25)
+    assert np.median([group.detectable_loss for group in found]) == pytest.approx(least, rel=0.2)
 
 
 def test_they_are_told_wherever_nothing_can_be_told():

@@ -108,7 +108,7 @@ def label_bias(
         The groups that the protected one is compared with; all others by default. Rows of further
         groups then count as absent.
     sample_weight : (n,) array-like, optional
-        Zero, or from 1e-100 to 1e100; a row of weight zero counts as absent.
+        Finite and not negative; a row of weight zero counts as absent.
     interval : bool, default=False
         Add an interval.
     confidence : float, default=0.95
@@ -432,7 +432,7 @@ def statistical_parity(
     confidence : float, default=0.95
         Between 0 and 1.
     sample_weight : (n,) array-like, optional
-        Zero, or from 1e-100 to 1e100; a row of weight zero counts as absent.
+        Finite and not negative; a row of weight zero counts as absent.
     random_state : int, Generator, RandomState or None, default=0
 
     Returns

@@ -296,7 +296,9 @@ def beside_rows(X: Any, n_rows: int, sensitive_features: Any, sample_weight: Any
     if isinstance(sample_weight, str) and (frame := frame_of(X)) is not None:
         sample_weight = weights_of_column(frame, sample_weight)
     labels = labels_of(sensitive_features, n_rows, X)
-    return {"labels": labels, "weights": checked_weights(sample_weight, n_rows)}
+    weights = checked_weights(sample_weight, n_rows)
+    check_weight_sizes(weights)
+    return {"labels": labels, "weights": weights}
 
 
 def names_of(values: Any) -> tuple[Any, ...]:
@@ -688,7 +690,10 @@ def weights_of_column(frame: Any, name: str) -> FloatArray:
             "Allowed: finite weights, zero or above",
             "Name a column of numbers",
         )
-    return _checked_range(float64_of(column), f"The column of weights {name!r}", may_be_zero=True)
+    title = f"The column of weights {name!r}"
+    weights = _checked_range(float64_of(column), title, may_be_zero=True)
+    check_weight_sizes(weights, title)
+    return weights
 
 
 def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> FloatArray:
@@ -700,17 +705,30 @@ def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> Floa
             "Allowed: finite weights, zero or above, not all zero",
             "Correct or drop the rows with such weights",
         )
+    return weights
+
+
+def check_weight_sizes(weights: FloatArray | None, name: str = "sample_weight") -> None:
+    """Make sure that products of weights with squares of features keep their digits.
+
+    Raises
+    ------
+    InvalidInput
+        A weight that is not zero lies outside of the range.
+    """
+    if weights is None:
+        return
     positive = weights[weights > 0]
     extreme = positive[(positive < SMALLEST_WEIGHT) | (positive > LARGEST_WEIGHT)]
-    if len(extreme):
-        raise InvalidInput(
-            f"{name} holds the weight {extreme[0]:.3g}",
-            f"Allowed: zero, and weights from {SMALLEST_WEIGHT:.0e} to {LARGEST_WEIGHT:.0e}, whose "
-            "products with squares of the features double precision can hold",
-            "Divide all weights by a constant, such as the largest one: only their ratios matter. "
-            "Set weights to zero that are negligible beside it",
-        )
-    return weights
+    if not len(extreme):
+        return
+    raise InvalidInput(
+        f"{name} holds the weight {extreme[0]:.3g}",
+        f"Allowed: zero, and weights from {SMALLEST_WEIGHT:.0e} to {LARGEST_WEIGHT:.0e}, whose "
+        "products with squares of the features double precision can hold",
+        "Divide all weights by a constant, such as the largest one: only their ratios matter. "
+        "Set weights to zero that are negligible beside it",
+    )
 
 
 def brought_here(values: Any) -> Any:

@@ -21,6 +21,7 @@ from fairspan.rows.alignment import check_alignment, pandas_index
 from fairspan.rows.arrays import (
     ArrayRows,
     Everyone,
+    check_weight_sizes,
     checked_weights,
     comes_from,
     frame_of,
@@ -194,6 +195,7 @@ class DaskRows(RowsByColumns):
         """
         n_rows, chosen, frame = len(partition), self.chosen, frame_of(partition)
         weights = checked_weights(weights, n_rows, is_part=True)
+        check_weight_sizes(weights)
         if not chosen.groups:
             labels = labels_of(labels, n_rows, partition)
         if frame is not None:
