@@ -132,6 +132,11 @@ def test_every_criterion_is_fitted_again_in_many_features(
         rows[np.abs(rows) < 0.5 * rows.std(axis=0)] = 0.0
     model = fits_of(rows, groups, criterion, kind)
     audit = fairspan.audit(model, rows, groups, folds=5)
+    reasons = [finding.message for finding in audit.findings if finding.code == "FS110"]
+    if criterion == "equal_error" and reasons:
+        # Without a part of the rows no subspace may have equal errors, as a fit of the rest says.
+        assert all("the least reachable gap is" in reason for reason in reasons)
+        return
     assert np.isfinite([each.cross_fitted_loss for each in audit.models[0].groups]).all()
     # A report solves for dozens of dimensions, from the weights of the one before.
     if kind == "plain" and (p == 500 or criterion == "nash_welfare"):
