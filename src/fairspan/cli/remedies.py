@@ -3,54 +3,57 @@
 import click
 
 from fairspan.errors import Cause
-from fairspan.rows.remedies import em_without_empty_rows, missing_remedies
+from fairspan.rows.remedies import missing_remedies
+
+# Remedies that every command can offer.
+_OF_ALL_COMMANDS = {
+    Cause.INCOMPLETE_PARTS: "Read all rows together with fairspan moments --on-missing em, or "
+    "leave incomplete rows out of each part with fairspan moments --on-missing drop",
+}
+
+# Remedies by the option that they name.
+_BY_OPTION = {
+    "--max-groups": {
+        Cause.MANY_GROUPS: "Name another column with --group, put numbers into bins with --bin "
+        "COLUMN=EDGES, or allow that many groups with --max-groups {n_groups}",
+        Cause.OVER_MAX_GROUPS: "Choose a larger number, --max-groups {n_groups}, or name another "
+        "column with --group",
+    },
+    "--exclude": {
+        Cause.EMPTY_COLUMN: "Leave out {columns} with --exclude",
+        Cause.TEXT_COLUMN: "Leave these columns out with --exclude, or encode text with --one-hot",
+        Cause.UNOBSERVED_COLUMN: "Leave the column out with --exclude, leave out the group, or "
+        "join it with another",
+    },
+    # The error says which of several options to add.
+    "--delimiter": {Cause.CSV_STYLE: "{command}"},
+    "--label": {Cause.MISSING_CLASSES: "Name the column of the classes with --label COL"},
+    "--max-memory": {
+        Cause.TOO_LARGE: "Choose fewer features or groups, or allow more with --max-memory SIZE, "
+        "such as 8GB"
+    },
+    "--part": {Cause.UNKNOWN_PART: "Name it with --part package.module:Object"},
+    "--one-hot": {Cause.NO_INDICATORS: "Leave out --one-hot"},
+    "--unseen": {
+        Cause.UNKNOWN_CATEGORY: "Fit again on rows with this category, or take such texts for none "
+        "of the known ones with --unseen ignore"
+    },
+}
 
 
 def command_remedies(command: click.Command) -> dict[Cause, str]:
     """Return remedies that name only options of this command."""
     options = {name for parameter in command.params for name in parameter.opts}
-    remedies = {
-        Cause.INCOMPLETE_PARTS: "Read all rows together with fairspan moments --on-missing em, or "
-        "leave incomplete rows out of each part with fairspan moments --on-missing drop"
-    }
+    remedies = dict(_OF_ALL_COMMANDS)
     if "--on-missing" in options:
-        drop, em = "--on-missing drop", "--on-missing em"
         has_groups = "--missing-group" in options
-        name_group = " (--missing-group unknown)" if has_groups else ""
-        # Whether a saved model can take missing cells was decided by its fit.
-        remedies |= missing_remedies(drop, em if has_groups else None, name_group)
-        remedies[Cause.EMPTY_ROW] = f"Leave such rows out ({em_without_empty_rows(em)})"
-    if "--max-groups" in options:
-        remedies[Cause.MANY_GROUPS] = (
-            "Name another column with --group, put numbers into bins with --bin COLUMN=EDGES, or "
-            "allow that many groups with --max-groups {n_groups}"
+        remedies |= missing_remedies(
+            "--on-missing {}",
+            # Whether a saved model can take missing cells was decided by its fit.
+            allows_em=has_groups,
+            name_group=" (--missing-group unknown)" if has_groups else "",
         )
-        remedies[Cause.OVER_MAX_GROUPS] = (
-            "Choose a larger number, --max-groups {n_groups}, or name another column with --group"
-        )
-    if "--exclude" in options:
-        remedies[Cause.EMPTY_COLUMN] = "Leave out {columns} with --exclude"
-        remedies[Cause.TEXT_COLUMN] = (
-            "Leave these columns out with --exclude, or encode text with --one-hot"
-        )
-        remedies[Cause.UNOBSERVED_COLUMN] = (
-            "Leave the column out with --exclude, leave out the group, or join it with another"
-        )
-    if "--delimiter" in options:
-        remedies[Cause.CSV_STYLE] = "{command}"
-    if "--label" in options:
-        remedies[Cause.MISSING_CLASSES] = "Name the column of the classes with --label COL"
-    if "--max-memory" in options:
-        remedies[Cause.TOO_LARGE] = (
-            "Choose fewer features or groups, or allow more with --max-memory SIZE, such as 8GB"
-        )
-    if "--part" in options:
-        remedies[Cause.UNKNOWN_PART] = "Name it with --part package.module:Object"
-    if "--one-hot" in options:
-        remedies[Cause.NO_INDICATORS] = "Leave out --one-hot"
-    if "--unseen" in options:
-        remedies[Cause.UNKNOWN_CATEGORY] = (
-            "Fit again on rows with this category, or take such texts for none of the known ones "
-            "with --unseen ignore"
-        )
+    for option, own in _BY_OPTION.items():
+        if option in options:
+            remedies |= own
     return remedies

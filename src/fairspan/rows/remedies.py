@@ -8,44 +8,36 @@ whose remedy names no option, with a cause. Callers that have options add them
 from fairspan.errors import Cause
 
 
-def missing_remedies(drop: str, em: str | None, name_group: str = "") -> dict[Cause, str]:
+def missing_remedies(
+    option: str, *, allows_em: bool = True, name_group: str = ""
+) -> dict[Cause, str]:
     """Return remedies for missing cells and labels.
 
     Parameters
     ----------
-    drop : str
-        How the caller requests that incomplete rows are left out.
-    em : str or None
-        How it requests the EM algorithm; None if it cannot.
+    option : str
+        How the caller says what becomes of incomplete rows, with braces in place of the value.
+    allows_em : bool
+        Whether the value "em" is allowed, which requests the EM algorithm.
     name_group : str
         How it gives rows without a label a group of their own; empty if that is left to the user.
 
     Examples
     --------
-    >>> missing_remedies("--on-missing drop", None)[Cause.MISSING_CELL]
+    >>> missing_remedies("--on-missing {}", allows_em=False)[Cause.MISSING_CELL]
     'Leave rows with NaN out (--on-missing drop)'
     """
-    use_em = "" if em is None else f", or fit and audit what is observed ({em})"
+    drop = option.format("drop")
+    use_em = ""
+    if allows_em:
+        use_em = f", or fit and audit what is observed ({option.format('em')})"
     own_group = "give them a group of their own such as 'unknown'" + name_group
-    remedies = {
+    return {
         Cause.MISSING_CELL: f"Leave rows with NaN out ({drop}){use_em}",
         Cause.MISSING_LABEL: f"Leave these rows out ({drop}), or {own_group}",
+        # Raised only where the caller chose "em".
+        Cause.EMPTY_ROW: f"Leave such rows out ({option.format('em-drop-empty')})",
     }
-    if em is not None:
-        remedies[Cause.EMPTY_ROW] = f"Leave such rows out ({em_without_empty_rows(em)})"
-    return remedies
-
-
-def em_without_empty_rows(em: str) -> str:
-    """Return how a caller also leaves out rows in which nothing is observed.
-
-    Examples
-    --------
-    >>> em_without_empty_rows('FairPCA(on_missing="em")')
-    'FairPCA(on_missing="em-drop-empty")'
-    """
-    before, _, after = em.rpartition("em")
-    return f"{before}em-drop-empty{after}"
 
 
 def python_remedies(call: str = "{}") -> dict[Cause, str]:
@@ -56,8 +48,7 @@ def python_remedies(call: str = "{}") -> dict[Cause, str]:
     call : str
         Where the argument is passed, such as "FairPCA({})"; by default to the function itself.
     """
-    drop, em = (call.format(f'on_missing="{value}"') for value in ("drop", "em"))
-    return missing_remedies(drop, em)
+    return missing_remedies(call.format('on_missing="{}"'))
 
 
 def group_limit_remedies(call: str = "{}") -> dict[Cause, str]:
