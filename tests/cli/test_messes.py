@@ -219,12 +219,12 @@ REFUSED = {
     "question marks": (
         changed("height", 3, "?"),
         [],
-        ["'?' in line 5", "--na-values '?'"],
+        ["'?' in line 5", "--na-values '?'", "--on-missing"],
     ),
     "a dash for nothing": (
         changed("height", 3, "-"),
         [],
-        ["'-' in line 5", "--na-values - and"],
+        ["'-' in line 5", "--na-values - and", "--on-missing"],
     ),
     "hexadecimal": (changed("age", 3, "0xff"), ["--exclude", "height"], ["'age'"]),
     "an empty cell": (changed("height", 3, ""), [], ["NaN", "line 5", "'height'", "--on-missing"]),

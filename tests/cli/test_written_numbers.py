@@ -132,6 +132,23 @@ def test_weights_and_bins_get_the_same_advice(run, refused, tmp_path):
     run(*plain, "--group", "g", "--weight", "w", "--thousands", ",")
 
 
+def test_a_column_of_weights_that_holds_names_cannot_be_left_out(refused, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("x;y;w;g\n1;2;Ann;a\n2;1;Bob;b\n")
+    message = refused("audit", path, "-d", "1", "--group", "g", "--weight", "w", said="--weight")
+    assert not re.search("--(exclude|numeric-only|one-hot|group)", message)
+
+
+def test_advice_on_a_column_with_an_apostrophe_can_be_typed_in_a_shell(run, refused, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("O'Neil;x;g\n" + "1.5;2;a\nnone;1;b\n3;5;b\n4;1;a\n2;4;b\n" * 4)
+    command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none"]
+    message = refused(*command)
+    advice = shlex.split(message.partition("add ")[2])
+    assert advice[:2] == ["--na-values", "O'Neil=none"]
+    run(*command, *advice[:2], "--on-missing", "drop")
+
+
 def test_a_label_that_is_a_code_is_a_missing_label(run, tmp_path):
     path = written(tmp_path, [str(i * i % 11) for i in range(30)], labels="ab?")
     found = run(*arguments(path, "--na-values", "?", "--on-missing", "drop"), "--json").facts

@@ -368,7 +368,7 @@ LAZY_FRAME = dd.from_pandas(sexed(), npartitions=3).map_partitions(never, meta=s
         (LAZY_FRAME.assign(t="a"), "sex", InvalidInput, r"The column 't' holds no numbers,"),
         (LAZY_FRAME[["sex"]], "sex", InvalidInput, "No column is left as a feature"),
         (LAZY, "sex", InvalidInput, "but X has no column names"),
-        (LAZY[:, 0], GROUPS, InvalidInput, r"X has 1 dimension"),
+        (LAZY[:, 0], GROUPS, InvalidInput, r"X has 1 dimension, "),
         (LAZY[:, :0], GROUPS, InvalidInput, r"0 feature\(s\)"),
         (LAZY.astype(complex), GROUPS, InvalidInput, "complex"),
         (LAZY.astype("M8[s]"), GROUPS, InvalidType, "dates"),

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # Options that also concern rows of another package.
 _OF_ANY_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}
 _ALLOWED = "Allowed: numbers and truth values; a group column is named with --group"
+_ALLOWED_WEIGHTS = "Allowed: finite weights, zero or above"
+_NAME_WEIGHTS = "Correct such cells, or name a column of numbers with --weight"
 # What is allowed, and the remedy, where a saved model needs every feature.
 OF_MODEL = (
     "Allowed: numbers in every feature of the model",
@@ -102,7 +104,7 @@ def opened(reading: Reading, path: Path | Foreign, clusters: str | None = None) 
             raise InvalidInput(
                 f"{rows.where}: --bin cuts the column {column!r}, which holds text",
                 "Allowed: group columns of numbers",
-                "Leave out --bin, and each text is a group" if advice is None else advice.remedy,
+                "Leave out --bin, and each text is a group" if advice is None else advice.command,
             )
     if reading.numeric_only or reading.one_hot:
         rows = _prepared(rows, one_hot=reading.one_hot)
@@ -170,7 +172,7 @@ def _prepared(rows: FileRows, *, one_hot: bool) -> FileRows:
             f"{rows.where}: {_held(separated)} numbers with separators, such as "
             f"{quoted_cell(text)} in {where}{of_column}",
             _ALLOWED,
-            f"{advice[name].remedy}; or leave these columns out with --exclude",
+            f"{advice[name].command}; or leave these columns out with --exclude",
         )
     if one_hot or not others:
         return encode_text(rows) if one_hot else rows
@@ -193,12 +195,18 @@ def check_numeric(rows: Rows, allowed: str = _ALLOWED, remedy: str = _LEAVE_OUT)
     InvalidInput
         Columns of text or dates, with what most likely helps.
     """
-    if isinstance(rows, FileRows) and (others := (*not_numeric(rows), *_text_in_weights(rows))):
-        raise _refusal(rows, others, allowed, remedy)
+    if not isinstance(rows, FileRows):
+        return
+    features = not_numeric(rows)
+    weights = _text_in_weights(rows)
+    if features:
+        raise _refusal(rows, (*features, *weights), allowed, remedy)
+    if weights:
+        raise _refusal(rows, weights, _ALLOWED_WEIGHTS, _NAME_WEIGHTS)
 
 
 def _text_in_weights(rows: FileRows) -> tuple[str, ...]:
-    """The column of weights, where it holds text."""
+    """Return the column of weights if it holds text, and none otherwise."""
     weight = rows.chosen.weight
     is_text_column = weight is not None and is_text(rows.schema.field(weight).type)
     return (str(weight),) if is_text_column else ()
@@ -221,7 +229,7 @@ def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str)
         if text is not None:
             of_column = f" of {column!r}" if len(columns) > 1 else ""
             held = f"text, such as {quoted_cell(text)} in {where}{of_column}"
-    remedy = advice[column].remedy if advice else usual
+    remedy = advice[column].command if advice else usual
     return InvalidInput(f"{rows.where}: {_held(columns)} {held}", allowed, remedy)
 
 

@@ -675,7 +675,7 @@ def _not_a_number(path: Path, form: CsvFormat, name: str, na_values: NaValues) -
         "Allowed: numbers, or nothing where they are missing",
         _CORRECT_CELL if advice is None else advice.call,
         cause=Cause.CSV_STYLE,
-        command=_CORRECT_CELL if advice is None else advice.remedy,
+        command=_CORRECT_CELL if advice is None else advice.command,
     )
 
 

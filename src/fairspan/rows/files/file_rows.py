@@ -501,7 +501,7 @@ def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
             for each in islice(advice.values(), 1):
                 error.args = (*error.args[:2], each.call)
                 error.cause = Cause.CSV_STYLE
-                error.details = {"command": each.remedy}
+                error.details = {"command": each.command}
         raise
 
 

@@ -1,10 +1,11 @@
-"""How a CSV file has to be read so that its columns of numbers are numbers.
+"""Advice on reading a CSV file so that its columns of numbers are numbers.
 
 Advice is given only if it was checked against all cells of the columns concerned.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyarrow import compute
@@ -43,8 +44,32 @@ def columns_of_numbers(
 
 
 @dataclass(frozen=True)
-class Reading:
-    """Settings that make columns numbers, and how one cell is then read.
+class NumberAdvice:
+    """Advice that makes a column of text one of numbers, in terms of each kind of caller.
+
+    Attributes
+    ----------
+    command : str
+        With options of the command line.
+    call : str
+        With arguments in Python.
+    is_separated : bool
+        Whether its numbers have separators that are not read as such.
+    """
+
+    command: str
+    call: str
+    is_separated: bool = False
+
+    @classmethod
+    def of_file(cls, remedy: str) -> "NumberAdvice":
+        """Return advice to change the file, which is the same for all callers."""
+        return cls(remedy, remedy)
+
+
+@dataclass(frozen=True)
+class StyleReading:
+    """A style in which columns are numbers, and a cell that shows the style.
 
     Attributes
     ----------
@@ -56,59 +81,33 @@ class Reading:
     style: NumberStyle
     cell: str
 
-    def options(self, now: NumberStyle) -> tuple[str, str]:
-        """Return options that differ from the present style, and all settings in Python."""
-        typed, passed = [], []
-        for name in ("thousands", "decimal"):
-            value, before = getattr(self.style, name), getattr(now, name)
-            if value != before and value is not None:
-                typed.append(f"--{name} {_TYPED.get(value, value)}")
-            if value != getattr(NumberStyle(), name):
-                passed.append(f"{name!r}: {value!r}")
-        return " ".join(typed), f"csv={{{', '.join(passed)}}}"
+    def options(self, now: NumberStyle) -> str:
+        """Return the options of the command line that change the present style to this one."""
+        return " ".join(
+            f"--{name} {_TYPED.get(value, value)}"
+            for name, value in self._marks()
+            if value is not None and value != getattr(now, name)
+        )
 
-    def advice(self, now: NumberStyle) -> "Advice":
-        """Say which options to add, or which one to leave out."""
-        typed, passed = self.options(now)
-        if typed:
-            return Advice(f"Add {typed} to the command", _open_with(passed))
+    def arguments(self) -> str:
+        """Return the argument of `FileRows.open` that names this style."""
+        marks = [
+            f"{name!r}: {value!r}"
+            for name, value in self._marks()
+            if value != getattr(NumberStyle(), name)
+        ]
+        return f"csv={{{', '.join(marks)}}}"
+
+    def advice(self, now: NumberStyle) -> NumberAdvice:
+        """Return which options to add, or which one to leave out."""
+        options = self.options(now)
+        if options:
+            return NumberAdvice(f"Add {options} to the command", _open_with(self.arguments()))
         name = "decimal" if now.thousands is None else "thousands"
-        return Advice(f"Leave out --{name}", f"Leave {name!r} out of csv=")
+        return NumberAdvice(f"Leave out --{name}", f"Leave {name!r} out of csv=")
 
-
-@dataclass(frozen=True)
-class Advice:
-    """What to do next, in terms of each kind of caller.
-
-    Attributes
-    ----------
-    command : str
-        With options of the command line.
-    call : str
-        With arguments in Python.
-    """
-
-    command: str
-    call: str
-
-
-@dataclass(frozen=True)
-class NumberAdvice:
-    """What makes a column of text numbers.
-
-    Attributes
-    ----------
-    remedy : str
-        On the command line.
-    call : str
-        In Python.
-    is_separated : bool
-        Whether its numbers have separators that are not read as such.
-    """
-
-    remedy: str
-    call: str
-    is_separated: bool = False
+    def _marks(self) -> tuple[tuple[str, str | None], ...]:
+        return ("thousands", self.style.thousands), ("decimal", self.style.decimal)
 
 
 def number_advice(
@@ -132,29 +131,31 @@ def number_advice(
     if not column.holds_numbers:
         return None
     if column.has_percent:
-        return NumberAdvice(PERCENT, PERCENT)
+        return NumberAdvice.of_file(PERCENT)
     if column.has_currency:
-        return NumberAdvice(_CURRENCY, _CURRENCY)
-    numbers = [own for own in columns.values() if own.holds_numbers]
-    codes = _codes({each: own for each, own in columns.items() if own.holds_numbers})
+        return NumberAdvice.of_file(_CURRENCY)
+    numeric = {each: own for each, own in columns.items() if own.holds_numbers}
+    codes = _codes(numeric)
+    on_codes = _code_advice(codes) if codes else None
     if now in column.styles:
-        if not codes:
-            return None
-        marked = _codes_stand_for_missing(codes)
-        return NumberAdvice(marked.command, marked.call)
+        return on_codes
     styles = [
         style
         for style in column.styles
-        if all(style in own.styles for own in numbers)
+        if all(style in own.styles for own in numeric.values())
         # A separator that stands nowhere in the table need not be named.
-        and (style.thousands is None or any(own.separates(style.thousands) for own in numbers))
+        and (
+            style.thousands is None
+            or any(own.separates(style.thousands) for own in numeric.values())
+        )
     ]
-    written = _style_advice(column, styles, now, delimiter)
-    if not codes:
-        return NumberAdvice(written.command, written.call, is_separated=True)
-    marked = _codes_stand_for_missing(codes)
+    on_style = _style_advice(column, styles, now, delimiter)
+    if on_codes is None:
+        return replace(on_style, is_separated=True)
     return NumberAdvice(
-        f"{written.command}. {marked.command}", f"{written.call}. {marked.call}", is_separated=True
+        f"{on_style.command}. {on_codes.command}",
+        f"{on_style.call}. {on_codes.call}",
+        is_separated=True,
     )
 
 
@@ -163,30 +164,30 @@ def _style_advice(
     styles: Sequence[NumberStyle],
     now: NumberStyle,
     delimiter: str | None,
-) -> Advice:
-    """Say which of the styles in which all columns are numbers has to be named, and how."""
+) -> NumberAdvice:
+    """Return which of the styles in which all columns are numbers has to be named, and how."""
     if not styles:
-        return Advice(_MIXED, _MIXED)
+        return NumberAdvice.of_file(_MIXED)
     readings = _readings(column, styles, now)
     # Between commas, a decimal comma cannot be named.
     possible = [each for each in readings if not each.style.decimal == "," == delimiter]
     if not possible:
-        return Advice(_NO_COMMA, _NO_COMMA)
+        return NumberAdvice.of_file(_NO_COMMA)
     if len(readings) == 1:
         return possible[0].advice(now)
-    typed_ways, passed_ways = [], []
+    typed_ways = []
+    passed_ways = []
     for each in readings:
         value = f"{each.style.number(each.cell):.15g}"
         if each in possible:
-            typed, passed = each.options(now)
             reads = f"reads {quoted_cell(each.cell)} as {value}"
-            typed_ways.append(f"{typed} {reads}")
-            passed_ways.append(f"{passed} {reads}")
+            typed_ways.append(f"{each.options(now)} {reads}")
+            passed_ways.append(f"{each.arguments()} {reads}")
         else:
             other = f"if it is {value}, write a decimal point, as commas separate the cells"
             typed_ways.append(other)
             passed_ways.append(other)
-    return Advice(
+    return NumberAdvice(
         f"{_BOTH}: {'; '.join(typed_ways)}. Choose the right one",
         f"{_BOTH}: {'; '.join(passed_ways)}. Choose the right one for FileRows.open",
     )
@@ -194,14 +195,14 @@ def _style_advice(
 
 def _readings(
     column: NumberColumn, styles: Sequence[NumberStyle], now: NumberStyle
-) -> list[Reading]:
+) -> list[StyleReading]:
     """Return one reading for each set of different numbers, those nearest to the present first."""
-    found: dict[float, Reading] = {}
+    found: dict[float, StyleReading] = {}
     nearest_first = sorted(styles, key=lambda style: style.decimal != now.decimal)
     for style in nearest_first:
         cell = column.example(style)
         if cell is not None:
-            found.setdefault(style.number(cell), Reading(style, cell))
+            found.setdefault(style.number(cell), StyleReading(style, cell))
     return list(found.values())
 
 
@@ -217,31 +218,34 @@ def _codes(columns: Mapping[str, NumberColumn]) -> dict[str, list[str]]:
     return codes
 
 
-def _codes_stand_for_missing(codes: Mapping[str, Sequence[str]]) -> Advice:
-    """Say which option makes texts missing values, and what then becomes of the rows."""
-    shown = [
-        quoted_cell(text) if text else "a blank cell" for own in codes.values() for text in own
-    ]
-    typed = " ".join(_na_option(name, own) for name, own in codes.items())
-    by_column = {name: list(own) for name, own in codes.items()}
-    # A mapping of columns has no entry for all of them.
-    passed = by_column.get("") if set(by_column) == {""} else by_column
-    if len(by_column) > 1:
-        passed = sorted({text for own in codes.values() for text in own})
-    means = f"{', '.join(shown)} {'stands' if len(shown) == 1 else 'stand'} for a missing value"
-    opened = _open_with(f"na_values={passed!r}, on_missing='drop'")
-    return Advice(
-        f"If {means}, add {typed} and --on-missing drop or em",
-        f"If {means}, {opened[0].lower()}{opened[1:]}",
+def _code_advice(codes: Mapping[str, Sequence[str]]) -> NumberAdvice:
+    """Return which option makes texts missing values, and what then becomes of the rows."""
+    texts = [text for own in codes.values() for text in own]
+    shown = ", ".join(quoted_cell(text) if text else "a blank cell" for text in texts)
+    condition = f"If {shown} {'stands' if len(texts) == 1 else 'stand'} for a missing value"
+    options = " ".join(_na_option(name, own) for name, own in codes.items())
+    argument = f"na_values={_na_argument(codes)!r}, on_missing='drop'"
+    return NumberAdvice(
+        f"{condition}, add {options} and --on-missing drop or em",
+        f"{condition}, {_open_with(argument, verb='open')}",
     )
 
 
-def _open_with(arguments: str) -> str:
-    return f"Open the file with FileRows.open(path, groups, {arguments})"
+def _open_with(arguments: str, verb: str = "Open") -> str:
+    return f"{verb} the file with FileRows.open(path, groups, {arguments})"
+
+
+def _na_argument(codes: Mapping[str, Sequence[str]]) -> Any:
+    """Return codes as the argument `na_values`: those of one column, or those of all columns."""
+    if len(codes) == 1 and "" not in codes:
+        return {name: list(own) for name, own in codes.items()}
+    if len(codes) == 1:
+        return list(codes[""])
+    # A mapping has no entry for all columns.
+    return sorted({text for own in codes.values() for text in own})
 
 
 def _na_option(name: str, texts: Sequence[str]) -> str:
-    value = ",".join(text or " " for text in texts)
-    value = f"{name}={value}" if name else value
-    is_plain = value != "" and all(char.isalnum() or char in "-.,_/=" for char in value)
-    return f"--na-values {value}" if is_plain else f"--na-values '{value}'"
+    """Return codes as the option `--na-values`, as typed in a shell."""
+    values = ",".join(text or " " for text in texts)
+    return f"--na-values {shlex.quote(f'{name}={values}' if name else values)}"

@@ -43,7 +43,7 @@ _MOST_PLACEHOLDERS = 5
 
 @dataclass(frozen=True)
 class NumberStyle:
-    """How numbers are written.
+    """Marks with which numbers are written.
 
     Attributes
     ----------
