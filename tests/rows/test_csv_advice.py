@@ -49,6 +49,18 @@ def test_following_the_advice_reads_the_column(tmp_path, text, advice, passed, n
     np.testing.assert_allclose(block.values[:, 0], numbers)
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_the_encoding_that_an_error_names_reads_the_file(tmp_path, encoding):
+    path = tmp_path / "rows.csv"
+    path.write_text("x,g\n1.5,\u00e4\n4,b\n", encoding=encoding)
+    with pytest.raises(InvalidInput) as caught:
+        FairPCA(1).fit(path, sensitive_features="g")
+    advice = f"FileRows.open(..., csv={{'encoding': {encoding!r}}})"
+    assert advice in str(caught.value)
+    (block,) = FileRows.open(path, ["g"], csv={"encoding": encoding}).blocks()
+    assert block.labels.to_list() == ["\u00e4", "b"]
+
+
 def test_advice_keeps_the_settings_of_the_caller(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("x;y;g\n1.250,5;2,5;a\n980;1;b\n465;3;a\n")

@@ -23,7 +23,10 @@ EXTRAS = ("cvxpy", "dask", "distributed", "jinja2", "matplotlib", "pandas", "pya
 OF_EXTRAS = (
     "fairspan.report.figures",
     "fairspan.report.page",
+    "fairspan.rows.files.csv_errors",
     "fairspan.rows.files.csv_files",
+    "fairspan.rows.files.csv_format",
+    "fairspan.rows.files.csv_reader",
     "fairspan.rows.files.na_values",
     "fairspan.rows.files.number_advice",
     "fairspan.rows.files.numbers_as_text",

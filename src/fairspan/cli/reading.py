@@ -217,7 +217,7 @@ def _refusal(rows: FileRows, columns: tuple[str, ...], allowed: str, usual: str)
     part = rows.parts[0]
     kinds = {name: str(rows.schema.field(name).type) for name in columns}
     if part.form is not None and "binary" in kinds.values():  # as what cannot be decoded is
-        from fairspan.rows.files.csv_files import unreadable
+        from fairspan.rows.files.csv_errors import unreadable
 
         return unreadable(part.path, part.form, UnicodeError())
     advice = advice_on_numbers(rows, columns)

@@ -149,7 +149,7 @@ class FileRows(RowsByColumns):
         [[[1250.0]]]
         """
         imported("pyarrow", "arrow", f"Reading {path}")
-        from fairspan.rows.files.csv_files import format_of
+        from fairspan.rows.files.csv_format import format_of
         from fairspan.rows.files.na_values import NaValues
         from fairspan.rows.files.tables import index_columns, open_table
 

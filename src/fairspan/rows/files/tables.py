@@ -18,7 +18,9 @@ import pyarrow as pa
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.text import quoted_label, shown_reason
 from fairspan.rows.columns import is_text
-from fairspan.rows.files.csv_files import CsvFormat, csv_batches, line_of_row, open_csv
+from fairspan.rows.files.csv_files import csv_batches, open_csv
+from fairspan.rows.files.csv_format import CsvFormat
+from fairspan.rows.files.csv_reader import line_of_row
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
 from fairspan.rows.groups import listed
 
