@@ -52,7 +52,7 @@ def pytest_configure(config):
         config.addinivalue_line("markers", f"{name}: {meaning}")
     verified_fits.note_fits()
     if config.getoption("--path") == "projected":
-        solve._FROM_FEATURES = solve._LEAST_TOLERANCE = 0
+        solve.SMALL_SUBSPACES_FROM = solve._LEAST_TOLERANCE = 0
         solve._UP_TO_SHARE = solve._UP_TO_SHARE_THAT_MATTERS = float("inf")
 
 

@@ -54,6 +54,8 @@ from fairspan.rows.arrays import Everyone
 from fairspan.rows.groups import label_array, listed
 from fairspan.rows.label_matching import KnownLabels, check_types
 from fairspan.rows.registry import match_groups, open_rows
+from fairspan.solvers import solve
+from fairspan.solvers.growing_subspace import OPTIMA_SHARE
 from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -89,9 +91,8 @@ _LEAST_SHARE = 1e-6
 _ZERO = 2.0
 # Without matrices, errors are taken to be uncertain by this share of the variance.
 _WITHOUT_MATRICES = 1e-14
-# From so many features on, groups' own optima may be found inside a subspace that grows.
-_SMALL_SUBSPACES_FROM = 500
-# To what share of the variance groups' own optima are found inside a subspace that grows.
+# Groups' own optima are never found to less than this share of the variance inside a subspace that
+# grows.
 _FOUND_TO = 1e-12
 # A direction with less than this share of the variance of standardized features has none.
 _NO_SHARE = 1e-12
@@ -511,8 +512,11 @@ class _Judged:
     def found_to(self) -> FloatArray:
         """How far groups' own optima may be off, which may be found in small subspaces, (k,)."""
         traces = self.whole.second_moments.traces
-        is_small = self.moments.n_features < _SMALL_SUBSPACES_FROM
-        return np.zeros(len(traces)) if is_small else _FOUND_TO * traces
+        if self.moments.n_features < solve.SMALL_SUBSPACES_FROM:
+            return np.zeros(len(traces))
+        tol = self.subspace.proven.tol
+        share = max(_FOUND_TO, OPTIMA_SHARE * tol) if 0 <= tol < 1 else _FOUND_TO
+        return share * np.maximum(traces, self.whole.total_variance)
 
 
 def _unsettled_message(unsettled: float) -> str:

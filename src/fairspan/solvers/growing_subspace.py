@@ -332,9 +332,10 @@ _MOST_ROUNDS, _ROUNDS_OF_MATRICES = 60, 6
 _WITHIN, _LACKING, _LACKING_ESTIMATED = 0.25, 0.25, 1e-3
 # Residuals are made smaller than needed: a ceiling near eigenvalue d is then enough.
 _MARGIN = 0.2
-# The share of the gap, were the objective all variance, to which the groups' own optima are found
-# first; and of what is missed at first that of mixtures, whose weights still move.
-_FIRST_OPTIMA, _FIRST = 1e-4, 1e-6
+# The share of the gap, were the objective all variance, to which the groups' own optima are found.
+OPTIMA_SHARE = 1e-4
+# Of what is missed at first, the share to which mixtures are found, whose weights still move.
+_FIRST = 1e-6
 # The share of an eigenvalue sum over which the slope of the bound is taken.
 _STEP = 1e-3
 # Mixtures that join W in one round; the robust error gap rests on dozens.
@@ -400,7 +401,7 @@ class _Growth:
         # Each group's second moment as the criterion counts it, and its variance.
         self.alone = list(np.diag(1 / problem.divisors))
         counted = self.second.traces / problem.divisors
-        self.first = _FIRST_OPTIMA * tol * float(problem.proportions @ counted)
+        self.first = OPTIMA_SHARE * tol * float(problem.proportions @ counted)
         self.least = ROUNDING * float(counted.max())
         self.n_eigenproblems = 0
         # What W may lack of the groups' own optima in all directions, beside a restriction.

@@ -42,7 +42,8 @@ _EXACT = ("boundary", "dual_newton")
 # A subspace of few dimensions, with one thread, over LAPACK's time: 0.45 to 0.95 at p = 500, d = 5
 # to 20; at p = 500 and 1000 0.4 to 1 at d = p / 14, 0.65 to 1.3 at p / 10 and 0.8 to 1.7 at p / 8;
 # of faces, p = 1764, 0.45 at d = 100 and 0.85 at d = 200.
-_FROM_FEATURES, _UP_TO_SHARE = 500, 1 / 8
+SMALL_SUBSPACES_FROM = 500
+_UP_TO_SHARE = 1 / 8
 # (tr M)^2 / |M|_F^2 counts the eigenvalues that matter. Rows of noise have p / 3 and more, and take
 # 1.2 to 3.9 times as long; eigenvalues that fall like 1 / i or exp(-40 i / p) have p / 18 and less.
 _UP_TO_SHARE_THAT_MATTERS = 1 / 8
@@ -95,7 +96,11 @@ def solve_problem(
 def _pays(problem: Problem, tol: float) -> bool:
     """Whether a small subspace is faster, and proves as much as is requested."""
     p, q, criterion = problem.n_features, problem.proportions, problem.criterion
-    if p < _FROM_FEATURES or problem.n_components > _UP_TO_SHARE * p or tol < _LEAST_TOLERANCE:
+    if (
+        p < SMALL_SUBSPACES_FROM
+        or problem.n_components > _UP_TO_SHARE * p
+        or tol < _LEAST_TOLERANCE
+    ):
         return False
     # With more groups the answer to the robust error gap is not made of leading eigenvectors.
     if criterion.has_concave_scores and problem.n_groups > 2:
