@@ -1,5 +1,7 @@
 """Codes for missing values: found without false alarms, and named so that a verdict is right."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -70,6 +72,30 @@ def test_the_advice_in_python_makes_the_cells_missing():
     array = CODED.to_numpy().copy()
     exec(message[message.index("X[") : message.index(" with on_missing=")], {"X": array, "np": np})
     assert np.isnan(array[:, 3]).sum() == (CODED["score"] == -99).sum()
+
+
+def test_the_advice_in_python_names_every_column_and_suits_whole_numbers():
+    rows = CODED.round().astype(int)
+    message = findings(rows, GROUPS)[0].message
+    advice = message[message.index("X.replace") : message.index(" with on_missing=")]
+    replaced = eval(advice, {"X": rows, "np": np})
+    message = findings(rows.to_numpy(), GROUPS)[0].message
+    names = {"X": rows.to_numpy(), "np": np}
+    exec(message[message.index("X = ") : message.index(" with on_missing=")], names)
+    assert replaced["rate"].isna().sum() == (CODED["rate"] == 999).sum() > 0
+    np.testing.assert_array_equal(names["X"], replaced.to_numpy(dtype=float))
+
+
+def test_rows_of_codes_are_counted_in_the_first_rows_only_and_said_so():
+    rows = np.random.default_rng(5).normal(size=(6000, 100))
+    rows[::100, 1] = -99
+    counts = re.search(
+        r"Of the first ([\d,]+) rows, x1 holds -99 \((\d+) rows\)", findings(rows)[0].message
+    )
+    n_seen, n_codes = (int(each.replace(",", "")) for each in counts.groups())
+    assert n_seen < len(rows)
+    assert n_codes == (rows[:n_seen, 1] == -99).sum()
+    assert "values? x1 holds -99 (10 rows)" in findings(rows[:1000])[0].message
 
 
 INTEGERS = np.random.default_rng(3)

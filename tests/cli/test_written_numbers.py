@@ -180,6 +180,23 @@ def test_named_codes_give_the_verdict_of_the_truth(run, tmp_path, way):
     assert "FS412" not in [each["code"] for each in facts["findings"]]
 
 
+def test_the_advice_of_the_finding_is_followed_for_any_name_of_a_column(run, tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = pd.DataFrame(
+        np.random.default_rng(0).normal(size=(300, 3)), columns=["job=army", "b,c's", "d e"]
+    )
+    rows.iloc[:20] = [-99, 999, -9]
+    rows.assign(g=np.array(["a", "b"])[np.arange(300) % 2]).to_csv(path, index=False)
+    command = ["audit", path, "--group", "g", "-d", "1", "--folds", "none", "--json"]
+    [message] = [
+        each["message"] for each in run(*command).facts["findings"] if each["code"] == "FS412"
+    ]
+    advice = message[message.index("--na-values") : message.index(" with --on-missing")]
+    facts = run(*command, *shlex.split(advice), "--on-missing", "drop").facts
+    assert facts["rows"]["n"] == 280
+    assert "FS412" not in [each["code"] for each in facts["findings"]]
+
+
 @pytest.mark.parametrize(
     ("options", "advice"),
     [

@@ -69,7 +69,7 @@ class FeatureErrors:
             beyond = [errors[:, rest].sum(axis=1)] if len(rest) else []
             return np.column_stack([errors[:, first], *beyond])
 
-        others = (f"{counted(len(rest), 'other')}",) if len(rest) else ()
+        others = (counted(len(rest), "other"),) if len(rest) else ()
         return FeatureErrors(
             self.model,
             self.groups,

@@ -79,27 +79,30 @@ def _columns_to_examine(values: FloatArray) -> IndexArray:
     """Return the columns whose least or largest value may be a code."""
     if not len(values):
         return np.empty(0, dtype=np.intp)
-    low, high = values.min(axis=0), values.max(axis=0)
-    positive = np.where(values > 0, values, np.inf).min(axis=0)
-    # Most columns with zeros are indicators, whose positive values do not differ.
-    may_be_zero = (low == 0) & (positive < high) & (positive >= _FAR_ZERO * (high - positive))
-    return np.flatnonzero(np.isin(low, _CODES) | np.isin(high, _CODES) | may_be_zero)
+    low = values.min(axis=0)
+    high = values.max(axis=0)
+    least_positive = np.where(values > 0, values, np.inf).min(axis=0)
+    # The positive values of an indicator are all the same, and its zeros are no codes.
+    varies = least_positive < high
+    zero_is_far = least_positive >= _FAR_ZERO * (high - least_positive)
+    zero_may_be_code = (low == 0) & varies & zero_is_far
+    return np.flatnonzero(np.isin(low, _CODES) | np.isin(high, _CODES) | zero_may_be_code)
 
 
 def _codes_in_column(column: int, values: FloatArray) -> ColumnCodes | None:
+    """Return the codes of one column; None if it has none."""
     distinct, counts = np.unique(values, return_counts=True)
-    repeats = counts >= _FEWEST_REPEATS
-    may_be_code = repeats & np.isin(distinct, _CODES)
+    may_be_code = (counts >= _FEWEST_REPEATS) & np.isin(distinct, _CODES)
     others = distinct[~may_be_code]
-    # Of the values that look like codes, those within the range of the others are none.
     if len(others) < _FEWEST_OTHERS:
         return None
-    low, high = others[0], others[-1]
-    width = high - low
+    low = others[0]
+    high = others[-1]
     n_others = counts[~may_be_code].sum()
     far = _FAR_IF_OTHERS_DIFFER if 2 * len(others) >= n_others else _FAR
+    # Not positive within the range of the other values, where nothing is a code.
     distance = np.maximum(low - distinct, distinct - high)
-    is_far = distance >= far * width
+    is_far = distance >= far * (high - low)
     is_only_negative = (distinct < 0) & (low >= 0)
     is_code = may_be_code & (distance > 0) & (is_far | is_only_negative)
     positive = others[others > 0]

@@ -382,41 +382,69 @@ def find_in_rows(
         yield from _expected(moments, moments.completion)
     if first is not None:
         yield from _of_first_rows(first)
-        yield from _codes_for_missing_values(first, has_names=moments.feature_names is not None)
+        yield from _codes_for_missing_values(
+            first,
+            has_names=moments.feature_names is not None,
+            are_all_rows=first.n >= moments.counts.sum(),
+        )
 
 
-def _codes_for_missing_values(first: FirstRows, *, has_names: bool) -> Iterator[Finding]:
+def _codes_for_missing_values(
+    first: FirstRows, *, has_names: bool, are_all_rows: bool
+) -> Iterator[Finding]:
     """FS412: values far from the rest that repeat, such as -99, and zeros that are a spike."""
     if not first.codes:
         return
-    described = []
-    options = []
-    for name, found in first.codes.items():
-        values = [
-            f"{code:.15g} ({in_ascii(count(n, 'row'))})"
-            for code, n in zip(found.codes, found.counts, strict=True)
-        ]
-        described.append(
-            f"{quoted(name) if has_names else name} holds {' and '.join(values)} far from its "
-            f"other values ({found.low:.6g} to {found.high:.6g})"
-        )
-        value = ",".join(f"{code:.15g}" for code in found.codes)
-        options.append(f"--na-values {shlex.quote(f'{name}={value}')}")
-    name, found = next(iter(first.codes.items()))
-    whole = ", ".join(f"{code:.15g}" for code in found.codes)
+    described = [
+        _described_codes(quoted(name) if has_names else name, found)
+        for name, found in first.codes.items()
+    ]
+    of_first = "" if are_all_rows else f"Of the first {first.n:,} rows, "
+    remedy = _remedy_in_python(first.codes, has_names=has_names)
     if has_names:
-        on_command_line = f"{' '.join(options[:_MOST_SHOWN])} with --on-missing drop or em; "
-        in_python = f"X.replace({{{name!r}: [{whole}]}}, np.nan)"
-    else:
-        on_command_line = ""
-        in_python = f"X[np.isin(X[:, {found.column}], [{whole}]), {found.column}] = np.nan"
+        options = [_option_for_codes(name, found) for name, found in first.codes.items()]
+        on_command_line = " ".join(options[:_MOST_SHOWN])
+        remedy = f"{on_command_line} with --on-missing drop or em; {remedy}"
     yield seen(
         "FS412",
-        f"Codes for missing values? {first_of(described)}. They count as numbers here, and may "
-        f"decide errors and verdicts. If they are codes, name them ({on_command_line}in Python "
-        f'{in_python} with on_missing="drop" or "em").',
+        f"Codes for missing values? {of_first}{first_of(described)}. They count as numbers here, "
+        f"and may decide errors and verdicts. If they are codes, name them ({remedy} with "
+        'on_missing="drop" or "em").',
         columns=tuple(first.codes),
     )
+
+
+def _described_codes(name: str, found: ColumnCodes) -> str:
+    """Return what a column holds, for a message."""
+    codes = [
+        f"{code:.15g} ({in_ascii(count(n, 'row'))})"
+        for code, n in zip(found.codes, found.counts, strict=True)
+    ]
+    return (
+        f"{name} holds {' and '.join(codes)} far from its other values "
+        f"({found.low:.6g} to {found.high:.6g})"
+    )
+
+
+def _option_for_codes(name: str, found: ColumnCodes) -> str:
+    """Return the option of the command line that makes codes of a column missing."""
+    codes = ",".join(f"{code:.15g}" for code in found.codes)
+    return f"--na-values {shlex.quote(f'{name}={codes}')}"
+
+
+def _remedy_in_python(codes: Mapping[str, ColumnCodes], *, has_names: bool) -> str:
+    """Return code that makes codes missing: of a pandas frame, or of an array without names."""
+    shown = list(codes.items())[:_MOST_SHOWN]
+    lists = [f"[{', '.join(f'{code:.15g}' for code in found.codes)}]" for _, found in shown]
+    if has_names:
+        by_name = [f"{name!r}: {own}" for (name, _), own in zip(shown, lists, strict=True)]
+        return f"with pandas X.replace({{{', '.join(by_name)}}}, np.nan)"
+    steps = [
+        f"X[np.isin(X[:, {found.column}], {own}), {found.column}] = np.nan"
+        for (_, found), own in zip(shown, lists, strict=True)
+    ]
+    # An array of whole numbers takes no NaN.
+    return f"in Python X = np.array(X, dtype=float); {'; '.join(steps)}"
 
 
 def _expected(moments: GroupMoments, how: Completion) -> Iterator[Finding]:
@@ -487,18 +515,18 @@ def _much(missing: MissingValues) -> Iterator[Finding]:
     filled = largest.max(axis=0) if len(largest) else np.zeros(len(missing.groups))
     shares = np.maximum(filled, missing.dropped_shares)
     found = np.flatnonzero(shares > _MUCH).tolist()
+    if not found:
+        return
+    told = [f"{quoted(missing.groups[i])} ({in_ascii(share(shares[i]))})" for i in found]
+    sentences = [f"More than 30 % of the rows are left out, or filled in, of {first_of(told)}."]
     lost = [quoted(missing.groups[i]) for i in found if missing.dropped[i] == missing.rows[i]]
-    nothing_left = f" No row of {first_of(lost)} is left, so nothing is said of it." if lost else ""
-    if found:
-        told = [f"{quoted(missing.groups[i])} ({in_ascii(share(shares[i]))})" for i in found]
-        yield seen(
-            "FS408",
-            f"More than 30 % of the rows are left out, or filled in, of {first_of(told)}."
-            f"{nothing_left} "
-            f"{missing.most_costly} Leave such features out (--exclude), or say what the figures "
-            "are of.".replace("  ", " "),
-            groups=[missing.groups[i] for i in found],
-        )
+    if lost:
+        them = "it" if len(lost) == 1 else "them"
+        sentences.append(f"No row of {first_of(lost)} is left, so nothing is said of {them}.")
+    if missing.most_costly:
+        sentences.append(missing.most_costly)
+    sentences.append("Leave such features out (--exclude), or say what the figures are of.")
+    yield seen("FS408", " ".join(sentences), groups=[missing.groups[i] for i in found])
 
 
 def _of_first_rows(first: FirstRows) -> Iterator[Finding]:

@@ -219,7 +219,7 @@ RULES = {
     "FS412": Rule(
         "warning",
         "Ask what the values mean. If they are codes for missing ones, name them (--na-values, "
-        "FileRows.open(..., na_values=...), X.replace in pandas), and choose what becomes of "
+        "FileRows.open(..., na_values=...), X.replace in pandas), and choose what to do with "
         "these rows (on_missing, --on-missing).",
     ),
     "FS413": Rule(

@@ -108,12 +108,12 @@ class AtDimension:
     @property
     def plain_losses(self) -> FloatArray:
         """What each group loses under PCA."""
-        return without_rounding(self.plain - self.best, self.roundings)
+        return nonnegative(self.plain - self.best, self.roundings)
 
     @property
     def fair_losses(self) -> FloatArray:
         """What each group loses at the main criterion's answer; NaN if it has none."""
-        return without_rounding(self.fair - self.best, self.roundings)
+        return nonnegative(self.fair - self.best, self.roundings)
 
 
 class Reached(NamedTuple):
@@ -173,8 +173,8 @@ class Step:
             reached.label,
             len(components),
             reached.weights,
-            without_rounding(reached.errors, roundings),
-            without_rounding(reached.losses, roundings),
+            nonnegative(reached.errors, roundings),
+            nonnegative(reached.losses, roundings),
             kept,
             total if (reached.errors > roundings).any() else 0.0,
             # Adding zero leaves no minus zero.
@@ -378,17 +378,20 @@ def along_dimensions(
         leading = replace(plain, n_components=d).pooled_optimum.vectors
         errors = problem.errors(leading)
         roundings = figure_roundings(problem.second_moments, errors)
-        best, of_plain, fair = (
-            without_rounding(each, roundings)
-            for each in (
-                problem.best_errors,
-                errors,
-                np.full(len(problem.labels), np.nan)
-                if solution is None
-                else problem.errors(solution.components.T),
+        fair_errors = np.full(len(problem.labels), np.nan)
+        if solution is not None:
+            fair_errors = problem.errors(solution.components.T)
+        found.append(
+            AtDimension(
+                d,
+                nonnegative(problem.best_errors, roundings),
+                nonnegative(errors, roundings),
+                nonnegative(fair_errors, roundings),
+                solution,
+                roundings,
+                expected.get(d, ()),
             )
         )
-        found.append(AtDimension(d, best, of_plain, fair, solution, roundings, expected.get(d, ())))
     return found
 
 
@@ -400,8 +403,8 @@ def _solved(problem: Problem) -> Certificate | None:
         return None
 
 
-def without_rounding(values: FloatArray, roundings: FloatArray) -> FloatArray:
-    """Figures of which none is negative; zero for what is only rounding."""
+def nonnegative(values: FloatArray, roundings: FloatArray) -> FloatArray:
+    """Return figures that cannot be negative, with zero for what is only rounding."""
     return np.where(values <= roundings, 0.0, values)
 
 

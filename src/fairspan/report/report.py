@@ -18,6 +18,7 @@ from fairspan.auditing.models import (
     read_model,
 )
 from fairspan.auditing.results import ModelResult, Verdict, group_name, verdicts_of
+from fairspan.displays.fitted import without_rounding
 from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of
 from fairspan.estimator.fit import dimension_keeping, fit_with_problem
 from fairspan.extending import Display
@@ -549,17 +550,13 @@ def _settled(model: ModelResult) -> ModelResult:
         replace(
             group,
             error_here=group.error_here.without_rounding(group.rounding_here),
-            best_error_here=_without_rounding(group.best_error_here, group.rounding_here),
-            loss_here=_without_rounding(group.loss_here, group.rounding_here),
+            best_error_here=float(without_rounding(group.best_error_here, group.rounding_here)),
+            loss_here=float(without_rounding(group.loss_here, group.rounding_here)),
         )
         for group in model.groups
     )
     disparity = model.disparity_here.without_rounding(model.rounding)
     return replace(model, groups=groups, disparity_here=disparity)
-
-
-def _without_rounding(value: float, rounding: float) -> float:
-    return 0.0 if abs(value) <= rounding else value
 
 
 def read_models(models: Any, moments: GroupMoments) -> list[Audited]:

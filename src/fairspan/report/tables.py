@@ -473,22 +473,21 @@ def of_expected_criteria(report: Report) -> Table:
     )
 
 
+def _expected_loss_cell(model: ModelResult, group: GroupResult, decimals: int | None) -> Cell:
+    """Return the loss of a group on new rows, with interval and state below it."""
+    if not group.is_estimated:
+        return Cell(number(None), None, _why_not(model))
+    loss = group.expected_loss
+    shown, ends = number_with_interval(loss.value, loss.low, loss.high, decimals)
+    return Cell(shown, loss.value, f"{ends}; {group.state}")
+
+
 def of_expected_losses(report: Report) -> Table:
     """The loss of every group on new rows under every model, with interval and state."""
     models = report.audit.models
     decimals = decimals_of(_known([g.expected_loss.value for m in models for g in m.groups]))
     columns = [
-        Column(
-            model.name,
-            [
-                Cell(shown[0], loss.value, f"{shown[1]}; {group.state}")
-                if group.is_estimated
-                else Cell(number(None), None, _why_not(model))
-                for group in model.groups
-                for loss in [group.expected_loss]
-                for shown in [number_with_interval(loss.value, loss.low, loss.high, decimals)]
-            ],
-        )
+        Column(model.name, [_expected_loss_cell(model, group, decimals) for group in model.groups])
         for model in models
     ]
     unknown = [

@@ -92,18 +92,25 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-def table_name(label: Label) -> str:
-    """Return the name of a group for tables, in quotes where spaces at its ends would not show.
+# Hyphen, en dash, em dash and minus sign.
+_DASHES = frozenset("-\u2013\u2014\u2212")
 
-    Tables and pictures show an empty name as "(no name)".
+
+def table_name(label: Label) -> str:
+    """Return the name of a group for tables, in quotes where it could be misread.
+
+    These are names with spaces at their ends, and names of dashes, by which tables mark cells
+    without a value. Tables and pictures show an empty name as "(no name)".
 
     Examples
     --------
-    >>> table_name("w"), table_name("w "), table_name(""), table_name(("w", 3))
-    ('w', "'w '", '', 'w / 3')
+    >>> table_name("w"), table_name("w "), table_name("-"), table_name(""), table_name(("w", 3))
+    ('w', "'w '", "'-'", '', 'w / 3')
     """
     name = printable(spelled(label))
-    return name if name == name.strip() else f"'{name}'"
+    has_outer_spaces = name != name.strip()
+    is_dashes = name != "" and set(name) <= _DASHES
+    return f"'{name}'" if has_outer_spaces or is_dashes else name
 
 
 def listed(labels: Sequence[Label], most: int = 12) -> str:

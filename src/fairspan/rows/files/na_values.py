@@ -92,16 +92,18 @@ NO_NA_VALUES = NaValues()
 def na_values_of_words(words: Iterable[str]) -> NaValues:
     """Read values of the option ``--na-values``: VALUE[,VALUE] or COL=VALUE[,VALUE].
 
+    The name of a column may contain "=", as those of indicators do.
+
     Examples
     --------
-    >>> na_values_of_words(["-99,?", "age=0"])
-    NaValues(everywhere=('-99', '?'), by_column=(('age', ('0',)),))
+    >>> na_values_of_words(["-99,?", "job=army=-9"])
+    NaValues(everywhere=('-99', '?'), by_column=(('job=army', ('-9',)),))
     """
     everywhere: list[str] = []
     by_column: list[tuple[str, tuple[str, ...]]] = []
     for word in words:
-        column, has_column, own = word.partition("=")
-        if column and has_column:
+        column, _, own = word.rpartition("=")
+        if column:
             by_column.append((column, tuple(map(str.strip, own.split(",")))))
         else:
             everywhere += map(str.strip, word.split(","))
