@@ -87,3 +87,33 @@ def test_an_oblique_encoder_that_rounding_decides_is_refused():
         model.fit(rows * [5e14, 1.0, 1e16, 2.0], sensitive_features=groups)
     model.fit(rows * [5.0, 1.0, 10.0, 2.0], sensitive_features=groups)
     assert model.solution_.status == "optimal"
+
+
+@pytest.mark.parametrize("restriction", [fs.MeanParity(), fs.CovarianceParity()])
+@pytest.mark.parametrize("size", [1.0, 2e11, 2e12])
+def test_a_column_that_varies_by_its_last_digits_is_not_constant_beside_a_large_one(
+    restriction, size
+):
+    rng = np.random.default_rng(3)
+    rows, groups = rng.standard_normal((28, 5)), np.repeat(["a", "b"], 14)
+    rows[:, 0] = -9.6e11 + np.spacing(9.6e11) * rng.integers(0, 8, 28)
+    rows[:, 1] = size * (rows[:, 1] - 6e4)
+    model = fs.FairPCA(2, criterion="least_variance", center="none", restriction=restriction)
+    # Along the first component, rows vary by no more than a few roundings of the numbers.
+    with pytest.raises(fs.errors.Incompatible, match="double precision misses it"):
+        model.fit(rows, sensitive_features=groups)
+
+
+@pytest.mark.parametrize(
+    ("restriction", "n_components"),
+    [(fs.MeanParity(), 3), (fs.MeanParity(), 4), (fs.CovarianceParity(), 2)],
+)
+def test_coordinates_without_variance_meet_a_restriction(restriction, n_components):
+    rng = np.random.default_rng(4)
+    rows, groups = rng.standard_normal((40, 4)), np.repeat(["a", "b"], 20)
+    rows[:, 2] = rows[:, 0] + rows[:, 1]
+    table = np.column_stack([rows, np.full(40, 1.7e18)])
+    model = fs.FairPCA(n_components, restriction=restriction)
+    model.fit(table, sensitive_features=groups)
+    assert model.solution_.status == "optimal"
+    assert fs.verify(model, table, groups)

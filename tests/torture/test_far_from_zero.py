@@ -25,10 +25,11 @@ DATES = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 # Group means of a coordinate that are less far apart, in its deviations within groups, are equal;
 # so are correlations below this.
 _EQUAL = 1e-6
-# A coordinate with less than this share of the variance has none, so nothing is said of its means.
+# A coordinate with less than this share of the variance of its features has none, so nothing is said
+# of its means.
 _NO_VARIANCE = 1e-18
-# Entries of a unit row of the encoder are rounded to this share of its length, so every feature
-# adds that share of its deviation to every coordinate. A coordinate that varies less is rounding.
+# Entries of a unit row of the encoder are rounded to this share of its length. Without entries that
+# are smaller, a coordinate along a constant column does not vary.
 _ENCODER_ROUNDING = 8 * EPSILON
 
 
@@ -283,15 +284,27 @@ def check_restriction(case: Far, model: fs.FairPCA) -> None:
         if apart > restriction.tolerance + _EQUAL * max(restriction.tolerance, least):
             raise Wrong(f"means: {apart:.3g} apart, at most {restriction.tolerance} allowed")
         return
-    features = sum(
-        share * (weights[own] / weights[own].sum()) @ (rows[own] - rows[own].mean(axis=0)) ** 2
-        for share, own in zip(of_groups, members, strict=True)
-    )
-    spilled = _ENCODER_ROUNDING**2 * features.sum()
-    varies = pooled > np.maximum(_NO_VARIANCE * pooled.sum(), spilled)
+    varies = varying(case, model, of_groups, shares)
     apart = np.ptp(means, axis=0)[varies] / np.sqrt(pooled[varies])
     if (apart > _EQUAL).any():
         raise Wrong(f"means: {float(apart.max()):.1e} deviations apart")
+
+
+def varying(
+    case: Far, model: fs.FairPCA, of_groups: FloatArray, shares: list[FloatArray]
+) -> FloatArray:
+    """Coordinates that vary within groups beside the rounding of the encoder's entries, (d,)."""
+    encoder = model.subspace_.encoder.astype(np.longdouble)
+    lengths = np.linalg.norm(encoder.astype(float), axis=1, keepdims=True)
+    encoder = np.where(np.abs(encoder) > _ENCODER_ROUNDING * lengths, encoder, 0)
+    rows = rows_by_hand(case, model)
+    pooled, own = np.zeros(len(encoder)), np.zeros(len(encoder))
+    for label, part, share in zip(model.groups_, of_groups, shares, strict=True):
+        deviations = rows[case.groups == label]
+        deviations = deviations - share @ deviations
+        pooled = pooled + part * (share @ (deviations @ encoder.T) ** 2)
+        own = own + part * (encoder**2 @ (share @ deviations**2))
+    return np.asarray(pooled > _NO_VARIANCE * own)
 
 
 def check_correlations(

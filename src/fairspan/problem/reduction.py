@@ -7,6 +7,7 @@ and the map of its components back to the larger one.
 """
 
 import numbers
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -253,10 +254,12 @@ class ProblemFamily:
     def means_surely_agree(self, columns: FloatArray) -> bool:
         """Whether means that are to be equal are, by the coarsest bound, along (p, d) columns."""
         first, second = self._pairs.T
-        along = cast(Restriction, self.restriction).variances_of(self.moments, columns)
-        units = np.maximum(along[first], along[second])
-        of_features = np.maximum(self._variances[first], self._variances[second])
-        if not (units > 2 * self._variance_rounding(of_features, columns**2)).all():
+        units = self._squared_units(columns)
+        squares, of_features = columns**2, self._variances_of_pairs
+        rounding = self._variance_rounding(of_features, squares) + self._spilled(
+            of_features, squares
+        )
+        if not (units > 2 * rounding).all():
             return False
         apart = np.abs((self._means[second] - self._means[first]) @ columns).max(initial=0.0)
         share = len(columns) * _EPSILON + self.any_dimension.stretched
@@ -268,8 +271,7 @@ class ProblemFamily:
     def means_apart(self, columns: FloatArray) -> MeansApart:
         """By how much means differ that are to be equal, along each of (p, d) columns."""
         first, second = self._pairs.T
-        means, restriction = self._means, cast(Restriction, self.restriction)
-        differences = means[second] - means[first]
+        differences = self._means[second] - self._means[first]
         # With more digits than the columns have, where the machine has such numbers.
         exact = np.abs(differences.astype(np.longdouble) @ columns.astype(np.longdouble))
         sizes, squares = self._sizes, columns**2
@@ -277,14 +279,8 @@ class ProblemFamily:
         if self.any_dimension.stretched:
             lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
             rounding += self.any_dimension.stretched * lengths
-        along, variances = restriction.variances_of(self.moments, columns), self._variances
-        units = np.maximum(along[first], along[second])
-        if not isinstance(restriction, Uncorrelated):
-            # A pair of groups may vary more than the rows of all groups do.
-            pooled = self.moments.proportions @ variances_along(self.moments, columns)
-            units = np.minimum(units, pooled)
-        unknown = np.maximum(variances[first], variances[second])
-        is_rounding = units <= self._variance_rounding(unknown, squares)
+        units, unknown = self._squared_units(columns), self._variances_of_pairs
+        is_rounding = self._is_constant(columns, units, unknown, self._squared_units)
         least = np.zeros_like(rounding)
         if is_rounding.any():
             units, is_rounding = self._units_of_others(columns, units, is_rounding)
@@ -299,22 +295,81 @@ class ProblemFamily:
         apart = np.asarray(exact, dtype=np.float64) + rounding
         return MeansApart(apart, np.where(is_rounding, 0.0, np.sqrt(units)), least)
 
+    def _squared_units(self, columns: FloatArray) -> FloatArray:
+        """Return the variances that differences along (p, d) columns are compared with, (m, d)."""
+        restriction = cast(Restriction, self.restriction)
+        along = restriction.variances_of(self.moments, columns)
+        units = along[self._pairs].max(axis=1)
+        if isinstance(restriction, Uncorrelated):
+            return np.asarray(units)
+        # A pair of groups may vary more than the rows of all groups do.
+        return np.asarray(np.minimum(units, self._pooled_variances(columns)))
+
+    def _pooled_variances(self, columns: FloatArray) -> FloatArray:
+        """Return the variance of all rows about their groups' means along (p, d) columns, (d,)."""
+        return np.asarray(self.moments.proportions @ variances_along(self.moments, columns))
+
+    @cached_property
+    def _variances_of_pairs(self) -> FloatArray:
+        """The larger variance of each feature in the rows of a pair of means, (m, p)."""
+        return np.asarray(self._variances[self._pairs].max(axis=1))
+
     def _units_of_others(
         self, columns: FloatArray, units: FloatArray, is_rounding: BoolArray
     ) -> tuple[FloatArray, BoolArray]:
         """Squared units, those of all groups between groups of equal rows; and where none is."""
-        squares, moments = columns**2, self.moments
-        of_all = moments.proportions @ variances_along(moments, columns)
-        of_features = moments.proportions @ moments.variances
-        none = of_all <= self._variance_rounding(of_features, squares)
+        of_all = self._pooled_variances(columns)
+        of_features = self.moments.proportions @ self.moments.variances
+        none = self._is_constant(columns, of_all, of_features, self._pooled_variances)
         return np.where(is_rounding, of_all, units), is_rounding & none
 
+    def _is_constant(
+        self,
+        columns: FloatArray,
+        variances: FloatArray,
+        of_features: FloatArray,
+        variances_of: Callable[[FloatArray], FloatArray],
+    ) -> BoolArray:
+        """Return where rows vary along a column by no more than rounding.
+
+        A variance is computed up to a share of what the features of the column have. Entries of a
+        column are rounded to a share of its length, which brings in every feature; so entries that
+        are no larger count as zero. What varies without them is no rounding, however little it is
+        beside other features.
+
+        Parameters
+        ----------
+        columns : (p, d) array
+        variances : (..., d) array
+            Along the columns.
+        of_features : (..., p) array
+            Variances of the features in the same rows.
+        variances_of : callable
+            Returns such variances along other columns.
+        """
+        squares = columns**2
+        is_rounding = variances <= self._variance_rounding(of_features, squares)
+        is_spilled = variances <= self._spilled(of_features, squares)
+        if (is_spilled & ~is_rounding).any():
+            least_entry = self._rounding_of_entries * np.linalg.norm(columns, axis=0)
+            kept = np.where(np.abs(columns) > least_entry, columns, 0.0)
+            varies = variances_of(kept) > self._variance_rounding(of_features, kept**2)
+            is_rounding |= is_spilled & ~varies
+        return np.asarray(is_rounding)
+
     def _variance_rounding(self, of_features: FloatArray, squares: FloatArray) -> FloatArray:
-        """Rounding of variances along columns, whose entries are squared, of those of features."""
-        # Entries of a column are rounded themselves, which brings in a share of every feature.
-        share = _ROUNDINGS + self.any_dimension.stretched
-        spilled = np.multiply.outer(of_features.sum(axis=-1), squares.sum(axis=0))
-        return np.asarray(len(squares) * _ROUNDINGS * (of_features @ squares) + share**2 * spilled)
+        """Return the rounding of variances along columns, of those of features and squares."""
+        return np.asarray(len(squares) * _ROUNDINGS * (of_features @ squares))
+
+    def _spilled(self, of_features: FloatArray, squares: FloatArray) -> FloatArray:
+        """Return the variance along columns that rounding of their entries may bring in."""
+        in_all = np.multiply.outer(of_features.sum(axis=-1), squares.sum(axis=0))
+        return np.asarray(self._rounding_of_entries**2 * in_all)
+
+    @property
+    def _rounding_of_entries(self) -> float:
+        """The rounding of the entries of a column, as a share of its length."""
+        return _ROUNDINGS + self.any_dimension.stretched
 
     @property
     def _within(self) -> float:
