@@ -197,6 +197,16 @@ def test_moments_are_enough():
     assert model.moments_.counts.sum() == 240
 
 
+def test_rows_without_names_replace_those_with_names():
+    X = np.random.default_rng(3).normal(size=(40, 3))
+    groups = ["a", "b"] * 20
+    estimator = FairPCA(1).fit(pd.DataFrame(X, columns=["u", "v", "w"]), sensitive_features=groups)
+    assert list(estimator.feature_names_in_) == ["u", "v", "w"]
+    estimator.fit(X, sensitive_features=groups)
+    assert not hasattr(estimator, "feature_names_in_")
+    assert estimator.n_features_in_ == 3
+
+
 def test_moments_without_names_replace_those_with_names():
     frame = pd.DataFrame(ROWS.X, columns=list("uvwxyz"))
     model = FairPCA(2).fit_moments(GroupMoments.from_rows(frame, ROWS.labels))

@@ -10,7 +10,7 @@ came there are records, and not judged.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -51,7 +51,7 @@ from fairspan.problem.reduction import (
 )
 from fairspan.problem.restrictions import Encoding, Restriction
 from fairspan.rows.arrays import Everyone
-from fairspan.rows.groups import label_array, listed
+from fairspan.rows.groups import Label, label_array, label_kind, listed
 from fairspan.rows.label_matching import KnownLabels, check_types
 from fairspan.rows.registry import match_groups, open_rows
 from fairspan.solvers import solve
@@ -237,8 +237,9 @@ def _moments_of(
         moments = given
         if isinstance(moments, GroupMoments):
             has_classes = moments.by_label is not None
-            known = KnownLabels.of_certificate(claimed, has_classes=has_classes)
-            moments = moments.matched_to(known)
+            if has_classes or not _are_same_labels(moments.labels, claimed.groups):
+                known = KnownLabels.of_certificate(claimed, has_classes=has_classes)
+                moments = moments.matched_to(known)
         check_types(moments.labels, claimed.groups)
         return moments
     if groups is None and len(claimed.groups) == 1:
@@ -250,6 +251,11 @@ def _moments_of(
     moments = (accumulate if needs_all else moments_of)(rows, has_labels=has_labels)
     check_types(moments.labels, claimed.groups)
     return moments
+
+
+def _are_same_labels(first: Sequence[Label], second: Sequence[Label]) -> bool:
+    """Return whether labels are equal and of the same types: 1, 1.0 and True are equal."""
+    return list(first) == list(second) and [*map(label_kind, first)] == [*map(label_kind, second)]
 
 
 def _of_features(moments: Moments, subspace: FairSubspace) -> Moments:
@@ -346,11 +352,12 @@ def _verified(
     errors = _errors(reduction, projector, basis)
     _check_encoder(subspace, family, reduction, moments)
     kept = kept_by_component(projector, whole.second_moments)
-    few = claimed.restriction is None or claimed.restriction.forbids_few
-    most_outside = _EIGENVECTORS
-    if few:
-        most_outside = _ORTHONORMAL + _turned_by_means(moments, claimed.restriction)
-    basis, outside = _within(reduction, basis, min(most_outside, _EIGENVECTORS), rows_tell)
+    basis, outside = _within(reduction, basis)
+    if outside > _ORTHONORMAL and outside > _most_outside(moments, claimed.restriction):
+        raise _Fails(
+            f"The components leave the directions that the restriction allows by {outside:.1e}."
+            f"{_PASS_ROWS if rows_tell else ''}"
+        )
     found = _evaluated(reduction, basis, claimed.proof, claimed.tol)
     judged = _Judged(
         model,
@@ -423,7 +430,7 @@ class _Judged:
     by_rows: bool
     is_thin: bool
 
-    @property
+    @cached_property
     def may_be_thin(self) -> bool:
         """Whether a fit of these rows may use coordinates of the rows."""
         return self.is_thin or _has_few_rows(self.moments)
@@ -532,8 +539,8 @@ def _unsettled_message(unsettled: float) -> str:
 
 def _has_few_rows(moments: Moments) -> bool:
     """Whether rows are fewer than many features, so that a fit may use coordinates of the rows."""
-    few = int(moments.counts.sum()) <= moments.n_features
-    return few and moments.n_features > of_rows.THIN_BEYOND
+    n_features = moments.n_features
+    return n_features > of_rows.THIN_BEYOND and int(moments.counts.sum()) <= n_features
 
 
 def _share(claimed: Certificate) -> float:
@@ -612,12 +619,17 @@ def _failures(
     claims["losses"] = (losses, claimed.losses, _SAME * losses + of_losses)
     parts = (claimed, *claimed.steps)
     is_scaled = subspace.scale is not None
-    problems = [replace(whole, n_components=each.n_components) for each in parts]
-    reasons = [
-        reason_of(each, problem, moments, each.center, is_scaled=is_scaled)
-        for each, problem in zip(parts, problems, strict=True)
+    problems = [
+        whole
+        if each.n_components == whole.n_components
+        else replace(whole, n_components=each.n_components)
+        for each in parts
     ]
     if is_settled:
+        reasons = [
+            reason_of(each, problem, moments, each.center, is_scaled=is_scaled)
+            for each, problem in zip(parts, problems, strict=True)
+        ]
         claims["reason"] = (reasons, [each.reason for each in parts], None)
     yield from _of_components(subspace.projector, is_soft=subspace.is_soft)
     own = _of_estimator(judged.model, subspace, claimed, judged.kept, whole, of_components)
@@ -719,24 +731,16 @@ def _check_rows(subspace: FairSubspace, claimed: Certificate, moments: Moments) 
         if isinstance(part, PartElsewhere):
             raise part.missing()
     names, known = subspace.feature_names, moments.feature_names
-    own, given = listed(list(claimed.groups)), listed(moments.labels)
-    for differs, message in (
-        (
-            subspace.n_features != moments.n_features,
+    if subspace.n_features != moments.n_features:
+        raise _Fails(
             f"The model has {counted(subspace.n_features, 'feature')}; the data have "
-            f"{moments.n_features}.",
-        ),
-        (
-            names is not None and known is not None and names != known,
-            "The data have other features than the model, or in another order.",
-        ),
-        (
-            tuple(moments.labels) != tuple(claimed.groups),
-            f"The model was fitted on the groups {own}; the data have {given}.",
-        ),
-    ):
-        if differs:
-            raise _Fails(message)
+            f"{moments.n_features}."
+        )
+    if names is not None and known is not None and names != known:
+        raise _Fails("The data have other features than the model, or in another order.")
+    if tuple(moments.labels) != tuple(claimed.groups):
+        own, given = listed(list(claimed.groups)), listed(moments.labels)
+        raise _Fails(f"The model was fitted on the groups {own}; the data have {given}.")
 
 
 def _inside(basis: FloatArray) -> FloatArray:
@@ -787,9 +791,14 @@ def _turned_by_means(moments: Moments, restriction: Restriction | None) -> float
     return rounding / float(seen.min()) if seen.size else 0.0
 
 
-def _within(
-    reduction: Reduction, basis: FloatArray, most: float, rows_tell: bool
-) -> tuple[FloatArray, float]:
+def _most_outside(moments: Moments, restriction: Restriction | None) -> float:
+    """Return the largest length of components beside the directions that a restriction leaves."""
+    if restriction is not None and not restriction.forbids_few:
+        return _EIGENVECTORS
+    return min(_ORTHONORMAL + _turned_by_means(moments, restriction), _EIGENVECTORS)
+
+
+def _within(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray, float]:
     """A basis in the coordinates of the directions that a restriction leaves, and what is not."""
     axes, second, inside = reduction.axes, reduction.problem.second_moments, basis
     outside = 0.0
@@ -798,11 +807,6 @@ def _within(
         outside = float(np.linalg.norm(basis - axes @ inside))
     elif isinstance(second, SparseSecondMoments):
         outside = float(np.linalg.norm(second.forbidden.T @ basis))
-    if outside > most:
-        raise _Fails(
-            f"The components leave the directions that the restriction allows by {outside:.1e}."
-            f"{_PASS_ROWS if rows_tell else ''}"
-        )
     return inside, outside
 
 
@@ -1090,7 +1094,7 @@ def _of_certificate(
     # The tolerance follows from other figures, which are compared.
     of_scale = claimed.tol * claimed.scale
     expected = (of_scale, max(of_scale, claimed.resolution))
-    if not np.isclose(claimed.tolerance, expected, rtol=_SAME, atol=0.0).any():
+    if not any(math.isclose(claimed.tolerance, each, rel_tol=_SAME) for each in expected):
         yield (
             f"tolerance = {expected[0]:.9g}, or {expected[1]:.9g} with the resolution, and not "
             f"{claimed.tolerance:.9g} as the model says."

@@ -805,12 +805,15 @@ def take_features(estimator: Any, source: Any, *, reset: bool) -> None:
         validate_data(estimator, source.features.to_native(), reset=reset, skip_check_array=True)
         return
     names = source.feature_names
-    if names is None and (reset or isinstance(source, ArrayRows | SparseRows)):
-        as_wide = np.broadcast_to(0.0, (1, source.n_features))
-        validate_data(estimator, as_wide, reset=reset, skip_check_array=True)
-    elif reset:
+    if reset:
         estimator.n_features_in_ = source.n_features
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        if names is not None:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(estimator, "feature_names_in_"):  # of rows fitted before
+            del estimator.feature_names_in_
+    elif names is None and isinstance(source, ArrayRows | SparseRows):
+        as_wide = np.broadcast_to(0.0, (1, source.n_features))
+        validate_data(estimator, as_wide, reset=False, skip_check_array=True)
     elif names is None:
         check_width(source.n_features, estimator.n_features_in_, "features")
     elif names != (known := tuple(getattr(estimator, "feature_names_in_", ()))):

@@ -191,7 +191,7 @@ def leading_subspace(
     """
     _check_finite(matrix)
     p, d = len(matrix), n_components
-    if not matrix.any():
+    if is_zero(matrix):
         return LeadingSubspace.of(np.zeros(p), np.eye(p), d, tie_tolerance)
     if d < _PARTIAL_UP_TO_SHARE * p and p >= _PARTIAL_FROM_FEATURES:
         # One eigenvalue beyond the cut shows whether the cut goes through a tie.
@@ -237,7 +237,7 @@ def graded_eigh(matrix: FloatArray, n_leading: int) -> tuple[FloatArray, FloatAr
     >>> graded_eigh(matrix, 1)[0][:2].round(6)
     array([0.792893, 2.207107])
     """
-    if not matrix.any():
+    if is_zero(matrix):
         nothing = np.zeros(len(matrix))
         return nothing, np.eye(len(matrix)), nothing
     values, vectors = np.linalg.eigh(matrix)
@@ -274,6 +274,18 @@ def _split(values: FloatArray, n_leading: int) -> int:
     # adds the square of that times the latter to what is left, where it should be rounding.
     exact = apart[above[apart] / largest * (left[-1] / largest) >= EPSILON]
     return int(exact[-1] if len(exact) else apart[0]) + 1
+
+
+def is_zero(matrix: FloatArray) -> bool:
+    """Return whether all entries of a matrix are zero.
+
+    Examples
+    --------
+    >>> is_zero(np.zeros((2, 2))), is_zero(np.eye(2))
+    (True, False)
+    """
+    # Nearly all other matrices show by their first entry that they are not.
+    return not (matrix.size and matrix[0, 0]) and not matrix.any()
 
 
 def symmetric(products: FloatArray) -> FloatArray:
@@ -459,8 +471,8 @@ def smallest_sum(
     3.0
     """
     used = np.flatnonzero(weights)
-    # Matrices of zeros take no part; nearly all others show at once that they are none.
-    used = used[[bool(matrices[g, 0, 0] or matrices[g].any()) for g in used]]
+    # Matrices of zeros take no part.
+    used = used[[not is_zero(matrices[g]) for g in used.tolist()]]
     p, d = matrices.shape[1], n_leading
     if d == p or len(used) == 0:
         return SmallestSum(0.0, 0.0)

@@ -17,7 +17,7 @@ import numpy as np
 from array_api_compat import numpy as numpy_namespace
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg import symmetric, unit_of
+from fairspan.linalg import is_zero, symmetric, unit_of
 from fairspan.linalg.double_double import exact_sum
 from fairspan.linalg.resources import FEW_FEATURES, in_threads, threads_for
 from fairspan.rows.arrays import ArrayRows, Place, RowsInMemory, on_host
@@ -490,7 +490,7 @@ def _by_code(
 
 def _varies(rows: Any) -> bool:
     """Return whether products of the rows are anything but zeros, where that shows at once."""
-    return not isinstance(rows, np.ndarray) or bool(rows[0].any() or rows.any())
+    return not isinstance(rows, np.ndarray) or not is_zero(rows)
 
 
 def _subtracted(place: Place, rows: Any, base: FloatArray, *, is_copy: bool) -> Any:

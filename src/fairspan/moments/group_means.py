@@ -64,11 +64,11 @@ def check_sizes(
     """
     with np.errstate(over="ignore", invalid="ignore"):
         sizes = np.hypot(means, np.sqrt(variances)).max(axis=0, initial=0.0)
-        small = (sizes > 0) & (sizes < _SMALLEST / _ABOVE_MEAN_SQUARE)
-        # NaN compares as false.
-        wrong = ~(sizes <= _LARGEST / _ABOVE_MEAN_SQUARE) | (small & (not in_part))
-    if wrong.any():
-        first = int(np.argmax(wrong))
+    least = 0.0 if in_part else _SMALLEST / _ABOVE_MEAN_SQUARE
+    # NaN compares as false.
+    right = ((sizes >= least) | (sizes == 0)) & (sizes <= _LARGEST / _ABOVE_MEAN_SQUARE)
+    if not right.all():
+        first = int(np.argmin(right))
         name = position("column", first) if names is None else f"column {names[first]!r}"
         size = (
             f"of about {sizes[first]:.0e} (root mean square)"

@@ -264,6 +264,8 @@ def bare(text: str) -> str:
     >>> bare("Fe male" + chr(9))
     'female'
     """
+    if text.isascii() and text.isalnum():
+        return text.lower()
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return "".join(char for char in folded if char.isprintable() and not char.isspace())
 

@@ -24,7 +24,7 @@ from fairspan.certificates.certificate import (
 )
 from fairspan.certificates.proofs import Proof
 from fairspan.errors import Incompatible
-from fairspan.linalg import with_positive_signs
+from fairspan.linalg import is_zero, with_positive_signs
 from fairspan.linalg.resources import threads_of
 from fairspan.moments.operators import DenseSecondMoments, Projector, errors_under
 from fairspan.problem.problem import Problem
@@ -234,7 +234,7 @@ def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None
     if not problem.has_matrices or d == p or problem.limit is not None:
         return problem, None
     second = problem.dense
-    if second.traces.any():
+    if not is_zero(second.matrices[0]) or second.traces.any():
         return problem, None
     axes = np.eye(p, d)
     small = problem.along(
