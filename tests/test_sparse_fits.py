@@ -495,3 +495,22 @@ def test_an_objective_below_the_rounding_of_sparse_rows_is_unresolved(monkeypatc
     model.fit(scipy.sparse.csr_array(rows), sensitive_features=groups)
     assert model.solution_.objective < 1e-12
     assert model.solution_.status == "estimated"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [7, 20])
+def test_a_solution_beside_close_eigenvalues_is_closed_and_verified(seed):
+    # Eigenvalues of the mixture lie close together, so that a solution of other directions than the
+    # leading ones is drawn out of every subspace by a little.
+    rng = np.random.default_rng(seed)
+    X = scipy.sparse.random(
+        400, 1600, 0.02, format="csr", random_state=rng, data_rvs=rng.standard_normal
+    )
+    groups = np.arange(400) % 2
+    model = FairPCA(3).fit(X, sensitive_features=groups)
+    dense = FairPCA(3).fit_moments(GroupMoments.from_rows(X.toarray(), groups))
+    assert model.solution_.eigen == "matrix-free"
+    assert model.solution_.status == "estimated"
+    assert model.solution_.n_eigenproblems < 150
+    assert model.solution_.objective == pytest.approx(dense.solution_.objective, rel=1e-9)
+    assert verify(model, X, groups).holds

@@ -135,8 +135,22 @@ class MixtureWithin:
 
     def missed(self, n_components: int) -> float:
         """What W lacks of t_d(M), to first order, if it holds all leading vectors."""
-        values, vectors = self.leading.eigenvalues, self.leading.vectors[:, :n_components]
-        squares = max(float(np.vdot(vectors, self.residual_gram @ vectors)), 0.0)
+        return self.gained(self.leading.vectors[:, :n_components], n_components)
+
+    def gained(self, coordinates: FloatArray, n_components: int) -> float:
+        """Return what a basis within W captures more of M where its residual joins W.
+
+        To first order, and if W holds all leading vectors of M.
+
+        Parameters
+        ----------
+        coordinates : (m, r) array
+            Of the basis within W.
+        n_components : int
+            d.
+        """
+        values = self.leading.eigenvalues
+        squares = max(float(np.vdot(coordinates, self.residual_gram @ coordinates)), 0.0)
         distance = float(values[n_components - 1] - values[-1])
         return squares / distance if distance > 0 else float(np.sqrt(squares * n_components))
 
@@ -278,11 +292,15 @@ class GrownSpace:
         """What the space knows of the leading eigenvectors of a mixture, shape (p, n_held)."""
         return np.asarray(self.basis @ self.mixture(weights).leading.vectors)
 
-    def pull(self, weights: FloatArray, basis: FloatArray) -> FloatArray:
-        """Where to, outside of W, a mixture pulls a basis within, in (m, d) coordinates.
+    def pull(self, weights: FloatArray, basis: FloatArray, least_gain: float) -> FloatArray:
+        """Return where to, outside of W, a mixture pulls a basis within, in (m, d) coordinates.
 
-        A solution with an open gap need not be made of leading eigenvectors.
+        A solution need not be made of leading eigenvectors. Directions along which it would gain
+        less than `least_gain` are left out: of a basis that is not converged, each makes others
+        appear, and there is no end of them.
         """
+        if self.mixture(weights).gained(basis, basis.shape[1]) <= least_gain:
+            return self.basis[:, :0]
         image = self._image(weights) @ basis
         outside = image - self.basis @ (self.basis.T @ image)
         rounding = ROUNDING * float(np.abs(weights) @ self.full.traces)
@@ -325,6 +343,10 @@ class GrownSpace:
         return found
 
 
+# Without matrices, a solution that lacks nothing is made more precise in at most so many rounds:
+# components then agree with those of matrices to seven digits, and where eigenvalues lie close
+# together further rounds would each gain next to nothing.
+_REFINING_ROUNDS = 8
 # Where second moments are matrices, LAPACK takes over after so many rounds.
 _MOST_ROUNDS, _ROUNDS_OF_MATRICES = 60, 6
 # Of the gap to reach: what the solver within may leave; what W may lack of an eigenvalue sum; and
@@ -420,6 +442,7 @@ class _Growth:
         # The groups' own optima count where losses are measured against them.
         losses = criterion.measures_losses and self.problem.unrestricted is None and self.matrices
         groups = self.alone if losses else []
+        n_refined = 0
         for _ in range(_ROUNDS_OF_MATRICES if self.matrices else _MOST_ROUNDS):
             space = wider
             inside = self.problem.along(
@@ -438,16 +461,23 @@ class _Growth:
             goal = self._goal(inside, solution, mixtures[-1])
             # A closed gap within needs its leading eigenvectors only.
             pull = space.basis[:, :0]
-            if solution.status != Status.OPTIMAL or not self.matrices:
-                pull = space.pull(solution.weights, Projector(solution.components).basis)
+            is_closed = solution.status == Status.OPTIMAL
+            if not (is_closed and self.matrices):
+                least_gain = _MARGIN * goal
+                if is_closed and n_refined < _REFINING_ROUNDS:
+                    least_gain = 0.0
+                    n_refined += not any(
+                        space.mixture(weights).missed(self.n_components) > _MARGIN * goal
+                        for weights in mixtures
+                    )
+                basis = Projector(solution.components).basis
+                pull = space.pull(solution.weights, basis, least_gain)
             wider = self._grown(space, mixtures, goal, pull)
             if wider is space:
                 return self._in_all_features(space, reduction, solution)
         if self.matrices:
             raise NoSmallSubspace
-        for weights in mixtures:
-            # What was not bounded, as rounds ran out, may lack anything.
-            space.second_moments.lacking.setdefault(weights.tobytes(), np.inf)
+        self._estimate_lacking(space, mixtures)
         return self._in_all_features(space, reduction, solution)
 
     def _start(self) -> GrownSpace:
@@ -550,16 +580,29 @@ class _Growth:
             if max(lacking.values()) > goal:
                 raise NoSmallSubspace
             return space
+        columns = self._estimate_lacking(space, mixtures, goal)
+        return space.with_columns(np.hstack([space.basis[:, :0], *columns]))
+
+    def _estimate_lacking(
+        self, space: GrownSpace, mixtures: list[FloatArray], goal: float = 0.0
+    ) -> list[FloatArray]:
+        """Record what W lacks of each mixture, as far as an iteration in all features can tell.
+
+        Returns
+        -------
+        list of (p, m) arrays
+            Leading eigenvectors of the mixtures of which W lacks more than the goal.
+        """
         columns = []
         for weights in mixtures:
             self.n_eigenproblems += 1
             sought = self.second.sought(weights, self.n_components)
             most = sought.leading.top_eigenvalue_sum + sought.uncertainty
             lack = max(most - space.mixture(weights).top_sum(self.n_components), 0.0)
-            lacking[weights.tobytes()] = lack
+            space.second_moments.lacking[weights.tobytes()] = lack
             if lack > goal:
                 columns.append(sought.vectors)
-        return space.with_columns(np.hstack([space.basis[:, :0], *columns]))
+        return columns
 
     def _remember(self, space: GrownSpace) -> None:
         """The groups' own optima, which all is reported against: they are not found again."""
