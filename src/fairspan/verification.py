@@ -1139,6 +1139,9 @@ def _of_status(
         unproven = Status.OPEN_GAP if problem.has_matrices else Status.ESTIMATED
         if said not in (Status.OPEN_GAP, unproven):
             yield f"The model is called {said}, but its lower bound cannot be checked."
+        is_resolved = claimed.resolution <= claimed.tolerance
+        if said is Status.OPEN_GAP and is_resolved and _FEW * own < claimed.tolerance:
+            yield f"The model is called {said}, but its own gap of {own:.1e} is closed."
         return
     nearly = found.status
     if nearly is not Status.OPTIMAL:  # by a few times the tolerance or the resolution
@@ -1215,8 +1218,9 @@ def _of_nested(judged: _Judged, *, is_bounded: bool, is_settled: bool) -> Iterat
         first = subspace.first(n)
         first = replace(first, certificate=replace(first.proven, steps=(), prefixes=()))
         checked = _verified(first, first, moments, by_rows=judged.by_rows, is_thin=judged.is_thin)
-        is_unsettled = checked.messages[0].startswith(CANNOT_BE_VERIFIED)
-        if not checked.holds and (is_settled or not is_unsettled):
+        # Where the model itself can at most be unclear, so can its first components.
+        is_unclear = not is_bounded and checked.messages[0].startswith(CANNOT_BE_VERIFIED)
+        if not checked.holds and not is_unclear:
             yield f"The first {n} components: {checked.messages[0]}"
 
 
@@ -1238,6 +1242,7 @@ def _said(found: Certificate, subspace: FairSubspace, moments: Moments) -> Itera
         yield f"{said}."
         why = "the model carries no proof" if claimed.proof is None else "the rows stay sparse"
         yield f"The lower bound was not checked: {why}."
+        yield "Neither were the status and the weights of the proof, which depend on the bound."
     alike = found.resolution / _ALIKE <= claimed.resolution <= _ALIKE * found.resolution
     if not alike:
         yield (

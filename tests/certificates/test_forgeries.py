@@ -239,6 +239,11 @@ def test_fields_of_sparse_rows_are_computed_again(criterion, restriction, monkey
     for bound in (above, np.inf, np.nan, -np.inf, 0.5 * certificate.lower_bound):
         changed = replace(own, certificate=replace(certificate, lower_bound=bound))
         assert not verify(changed, rows, groups).holds
+    for bound in (certificate.lower_bound, certificate.objective):
+        called_open = replace(certificate, lower_bound=bound, status="open gap")
+        found = verify(replace(own, certificate=called_open), rows, groups)
+        assert not found.holds
+        assert "its own gap" in found.messages[0]
 
 
 def assert_changes_of_figures_are_refused(own, rows, groups):

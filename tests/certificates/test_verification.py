@@ -127,6 +127,7 @@ def test_of_sparse_rows_the_bound_is_named_as_not_checked(monkeypatch):
     found = assert_holds(model, rows, labels)
     assert model.solution_.status == "estimated"
     assert "The lower bound was not checked: the rows stay sparse." in found.messages
+    assert "Neither were the status and the weights of the proof" in str(found)
     assert found.lower_bound == -np.inf
     assert_fails(model, 2 * rows, labels, because="objective =")
 
@@ -471,3 +472,16 @@ def test_a_bound_above_the_value_shows_how_much_of_both_is_rounding():
     settings = {"criterion": "total_error", "restriction": fs.MeanParity(), "center": "group"}
     found = fitted(1, X, labels, **settings).solution_
     assert abs(found.gap) <= found.tolerance or found.status == "unresolved"
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_nested_components_beside_a_huge_row_cannot_be_verified_in_another_order(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((70, 6)) * rng.uniform(0.3, 3, 6)
+    rows[5] *= 1e8
+    labels, order = np.arange(70) % 3, rng.permutation(70)
+    model = FairPCA(3, nested=True).fit(rows, sensitive_features=labels)
+    assert verify(model, rows, labels).holds
+    found = verify(model, rows[order], labels[order])
+    assert not found.holds
+    assert found.messages[0].startswith("The certificate cannot be verified from these data")

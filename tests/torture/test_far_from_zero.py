@@ -25,8 +25,8 @@ DATES = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 # Group means of a coordinate that are less far apart, in its deviations within groups, are equal;
 # so are correlations below this.
 _EQUAL = 1e-6
-# A coordinate with less than this share of the variance of its features has none, so nothing is said
-# of its means.
+# A coordinate with less than this share of the variance of its features has none, so nothing is
+# said of its means.
 _NO_VARIANCE = 1e-18
 # Entries of a unit row of the encoder are rounded to this share of its length. Without entries that
 # are smaller, a coordinate along a constant column does not vary.
