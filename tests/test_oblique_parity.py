@@ -355,3 +355,28 @@ def test_moments_of_nearly_dependent_rows_say_what_they_do_not_tell(monkeypatch,
     checked = verify(model, moments)
     assert "Pass the rows" in checked.messages[0]
     assert verify(model, X, sensitive_features=groups)
+
+
+@pytest.mark.parametrize("shape", [(200, 6), (40, 45)])
+@pytest.mark.parametrize("scale", [False, True])
+def test_a_group_far_away_is_named_and_not_the_number_of_directions(shape, scale):
+    rng = np.random.default_rng(0)
+    X, groups = rng.standard_normal(shape), np.arange(shape[0]) % 2
+    model = FairPCA(
+        2, criterion="total_error", restriction=MeanParity(oblique=True), scale=scale
+    ).fit(X, sensitive_features=groups)
+    assert model.solution_.status == "optimal"
+    X[groups == 1] += 1e12 * rng.uniform(0.5, 1, shape[1])
+    with pytest.raises(Incompatible, match="means of the groups lie so far apart") as caught:
+        model.fit(X, sensitive_features=groups)
+    assert "scale=True" not in str(caught.value)
+
+
+def test_rows_of_few_directions_are_refused_with_their_number():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 5))
+    groups = np.arange(60) % 2
+    X[groups == 1] += [3.0, 0.0, 0.0, 0.0, 0.0]
+    model = FairPCA(3, criterion="total_error", restriction=MeanParity(oblique=True))
+    with pytest.raises(Incompatible, match="the rows vary along no more directions"):
+        model.fit(X, sensitive_features=groups)

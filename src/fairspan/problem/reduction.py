@@ -54,6 +54,9 @@ _FEW_OF = 20
 _FAR_LARGER = 100.0
 # Means that are to be equal may differ by this share of the standard deviation of a coordinate.
 _MOST_APART = 1e-6
+# Rows vary along directions with more than this share of the largest variance of a direction, where
+# features are divided by their spread: the rest is rounding.
+_VARIES = 1e-12
 # What means differ by along directions without variance, in roundings of each feature.
 _ROUNDINGS_APART = 64.0
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -435,6 +438,18 @@ class ProblemFamily:
         within = np.array([axes.T @ each @ axes for each in self._covariances])
         return forbidden, axes, within
 
+    @property
+    def _rank_within_groups(self) -> int:
+        """The number of directions along which rows vary about the means of their groups.
+
+        It is that of correlations, in which no column is too small to count.
+        """
+        pooled = np.tensordot(self.moments.proportions, self._covariances, axes=1)
+        spreads = np.sqrt(np.maximum(np.diag(pooled), 0.0))
+        units = np.where(spreads > 0, spreads, 1.0)
+        eigenvalues = np.linalg.eigvalsh(pooled / units / units[:, None])
+        return int(np.count_nonzero(eigenvalues > _VARIES * eigenvalues[-1]))
+
     def _of_moved_rows(self, whole: Problem) -> Reduction:
         """The problem of rows that an oblique restriction moves first: the same for all groups.
 
@@ -442,6 +457,16 @@ class ProblemFamily:
         """
         encoding, k, p = self._encoding, whole.n_groups, whole.n_features
         if whole.n_components > encoding.rank:
+            if whole.n_components <= self._rank_within_groups - (k - 1):
+                raise Incompatible(
+                    f"{self.restriction!r} was requested with n_components={whole.n_components}, "
+                    "and the means of the groups lie so far apart that double precision resolves "
+                    f"{counted(encoding.rank, 'direction')} along which rows vary within them",
+                    "Allowed: differences of means that leave digits for how rows vary within "
+                    "groups",
+                    "Look for wrong entries in the group that lies far away, such as codes of "
+                    "missing values; or leave out that group",
+                )
             raise Incompatible(
                 f"n_components is {whole.n_components} with {self.restriction!r}",
                 f"Allowed: at most {encoding.rank}: once their means agree, the rows vary along "
