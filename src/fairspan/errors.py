@@ -64,6 +64,7 @@ class Cause(enum.StrEnum):
     TOO_LARGE = "matrices would take more memory than is allowed"
     UNKNOWN_PART = "a model needs a criterion or restriction of another package"
     NO_INDICATORS = "a model has no indicators of categories"
+    EXTREME_WEIGHTS = "the largest weight of all has to be known to scale those of a part"
     UNKNOWN_CATEGORY = "a text is none of the known categories"
 
 

@@ -465,7 +465,7 @@ def _figures(
         "coefficients": slopes,
         "intercept": middle - float(slopes @ mean),
         "covariance": to_slopes @ within @ to_slopes.T,
-        "residual_variance": float(moments.weights.sum()) * mean_error / freedom,
+        "residual_variance": _total_weight(moments) * mean_error / freedom,
         "degrees_of_freedom": freedom,
         "n": n,
         "r2": 1 - mean_error / float(covariance[position, position]),
@@ -483,6 +483,12 @@ def _figures(
         "component_covariance": within[:q, :q],
         "subspace": model,
     }
+
+
+def _total_weight(moments: GroupMoments) -> float:
+    """Return the sum of all sample weights, which is infinite where it leaves float64."""
+    with np.errstate(over="ignore"):
+        return float(np.ldexp(moments.weights.sum(), moments.weight_exponent))
 
 
 def _by_group(

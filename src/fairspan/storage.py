@@ -404,6 +404,8 @@ MOMENTS = Schema(
             "n_dropped": whole(0, _MOST_ROWS),
             # How many of the last attributes of a label are classes of y.
             "n_label_columns": whole(0, 1),
+            # Binary exponent of the unit of weights that are very large or very small.
+            "weight_exponent": whole(),
             # How the EM algorithm completed them.
             "completion": fields(
                 {
@@ -427,6 +429,7 @@ MOMENTS = Schema(
         },
         "mean_corrections",
         "n_label_columns",
+        "weight_exponent",
         "completion",
     ),
 )

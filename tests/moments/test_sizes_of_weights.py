@@ -1,18 +1,21 @@
-"""Only the ratios of weights matter; sizes that double precision cannot hold are refused."""
+"""Only the ratios of weights matter, whatever their size."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask.array as dask_array
+import dask.dataframe as dask_frame
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
 import fairspan
 from fairspan import FairPCA, GroupMoments, MeanParity
-from fairspan.errors import InvalidInput
+from fairspan.errors import FairspanWarning, InvalidInput
 from fairspan.linalg import unit_of
 from fairspan.registry import names_of
 
@@ -84,12 +87,13 @@ def test_blocks_of_a_file_scale_with_their_weights(tmp_path: Path) -> None:
     assert np.array_equal(moments[0].means, moments[1].means)
 
 
-@pytest.mark.parametrize("factor", [3e40, 1e-95, 1e98])
+@pytest.mark.parametrize("factor", [3e40, 1e-95, 1e98, 1e200, 1e-200])
 def test_weights_times_any_constant_give_the_same_answer(factor: float) -> None:
     one, other = fitted(WEIGHTS, "dense"), fitted(WEIGHTS * factor, "dense")
     assert other.solution_.objective == pytest.approx(one.solution_.objective, rel=1e-9)
     assert other.solution_.status == "optimal"
-    assert other.moments_.weights == pytest.approx(factor * one.moments_.weights)
+    total = np.ldexp(other.moments_.weights, other.moments_.weight_exponent)
+    assert total == pytest.approx(factor * one.moments_.weights)
     assert np.array_equal(other.moments_.counts, one.moments_.counts)
 
 
@@ -113,36 +117,215 @@ def test_tiny_rows_with_small_weights() -> None:
     assert model.solution_.status == "optimal"
 
 
-def fit(weights: FloatArray) -> Any:
-    return FairPCA(2).fit(ROWS, sensitive_features=GROUPS, sample_weight=weights)
-
-
-def audit(weights: FloatArray) -> Any:
-    return fairspan.audit(None, ROWS, GROUPS, sample_weight=weights)
-
-
-def of_a_column(weights: FloatArray) -> Any:
+def of_a_column(weights: FloatArray) -> GroupMoments:
     frame = pd.DataFrame(ROWS, columns=list("abcde")).assign(g=GROUPS, w=weights)
     return GroupMoments.from_rows(frame, "g", "w")
 
 
-def of_sparse_rows(weights: FloatArray) -> Any:
+def of_an_array(weights: FloatArray) -> GroupMoments:
+    return GroupMoments.from_rows(ROWS, GROUPS, weights)
+
+
+def of_a_sparse_matrix(weights: FloatArray) -> GroupMoments:
     return GroupMoments.from_rows(sparse.csr_array(ROWS), GROUPS, weights)
 
 
-DOORS: list[Callable[[FloatArray], Any]] = [fit, audit, of_a_column, of_sparse_rows]
+def of_a_stream(weights: FloatArray) -> GroupMoments:
+    frame = pd.DataFrame(ROWS, columns=list("abcde")).assign(g=GROUPS, w=weights)
+    return GroupMoments.from_rows(pa.Table.from_pandas(frame), "g", "w")
 
 
-@pytest.mark.parametrize("size", [5e-324, 1e-312, 1e-300, 1e-101, 1e101, 1e300])
+def of_a_dask_frame(weights: FloatArray) -> GroupMoments:
+    frame = pd.DataFrame(ROWS, columns=list("abcde")).assign(g=GROUPS, w=weights)
+    return GroupMoments.from_rows(dask_frame.from_pandas(frame, npartitions=3), "g", "w")
+
+
+def of_a_dask_array(weights: FloatArray) -> GroupMoments:
+    return GroupMoments.from_rows(dask_array.from_array(ROWS, chunks=(40, 5)), GROUPS, weights)
+
+
+def of_parts(weights: FloatArray) -> GroupMoments:
+    return parts(weights)
+
+
+DOORS: list[Callable[[FloatArray], GroupMoments]] = [
+    of_an_array,
+    of_a_column,
+    of_a_sparse_matrix,
+    of_a_stream,
+    of_a_dask_frame,
+    of_a_dask_array,
+    of_parts,
+]
+
+
+def assert_same(found: GroupMoments, expected: GroupMoments) -> None:
+    """Check that moments are the same but for a constant factor of the weights."""
+    assert found.labels == expected.labels
+    assert np.array_equal(found.counts, expected.counts)
+    assert found.means == pytest.approx(expected.means, rel=1e-12, abs=1e-14)
+    assert found.proportions == pytest.approx(expected.proportions, rel=1e-12)
+    second = expected.second_moments("group")
+    assert found.second_moments("group") == pytest.approx(second, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("factor", [2.0**1000, 1e200, 1e-200, 1e-300])
 @pytest.mark.parametrize("door", DOORS)
-def test_weights_beyond_the_range_are_refused(door: Callable[..., Any], size: float) -> None:
-    weights = np.ones(90)
-    weights[7] = size
-    with pytest.raises(InvalidInput, match=r"the weight .*from 1e-100 to 1e\+100.*Divide all"):
-        door(weights)
+def test_every_door_takes_weights_of_any_size(
+    door: Callable[[FloatArray], GroupMoments], factor: float
+) -> None:
+    found = door(WEIGHTS * factor)
+    assert_same(found, door(WEIGHTS))
+    total = np.ldexp(found.weights, found.weight_exponent)
+    assert total == pytest.approx(factor * door(WEIGHTS).weights, rel=1e-12)
 
 
-@pytest.mark.parametrize("size", [5e-324, 1e-300, 1e121])
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("size", [5e-324, 1e-312, 1e308])
+def test_equal_weights_at_the_ends_of_float64(
+    door: Callable[[FloatArray], GroupMoments], size: float
+) -> None:
+    assert_same(door(np.full(90, size)), door(np.ones(90)))
+
+
+def test_one_and_the_same_scale_for_all_blocks_of_files(tmp_path: Path) -> None:
+    weights = np.where(np.arange(90) < 50, 1e-150, 1e-60)
+    frame = pd.DataFrame(ROWS, columns=list("abcde")).assign(g=GROUPS, w=weights)
+    for name, start, stop in (("1.csv", 0, 30), ("2.csv", 30, 60), ("3.csv", 60, 90)):
+        frame[start:stop].to_csv(tmp_path / name, index=False)
+    found = GroupMoments.from_rows(tmp_path, "g", "w")
+    assert_same(found, GroupMoments.from_rows(ROWS, GROUPS.astype(str), weights))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "few rows", "missing", "parity"])
+@pytest.mark.parametrize("power", [2.0**900, 2.0**-900])
+def test_fits_to_scaled_weights_give_the_same_bytes(kind: str, power: float) -> None:
+    one, other = fitted(WEIGHTS, kind), fitted(WEIGHTS * power, kind)
+    assert np.array_equal(one.components_, other.components_)
+    assert one.solution_.objective == other.solution_.objective
+    assert other.solution_.status == "optimal"
+    expected = one.singular_values_ * np.sqrt(power)
+    assert other.singular_values_ == pytest.approx(expected, rel=1e-12)
+
+
+def test_missing_cells_of_files(tmp_path: Path) -> None:
+    rows = ROWS.copy()
+    rows[::9, 2] = np.nan
+    frame = pd.DataFrame(rows, columns=list("abcde")).assign(g=GROUPS)
+    found = []
+    for name, weights in (("one.csv", WEIGHTS), ("other.csv", WEIGHTS * 2.0**-900)):
+        frame.assign(w=weights).to_csv(tmp_path / name, index=False)
+        moments = GroupMoments.from_rows(tmp_path / name, "g", "w", on_missing="em")
+        found.append(moments)
+    assert np.array_equal(found[0].means, found[1].means)
+    assert found[1].weight_exponent != 0
+
+
+@pytest.mark.parametrize("factor", [2.0**-10, 2.0**600, 2.0**-700])
+def test_audits_depend_on_ratios_of_weights_alone(factor: float) -> None:
+    model = fitted(WEIGHTS, "dense")
+    one = fairspan.audit(model, ROWS, GROUPS, sample_weight=WEIGHTS)
+    other = fairspan.audit(model, ROWS, GROUPS, sample_weight=WEIGHTS * factor)
+    assert str(one) == str(other)
+
+
+def test_kurtosis_is_that_of_weighted_errors() -> None:
+    model = FairPCA(2).fit(ROWS, sensitive_features=GROUPS)
+    audit = fairspan.audit(model, ROWS, GROUPS, sample_weight=WEIGHTS)
+    errors = ((ROWS - model.inverse_transform(model.transform(ROWS))) ** 2).sum(axis=1)
+    for group in audit.models[0].groups:
+        own = group.group == GROUPS
+        mean = np.average(errors[own], weights=WEIGHTS[own])
+        parts = WEIGHTS[own] * (errors[own] - mean)
+        expected = own.sum() * (parts**4).sum() / (parts**2).sum() ** 2
+        assert group.kurtosis_here == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("factor", [1e300, 1e-300])
+def test_verification_and_saved_moments(tmp_path: Path, factor: float) -> None:
+    model = fitted(WEIGHTS * factor, "dense")
+    assert fairspan.verify(model, ROWS, GROUPS, sample_weight=WEIGHTS * factor).holds
+    assert fairspan.verify(model, ROWS, GROUPS, sample_weight=WEIGHTS).holds
+    moments = model.moments_
+    assert isinstance(moments, GroupMoments)
+    moments.save(tmp_path / "huge.moments")
+    again = GroupMoments.load(tmp_path / "huge.moments")
+    assert again.weight_exponent == moments.weight_exponent
+    assert np.array_equal(again.scatters, moments.scatters)
+    assert_same(again + of_an_array(WEIGHTS * factor), moments + moments)
+
+
+def test_the_largest_weights_decide_whichever_part_has_them() -> None:
+    small, large = WEIGHTS * 1e-150, WEIGHTS * 1e-20
+    expected = of_an_array(np.where(np.arange(90) < 40, small, large))
+    first = GroupMoments.from_rows(ROWS[:40], GROUPS[:40], small[:40])
+    second = GroupMoments.from_rows(ROWS[40:], GROUPS[40:], large[40:])
+    assert_same(first + second, expected)
+    assert_same(second + first, expected)
+
+
+def test_negligible_weights_count_as_zero_and_are_named() -> None:
+    weights = WEIGHTS.copy()
+    weights[:7] = 1e-250
+    with pytest.warns(FairspanWarning, match="less than about 1e-200 of the largest.*as absent"):
+        found = of_an_array(weights)
+    weights[:7] = 0.0
+    assert_same(found, of_an_array(weights))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_group_without_other_weights_is_named(door: Callable[[FloatArray], GroupMoments]) -> None:
+    weights = np.where(GROUPS == 1, 1e-200, 1e200)
+    with pytest.warns(FairspanWarning, match="No row remains of the group '1'"):
+        assert door(weights).labels == [0]
+
+
+def test_a_negligible_part_leaves_the_sum_and_is_named() -> None:
+    tiny = GroupMoments.from_rows(ROWS[:40], GROUPS[:40], np.full(40, 1e-200))
+    huge = GroupMoments.from_rows(ROWS[40:], np.zeros(50, dtype=int), np.full(50, 1e200))
+    with pytest.warns(FairspanWarning, match="A part has weights.*No row remains of the group '1'"):
+        whole = tiny + huge
+    assert whole.labels == [0]
+    assert np.array_equal(whole.means, huge.means)
+
+
+def test_tiny_features_beside_weights_of_very_different_size() -> None:
+    weights, rows = np.where(GROUPS == 0, 1e-99, 1e99), ROWS - [0.0, 1e6, 0.0, 3.0, 0.0]
+    found = GroupMoments.from_rows(rows * 2.0**-230, GROUPS, weights)
+    plain = GroupMoments.from_rows(rows, GROUPS)
+    second = found.second_moments("group") * 2.0**460
+    assert second == pytest.approx(plain.second_moments("group"), rel=1e-9)
+
+
+def test_weights_of_covariances() -> None:
+    matrices = np.array([np.eye(3), np.diag([3.0, 2.0, 1.0])])
+    found = GroupMoments.from_covariances(matrices, weights=[1e300, 3e300])
+    assert found.proportions == pytest.approx([0.25, 0.75])
+    assert np.array_equal(found.second_moments("group"), matrices)
+
+
+def test_radius_of_the_robust_error_gap_is_for_so_many_rows() -> None:
+    found = [
+        GroupMoments.from_covariances([np.eye(3), np.eye(3)], weights=np.array([4.0, 9.0]) * unit)
+        for unit in (1.0, 2.0**1000)
+    ]
+    criterion = fairspan.RobustErrorGap(radius=1.0)
+    radii = []
+    for moments in found:
+        identity = np.eye(3)[:1]
+        reach = fairspan.metrics.worst_case_error(identity, moments, radius=criterion.radius)
+        radii.append(np.sqrt(list(reach.values())) - np.sqrt(2.0))
+    assert radii[0] == pytest.approx(np.sqrt([1 / 2, 1 / 3]), rel=1e-12)
+    assert radii[1] == pytest.approx(np.zeros(2), abs=1e-12)
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
+def test_weights_that_are_none(weight: float) -> None:
+    with pytest.raises(InvalidInput, match="negative, NaN or infinite"):
+        of_an_array(np.append(WEIGHTS[:-1], weight))
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 1e221])
 def test_group_weights_beyond_the_range_are_refused(size: float) -> None:
     matrices = np.array([np.eye(3), np.diag([3.0, 2.0, 1.0])]) * 1e-30
     with pytest.raises(InvalidInput, match="weights are"):

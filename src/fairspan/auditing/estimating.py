@@ -190,7 +190,7 @@ def figures_by_fold(
     labels = folded.moments.whole.labels
     seen = row_figures(
         folded.rows,
-        labels,
+        folded.moments.whole,
         cross.benchmarks,
         cross.projections,
         folded.assigned,
@@ -226,7 +226,7 @@ def figures_of_errors(
         else:  # it takes rows as they came
             benchmarks.append(Benchmark(np.zeros((1, moments.n_features)), None))
             projections.append(Projection(i, model, np.zeros(moments.n_groups)))
-    return row_figures(rows, moments.labels, benchmarks, projections, has_labels=has_labels)
+    return row_figures(rows, moments, benchmarks, projections, has_labels=has_labels)
 
 
 def in_coordinates(
@@ -289,6 +289,7 @@ def in_coordinates(
         padded - start,
         labels=rows.labels[chosen[order]],
         weights=None if rows.weights is None else rows.weights[chosen[order]],
+        weight_exponent=rows.weight_exponent,
     )
 
 

@@ -13,6 +13,7 @@ from fairspan.auditing.cross_fitting import (
     measured_by,
 )
 from fairspan.linalg.resources import threads_for
+from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import Reconstructs, squared_residuals
 from fairspan.rows.groups import CodedLabels, FoldedLabels, Folds, Label, LabelCoder, side_by_side
 from fairspan.rows.protocol import KnownRows, Rows, RowSource, tallied
@@ -34,7 +35,7 @@ class RowFigures:
         How many rows or clusters of each group vary independently.
     kurtosis : (m, q, k) array
         Mean fourth power over squared mean square, of errors about their means and of differences
-        of errors; NaN where all are zero.
+        of errors, each times the weight of its row; NaN where all are zero.
     training_errors : (m, q, k) array
         What is uncertain beside, as other rows would have given other models: by how much the
         means of folds differ beyond what their rows explain.
@@ -62,7 +63,7 @@ class RowFigures:
 
 def row_figures(
     rows: Rows,
-    labels: Sequence[Label],
+    moments: Moments,
     benchmarks: Sequence[Benchmark],
     projections: Sequence[Projection],
     folds: Folds | None = None,
@@ -79,7 +80,8 @@ def row_figures(
     Parameters
     ----------
     rows : RowSource or PartedRows
-    labels : sequence of k labels
+    moments : GroupMoments or SparseMoments
+        Of the same rows, with k groups.
     benchmarks : sequence of Benchmark
     projections : sequence of m Projections
     folds : Folds, optional
@@ -87,7 +89,16 @@ def row_figures(
     has_labels : bool
         Whether the rows' labels hold, beside the group, the class that a row has in y.
     """
-    seen = RowStatistics(tuple(labels), tuple(benchmarks), tuple(projections), folds, has_labels)
+    mean_weights = moments.weights / np.maximum(moments.counts, 1)
+    seen = RowStatistics(
+        tuple(moments.labels),
+        # Powers of two, so that weights keep their digits.
+        np.ldexp(1.0, np.frexp(mean_weights)[1]),
+        tuple(benchmarks),
+        tuple(projections),
+        folds,
+        has_labels,
+    )
     # Products of few features are done before a second thread is awake.
     with threads_for(rows.n_features):
         sums = tallied(rows, seen)
@@ -102,7 +113,7 @@ class Sums:
     Attributes
     ----------
     powers : (K, m, q, 5, k) array
-        Of w x, w^2, w^2 x, w^2 x^2 and x^4 in each fold, with x the difference from what the
+        Of w x, w^2, w^2 x, w^2 x^2 and w^4 x^4 in each fold, with x the difference from what the
         moments tell.
     totals : (K, 2, k) array
         Of w, and of the rows.
@@ -121,9 +132,21 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class RowStatistics:
-    """The pass; see :func:`row_figures`."""
+    """The pass; see :func:`row_figures`.
+
+    Attributes
+    ----------
+    labels : tuple of k labels
+    weight_units : (k,) array
+        Weights of each group are divided by its unit, so that their fourth powers stay in range.
+    benchmarks : tuple of Benchmark
+    projections : tuple of Projection
+    folds : Folds or None
+    has_labels : bool
+    """
 
     labels: tuple[Label, ...]
+    weight_units: FloatArray
     benchmarks: tuple[Benchmark, ...]
     projections: tuple[Projection, ...]
     folds: Folds | None
@@ -155,6 +178,7 @@ class RowStatistics:
                 chosen = kept[order[place]]
                 group, fold = divmod(code, n_folds)
                 weights = np.ones(len(chosen)) if block.weights is None else block.weights[chosen]
+                weights = weights / self.weight_units[group]
                 measured = self._measured(block.values[chosen], group, fold)
                 measured = (measured - references[:, :, group, None]) / units
                 clusters = None if known.clusters is None else known.clusters[chosen]
@@ -295,7 +319,7 @@ def _add(
         powers[:, :, 1, group] += float(weights @ weights)
         powers[:, :, 2, group] += weighted @ weights
         powers[:, :, 3, group] += (weighted**2).sum(axis=2)
-        powers[:, :, 4, group] += (measured**4).sum(axis=2)
+        powers[:, :, 4, group] += (weighted**4).sum(axis=2)
     sums.totals[fold, :, group] += weights.sum(), len(weights)
     if clusters is None:
         return

@@ -54,6 +54,7 @@ from fairspan.rows.protocol import (
     error_context,
     merged_in_order,
 )
+from fairspan.rows.weights import WeightScale
 from fairspan.storage import PARTS, read_document, replacing, write_document, write_whole
 
 MANIFEST = "manifest.json"
@@ -214,6 +215,11 @@ class RowsIntoFolder(FileRows):
         manifest.check_folder()
         shared = {each.name: getattr(rows, each.name) for each in fields(FileRows)}
         return cls(**shared, manifest=manifest, has_labels=label is not None)
+
+    def with_raw_weights(self) -> FileRows:
+        """Return the same rows, which go into no folder, with their weights as they are stored."""
+        chosen = replace(self.chosen, weight_scale=WeightScale(is_raw=True))
+        return FileRows(self.path, self.schema, self.parts, chosen, jobs=self.jobs)
 
     def tallied(self, tally: Tally[Any]) -> Any:
         """The moments of all files; None if there are no rows.
@@ -457,8 +463,9 @@ def _as_text(label: Label) -> Label:
 
 def facts_of(moments: GroupMoments, out: Path) -> dict[str, Any]:
     """What a file of moments holds, as plain values."""
-    names = moments.feature_names
+    names, exponent = moments.feature_names, moments.weight_exponent
     return {
+        **({"weight_exponent": exponent} if exponent else {}),
         "output": str(out),
         "n_rows": int(moments.counts.sum()),
         "n_dropped": moments.n_dropped,

@@ -374,7 +374,8 @@ class FairPCA(
             Group of each row; several attributes make their intersections. Named columns are
             taken out of X before fitting.
         sample_weight : (n,) array-like, or column name of X, optional
-            Zero, or from 1e-100 to 1e100; a row of weight zero counts as absent.
+            Finite and not negative; a row of weight zero counts as absent. So does one whose weight
+            is less than 1e-200 of the largest, with a warning.
 
         Returns
         -------
@@ -528,7 +529,10 @@ class FairPCA(
 
         Of ordinary PCA of rows without weights these are the singular values of the centred rows.
         """
-        return np.asarray(np.sqrt(self.explained_variance_ * self.moments_.weights.sum()))
+        moments = self.moments_
+        values = np.sqrt(self.explained_variance_ * moments.weights.sum())
+        # The exponent is even, so that its square root is a power of two.
+        return np.asarray(np.ldexp(values, moments.weight_exponent // 2))
 
     @property
     def noise_variance_(self) -> float:

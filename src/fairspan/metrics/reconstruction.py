@@ -301,7 +301,14 @@ def worst_case_error(
     moments = moments_for(subspace, X_or_moments, sensitive_features, sample_weight, max_groups)
     second, projector = subspace.judged_by(moments)
     ball = RobustErrorGap(radius=radius)
-    problem = Problem(second, moments.labels, moments.weights, subspace.dimension, ball)
+    problem = Problem(
+        second,
+        moments.labels,
+        moments.weights,
+        subspace.dimension,
+        ball,
+        weight_exponent=moments.weight_exponent,
+    )
     reach = np.sqrt(ball.radii(problem))
     roots = np.sqrt(np.maximum(errors_under(projector, second), 0.0))
     extremes = np.maximum(roots - reach, 0.0) if least else roots + reach

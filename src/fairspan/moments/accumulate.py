@@ -52,6 +52,9 @@ _ROWS_TO_A_FEATURE, _ROWS_OF_A_GROUP = 4, 512
 _SPAN_NUMBERS = 2**21
 # Spans whose sums are held at once, and with many groups a single one.
 _SPANS_AT_ONCE, _MANY_GROUPS = 64, 24
+# Weights down to this share of the largest are divided by the same unit: their products with
+# squares of features, which are no smaller than 1e-150, stay normal numbers.
+_ONE_UNIT = 2.0**-400
 # Numbers of rows that wait, so that matrices are added up less often.
 _WAITING_NUMBERS = 2**23
 
@@ -59,6 +62,8 @@ Key = TypeVar("Key", int, Label)
 HOST = Place(numpy_namespace, "cpu")
 # Values, codes and weights of rows, as arrays of one package.
 Block = tuple[Any, Any, Any | None]
+# What weights are divided by: all by one power of two, or those of each code by its own.
+Units = float | FloatArray
 # Sums by code, rows that were dropped, and whether all numbers are finite.
 Span = tuple[dict[int, "Sums"], int, bool]
 
@@ -212,10 +217,11 @@ class _Total:
             self.limit.check(found, self.n_rows, so_far=so_far)
         self.limit.check_memory(len(self.groups), self.n_features)
 
-    def add(self, sums: "dict[int, Sums]", n_dropped: int, unit: float) -> None:
-        """Add the moments of some rows, whose weights were divided by a unit."""
+    def add(self, sums: "dict[int, Sums]", n_dropped: int, units: "Units") -> None:
+        """Add the moments of some rows, whose weights were divided by units."""
         self.n_dropped += n_dropped
         for code, more in sums.items():
+            unit = units if isinstance(units, float) else float(units[code])
             add_to(self._sums, code, more if unit == 1 else more.multiplied_by(unit))
 
     def stacked(self) -> Stacked:
@@ -236,8 +242,7 @@ def _add_rows_in_memory(total: _Total, rows: Any) -> None:
     size = n if one_span else max(_SPAN_NUMBERS // p, 1) * total.n_folds
     cuts = list(pairwise([*range(0, max(n - size // 2, 1), size), n]))
     try:
-        unit = 1.0 if rows.weights is None else unit_of(rows.weights)
-        place, blocks = _blocks_in_memory(total, rows, unit)
+        place, blocks, units = _blocks_in_memory(total, rows)
         at_once = _SPANS_AT_ONCE if total.n_codes <= _MANY_GROUPS else 1
         # A single small span is done before a second thread is awake.
         with threads_for(p) if len(cuts) == 1 else nullcontext():
@@ -250,7 +255,7 @@ def _add_rows_in_memory(total: _Total, rows: Any) -> None:
                 )
             )
             for sums, n_dropped, is_finite in spans:
-                total.add(sums, n_dropped, unit)
+                total.add(sums, n_dropped, units)
                 if not is_finite:
                     _find_first_mistake(total, rows)
     except InvalidInput:
@@ -266,10 +271,29 @@ def _find_first_mistake(total: _Total, rows: RowSource) -> None:
         again.codes_of(block.labels, block.first_row, None)
 
 
+def _units_of(weights: FloatArray, codes: IndexArray, n_codes: int) -> Units:
+    """Return what weights are divided by: one unit, or one of each code where they differ much."""
+    unit = unit_of(weights)
+    least = unit * _ONE_UNIT
+    if weights.min(initial=np.inf) >= least or not ((weights > 0) & (weights < least)).any():
+        return unit
+    counted = codes >= 0
+    largest = np.zeros(n_codes)
+    np.maximum.at(largest, codes[counted], weights[counted])
+    units = np.ldexp(1.0, np.frexp(largest)[1] - 1)
+    return np.where(largest > 0, units, 1.0)
+
+
+def _divided(weights: FloatArray, units: Units, codes: IndexArray) -> FloatArray:
+    """Return weights in their units; those of no code do not matter."""
+    return weights / (units if isinstance(units, float) else units[codes])
+
+
 def _blocks_in_memory(
-    total: _Total, rows: Any, unit: float
-) -> tuple[Place, Callable[[int, int], Iterator[Block]]]:
+    total: _Total, rows: Any
+) -> tuple[Place, Callable[[int, int], Iterator[Block]], Units]:
     """What reads consecutive rows with their codes, where there are not too many groups."""
+    units: Units = 1.0
     device = rows if isinstance(rows, DeviceRows) else None
     place, p = HOST if device is None else device.place, rows.n_features
     xp, drop, weights = place.xp, rows.on_missing == "drop", rows.weights
@@ -279,8 +303,11 @@ def _blocks_in_memory(
         codes = xp.take(place.constant(total.codes_of(labels, 0, None)), rows.labels.there)
         total.n_rows = rows.n_rows
     else:
-        codes = place.constant(total.codes_of(rows.labels, 0, weights, drop=drop))
-        weights = None if weights is None else place.constant(weights / unit)
+        here = total.codes_of(rows.labels, 0, weights, drop=drop)
+        codes = place.constant(here)
+        if weights is not None:
+            units = _units_of(weights, here, total.n_codes)
+            weights = place.constant(_divided(weights, units, here))
     total.check()
     size = _block_rows(p, len(total.groups) * total.n_folds)
     if device is not None:
@@ -298,7 +325,7 @@ def _blocks_in_memory(
                 own = xp.where(xp.any(xp.isnan(values), axis=1), xp.full_like(own, -2), own)
             yield values, own, None if weights is None else weights[part]
 
-    return place, blocks
+    return place, blocks, units
 
 
 def _block_rows(n_features: int, n_codes: int) -> int:
@@ -333,15 +360,17 @@ def _add_blocks(total: _Total, rows: RowSource) -> None:
 
 def _add_read(total: _Total, blocks: list[Block]) -> None:
     """Add blocks that are in memory."""
-    units = [unit_of(weights) for _, _, weights in blocks if weights is not None and len(weights)]
-    unit = max(units, default=1.0)
-    if unit != 1:
+    units: Units = 1.0
+    weighted = [(codes, weights) for _, codes, weights in blocks if weights is not None]
+    if weighted:
+        every = np.concatenate([weights for _, weights in weighted])
+        units = _units_of(every, np.concatenate([codes for codes, _ in weighted]), total.n_codes)
         blocks = [
-            (values, codes, None if weights is None else weights / unit)
+            (values, codes, None if weights is None else _divided(weights, units, codes))
             for values, codes, weights in blocks
         ]
     sums, n_dropped, _ = _summed(HOST, blocks.copy, total.n_codes)
-    total.add(sums, n_dropped, unit)
+    total.add(sums, n_dropped, units)
 
 
 @dataclass(eq=False)

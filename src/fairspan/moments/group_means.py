@@ -110,7 +110,9 @@ class GroupMeans(ABC):
     counts : (k,) array of int
         Rows of each group; 0 where that is not known.
     weights : (k,) array
-        n_g, the sum of the sample weights.
+        n_g, the sum of the sample weights, in units of 2**weight_exponent.
+    weight_exponent : int
+        0 unless sample weights are larger than 1e100 or smaller than 1e-100.
     means : (k, p) array
         Weighted mean row of each group, rounded to float64.
     mean_corrections : (k, p) array or None
@@ -132,6 +134,7 @@ class GroupMeans(ABC):
     mean_corrections: FloatArray | None = field(default=None, kw_only=True)
     feature_names: tuple[str, ...] | None = field(default=None, kw_only=True)
     n_dropped: int = field(default=0, kw_only=True)
+    weight_exponent: int = field(default=0, kw_only=True)
 
     @property
     @abstractmethod
@@ -293,9 +296,10 @@ class GroupMeans(ABC):
         ]
         n_rows, p = int(self.counts.sum()), self.n_features
         known = f"{n_rows:,} row{'s' if n_rows > 1 else ''}, " if self.counts.all() else ""
+        unit = f" / 2^{self.weight_exponent}" if self.weight_exponent else ""
         caption = f"{known}{p:,} feature{'s' if p > 1 else ''}{left_out(self.n_dropped, '; {}')}"
         return Table.of_texts(
             f"{caption}; variance of all features, about the mean of each group",
-            ("group", "rows", "weight", "share", "variance"),
+            ("group", "rows", f"weight{unit}", "share", "variance"),
             rows,
         )

@@ -1,5 +1,6 @@
 """GroupMoments: weight, mean and scatter of each group, all that a fair projection needs."""
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, replace
@@ -21,7 +22,7 @@ from fairspan.moments.normal import Normal
 from fairspan.moments.operators import DenseSecondMoments, Doubt
 from fairspan.moments.sparse import RowGroup, sparse_groups
 from fairspan.moments.whole_numbers import check_whole_numbers
-from fairspan.rows.arrays import LARGEST_WEIGHT, SMALLEST_WEIGHT, labels_of
+from fairspan.rows.arrays import labels_of
 from fairspan.rows.attributes import Column, RowsWithAttributes, positions_of
 from fairspan.rows.groups import (
     CodedLabels,
@@ -47,6 +48,14 @@ from fairspan.rows.protocol import (
     tallied,
 )
 from fairspan.rows.registry import open_rows, row_remedies, warn_of_unused_categories
+from fairspan.rows.weights import (
+    LARGEST_WEIGHT,
+    SMALLEST_WEIGHT,
+    exponent_for,
+    in_units,
+    is_extreme,
+    warn_of_negligible,
+)
 from fairspan.storage import (
     MOMENTS,
     NotAllowed,
@@ -63,6 +72,8 @@ _SPARSE_UP_TO = 1 / 12
 _CORRECTION = float(np.finfo(np.float64).eps)
 # The largest weight of a group: that of 1e20 rows with the largest weight of a row.
 _LARGEST_GROUP_WEIGHT = 1e20 * LARGEST_WEIGHT
+# Largest size of the exponent of the unit of weights: that of subnormal numbers is the largest.
+_MOST_EXPONENT = 1500
 # How far a covariance may be from symmetric, as a share of the deviations of its features.
 _ASYMMETRY = 1e-12
 
@@ -82,6 +93,9 @@ class GroupMoments(GroupMeans):
         Rows of each group; 0 where that is not known, as of covariances alone.
     weights : (k,) array
         n_g, the sum of the sample weights; equal to the counts without weights.
+    weight_exponent : int
+        Binary exponent, even: weights and scatters are in units of 2**weight_exponent. It is 0
+        unless sample weights are larger than 1e100 or smaller than 1e-100.
     means : (k, p) array
         Weighted mean row of each group, in units of the features.
     mean_corrections : (k, p) array or None
@@ -137,8 +151,11 @@ class GroupMoments(GroupMeans):
             _check_arrays({"mean_corrections": (self.mean_corrections, (k, p))})
             if (np.abs(self.mean_corrections) > _CORRECTION * np.abs(self.means)).any():
                 raise _not_moments("mean_corrections are larger than the rounding of the means")
-        is_extreme = (self.weights < SMALLEST_WEIGHT) | (self.weights > _LARGEST_GROUP_WEIGHT)
-        for name, wrong in (("counts", self.counts < 0), ("weights", is_extreme)):
+        exponent = self.weight_exponent
+        if type(exponent) is not int or exponent % 2 or abs(exponent) > _MOST_EXPONENT:
+            raise _not_moments(f"weight_exponent is {exponent!r}")
+        out_of_range = (self.weights < SMALLEST_WEIGHT) | (self.weights > _LARGEST_GROUP_WEIGHT)
+        for name, wrong in (("counts", self.counts < 0), ("weights", out_of_range)):
             if wrong.any():
                 raise _not_moments(f"{name} are {listed(getattr(self, name).tolist())}")
         own = (self.scatters, self.means, self.weights)
@@ -174,7 +191,8 @@ class GroupMoments(GroupMeans):
             Group of each row; several attributes make their intersections. Names, where the rows
             are not in memory.
         sample_weight : (n,) array-like, or column name of X, optional
-            Zero, or from 1e-100 to 1e100; a row of weight zero counts as absent.
+            Finite and not negative; a row of weight zero counts as absent. So does one whose weight
+            is less than 1e-200 of the largest, with a warning.
         labels : (n,) array-like, or column name of X, optional
             y, the class of each row, for restrictions that hold in each class
             (`MeanParity(given_labels=...)`); see `by_label`.
@@ -240,8 +258,8 @@ class GroupMoments(GroupMeans):
         means : (k, p) array-like, optional
             Mean row of each group; zero by default.
         weights : (k,) array-like, optional
-            From 1e-100 to 1e120; what each group counts for in the mean of all, such as its number
-            of rows. One each by default.
+            Positive, and at least 1e-200 of the largest; what each group counts for in the mean of
+            all, such as its number of rows. One each by default.
         groups : (k,) array-like or list of tuples, optional
             A label for each, all different; 0 to k - 1 by default.
 
@@ -280,10 +298,17 @@ class GroupMoments(GroupMeans):
             raise _not_moments(f"groups are {listed(list(given_groups))}")
         order = sorted(range(k), key=coder.labels.__getitem__)
         labels = label_array([coder.labels[i] for i in order])
+        exponent = 0
+        if is_extreme(weights):
+            exponent = exponent_for(float(weights.max()))
+            scaled = in_units(weights, exponent)
+            if not scaled.all():
+                raise _not_moments(f"weights are {listed(weights.tolist())}")
+            weights = scaled
         weights, unknown = weights[order], np.zeros(k, dtype=np.int64)
         with np.errstate(over="ignore"):  # found by the constructor
             scatters = weights[:, None, None] * matrices[order]
-        found = cls(labels, unknown, weights, means[order], scatters)
+        found = cls(labels, unknown, weights, means[order], scatters, weight_exponent=exponent)
         halves = (scatters + scatters.transpose(0, 2, 1)) / 2
         return replace(found, scatters=halves, is_made_here=True).in_range()
 
@@ -425,6 +450,20 @@ class GroupMoments(GroupMeans):
         if own is None or names is None or own == names or sorted(own) != sorted(names):
             return self
         return self.selected([own.index(name) for name in names])
+
+    def in_weight_units(self, exponent: int) -> "GroupMoments":
+        """Return the moments with weights in units of 2**exponent, without negligible groups."""
+        shift = self.weight_exponent - exponent
+        if shift == 0:
+            return self
+        weights = in_units(self.weights, -shift)
+        with np.errstate(under="ignore"):
+            scatters = np.ldexp(self.scatters, shift)
+        own = replace(self, by_label=None, whole=None, is_made_here=True)
+        scaled = replace(
+            own, weights=weights, scatters=scatters, weight_exponent=exponent, is_made_here=True
+        )
+        return scaled.of_groups(weights > 0)
 
     def over_classes(self) -> "GroupMoments":
         """Moments of groups, from these of pairs of a group and a class, which it keeps."""
@@ -573,6 +612,8 @@ class GroupMoments(GroupMeans):
         }
         if self.by_label is not None:
             header["n_label_columns"] = 1
+        if self.weight_exponent:
+            header["weight_exponent"] = self.weight_exponent
         if stored.completion is not None:
             header["completion"] = vars(stored.completion)
         triangles = stored.scatters[:, np.tri(self.n_features, dtype=bool)]
@@ -614,7 +655,8 @@ def _not_moments(received: str) -> InvalidInput:
     return InvalidInput(
         received,
         "Allowed: symmetric matrices (k, p, p) without negative eigenvalues, means (k, p), "
-        f"weights (k,) from {SMALLEST_WEIGHT:.0e} to {_LARGEST_GROUP_WEIGHT:.0e}, "
+        "positive weights (k,), none less than 1e-200 of the largest, within "
+        f"{SMALLEST_WEIGHT:.0e} to {_LARGEST_GROUP_WEIGHT:.0e} for the constructor, "
         "counts (k,) of zero or more, and k different groups; all finite. "
         "The constructor takes groups in sorted order, from_covariances in any",
         "Check each argument; where matrices were rounded, set their negative eigenvalues to zero",
@@ -659,6 +701,8 @@ def merged(
         pairs = [part.by_label for part in parts if part.by_label is not None]
         found = merged(pairs, new_label).over_classes()
         return replace(found, n_dropped=n_dropped, is_made_here=True)
+    exponent = _common_exponent(parts)
+    parts = _in_common_units(parts, exponent)
     sums: dict[Label, Sums] = {}
     with np.errstate(over="ignore", invalid="ignore"):  # found by the check
         for part in parts:
@@ -678,9 +722,39 @@ def merged(
             stacked,
             feature_names=first.feature_names,
             n_dropped=n_dropped,
+            weight_exponent=exponent,
             lost_groups=frozenset(lost.difference(plain_labels(stacked.labels))),
         )
     return checked_part(whole)
+
+
+def _common_exponent(parts: Sequence[GroupMoments]) -> int:
+    """Return the exponent of a unit in which the weights of all parts are within range."""
+    exponents = {part.weight_exponent for part in parts}
+    if len(exponents) == 1:
+        return exponents.pop()
+    weighted = [part for part in parts if part.n_groups]
+    smallest = [np.frexp(part.weights.min())[1] + part.weight_exponent for part in weighted]
+    largest = [np.frexp(part.weights.max())[1] + part.weight_exponent for part in weighted]
+    low, high = int(np.frexp(SMALLEST_WEIGHT)[1]), int(np.frexp(LARGEST_WEIGHT)[1])
+    if not weighted or (min(smallest) >= low and max(largest) <= high):
+        return 0
+    exponent = int(max(largest)) - high
+    return exponent + exponent % 2
+
+
+def _in_common_units(parts: Sequence[GroupMoments], exponent: int) -> list[GroupMoments]:
+    """Return the parts with weights in units of 2**exponent, without groups that are negligible.
+
+    Warns of groups that are, and of those that no other part has.
+    """
+    scaled = [part.in_weight_units(exponent) for part in parts]
+    kept = {label for part in scaled for label in part.labels}
+    if sum(part.n_groups for part in scaled) < sum(part.n_groups for part in parts):
+        every = dict.fromkeys(label for part in parts for label in part.labels)
+        limit = math.ldexp(SMALLEST_WEIGHT, exponent)
+        warn_of_negligible("A part", limit, [label for label in every if label not in kept])
+    return scaled
 
 
 def checked_part(moments: GroupMoments) -> GroupMoments:
@@ -782,6 +856,7 @@ def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
             mean_corrections=stored.get("mean_corrections"),
             feature_names=None if names is None else tuple(names),
             n_dropped=stored["n_dropped"],
+            weight_exponent=stored.get("weight_exponent", 0),
             completion=_completion(stored.get("completion")),
         )
         checked_part(moments)
@@ -842,6 +917,9 @@ class MomentsTally:
                 n_dropped=sums.n_dropped,
                 lost_groups=sums.lost_groups,
             )
+        if isinstance(rows, KnownRows) and rows.weight_exponent:
+            exponent = rows.weight_exponent
+            found = replace(found, weight_exponent=exponent, is_made_here=True)
         return checked_part(found)
 
     @memory_error_hint()
@@ -919,7 +997,13 @@ def accumulate(
             warn(f"{n_dropped:,} {were} left out, without a group or without any observed feature")
             warn_of_lost_groups(rows, n_beside=int(has_labels))
         names = rows.feature_names
-        expected = _of_stacked(stacked, feature_names=names, n_dropped=n_dropped, completion=how)
+        expected = _of_stacked(
+            stacked,
+            feature_names=names,
+            n_dropped=n_dropped,
+            completion=how,
+            weight_exponent=rows.weight_exponent,
+        )
         expected = expected.over_classes() if has_labels else expected
         return expected.in_range() if onto is None else merged([onto, expected])
     limit.check_memory(1, rows.n_features)  # before a cluster is asked, or started

@@ -126,14 +126,23 @@ class _KeptRows(GroupMeans):
 
     def divided_by(self, scale: FloatArray) -> Self:
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
-        return self._of([part.divided_by(scale) for part in self.parts], n_dropped=self.n_dropped)
+        return self._of(
+            [part.divided_by(scale) for part in self.parts],
+            n_dropped=self.n_dropped,
+            weight_exponent=self.weight_exponent,
+        )
 
     @memory_error_hint()
     def matrices(self) -> GroupMoments:
         """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
         check_memory(self.n_groups, self.n_features)
         whole = moments_of_row_groups(self.parts, self.n_features, self.n_dropped)
-        return replace(whole, feature_names=self.feature_names, is_made_here=True)
+        return replace(
+            whole,
+            feature_names=self.feature_names,
+            weight_exponent=self.weight_exponent,
+            is_made_here=True,
+        )
 
 
 class SparseMoments(_KeptRows):
@@ -155,7 +164,7 @@ class SparseMoments(_KeptRows):
             raise no_complete_rows(rows, n_dropped)
         if n_dropped and (lost := rows.lost_groups([group.label for group in groups])):
             warn_of_lost_groups(rows, lost)
-        found = cls._of(groups, n_dropped=n_dropped)
+        found = cls._of(groups, n_dropped=n_dropped, weight_exponent=rows.weight_exponent)
         check_sizes(found.means, found.variances, None, in_part=True)
         return found
 
@@ -196,7 +205,14 @@ class ThinMoments(_KeptRows):
             for start in range(0, len(order), _BLOCK_ROWS):
                 block = slice(start, start + _BLOCK_ROWS)
                 np.subtract(values[order[block]], pilot, out=rows[block])
-            found = cls._about(pilot, rows, places, weights[order], given.feature_names)
+            found = cls._about(
+                pilot,
+                rows,
+                places,
+                weights[order],
+                feature_names=given.feature_names,
+                weight_exponent=given.weight_exponent,
+            )
         if len(order) < n or not np.isfinite(found.means).all():  # also rows that do not count
             checked_values(values, 0, given.feature_names)
         return found
@@ -208,13 +224,13 @@ class ThinMoments(_KeptRows):
         rows: FloatArray,
         places: dict[Label, IndexArray],
         weights: FloatArray,
-        names: tuple[str, ...] | None,
+        **others: Any,
     ) -> "ThinMoments":
         parts, start = [], 0
         for label, own in places.items():
             here = slice(start, start := start + len(own))
             parts.append(RowGroup.of(label, rows[here], weights[here], pilot, own))
-        return cls._of(parts, feature_names=names, rows=rows)
+        return cls._of(parts, rows=rows, **others)
 
     def with_rows(
         self, pilot: FloatArray, rows: FloatArray, names: tuple[str, ...] | None = None
@@ -222,7 +238,10 @@ class ThinMoments(_KeptRows):
         """The same rows with other features, of which these are the numbers about a pilot."""
         places = {part.label: part.positions for part in self.parts}
         weights = np.concatenate([own for part in self.parts for _, own in part.parts])
-        return self._about(pilot, rows, places, weights, names)
+        exponent = self.weight_exponent
+        return self._about(
+            pilot, rows, places, weights, feature_names=names, weight_exponent=exponent
+        )
 
     def divided_by(self, scale: FloatArray) -> "ThinMoments":
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""

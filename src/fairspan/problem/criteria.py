@@ -755,7 +755,8 @@ class RobustErrorGap(ErrorGap):
         """eps_g, shape (k,)."""
         if isinstance(self.radius, Mapping):
             return np.array([self.radius[label] for label in problem.labels], dtype=np.float64)
-        return np.asarray(float(self.radius) / np.sqrt(problem.weights))
+        radii = float(self.radius) / np.sqrt(problem.weights)
+        return np.asarray(np.ldexp(radii, -(problem.weight_exponent // 2)))
 
     def value(self, errors: FloatArray, problem: Problem) -> float:
         """The largest score of an ordered pair of groups."""

@@ -425,7 +425,7 @@ class Problem:
         S_1 .. S_k about the chosen centre, each divided by its group's weight.
     labels : list of k labels
     weights : (k,) array
-        n_g, rows of each group or the sum of their weights.
+        n_g, rows of each group or the sum of their weights, in units of 2**weight_exponent.
     n_components : int
         d, from 1 to p.
     criterion : Criterion
@@ -458,6 +458,8 @@ class Problem:
         beside it is zero. Infinite if none varies, or none is to be looked at.
     start : WarmStart or None
         Where a search may begin.
+    weight_exponent : int
+        Binary exponent of the unit of the weights, even.
     """
 
     second_moments: SecondMoments
@@ -478,6 +480,7 @@ class Problem:
     beside: FloatArray | float = 0.0
     least_column_variance: float = np.inf
     start: WarmStart | None = None
+    weight_exponent: int = 0
 
     def __post_init__(self) -> None:
         check_n_components(self.n_components, self.second_moments.n_features)

@@ -617,6 +617,7 @@ def build_problem(
         stretched=0.0 if thin is None else thin.stretched,
         beside=0.0 if thin is None else thin.rows_beside(),
         least_column_variance=float(deviations[deviations > 0].min(initial=np.inf)) ** 2,
+        weight_exponent=moments.weight_exponent,
     )
     if restriction is not None:
         restriction.check(moments.labels, criterion, allow_extra=allow_extra)

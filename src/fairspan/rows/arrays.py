@@ -39,6 +39,7 @@ from fairspan.rows.protocol import (
     block_rows,
     row_block,
 )
+from fairspan.rows.weights import scaled_weights
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 if TYPE_CHECKING:
@@ -50,10 +51,6 @@ else:
 _SMALL_RANGE = 1 << 12
 # Up to so many different texts, by so many of the first, each is compared with all of them.
 _FEW_TEXTS, _FIRST_TEXTS = 12, 256
-
-# The smallest and the largest weight of a row that is not zero. Weights times squares of features,
-# which lie between 1e-150 and 1e150, and squares of weights then are normal numbers.
-SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e100
 
 _NAMES_OR_LABELS = "Allowed: the name of a column of X, or one label for each row"
 
@@ -288,6 +285,8 @@ def labels_of(
 def beside_rows(X: Any, n_rows: int, sensitive_features: Any, sample_weight: Any) -> dict[str, Any]:
     """Labels and weights of rows in memory, checked: where they are given, beside X or by name.
 
+    Weights out of range are scaled; `weight_exponent` is the exponent of their unit.
+
     Raises
     ------
     InvalidInput
@@ -296,9 +295,8 @@ def beside_rows(X: Any, n_rows: int, sensitive_features: Any, sample_weight: Any
     if isinstance(sample_weight, str) and (frame := frame_of(X)) is not None:
         sample_weight = weights_of_column(frame, sample_weight)
     labels = labels_of(sensitive_features, n_rows, X)
-    weights = checked_weights(sample_weight, n_rows)
-    check_weight_sizes(weights)
-    return {"labels": labels, "weights": weights}
+    weights, exponent = scaled_weights(checked_weights(sample_weight, n_rows), labels)
+    return {"labels": labels, "weights": weights, "weight_exponent": exponent}
 
 
 def names_of(values: Any) -> tuple[Any, ...]:
@@ -399,6 +397,8 @@ class RowsInMemory(KnownRows, ABC):
     ----------
     labels : CodedLabels or None
     weights : (n,) array or None
+    weight_exponent : int
+        Binary exponent of the unit of the weights.
     on_missing : {"error", "drop", "em", "em-drop-empty"}
     first_position : int
         Rows of the whole table before these, where they are a part of it.
@@ -408,6 +408,7 @@ class RowsInMemory(KnownRows, ABC):
 
     labels: CodedLabels | None = None
     weights: FloatArray | None = None
+    weight_exponent: int = 0
     on_missing: OnMissing = "error"
     first_position: int = 0
     first_row: int = 0
@@ -690,45 +691,19 @@ def weights_of_column(frame: Any, name: str) -> FloatArray:
             "Allowed: finite weights, zero or above",
             "Name a column of numbers",
         )
-    title = f"The column of weights {name!r}"
-    weights = _checked_range(float64_of(column), title, may_be_zero=True)
-    check_weight_sizes(weights, title)
-    return weights
+    return _checked_range(float64_of(column), f"The column of weights {name!r}", may_be_zero=True)
 
 
 def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> FloatArray:
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = weights.sum()
-    if not np.isfinite(total) or (weights < 0).any() or not (may_be_zero or weights.any()):
+    # NaN, if there is one, is the smallest and the largest.
+    is_usable = not len(weights) or (weights.min() >= 0 and np.isfinite(weights.max()))
+    if not is_usable or not (may_be_zero or weights.any()):
         raise InvalidInput(
-            f"{name} holds a negative, NaN or infinite weight, or has no finite positive sum",
+            f"{name} holds a negative, NaN or infinite weight, or no positive one",
             "Allowed: finite weights, zero or above, not all zero",
             "Correct or drop the rows with such weights",
         )
     return weights
-
-
-def check_weight_sizes(weights: FloatArray | None, name: str = "sample_weight") -> None:
-    """Make sure that products of weights with squares of features keep their digits.
-
-    Raises
-    ------
-    InvalidInput
-        A weight that is not zero lies outside of the range.
-    """
-    if weights is None:
-        return
-    positive = weights[weights > 0]
-    extreme = positive[(positive < SMALLEST_WEIGHT) | (positive > LARGEST_WEIGHT)]
-    if not len(extreme):
-        return
-    raise InvalidInput(
-        f"{name} holds the weight {extreme[0]:.3g}",
-        f"Allowed: zero, and weights from {SMALLEST_WEIGHT:.0e} to {LARGEST_WEIGHT:.0e}, whose "
-        "products with squares of the features double precision can hold",
-        "Divide all weights by a constant, such as the largest one: only their ratios matter. "
-        "Set weights to zero that are negligible beside it",
-    )
 
 
 def brought_here(values: Any) -> Any:

@@ -70,6 +70,15 @@ class RowsOver(KnownRows):
         """Whether rows keep cells that are missing, as NaN."""
         return self.known.keeps_missing
 
+    @property
+    def weight_exponent(self) -> int:
+        """Binary exponent of the unit of the weights."""
+        return self.known.weight_exponent
+
+    def find_weight_scale(self) -> None:
+        """Read all weights, to choose the unit of weights out of range."""
+        self.known.find_weight_scale()
+
     def row_name(self, index: int) -> str | None:
         """Return what messages call a row."""
         return self.known.row_name(index)

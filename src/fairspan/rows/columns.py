@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import chain, groupby
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.registry import check_choice
@@ -24,7 +24,10 @@ from fairspan.rows.protocol import (
     OnMissing,
     RowMap,
     RowOpener,
+    Rows,
+    tallied,
 )
+from fairspan.rows.weights import WeightScale, WeightTally
 
 # A column of more different texts is a name or an identifier.
 MOST_CATEGORIES = 1000
@@ -108,6 +111,8 @@ class ChosenColumns:
         Group columns, and the label of rows in which theirs is missing.
     known_labels : KnownLabels
         Labels of a fit, to which those of the rows are matched.
+    weight_scale : WeightScale
+        Unit of the weights of rows that are read in parts.
     """
 
     available: tuple[Any, ...]
@@ -123,6 +128,7 @@ class ChosenColumns:
     bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     unknown: Mapping[str, str] = field(default_factory=dict)
     known_labels: KnownLabels = field(default_factory=KnownLabels)
+    weight_scale: WeightScale = field(default_factory=WeightScale, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -314,6 +320,25 @@ class RowsByColumns(KnownRows):
             A column is missing.
         """
         return replace(self, chosen=self.chosen.selected(names))  # type: ignore[type-var]
+
+
+class RowsInParts(RowsByColumns):
+    """What frozen dataclasses of rows in named columns that are read in parts have in common."""
+
+    @property
+    def weight_exponent(self) -> int:
+        """Binary exponent of the unit of the weights, as far as it is known."""
+        return self.chosen.weight_scale.exponent
+
+    def with_raw_weights(self) -> "RowsInParts":
+        """Return the same rows, whose weights are as they are stored."""
+        chosen = replace(self.chosen, weight_scale=WeightScale(is_raw=True))
+        return replace(self, chosen=chosen)  # type: ignore[type-var]
+
+    def find_weight_scale(self) -> None:
+        """Read all weights, to choose the unit of weights out of range."""
+        rows = cast(Rows, self.with_raw_weights())
+        self.chosen.weight_scale.set_by(tallied(rows, WeightTally()))
 
 
 def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -> dict[str, Any]:

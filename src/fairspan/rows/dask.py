@@ -21,7 +21,6 @@ from fairspan.rows.alignment import check_alignment, pandas_index
 from fairspan.rows.arrays import (
     ArrayRows,
     Everyone,
-    check_weight_sizes,
     checked_weights,
     comes_from,
     frame_of,
@@ -39,7 +38,7 @@ from fairspan.rows.checks import (
     check_width,
     vector_lengths,
 )
-from fairspan.rows.columns import ChosenColumns, RowsByColumns
+from fairspan.rows.columns import ChosenColumns, RowsInParts
 from fairspan.rows.frames import FrameRows, columns_of, without_sparse
 from fairspan.rows.groups import listed
 from fairspan.rows.protocol import (
@@ -118,7 +117,7 @@ def _result_of_partition(
 
 
 @dataclass(frozen=True, eq=False)
-class DaskRows(RowsByColumns):
+class DaskRows(RowsInParts):
     """Rows of a Dask array or data frame, read by the tasks of its scheduler.
 
     Attributes
@@ -195,7 +194,9 @@ class DaskRows(RowsByColumns):
         """
         n_rows, chosen, frame = len(partition), self.chosen, frame_of(partition)
         weights = checked_weights(weights, n_rows, is_part=True)
-        check_weight_sizes(weights)
+        if weights is not None:
+            weights = chosen.weight_scale.scaled(weights)
+        exponent = chosen.weight_scale.exponent
         if not chosen.groups:
             labels = labels_of(labels, n_rows, partition)
         if frame is not None:
@@ -206,7 +207,13 @@ class DaskRows(RowsByColumns):
                     "Allowed: partitions with the columns of the whole data frame",
                     "Make all partitions alike",
                 )
-            return FrameRows(without_sparse(frame), chosen, labels=labels, weights=weights)
+            return FrameRows(
+                without_sparse(frame),
+                chosen,
+                labels=labels,
+                weights=weights,
+                weight_exponent=exponent,
+            )
         if partition.ndim != 2 or partition.shape[1] != self.n_features:
             raise InvalidInput(
                 f"X has shape {partition.shape}",
@@ -217,6 +224,7 @@ class DaskRows(RowsByColumns):
             partition,
             labels=chosen.known_labels.match(labels),
             weights=weights,
+            weight_exponent=exponent,
             on_missing=chosen.on_missing,
             first_position=0
             if self.starts is None or chosen.on_missing == "drop"

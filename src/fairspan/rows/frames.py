@@ -34,6 +34,7 @@ from fairspan.rows.columns import (
     ChosenColumns,
     ReadInBatches,
     RowsByColumns,
+    RowsInParts,
     label_type,
     named_columns_only,
 )
@@ -79,7 +80,8 @@ class FrameRows(RowsByColumns, RowsInMemory):
         if labels is not None:
             labels = chosen.known_labels.match(labels)
         if weights is None and chosen.weight is not None:
-            weights = weights_of_column(self.frame, chosen.weight)
+            weights = chosen.weight_scale.scaled(weights_of_column(self.frame, chosen.weight))
+            vars(self).update(weight_exponent=chosen.weight_scale.exponent)
         vars(self).update(labels=labels, weights=weights, on_missing=chosen.on_missing)
 
     @classmethod
@@ -318,7 +320,7 @@ def without_columns(X: Any, names: Sequence[str]) -> Any:
 
 
 @dataclass(frozen=True)
-class ArrowStream(RowsByColumns):
+class ArrowStream(RowsInParts):
     """Rows of an object with the method ``__arrow_c_stream__``, read in its own batches.
 
     Attributes

@@ -95,6 +95,14 @@ class KnownRows:
         """Whether rows keep cells that are missing, as NaN."""
         return False
 
+    @property
+    def weight_exponent(self) -> int:
+        """Binary exponent of the unit of the weights; 0 for weights of ordinary size."""
+        return 0
+
+    def find_weight_scale(self) -> None:
+        """Read all weights, to choose the unit of weights out of range."""
+
     def row_name(self, index: int) -> str | None:
         """Return what messages call a row, by its position; None for the position itself."""
         return None
@@ -188,7 +196,21 @@ class TallyOf(Tally[Result]):
 
 
 def tallied(rows: Rows, tally: Tally[Result]) -> Result | None:
-    """Pass over all rows, wherever they are; None if there are none."""
+    """Pass over all rows, wherever they are; None if there are none.
+
+    Where weights turn out to be so large or small that they have to be scaled, the rows are read
+    two times more: to find the largest weight, and for the tally.
+    """
+    try:
+        return _tallied(rows, tally)
+    except InvalidInput as error:
+        if error.cause is not Cause.EXTREME_WEIGHTS or not isinstance(rows, KnownRows):
+            raise
+    rows.find_weight_scale()
+    return _tallied(rows, tally)
+
+
+def _tallied(rows: Rows, tally: Tally[Result]) -> Result | None:
     parted = parted_rows(rows)
     if parted is not None:
         return parted.tallied(tally)

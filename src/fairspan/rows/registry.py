@@ -35,6 +35,7 @@ from fairspan.rows.groups import CodedLabels, listed, plain_label, spelled
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.protocol import (
     ON_MISSING,
+    KnownRows,
     OnMissing,
     PartedRows,
     RowBlock,
@@ -313,6 +314,7 @@ def fingerprint_of(rows: Rows) -> str | None:
     if not isinstance(rows, RowSource):
         return None
     values, groups, weights = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
+    known = rows if isinstance(rows, KnownRows) else KnownRows()
     n_rows = 0
     for block in rows.blocks():
         n_rows += len(block.values)
@@ -325,7 +327,8 @@ def fingerprint_of(rows: Rows) -> str | None:
             ]
             groups.update(b"".join(texts[code] for code in block.labels.codes.tolist()))
         if block.weights is not None:
-            weights.update(np.ascontiguousarray(block.weights, dtype="<f8").data)
+            given = np.ldexp(block.weights, known.weight_exponent)
+            weights.update(np.ascontiguousarray(given, dtype="<f8").data)
     parts = [each.hexdigest() for each in (values, groups, weights)]
     return of_bytes("\n".join([f"{n_rows} {rows.n_features}", *parts, ""]).encode())
 

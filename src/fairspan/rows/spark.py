@@ -21,7 +21,7 @@ from fairspan.rows.checks import check_width
 from fairspan.rows.columns import (
     ChosenColumns,
     ReadInBatches,
-    RowsByColumns,
+    RowsInParts,
     named_columns_only,
 )
 from fairspan.rows.frames import ArrowStream
@@ -46,7 +46,7 @@ _OUTCOME = "part int, result binary, error string"
 
 
 @dataclass(frozen=True, eq=False)
-class SparkRows(RowsByColumns):
+class SparkRows(RowsInParts):
     """Rows of a Spark DataFrame, whose groups and weights are columns of it.
 
     Attributes

@@ -31,7 +31,7 @@ from fairspan.rows.columns import (
     MOST_CATEGORIES,
     ChosenColumns,
     ReadInBatches,
-    RowsByColumns,
+    RowsInParts,
     is_number,
     is_text,
     label_type,
@@ -59,7 +59,7 @@ _OPENING = python_remedies("FileRows.open(..., {})")
 
 
 @dataclass(frozen=True)
-class FileRows(RowsByColumns):
+class FileRows(RowsInParts):
     """Rows of CSV, Parquet or Arrow files, read in batches, part by part.
 
     Attributes
