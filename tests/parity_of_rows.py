@@ -62,13 +62,16 @@ def means_apart(model, X, groups, weights=None):
 def correlation(model, X, z, groups=None):
     """The largest correlation of a coordinate with a column, in any group or over all rows."""
     own, z = model.subspace_, np.asarray(z, dtype=np.longdouble)
-    scaled = np.asarray(X if own.scale is None else X / own.scale, dtype=np.longdouble)
+    rows = np.asarray(X, dtype=np.longdouble)
     groups = np.zeros(len(z)) if groups is None else np.asarray(groups)
     worst = 0.0
     for label in set(groups.tolist()):
         here = groups == label
         # About their own mean first, as far from zero these numbers are rounded, too.
-        left, right = (each[here] - each[here].mean(axis=0) for each in (scaled, z[:, None]))
+        left, right = (each[here] - each[here].mean(axis=0) for each in (rows, z[:, None]))
+        if own.scale is not None:
+            # Only now: quotients of numbers far from zero keep too few digits of how they vary.
+            left = left / own.scale
         left = left @ own.encoder.T.astype(np.longdouble)
         lengths = np.sqrt((left**2).mean(axis=0) * (right**2).mean())
         worst = max(worst, float((np.abs((left * right).mean(axis=0)) / lengths).max()))
