@@ -13,7 +13,7 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
 from benchmarks.rows import FloatArray, made
 from fairspan import GroupMoments, Semidefinite
-from fairspan.estimator.fit import fit_subspace, fit_with_problem
+from fairspan.estimator.fit import fit_moments, fit_subspace
 
 # Its own types leave out half of its functions.
 cvxpy: Any = import_module("cvxpy")
@@ -51,9 +51,11 @@ def conic_lines(p: int) -> list[list[str]]:
     moments = GroupMoments.from_rows(*made(N, p))
     run = partial(fit_subspace, moments, D)
     ours, fit = seconds_of({"ours": run}, 5)["ours"], run()
-    least = fit.proven.objective
-    lines = [[str(p), "fairspan", shown_seconds(ours), "1", "", fit.proven.status.value]]
-    posed = fit_with_problem(moments, D)[1]
+    least = fit.require_certificate.objective
+    lines = [
+        [str(p), "fairspan", shown_seconds(ours), "1", "", fit.require_certificate.status.value]
+    ]
+    posed = fit_moments(moments, D)[1]
     references = np.asarray(posed.second_moments.traces - posed.best_errors)
     second = moments.second_moments("global")
     for solver in CONIC_SOLVERS:
@@ -61,7 +63,7 @@ def conic_lines(p: int) -> list[list[str]]:
             seconds, value = timed(partial(relaxed, second, references, solver))
             lines.append(_line(p, CONIC_SOLVERS[solver], seconds / ours, seconds, value, least))
     seconds, whole = timed(partial(fit_subspace, moments, D, solver=Semidefinite()))
-    reached = (whole.proven.objective, whole.proven.status.value)
+    reached = (whole.require_certificate.objective, whole.require_certificate.status.value)
     return [*lines, _line(p, "`Semidefinite()`", seconds / ours, seconds, reached, least)]
 
 

@@ -26,8 +26,8 @@ from benchmarks.effort import Effort, SkippedError
 from benchmarks.report import Measured
 from benchmarks.results import machine, table_of
 from fairspan import FairPCA, GroupMoments
-from fairspan.moments.group_moments import accumulate
-from fairspan.rows.registry import rows_of
+from fairspan.moments.group_moments import compute_group_moments
+from fairspan.rows.opening import open_group_rows
 
 REPETITIONS = 5
 PACKAGES = ("fairspan", "numpy", "torch")
@@ -115,10 +115,10 @@ def check(X: torch.Tensor, labels: torch.Tensor) -> None:
 def seconds_needed(X: torch.Tensor, labels: torch.Tensor, numbers: int | None) -> Seconds:
     """Time one pass over the rows, and a fit on what it gave."""
     device = X.device
-    opened: Any = rows_of(X, labels)
+    opened: Any = open_group_rows(X, labels)
     rows = opened if numbers is None else replace(opened, block_numbers=numbers)
-    seconds = seconds_of(lambda: accumulate(rows), device)
-    moments, model = accumulate(rows), FairPCA(min(10, X.shape[1]))
+    seconds = seconds_of(lambda: compute_group_moments(rows), device)
+    moments, model = compute_group_moments(rows), FairPCA(min(10, X.shape[1]))
     fit = seconds_of(lambda: model.fit_moments(moments), device)
     return Seconds(seconds, fit, model.solution_.gap, model.solution_.status)
 

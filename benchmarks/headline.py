@@ -139,7 +139,7 @@ def _ratio_line(result: Result) -> list[str]:
         f"{found.gap:.1e}",
         found.status,
         str(found.n_eigenproblems),
-        found.eigen,
+        found.eigensolver,
     ]
 
 

@@ -94,14 +94,14 @@ def kleindessner(
 _OURS = (
     MeanParity(),
     MeanParity(oblique=True),
-    MeanParity(given_labels="all"),
+    MeanParity(within_classes="all"),
     CovarianceParity(),
     CovarianceParity(tolerance=0.0),
 )
 _NAMES = (
     "`MeanParity()`",
     "`MeanParity(oblique=True)`",
-    '`MeanParity(given_labels="all")`',
+    '`MeanParity(within_classes="all")`',
     "`CovarianceParity()`",
     "`CovarianceParity(tolerance=0.0)`",
 )

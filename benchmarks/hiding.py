@@ -18,7 +18,7 @@ from benchmarks.hiders import METHODS, Bits, Method, Reduce
 from benchmarks.report import Measured
 from benchmarks.results import announce, table_of
 from benchmarks.rows import FOLDER, FloatArray, missing
-from fairspan.errors import Incompatible
+from fairspan.errors import IncompatibleParameters
 from fairspan.metrics import leakage, mmd
 from reproduction.data import load
 
@@ -112,7 +112,7 @@ def figures_of(fit: Method, splits: list[Split], d: int) -> FloatArray | None:
     """Of one method, a line for each split; None where it has no answer."""
     try:
         return np.array([astuple(judged(partial(fit, d=d), each)) for each in splits])
-    except Incompatible:  # covariances cannot be equal in so many dimensions
+    except IncompatibleParameters:  # covariances cannot be equal in so many dimensions
         return None
 
 

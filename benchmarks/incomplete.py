@@ -34,9 +34,9 @@ def measure(effort: Effort) -> Measured:
             some = np.where(missing, np.nan, X)
             one = min(_seconds(X, groups)[0] for _ in range(effort.repetitions))
             seconds, moments = _seconds(some, groups, on_missing="em")
-            assert moments.completion is not None
+            assert moments.em_summary is not None
             # The pass before the first step shows which groups there are.
-            n_passes = moments.completion.n_passes + 1
+            n_passes = moments.em_summary.n_passes + 1
             ratio = f"{seconds / n_passes / one:.1f}"
             lines.append([name, f"{one:.3f}", f"{seconds / n_passes:.3f}", ratio, f"{n_passes}"])
     head = ["rows", "complete pass, s", "pass, s", "ratio", "passes"]

@@ -12,7 +12,7 @@ from benchmarks.report import Measured
 from benchmarks.results import announce, seconds_of, shown_seconds, table_of, timed
 from benchmarks.rows import Labelled, faces, missing, table
 from fairspan import GroupMoments, MultiplicativeWeights, RiemannianSubgradient, RobustErrorGap
-from fairspan.estimator.fit import fit_subspace, fit_with_problem
+from fairspan.estimator.fit import fit_moments, fit_subspace
 from fairspan.model.subspace import FairSubspace
 from reproduction.vu.data_sets import DATA_SETS
 
@@ -60,29 +60,29 @@ def robust_line(
     theirs = RiemannianSubgradient(max_iter=starts.steps, n_starts=starts.n)
     ours, fit = _ours(moments, D, criterion)
     coarse, _ = _ours(moments, D, criterion, _COARSE)
-    posed = fit_with_problem(moments, D, criterion=criterion)[1]
+    posed = fit_moments(moments, D, criterion=criterion)[1]
     faster, stacked = timed(lambda: fit_subspace(moments, D, criterion=criterion, solver=theirs))
     problem = RobustProblem(
         moments.second_moments("global"),
         moments.proportions,
-        criterion.radii(posed),
+        criterion.RobustErrorGap(posed),
         penalty,
     )
     printed, errors = timed(partial(descend, problem, D, starts.n, starts.steps))
-    least = fit.proven.objective
+    least = fit.require_certificate.objective
     return [
         name,
         f"{moments.n_features}",
         f"{penalty:g}",
         shown_seconds(ours),
-        fit.proven.status.value,
+        fit.require_certificate.status.value,
         shown_seconds(printed),
         f"**{printed / ours:,.0f}**",
         f"{printed / coarse:,.0f}",
         excess(criterion.value(errors, posed), least),
         shown_seconds(faster),
         f"{faster / ours:,.0f}",
-        excess(stacked.proven.objective, least),
+        excess(stacked.require_certificate.objective, least),
     ]
 
 
@@ -97,11 +97,11 @@ def weights_line(name: str, rows: Labelled, d: int) -> list[str]:
         f"{moments.n_features}, {d}",
         str(moments.n_groups),
         shown_seconds(ours),
-        fit.proven.status.value,
+        fit.require_certificate.status.value,
         shown_seconds(seconds),
         f"{seconds / ours:.2f}",
-        excess(baseline.proven.objective, fit.proven.objective),
-        baseline.proven.status.value,
+        excess(baseline.require_certificate.objective, fit.require_certificate.objective),
+        baseline.require_certificate.status.value,
     ]
 
 

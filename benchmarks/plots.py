@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
-from fairspan.displays.style import BLUE, FAINT, VERMILION
+from fairspan.displays.style import BLUE, MUTED, VERMILION
 
 
 def draw_ratios(
@@ -15,7 +15,7 @@ def draw_ratios(
 ) -> None:
     """A dot for each ratio, a bar for its goal, the best plain PCA at one."""
     axes, places = figure.add_subplot(), np.arange(len(names))[::-1]
-    axes.axvline(1, color=FAINT, linewidth=1, zorder=0)
+    axes.axvline(1, color=MUTED, linewidth=1, zorder=0)
     axes.scatter(goals, places, marker="|", s=350, color=VERMILION, label="goal: at most", zorder=2)
     axes.scatter(ratios, places, marker="o", s=45, color=BLUE, label="reached", zorder=3)
     for place, ratio in zip(places, ratios, strict=True):

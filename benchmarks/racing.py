@@ -75,7 +75,7 @@ def race(rows: Labelled, d: int, effort: Effort, criterion: Any = "minimax_loss"
         turns={name: turns[name] for name in rivals},
         gap=solution.relative_gap,
         status=solution.status.value,
-        eigen=solution.eigen,
+        eigen=solution.eigensolver,
         n_eigenproblems=solution.n_eigenproblems,
     )
 

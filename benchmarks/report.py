@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.results import machine
-from fairspan.storage import replacing
+from fairspan.storage import open_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ def write_sections(sections: Mapping[str, str], path: Path) -> None:
     """Write the file of results; it appears only when it is complete."""
     bodies = [f"## {title}\n\n{body.strip()}\n" for title, body in sections.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as file:
+    with open_atomic(path) as file:
         file.write("\n".join([_HEAD, *bodies]).encode())
 
 
@@ -80,5 +80,5 @@ def write_figures(measured: Measured, results: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         draw(figure)
-        with replacing(folder / f"{name}.png") as file:
+        with open_atomic(folder / f"{name}.png") as file:
             figure.savefig(file, format="png", dpi=130, metadata={"Software": None})

@@ -29,7 +29,7 @@ from benchmarks.isolation import process
 from benchmarks.report import Measured
 from benchmarks.results import announce, machine, seconds_of, table_of
 from fairspan import GroupMoments
-from fairspan.moments.group_moments import accumulate
+from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.files.file_rows import FileRows
 
 FILES, GROUPS = 20, ("a", "b", "c")
@@ -106,7 +106,7 @@ def moments_in_memory() -> GroupMoments:
 def moments_of_files(rows: FileRows) -> GroupMoments:
     """Our moments of the files."""
     with threadpool_limits(1):
-        return accumulate(rows)
+        return compute_group_moments(rows)
 
 
 def end_workers() -> None:

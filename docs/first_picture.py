@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from fairspan import Audit, FairPCA, audit
 from fairspan.auditing.results import GroupResult
-from fairspan.datasets import adult_by_sex
+from fairspan.datasets import load_adult_by_sex
 
 PICTURE = Path(__file__).with_name("first-picture.svg")
 DIMENSIONS = range(2, 7)
@@ -25,7 +25,7 @@ _NAMES = {"Female": "women", "Male": "men"}
 
 def audited(dimensions: int) -> Audit:
     """What PCA, and fair PCA, would do to new people."""
-    people = adult_by_sex()
+    people = load_adult_by_sex()
     fair = FairPCA(n_components=dimensions, scale=True)
     fair.fit(people.X, sensitive_features=people.sensitive_features)
     return audit({"fair PCA": fair}, people.X, people.sensitive_features)
@@ -37,7 +37,7 @@ def _curve(axes: Axes, name: str, groups: list[GroupResult]) -> None:
     places = [d + beside for d in DIMENSIONS]
     losses, shares = (
         [each.expected_loss for each in groups],
-        [100 / each.total_variance_here for each in groups],
+        [100 / each.observed_total_variance for each in groups],
     )
     for place, loss, share in zip(places, losses, shares, strict=True):
         axes.plot([place, place], [loss.low * share, loss.high * share], color=colour)
@@ -62,7 +62,9 @@ def figure_of(results: list[Audit]) -> Figure:
             found = [each.models[model] for each in results]
             _curve(axes, found[0].name, [each.groups[place] for each in found])
         group = found[0].groups[place]
-        axes.set_title(f"{group.n:,} {_NAMES[str(group.group)]}", loc="left", fontsize="medium")
+        axes.set_title(
+            f"{group.n_rows:,} {_NAMES[str(group.group)]}", loc="left", fontsize="medium"
+        )
         axes.set(xlabel="components", xticks=DIMENSIONS, xlim=(1.7, 7.1))
         axes.axhline(0, color="0.6", linewidth=1, zorder=0)
         axes.spines[["top", "right"]].set_visible(False)

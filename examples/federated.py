@@ -21,7 +21,7 @@ sites = {f"site-{name}": patients.iloc[number::3] for number, name in enumerate(
 with tempfile.TemporaryDirectory() as folder:
     # On each site: only this file leaves.
     for name, rows in sites.items():
-        moments = GroupMoments.from_rows(rows, "sex").without_small_groups(20)
+        moments = GroupMoments.from_rows(rows, "sex").drop_small_groups(20)
         moments.save(Path(folder) / f"{name}.moments")
 
     # Wherever the files arrive.

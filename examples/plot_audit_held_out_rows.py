@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 
 import fairspan as fs
 
-people = fs.datasets.adult_by_sex()
+people = fs.datasets.load_adult_by_sex()
 # What 3 % of the people have, some of 300 have as well.
 X = people.X[:, people.X.mean(axis=0) > 0.03]
 criteria = {"PCA": fs.TotalError(), "error gap": fs.ErrorGap(penalty=2.0)}

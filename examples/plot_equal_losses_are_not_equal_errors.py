@@ -11,7 +11,7 @@ import numpy as np
 
 import fairspan as fs
 
-people = fs.datasets.adult_by_sex()
+people = fs.datasets.load_adult_by_sex()
 moments = fs.GroupMoments.from_rows(people.X, people.sensitive_features)
 names = ("total_error", "minimax_loss", "equal_error")
 fits = [fs.FairPCA(5, criterion=name, scale=True).fit_moments(moments) for name in names]

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 
 import fairspan as fs
 
-people = fs.datasets.adult_by_sex()
+people = fs.datasets.load_adult_by_sex()
 moments = fs.GroupMoments.from_rows(people.X, people.sensitive_features)
 curve = fs.frontier(moments, n_components=8, scale=True, tol=1e-5)
 curve.plot()
@@ -19,7 +19,7 @@ plt.show()
 # %%
 # Where each criterion lies.
 
-placed = {each.name: each for each in curve.landmarks()}
+placed = {each.name: each for each in curve.locate_all()}
 for name, each in placed.items():
     where = "on the curve" if each.on_frontier else "past an end of it"
     print(f"{name:17} {each.errors.round(3)} {where}")

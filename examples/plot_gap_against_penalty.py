@@ -11,7 +11,7 @@ import numpy as np
 
 import fairspan as fs
 
-people = fs.datasets.adult_by_sex()
+people = fs.datasets.load_adult_by_sex()
 gap = fs.FairPCA(5, criterion=fs.ErrorGap(penalty=0.5), scale=True)
 gap.fit(people.X, sensitive_features=people.sensitive_features)
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 import fairspan as fs
 
-people = fs.datasets.adult_by_sex()
+people = fs.datasets.load_adult_by_sex()
 train, test, g_train, g_test = train_test_split(
     people.X, people.sensitive_features, random_state=0, stratify=people.sensitive_features
 )

@@ -15,14 +15,14 @@ from sklearn.datasets import load_digits
 
 import fairspan as fs
 
-numbers, digits = fs.datasets.adult("race"), load_digits()
+numbers, digits = fs.datasets.load_adult("race"), load_digits()
 is_black = np.where(numbers.sensitive_features == "Black", "Black", "others")
 varies = digits.data.std(axis=0) > 0
 sets = {
-    "adult by sex": fs.datasets.adult_by_sex(),
+    "adult by sex": fs.datasets.load_adult_by_sex(),
     "adult, numbers, by race": replace(numbers, X=numbers.X[:, :5], sensitive_features=is_black),
-    "diabetes by sex": fs.datasets.diabetes_by_sex(),
-    "tumours by diagnosis": fs.datasets.tumours_by_diagnosis(),
+    "diabetes by sex": fs.datasets.load_diabetes_by_sex(),
+    "tumours by diagnosis": fs.datasets.load_breast_cancer_by_diagnosis(),
     "digits, even and odd": replace(
         numbers, X=digits.data[:, varies], sensitive_features=digits.target % 2
     ),

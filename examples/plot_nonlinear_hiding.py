@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import fairspan as fs
 
-people = fs.datasets.adult_by_sex()
+people = fs.datasets.load_adult_by_sex()
 train, test, women, new_women = train_test_split(
     people.X, people.sensitive_features == "Female", test_size=0.5, random_state=0
 )

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 
 import fairspan as fs
 
-people = fs.datasets.adult_by_sex()
+people = fs.datasets.load_adult_by_sex()
 X, sex = people.X, people.sensitive_features
 dimensions = range(1, 9)
 shown = {}
@@ -24,7 +24,7 @@ figure, axes = plt.subplots(layout="constrained")
 looks = ("Female", "women", "#d55e00", -0.05), ("Male", "men", "#0072b2", 0.05)
 for name, label, colour, shift in looks:
     for d in dimensions:
-        loss, variance = shown[name, d].expected_loss, shown[name, d].total_variance_here / 100
+        loss, variance = shown[name, d].expected_loss, shown[name, d].observed_total_variance / 100
         axes.plot([d + shift] * 2, [loss.low / variance, loss.high / variance], color=colour)
         shown_once = label if d == 1 else None
         axes.plot(d + shift, loss.value / variance, "o", color=colour, label=shown_once)

@@ -12,7 +12,7 @@ import numpy as np
 
 import fairspan as fs
 
-patients = fs.datasets.tumours_by_diagnosis()
+patients = fs.datasets.load_breast_cancer_by_diagnosis()
 plain = fs.FairPCA(3, criterion="total_error", scale=True)
 labels = np.repeat(["drawn", "others"], [100, 469])
 on_rows, expected, states = [], [], []
@@ -20,8 +20,8 @@ for seed in range(20):
     shuffled = np.random.default_rng(seed).permutation(labels)
     plain.fit(patients.X, sensitive_features=shuffled)
     drawn = fs.audit({"PCA": plain}, patients.X, shuffled).models[0].groups[0]
-    on_rows.append(drawn.loss_here / drawn.total_variance_here)
-    expected.append(drawn.expected_loss.value / drawn.total_variance_here)
+    on_rows.append(drawn.observed_loss / drawn.observed_total_variance)
+    expected.append(drawn.expected_loss.value / drawn.observed_total_variance)
     states.append(drawn.state)
 
 figure, axes = plt.subplots(figsize=(6.4, 2.6), layout="constrained")

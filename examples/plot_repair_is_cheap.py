@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 
 import fairspan as fs
 
-people = fs.datasets.adult_by_sex()
+people = fs.datasets.load_adult_by_sex()
 fair = fs.FairPCA(3, scale=True).fit(people.X, sensitive_features=people.sensitive_features)
 found = fs.audit({"fair": fair}, people.X, people.sensitive_features)
 repaired, plain = found.models
@@ -32,9 +32,9 @@ plt.show()
 # change is known better than each: the same people are judged under both.
 
 (women, men), (women_fair, men_fair) = plain.groups, repaired.groups
-total_error = repaired.total_error_here / plain.total_error_here - 1
+total_error = repaired.observed_total_error / plain.observed_total_error - 1
 for group in repaired.groups:
-    change, variance = group.expected_change, group.total_variance_here
+    change, variance = group.expected_change, group.observed_total_variance
     low, high = change.low / variance, change.high / variance
     print(f"{group.group}: {low:+.1%} to {high:+.1%} of the variance")
 print(found.verdict.kind)
@@ -42,5 +42,5 @@ print(f"error over all people: {total_error:+.2%}")
 assert found.verdict.kind == "harm, and repair helps"
 assert women.expected_loss.low > 0
 assert women_fair.expected_change.high < 0 < men_fair.expected_change.low
-assert men_fair.expected_change.value < 0.01 * men.total_variance_here
+assert men_fair.expected_change.value < 0.01 * men.observed_total_variance
 assert total_error < 0.001

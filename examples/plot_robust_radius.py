@@ -14,7 +14,7 @@ import fairspan as fs
 from reproduction.vu.radius import N_TEST, performance
 from reproduction.vu.toy import N_TRAIN, toy_rows
 
-people = fs.datasets.adult_by_sex()
+people = fs.datasets.load_adult_by_sex()
 # What 3 % of the people have, some of 300 have as well.
 X = people.X[:, people.X.mean(axis=0) > 0.03]
 few, _, groups, _ = train_test_split(X, people.sensitive_features, train_size=300, random_state=0)

@@ -11,7 +11,7 @@ import numpy as np
 
 import fairspan as fs
 
-people = fs.datasets.adult_by_sex()
+people = fs.datasets.load_adult_by_sex()
 years = people.feature_names.index("education-num")
 level = np.digitize(people.X[:, years], [9, 13])
 education = np.array(["no degree", "school", "college"])[level]
@@ -21,7 +21,7 @@ X, groups = (
 )
 fair = fs.FairPCA(3, scale=True).fit(X, sensitive_features=groups)
 
-fs.displays.GroupLossDisplay.from_estimator(fair, X, groups, on_rows=True)
+fs.displays.GroupLossDisplay.from_estimator(fair, X, groups, show_observed=True)
 plt.show()
 
 # %%

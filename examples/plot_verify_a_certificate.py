@@ -12,7 +12,7 @@ import numpy as np
 
 import fairspan as fs
 
-people = fs.datasets.diabetes_by_sex()
+people = fs.datasets.load_diabetes_by_sex()
 d = 5
 fair = fs.FairPCA(d).fit(people.X, sensitive_features=people.sensitive_features)
 

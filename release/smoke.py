@@ -59,7 +59,7 @@ def of_extra(extra: str) -> None:
         import_module("matplotlib").use("agg")
         fs.displays.FrontierDisplay.from_estimator(fair)
     elif extra == "report":
-        fs.write_report("page.html", X, GROUPS, n_components=2, criteria=[])
+        fs.write_report("page.html", X, GROUPS, n_components=2, compare=[])
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairspan import FairPCA
-from fairspan.datasets import adult
+from fairspan.datasets import load_adult
 from fairspan.displays.style import BLUE, GREEN
-from fairspan.metrics import label_bias, signed_bias
+from fairspan.metrics import label_bias, prediction_bias
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.regression import least_squares
 from fairspan.selection import UCB1
@@ -47,11 +47,11 @@ class Bias:
 
     def run(self, setting: Setting) -> Result:
         """Compute it; too short to keep."""
-        people = adult("sex")
+        people = load_adult("sex")
         features = dict(zip(people.feature_names, people.X.T, strict=True))
         sex = np.char.lower(people.sensitive_features)
-        assert people.labels is not None
-        income = (people.labels == _HIGH_INCOME).astype(int)
+        assert people.y is not None
+        income = (people.y == _HIGH_INCOME).astype(int)
         rows: list[tuple[Cell, ...]] = []
         for protected, (feature, printed) in _ADULT.items():
             groups = (
@@ -60,7 +60,7 @@ class Bias:
             found = label_bias(income, groups, protected)
             rows.append(_compared(f"label bias, {protected}", found, printed))
         indian = features["native-country=India"]
-        found = signed_bias(lambda X: X[:, 0], indian[:, None], sex, "female")
+        found = prediction_bias(lambda X: X[:, 0], indian[:, None], sex, "female")
         rows.append(_compared("signed bias of 'from India', female", found))
         rows.append(_compared("share of rows from India", float(indian.mean())))
         return Result(

@@ -11,8 +11,8 @@ import click
 
 from fairspan import cli
 from fairspan.cli import options
-from fairspan.formatting.text import width_of, wrapped
-from fairspan.progress import Stage, clear_line
+from fairspan.formatting.text import output_width, wrap_text
+from fairspan.progress import Stage, clear_progress_bar
 from reproduction.registry import EXPERIMENTS, experiment_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def reproduce(
         experiment, _data_folder(experiment, data), effort, folder
     )
     if as_json:
-        from fairspan.cli.output import in_json
+        from fairspan.cli.formatting import to_json
 
         facts = {
             "name": name,
@@ -79,12 +79,12 @@ def reproduce(
             "notes": result.notes,
             "files": list(map(str, written)),
         }
-        click.echo(in_json(facts))
+        click.echo(to_json(facts))
     else:
         from reproduction.writing import text_of
 
-        width = width_of(sys.stdout)
-        source = "\n".join(wrapped(f"Source: {experiment.source}.", width, "  "))
+        width = output_width(sys.stdout)
+        source = "\n".join(wrap_text(f"Source: {experiment.source}.", width, "  "))
         click.echo(f"{text_of(result, width)}\n\n{source}")
         # One below the other: paths are copied, so no line may end inside one.
         click.echo("Wrote " + "\n      ".join(map(str, written)))
@@ -130,8 +130,8 @@ def reproduced(
     with Store(partial, header, _tell) as store, Stage(experiment.name) as stage:
 
         def show(what: str, done: int, total: int) -> None:
-            stage.what, stage.total = what, total
-            stage.add(done - stage.done)
+            stage.name, stage.total = what, total
+            stage.advance(done - stage.n_done)
 
         if store.n_resumed:
             _tell(f"going on after {store.n_resumed} finished steps kept in {partial}")
@@ -168,5 +168,5 @@ def _fingerprint(data: Path, names: Sequence[str]) -> str:
 
 
 def _tell(message: str) -> None:
-    clear_line()
+    clear_progress_bar()
     click.echo(f"fairspan: {message}", err=True)

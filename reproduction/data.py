@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from fairspan.datasets import Dataset
-from fairspan.errors import InvalidInput, InvalidParameter, imported
-from fairspan.rows.groups import listed
+from fairspan.errors import InvalidInput, InvalidParameter, import_optional
+from fairspan.rows.groups import format_list
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 _GROUP, _LABEL, _MARK = "group__", "label__", "__"
@@ -44,7 +44,7 @@ def load(
         No folder, file or group column of this name.
     """
     path = data_file(name, data)
-    imported("pyarrow", "arrow", f"Reading {path}")
+    import_optional("pyarrow", "arrow", f"Reading {path}")
     from pyarrow import parquet
 
     table = parquet.read_table(path)
@@ -56,7 +56,7 @@ def load(
     if unknown := [each for each in asked if each not in groups]:
         raise InvalidParameter(
             f"{name} has no group column {unknown[0]!r}",
-            f"Allowed: {listed(groups)}",
+            f"Allowed: {format_list(groups)}",
             "Choose one of these",
         )
     sensitive = np.column_stack([columns[_GROUP + each].astype(str) for each in asked])

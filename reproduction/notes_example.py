@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.optimize
 
-from fairspan.displays.style import BLUE, FAINT, GREEN, INK, VERMILION
+from fairspan.displays.style import BLUE, FOREGROUND, GREEN, MUTED, VERMILION
 from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.problem.criteria import Criterion, Disparity
@@ -27,7 +27,7 @@ _COLUMNS = ("step", "quantity", "ours", "expected", "from", "relative difference
 # The sweep, denser where the disparity flips.
 _SWEEP = (0.0, 0.25, 0.5, 0.75, 0.8, 0.84, 0.85, 0.855, 0.86, 0.9, 0.95, 1.0)
 _PRINTED, _BY_HAND = "notes", "by hand"
-_COLOURS = (BLUE, VERMILION, INK)
+_COLOURS = (BLUE, VERMILION, FOREGROUND)
 
 
 class NotesExample:
@@ -65,7 +65,9 @@ NOTES_EXAMPLE = NotesExample()
 
 def errors_of(moments: GroupMoments, criterion: str | Criterion) -> tuple[float, float]:
     """Errors of A and B where one dimension is kept by this criterion, about the origin."""
-    e_a, e_b = fit_subspace(moments, 1, criterion=criterion, center="none").proven.errors.tolist()
+    e_a, e_b = fit_subspace(
+        moments, 1, criterion=criterion, center="none"
+    ).require_certificate.errors.tolist()
     return e_a, e_b
 
 
@@ -144,8 +146,8 @@ def _draw(figure: "Figure", moments: GroupMoments, flip: float) -> None:
     left.legend(loc="upper right", fontsize=8)
     below, above = np.linspace(0, flip, 50)[:-1], np.linspace(flip, 1, 20)[1:]
     _step(right.plot, moments, below, above)
-    right.axvline(flip, color=FAINT, linestyle=":", linewidth=1)
-    right.axhline(0, color=FAINT, linewidth=0.8)
+    right.axvline(flip, color=MUTED, linestyle=":", linewidth=1)
+    right.axhline(0, color=MUTED, linewidth=0.8)
     right.annotate(f"sign flips at {flip:.4f}", (flip, 0.4), (0.44, 0.9), fontsize=9)
     right.set(
         xlabel="trade-off t", ylabel="squared error", title="Errors and disparity along the sweep"

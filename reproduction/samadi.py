@@ -192,7 +192,7 @@ def plain_figures(moments: GroupMoments) -> _Figures:
     second = DenseSecondMoments(moments.second_moments("group"))
     pooled = np.tensordot(moments.proportions, moments.second_moments("global"), axes=1)
     basis = leading_subspace(pooled, DIMENSIONS[-1]).vectors
-    captured = np.einsum("gii->ig", second.compressed(basis)).cumsum(axis=0)
+    captured = np.einsum("gii->ig", second.compress(basis)).cumsum(axis=0)
     own = [second.leading(alone, DIMENSIONS[-1]).eigenvalues for alone in np.eye(second.n_groups)]
     losses = np.maximum(np.cumsum(own, axis=1).T - captured, 0.0)
     return {"errors": (second.traces - captured).tolist(), "losses": losses.tolist()}
@@ -200,10 +200,13 @@ def plain_figures(moments: GroupMoments) -> _Figures:
 
 def _fair_figures(moments: Callable[[], GroupMoments], d: int) -> _Figures:
     fit = fit_subspace(moments(), d, center="group")
-    proof = [fit.proven.gap, float(_STATUSES.index(str(fit.proven.status)))]
+    proof = [
+        fit.require_certificate.gap,
+        float(_STATUSES.index(str(fit.require_certificate.status))),
+    ]
     return {
-        "errors": [fit.proven.errors.tolist()],
-        "losses": [fit.proven.losses.tolist()],
+        "errors": [fit.require_certificate.errors.tolist()],
+        "losses": [fit.require_certificate.losses.tolist()],
         "proof": [proof],
     }
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fairspan.displays.style import BLUE, INK, VERMILION
+from fairspan.displays.style import BLUE, FOREGROUND, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +65,7 @@ def draw_losses(figure: "Figure", curves: Sequence[Curve]) -> None:
             _line(axes, curve.pca_losses, g, _PLAIN, colour, f"PCA, {group}")
         if curve.fair_losses is not None:
             worst = [[max(each)] for each in curve.fair_losses]
-            _line(axes, worst, 0, _FAIR, INK, "fair PCA, both")
+            _line(axes, worst, 0, _FAIR, FOREGROUND, "fair PCA, both")
         axes.set_ylim(bottom=0)
         axes.legend(fontsize=8)
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairspan.displays.style import BLUE, FAINT, VERMILION
-from fairspan.estimator.fit import fit_with_problem
+from fairspan.displays.style import BLUE, MUTED, VERMILION
+from fairspan.estimator.fit import fit_moments
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.solvers.exact_rank import largest_rank, reduced, soft_basis
+from fairspan.solvers.exact_rank import max_relaxed_rank, reduce_rank, soft_basis
 from fairspan.solvers.many_groups.relaxation import Relaxation
 from reproduction.comparison import mark, printed_table, relative_difference
 from reproduction.data import load
@@ -97,23 +97,25 @@ def _moments(setting: Setting, name: str, group: str) -> GroupMoments:
 
 def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
     """The relaxation, its rank before and after reduction, and exactly d dimensions."""
-    fit, problem, _ = fit_with_problem(moments(), d, center="group", scale=True)
+    fit, problem, _ = fit_moments(moments(), d, center="group", scale=True)
     assert problem.pieces is not None
     relaxation = Relaxation(problem, problem.pieces)
-    relaxation.run(_TOLERANCE * problem.total_variance)
-    soft = soft_basis(*np.linalg.eigh(relaxation.relaxed.basis @ relaxation.relaxed.basis.T), d)
-    fewer = reduced(problem.second_moments, problem.pieces, soft)
+    relaxation.solve(_TOLERANCE * problem.total_variance)
+    soft = soft_basis(
+        *np.linalg.eigh(relaxation.best_relaxed.basis @ relaxation.best_relaxed.basis.T), d
+    )
+    fewer = reduce_rank(problem.second_moments, problem.pieces, soft)
     value = problem.pieces.value(problem.errors(fewer))
     return {
         "k": problem.n_groups,
         # Of its two bounds the one that no subspace is below.
-        "relaxation": relaxation.lower,
-        "exact": fit.proven.objective,
-        "gap": fit.proven.gap,
-        "status": str(fit.proven.status),
+        "relaxation": relaxation.lower_bound,
+        "exact": fit.require_certificate.objective,
+        "gap": fit.require_certificate.gap,
+        "status": str(fit.require_certificate.status),
         "rank": soft.shape[1],
         "reduced_rank": fewer.shape[1],
-        "rise": float(value) - relaxation.upper,
+        "rise": float(value) - relaxation.upper_bound,
     }
 
 
@@ -123,7 +125,7 @@ def _row(shown: str, d: int, facts: dict[str, Any], expected: float | None) -> t
         *(shown, facts["k"], d, facts["relaxation"], expected, difference),
         mark(difference, "not explained"),
         *(facts["exact"], facts["gap"], facts["status"]),
-        *(facts["rank"], facts["reduced_rank"], largest_rank(d, facts["k"])),
+        *(facts["rank"], facts["reduced_rank"], max_relaxed_rank(d, facts["k"])),
     )
 
 
@@ -142,7 +144,7 @@ def _draw(figure: "Figure", rows: Sequence[tuple[Cell, ...]]) -> None:
     left.plot(relaxed, places, "|", color=VERMILION, markersize=14, mew=2, label="relaxation")
     left.set(xlabel="largest excess loss", xscale="log", title="Value")
     for index, (label, marker, colour, size) in enumerate(
-        (("as found", "s", FAINT, 8), ("reduced", "o", BLUE, 6), ("at most", "|", "k", 14))
+        (("as found", "s", MUTED, 8), ("reduced", "o", BLUE, 6), ("at most", "|", "k", 14))
     ):
         extra = [int(row[10 + index] or 0) - int(row[2] or 0) for row in rows]
         right.plot(extra, places, marker, color=colour, markersize=size, label=label)

@@ -5,11 +5,11 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairspan.displays.base import METADATA, empty_figure, reproducible
+from fairspan.displays.base import SAVE_METADATA, new_figure, reproducible_svg
 from fairspan.displays.style import STYLE
 from fairspan.errors import MissingDependency
-from fairspan.formatting.text import terminal_width, wrapped
-from fairspan.storage import replacing
+from fairspan.formatting.text import display_width, wrap_text
+from fairspan.storage import open_atomic
 from reproduction.experiment import Cell, Result
 
 _WIDTH = 80
@@ -30,21 +30,21 @@ def text_of(result: Result, width: int = _WIDTH) -> str:
     for part in _parts(columns, _n_naming(cells), width):
         table = ["  ".join(line).rstrip() for line in zip(*part, strict=True)]
         lines += [""] * bool(lines) + table
-    notes = ["\n".join(wrapped(note, width, "  ")) for note in result.notes]
-    title = wrapped(result.title, width)
+    notes = ["\n".join(wrap_text(note, width, "  ")) for note in result.notes]
+    title = wrap_text(result.title, width)
     return "\n".join([*title, "", *lines, *(["", *notes] if notes else [])])
 
 
 def _aligned(texts: Sequence[str], values: Sequence[Cell]) -> list[str]:
     """A column under its heading and a line."""
-    width = max(map(terminal_width, texts))
+    width = max(map(display_width, texts))
     is_figures = any(isinstance(value, int | float) for value in values) and not any(
         isinstance(value, str | bool) for value in values
     )
     padded = [
-        " " * (width - terminal_width(text)) + text
+        " " * (width - display_width(text)) + text
         if is_figures
-        else text + " " * (width - terminal_width(text))
+        else text + " " * (width - display_width(text))
         for text in texts
     ]
     return [padded[0], "-" * width, *padded[1:]]
@@ -64,7 +64,7 @@ def _parts(columns: Sequence[list[str]], n_naming: int, width: int) -> list[list
     naming, others = list(columns[:n_naming]), columns[n_naming:]
     parts = [list(naming)]
     for column in others:
-        wide = sum(terminal_width(each[0]) + 2 for each in [*parts[-1], column]) - 2
+        wide = sum(display_width(each[0]) + 2 for each in [*parts[-1], column]) - 2
         if wide > width and len(parts[-1]) > n_naming:
             parts.append(list(naming))
         parts[-1].append(column)
@@ -109,7 +109,7 @@ def write_result(result: Result, folder: Path, name: str) -> tuple[list[Path], s
         Why there is no figure, if it needs a package that is not installed.
     """
     table = folder / f"{name}.csv"
-    with replacing(table) as file:
+    with open_atomic(table) as file:
         file.write(csv_of(result).encode())
     if result.draw is None:
         return [table], None
@@ -121,15 +121,15 @@ def write_result(result: Result, folder: Path, name: str) -> tuple[list[Path], s
 
 def _write_figures(result: Result, folder: Path, name: str) -> Sequence[Path]:
     assert result.draw is not None
-    figure = empty_figure("The figure")
+    figure = new_figure("The figure")
     paths = [folder / f"{name}.{ending}" for ending in _FORMATS]
     from matplotlib import rc_context
 
     with rc_context(STYLE):
         result.draw(figure)
     for path, ending in zip(paths, _FORMATS, strict=True):
-        with replacing(path) as file, reproducible("fairspan"):
-            figure.savefig(file, format=ending, metadata=METADATA[ending])
+        with open_atomic(path) as file, reproducible_svg("fairspan"):
+            figure.savefig(file, format=ending, metadata=SAVE_METADATA[ending])
     return paths
 
 

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fairspan.report.page import page_of
+from fairspan.report.page import render_page
 from report_rows import ORIGIN, report_by
 from shared_results import made_once
 
@@ -66,13 +66,13 @@ def hostile_pair():
     return _made(X, ["</script><b>bold</b>"] * 80 + ['"><img src=x>{{7*7}}'] * 40, n_components=2)
 
 
-def _made(X, labels, *, n_components, names=None, criteria=None):
+def _made(X, labels, *, n_components, names=None, compare=None):
     import pandas as pd
 
     frame = pd.DataFrame(X, columns=names or [f"feature {i}" for i in range(X.shape[1])])
     origin = replace(ORIGIN, name="<i>rows</i>", title="What PCA does to <i>rows</i>")
-    report = report_by(frame, labels, n_components, criteria=criteria, origin=origin)
-    return report, page_of(report)
+    report = report_by(frame, labels, n_components, compare=criteria, origin=origin)
+    return report, render_page(report)
 
 
 # The page of twelve groups takes as long to make as two hundred tests.

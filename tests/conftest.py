@@ -52,8 +52,8 @@ def pytest_configure(config):
         config.addinivalue_line("markers", f"{name}: {meaning}")
     verified_fits.note_fits()
     if config.getoption("--path") == "projected":
-        solve.SMALL_SUBSPACES_FROM = solve._LEAST_TOLERANCE = 0
-        solve._UP_TO_SHARE = solve._UP_TO_SHARE_THAT_MATTERS = float("inf")
+        solve.SMALL_SUBSPACES_FROM = solve._MIN_SUBSPACE_TOL = 0
+        solve._MAX_COMPONENT_RATIO = solve._MAX_EFFECTIVE_RANK_RATIO = float("inf")
 
 
 def pytest_collection_modifyitems(config, items):

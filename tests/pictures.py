@@ -5,7 +5,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from fairspan.auditing.by_feature import FeatureErrors
+from fairspan.auditing.feature_errors import FeatureErrors
 from fairspan.displays import (
     AuditDisplay,
     DisparityPathDisplay,
@@ -65,25 +65,25 @@ def pictures_of(groups, seed=0):
     two, three = ("PCA", "minimax_loss"), ("PCA", "minimax_loss", "best possible")
     shares = [*rng.uniform(0.2, 0.8, (2, k)), np.full(k, 0.9)]
     losses, audited = rng.uniform(0, 3, (2, k)), rng.uniform(1, 2, (3, k))
-    of_curves = (groups, curves, "error_here", (0.9 * every, 1.1 * every), dimensions)
+    of_curves = (groups, curves, "observed_error", (0.9 * every, 1.1 * every), dimensions)
     of_audit = dict(zip(("minimax_loss", "PCA", groups[0]), audited, strict=True))
     points, factors = rng.standard_normal((40 * k, 2)), rng.standard_normal((k, 2, 2))
     pictures = {
-        "errors": ErrorCurveDisplay(records_of(*of_curves), "error_here", 3),
+        "errors": ErrorCurveDisplay(records_of(*of_curves), "observed_error", 3),
         "losses": ErrorCurveDisplay(
             records_of(
-                groups, dict(zip(two, both, strict=True)), "loss_here", dimensions=dimensions
+                groups, dict(zip(two, both, strict=True)), "observed_loss", dimensions=dimensions
             ),
-            "loss_here",
+            "observed_loss",
         ),
         "kept": VarianceKeptDisplay(
-            records_of(groups, dict(zip(three, shares, strict=True)), "kept_here"),
-            "kept_here",
+            records_of(groups, dict(zip(three, shares, strict=True)), "observed_kept"),
+            "observed_kept",
             n_components=2,
         ),
         "group losses": GroupLossDisplay(
-            records_of(groups, dict(zip(two, losses, strict=True)), "loss_here"),
-            "loss_here",
+            records_of(groups, dict(zip(two, losses, strict=True)), "observed_loss"),
+            "observed_loss",
             n_components=2,
             bound=1.5,
             status="open gap",
@@ -96,11 +96,11 @@ def pictures_of(groups, seed=0):
             1.0,
             groups,
             "error_gap",
-            current=0.1,
+            selected_value=0.1,
         ),
         "errors by feature": FeatureErrorDisplay(
-            FeatureErrors("PCA", groups, groups, *rng.random((2, k, k)), has_rest=True),
-            on_new_rows=True,
+            FeatureErrors("PCA", groups, groups, *rng.random((2, k, k)), has_remainder=True),
+            is_expected=True,
         ),
         "loadings": LoadingsDisplay(rng.standard_normal((3, k)), groups),
         "many loadings": LoadingsDisplay(rng.standard_normal((30, k)), groups),
@@ -108,7 +108,7 @@ def pictures_of(groups, seed=0):
             rng.standard_normal((7, 12)),
             tuple(map(str, range(12))),
             image_shape=(4, 3),
-            plain=rng.standard_normal((7, 12)),
+            pca_components=rng.standard_normal((7, 12)),
         ),
         "rows": ReducedRowsDisplay(
             points,
@@ -119,7 +119,8 @@ def pictures_of(groups, seed=0):
             5000,
         ),
         "audit": AuditDisplay(
-            records_of(groups, of_audit, "error_here", (audited - 0.2, audited + 0.2)), "error_here"
+            records_of(groups, of_audit, "observed_error", (audited - 0.2, audited + 0.2)),
+            "observed_error",
         ),
     }
     if k == 2:

@@ -52,7 +52,7 @@ def problem_from(
 def relaxed(problem: Problem, share: float = 1e-9) -> Relaxation:
     """The relaxed problem alone, to a share of the variance, without the descent beside it."""
     relaxation = Relaxation(problem, problem.pieces)
-    relaxation.run(share * problem.total_variance)
+    relaxation.solve(share * problem.total_variance)
     assert relaxation.gap <= share * problem.total_variance
     return relaxation
 
@@ -151,7 +151,7 @@ def independent_value(problem: Problem, basis: FloatArray) -> float:
     """Any criterion at a basis, by formulas of its own."""
     matrices, criterion = problem.second_moments.matrices, problem.criterion
     errors = np.maximum(errors_of(matrices, basis), 0.0)
-    q = problem.weights / problem.weights.sum()
+    q = problem.group_weights / problem.group_weights.sum()
     total = float(q @ errors)
     if isinstance(criterion, MinimaxLoss | MinimaxError | LeastVariance):
         return value_of(matrices, basis, criterion)
@@ -160,8 +160,8 @@ def independent_value(problem: Problem, basis: FloatArray) -> float:
     if isinstance(criterion, ErrorGap):
         return total + criterion.penalty * float(np.ptp(errors))
     if isinstance(criterion, Disparity):
-        other = errors[1 - int(criterion.protected == problem.labels[1])]
-        protected = errors[int(criterion.protected == problem.labels[1])]
+        other = errors[1 - int(criterion.protected == problem.group_labels[1])]
+        protected = errors[int(criterion.protected == problem.group_labels[1])]
         return criterion.trade_off * total + (1 - criterion.trade_off) * float(protected - other)
     if isinstance(criterion, NashWelfare):
         captured = np.array([np.trace(each) for each in matrices]) - errors
@@ -177,9 +177,9 @@ def worst_case_by_grid(
     The objective is convex in the errors, so only the ends count.
     """
     if isinstance(criterion.radius, float):
-        radii = criterion.radius / np.sqrt(problem.weights)
+        radii = criterion.radius / np.sqrt(problem.group_weights)
     else:
-        radii = np.array([criterion.radius[label] for label in problem.labels])
+        radii = np.array([criterion.radius[label] for label in problem.group_labels])
     low = np.maximum(np.sqrt(errors) - np.sqrt(radii), 0.0) ** 2
     high = (np.sqrt(errors) + np.sqrt(radii)) ** 2
     ends = np.array(list(product(*zip(low, high, strict=True))))

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 
-from fairspan.storage import MOMENTS, read_archive, write_archive
+from fairspan.storage import MOMENTS_SCHEMA, read_archive, write_archive
 
 # Large enough that a file is not written at once.
 N_FEATURES = 300
@@ -29,7 +29,7 @@ def save(path, number):
 
 def check_whole(path):
     """Read the file, and make sure that one process wrote all of it."""
-    arrays = read_archive(path, MOMENTS)
+    arrays = read_archive(path, MOMENTS_SCHEMA)
     number = arrays["counts"][0] - 1
     assert (arrays["triangles"] == number).all()
     assert (arrays["means"] == number).all()

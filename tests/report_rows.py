@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairspan.moments.group_moments import accumulate
-from fairspan.report.program import Origin
-from fairspan.report.report import ReportSettings, report_of
-from fairspan.rows.registry import rows_of
+from fairspan.moments.group_moments import compute_group_moments
+from fairspan.report.program import Provenance
+from fairspan.report.report import ReportSettings, build_report
+from fairspan.rows.opening import open_group_rows
 
-ORIGIN = Origin("rows", "a report", None, "a command", "pass")
+ORIGIN = Provenance("rows", "a report", None, "a command", "pass")
 
 
 def made_rows(k, p, n=40, seed=0):
@@ -26,15 +26,15 @@ def report_by(
     n_components=None,
     *,
     criterion="minimax_loss",
-    criteria=None,
+    compare=None,
     center="global",
     scale=False,
     weights=None,
     origin=ORIGIN,
 ):
-    rows = rows_of(X, labels, weights)
-    asked = ReportSettings.of(criterion, criteria, n_components, center, scale)
-    return report_of(accumulate(rows), rows, asked, origin)
+    rows = open_group_rows(X, labels, weights)
+    asked = ReportSettings.validated(criterion, compare, n_components, center, scale)
+    return build_report(compute_group_moments(rows), rows, asked, origin)
 
 
 def facts_by(*rows, **settings):

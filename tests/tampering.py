@@ -19,7 +19,7 @@ from fairspan.certificates.certificate import Certificate
 from fairspan.errors import FairspanError
 
 # What verification does not judge.
-RECORDS = {"solver", "n_eigenproblems", "trace", "eigen", "version"}
+RECORDS = {"solver", "n_eigenproblems", "trace", "eigensolver", "version"}
 # Figures that agree to this share of their size are the same.
 SAME = 2e-6
 # Room for rounding is known up to a factor.
@@ -73,10 +73,10 @@ KINDS: dict[str, tuple[Any, int, dict[str, Any]]] = {
 def as_many_features(kind: str, monkeypatch: Any) -> None:
     """Let rows of few features be fitted, and verified, as those of many are."""
     if kind == "sparse":
-        monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 20)
-        monkeypatch.setattr("fairspan.verification._MOST_NUMBERS", 0)
+        monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 20)
+        monkeypatch.setattr("fairspan.verification._MAX_MATRIX_ENTRIES", 0)
     elif kind == "wide":
-        monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
+        monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,7 @@ def forgeries(kind: str, rng: np.random.Generator) -> Iterator[tuple[str, FairSu
         yield "a scale", replace(own, scale=10.0 ** rng.uniform(-1, 1, rows.shape[1]))
     if (claimed := own.certificate) is not None:
         factor = 10.0 ** rng.uniform(-3, 3)
-        units = ("objective", "lower_bound", "scale", "tolerance", "errors", "losses")
+        units = ("objective", "lower_bound", "scale", "absolute_tol", "errors", "losses")
         together = {name: factor * getattr(claimed, name) for name in units}
         yield "all figures scaled", replace(own, certificate=replace(claimed, **together))
 
@@ -286,10 +286,13 @@ def _false_maps(honest: FairSubspace, forged: FairSubspace) -> str | None:
         return f"coordinates are other ones by {apart:.1e}"
     if forged.center != honest.center or forged.on_missing != honest.on_missing:
         return "it has another centre, or completes rows otherwise"
-    if honest.normal is not None and forged.normal is not None:
+    if honest.imputation_model is not None and forged.imputation_model is not None:
         for name in ("mean", "covariance"):
             if not np.allclose(
-                getattr(honest.normal, name), getattr(forged.normal, name), rtol=SAME, atol=SAME
+                getattr(honest.imputation_model, name),
+                getattr(forged.imputation_model, name),
+                rtol=SAME,
+                atol=SAME,
             ):
                 return f"missing cells are expected otherwise: {name}"
     return None
@@ -297,7 +300,14 @@ def _false_maps(honest: FairSubspace, forged: FairSubspace) -> str | None:
 
 def _false_claims(honest: Any, forged: Any) -> str | None:
     size = max(abs(honest.objective), honest.scale, 1e-12)
-    for name in ("objective", "errors", "losses", "scale", "total_variance", "violation"):
+    for name in (
+        "objective",
+        "errors",
+        "losses",
+        "scale",
+        "total_variance",
+        "constraint_violation",
+    ):
         own, other = np.asarray(getattr(honest, name)), np.asarray(getattr(forged, name))
         room = SAME * (np.abs(own) if name in ("errors", "losses") else max(size, 0.0)) + 1e-12
         if own.shape != other.shape or not (np.abs(own - other) <= room).all():
@@ -305,7 +315,7 @@ def _false_claims(honest: Any, forged: Any) -> str | None:
     for name in ("criterion", "n_components", "groups", "counts", "center", "restriction"):
         if getattr(honest, name) != getattr(forged, name):
             return f"{name} is {getattr(forged, name)!r}"
-    for name in ("theorem_3_2", "reason"):
+    for name in ("theorem_3_2_holds", "unresolved_reason"):
         if getattr(honest, name) != getattr(forged, name):
             return f"{name} is {getattr(forged, name)!r}"
     if not forged.lower_bound <= honest.objective + SAME * size:
@@ -313,7 +323,7 @@ def _false_claims(honest: Any, forged: Any) -> str | None:
     if not 0 <= forged.resolution <= RESOLUTION * honest.resolution + 1e-9 * size:
         return f"the resolution is {forged.resolution}"
     most = max(forged.tol * forged.scale, forged.resolution)
-    if not forged.tolerance <= most * (1 + SAME):
+    if not forged.absolute_tol <= most * (1 + SAME):
         return f"the tolerance is {forged.tolerance}"
     # Less may be said of it than holds.
     if forged.status not in (honest.status, "open gap", "unresolved"):

@@ -102,7 +102,7 @@ DOORS = {
     "write_report": (
         write_report,
         lambda X, z, own, of: write_report(
-            PAGE[0], X, z, n_components=1, criteria=[], folds=None, **own
+            PAGE[0], X, z, n_components=1, compare=[], folds=None, **own
         ),
     ),
     "excess_loss": (
@@ -138,7 +138,7 @@ DOORS = {
     **{
         kind.__name__: (
             kind.from_estimator,
-            lambda X, z, own, of, kind=kind: kind.undrawn(MODEL, X, z, **own),
+            lambda X, z, own, of, kind=kind: kind.compute(MODEL, X, z, **own),
         )
         for kind in (
             ErrorCurveDisplay,

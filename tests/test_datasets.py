@@ -177,22 +177,22 @@ def test_credit_comes_with_the_names_of_its_columns(places):
     assert credit.X.shape == (8, 22)
     assert credit.X[3].tolist() == [103, 2, *range(3, 23)]
     assert credit.sensitive_features.tolist() == ["lower", "higher", "higher", "lower"] * 2
-    assert credit.labels.tolist() == [0, 1] * 4
+    assert credit.y.tolist() == [0, 1] * 4
 
 
 def test_adult_has_one_feature_for_each_text_and_none_for_a_missing_one(places):
-    adult = datasets.fetch_adult(**places)
+    adult = datasets.subset(**places)
     assert adult.sensitive_features.tolist() == ["Male", "Male", "Female"]
     table = dict(zip(adult.feature_names, adult.X.T.tolist(), strict=True))
     assert (table["age"], table["workclass=Self emp"]) == ([39, 50, 38], [0, 1, 0])
     assert (table["workclass=State-gov"], table["race=White"]) == ([1, 0, 0], [1, 0, 1])
     assert not {"fnlwgt", "class", "sex"} & {name.split("=")[0] for name in table}
-    assert adult.labels.tolist() == ["<=50K", ">50K", "<=50K"]
+    assert adult.y.tolist() == ["<=50K", ">50K", "<=50K"]
 
 
 def adult_with_training_rows(*, first, altered=False):
     """A table like OpenML's: the shipped training rows, and two others before or after them."""
-    shipped = datasets.adult()
+    shipped = datasets.load_adult()
     ages = shipped.X[:, 0].astype(int)
     ages[5] += altered
     rows = [f"{age},Private,1,White,{sex},'<=50K'" for age, sex in zip(ages, ages % 2, strict=True)]
@@ -205,24 +205,24 @@ def adult_with_training_rows(*, first, altered=False):
 @pytest.mark.parametrize("first", mostly_long([True, False], 2))
 def test_the_parts_of_adult_are_the_training_rows_and_the_others(server, places, first):
     server.spoil(text=adult_with_training_rows(first=first))
-    train = datasets.fetch_adult(part="train", **places)
-    np.testing.assert_array_equal(train.X[:, 0], datasets.adult().X[:, 0])
-    test = datasets.fetch_adult("race", part="test", **places)
+    train = datasets.subset(part="train", **places)
+    np.testing.assert_array_equal(train.X[:, 0], datasets.load_adult().X[:, 0])
+    test = datasets.subset("race", part="test", **places)
     assert test.X[:, 0].tolist() == [25, 26]
-    assert test.labels.tolist() == [">50K"] * 2
-    assert len(datasets.fetch_adult(**places).X) == 32_563
+    assert test.y.tolist() == [">50K"] * 2
+    assert len(datasets.subset(**places).X) == 32_563
 
 
 def test_parts_that_cannot_be_found_are_refused(server, places):
     server.spoil(text=adult_with_training_rows(first=True, altered=True))
     with pytest.raises(InvalidInput, match=r"do not hold the training rows.*needs no network"):
-        datasets.fetch_adult(part="train", **places)
+        datasets.subset(part="train", **places)
     with pytest.raises(InvalidParameter, match="part is 'half'"):
-        datasets.fetch_adult(part="half", **places)
+        datasets.subset(part="half", **places)
 
 
 def test_adult_by_sex_has_no_rare_value_and_none_that_tells_the_sex():
-    people, whole = datasets.adult_by_sex(), datasets.adult("sex")
+    people, whole = datasets.load_adult_by_sex(), datasets.load_adult("sex")
     columns = dict(zip(people.feature_names, people.X.T, strict=True))
     of_all = dict(zip(whole.feature_names, whole.X.T, strict=True))
     spouses = of_all["relationship=Husband"] + of_all["relationship=Wife"]
@@ -237,8 +237,8 @@ def test_adult_by_sex_has_no_rare_value_and_none_that_tells_the_sex():
 
 
 def test_the_published_bias_of_adult_needs_no_network():
-    people = datasets.adult("sex")
-    bias = fs.metrics.label_bias(people.labels, people.sensitive_features, "Female", ">50K")
+    people = datasets.load_adult("sex")
+    bias = fs.metrics.label_bias(people.y, people.sensitive_features, "Female", ">50K")
     assert round(bias, 4) == 0.1963
 
 
@@ -264,17 +264,17 @@ def table_in(cache):
 
 
 def test_an_altered_file_in_the_cache_is_fetched_again(server, places):
-    datasets.fetch_adult(**places)
-    path = table_in(places["cache"])
+    datasets.subset(**places)
+    path = table_in(places["cache_dir"])
     path.write_bytes(gzip.compress(ADULT.replace("39,", "93,").encode()))
     asked = len(server.asked)
-    assert datasets.fetch_adult(**places).X[0, 0] == 39
+    assert datasets.subset(**places).X[0, 0] == 39
     assert len(server.asked) == asked + 1
 
 
 def test_the_environment_names_the_cache(server, tmp_path, monkeypatch):
     monkeypatch.setenv("FAIRSPAN_CACHE", str(tmp_path / "mine"))
-    datasets.fetch_adult()
+    datasets.subset()
     assert gzip.decompress(table_in(tmp_path / "mine").read_bytes()).decode() == ADULT
 
 
@@ -310,14 +310,14 @@ def test_what_cannot_be_used_is_named_and_nothing_kept(server, places, case):
     changed, kind, said = SPOILT[case]
     server.spoil(**changed)
     with pytest.raises(kind, match=said):
-        datasets.fetch_adult(**places)
+        datasets.subset(**places)
     assert kept(places) == []
 
 
 def test_other_columns_than_expected_are_listed(server, places):
     server.spoil(text=ADULT.replace("sex", "gender"))
     with pytest.raises(InvalidInput, match=r"'gender'.*Expected is a column 'sex'"):
-        datasets.fetch_adult(**places)
+        datasets.subset(**places)
 
 
 def test_another_group_is_refused(places):
@@ -326,12 +326,12 @@ def test_another_group_is_refused(places):
 
 
 def test_adult_ships_with_its_attribution_and_gives_the_printed_differences():
-    data = datasets.adult()
-    assert (data.X.shape, len(data.labels)) == ((32561, 99), 32561)
+    data = datasets.load_adult()
+    assert (data.X.shape, len(data.y)) == ((32561, 99), 32561)
     table = dict(zip(data.feature_names, data.X.T, strict=True))
     assert not [name for name in table if name.startswith(("race", "fnlwgt", "class"))]
-    rich = np.where(data.labels == ">50K", 1, 0)
-    sex = datasets.adult("sex").sensitive_features
+    rich = np.where(data.y == ">50K", 1, 0)
+    sex = datasets.load_adult("sex").sensitive_features
     # Kun (2015) prints what a group without the attribute has more of high incomes.
     for has, printed in (
         (sex == "Female", 0.1963),
@@ -348,14 +348,14 @@ def test_adult_ships_with_its_attribution_and_gives_the_printed_differences():
 
 
 def test_shipped_adult_is_the_training_file():
-    data, frame = datasets.adult("sex"), pd.read_parquet(path_of("adult_train.parquet"))
+    data, frame = datasets.load_adult("sex"), pd.read_parquet(path_of("adult_train.parquet"))
     table = dict(zip(data.feature_names, data.X.T, strict=True))
     named = {"age": "age", "hours-per-week": "hours_per_week", "capital-gain": "capital_gain"}
     named |= {name: name for name in ("occupation=Sales", "race=Black")}
     for ours, theirs in named.items():
         np.testing.assert_array_equal(table[ours], frame[theirs])
     np.testing.assert_array_equal(data.sensitive_features, frame["meta__sex"])
-    np.testing.assert_array_equal(data.labels == ">50K", frame["label__income_gt_50k"] == 1)
+    np.testing.assert_array_equal(data.y == ">50K", frame["label__income_gt_50k"] == 1)
 
 
 def test_the_shipped_file_is_made_from_the_lines_of_the_source(tmp_path):

@@ -19,7 +19,7 @@ from fairspan import (
 from fairspan.errors import (
     FairspanError,
     FairspanWarning,
-    Incompatible,
+    IncompatibleParameters,
     InvalidInput,
     InvalidParameter,
     InvalidType,
@@ -96,7 +96,7 @@ def test_settings_are_only_checked_when_fitting():
     ],
 )
 def test_three_groups_say_what_works(settings, words):
-    with pytest.raises(Incompatible, match=words):
+    with pytest.raises(IncompatibleParameters, match=words):
         FairPCA(**settings).fit(THREE.X, sensitive_features=THREE.labels)
 
 
@@ -157,7 +157,7 @@ def test_failing_on_moments_keeps_the_earlier_fit():
     model = FairPCA(2, **OF_TWO_GROUPS).fit(**SOUND)
     before = dict(vars(model))
     for X, labels, kind in (
-        (THREE.X, THREE.labels, Incompatible),
+        (THREE.X, THREE.labels, IncompatibleParameters),
         (ROWS.X[:, :1], ROWS.labels, InvalidParameter),
     ):
         with pytest.raises(kind):
@@ -295,7 +295,7 @@ def test_other_models_need_max_groups(model):
         audit,
         metrics.reconstruction_error,
         metrics.excess_loss,
-        metrics.captured_variance_ratio,
+        metrics.variance_kept_ratio,
         metrics.disparity,
     ):
         with pytest.raises(InvalidInput, match="120 groups among 240 rows"):
@@ -313,5 +313,5 @@ def test_a_report_needs_max_groups_and_says_so(tmp_path):
         with pytest.raises(InvalidInput, match=said):
             write_report(page, rows, groups, n_components=1, max_groups=limit)
     assert not page.exists()
-    facts = write_report(page, X, PEOPLE % 2, n_components=1, criteria=[], max_groups=2)
+    facts = write_report(page, X, PEOPLE % 2, n_components=1, compare=[], max_groups=2)
     assert "GroupMoments.from_rows(X, sensitive_features, max_groups=2)" in str(facts)

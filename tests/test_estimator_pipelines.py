@@ -31,7 +31,7 @@ from fairspan import (
     MultiplicativeWeights,
     RobustErrorGap,
 )
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
 from sweeps import each_once
 
 ROWS = random_rows(61, n=90, p=5)
@@ -262,7 +262,7 @@ UNUSABLE = {
             "restriction__tolerance": 1,
             "restriction__n_directions": 2,
         },
-        Incompatible,
+        IncompatibleParameters,
         "each is a way of its own",
     ),
 }

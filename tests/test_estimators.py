@@ -372,7 +372,7 @@ def test_unusable_rows_are_refused_at_transform_too(plain, rows, words):
 def test_a_named_column_of_classes_is_ignored_later_too():
     numbers = pd.DataFrame(FEATURES)
     frame = numbers.assign(sex=SEX, hired=AGE)
-    model = FairPCA(1, criterion="total_error", restriction=MeanParity(given_labels="all"))
+    model = FairPCA(1, criterion="total_error", restriction=MeanParity(within_classes="all"))
     expected = clone(model).fit(numbers, AGE, sensitive_features=SEX).transform(numbers)
     model.fit(frame, "hired", sensitive_features="sex")
     for table in (frame, numbers, frame.assign(hired="unknown")):

@@ -58,9 +58,9 @@ KINDS = {
         restricted_by="MeanParity(tolerance=0.0, attributes='marginal')",
     ),
     "parity given labels": Kind(
-        {"restriction": MeanParity(given_labels=[1])},
+        {"restriction": MeanParity(within_classes=[1])},
         y=CLASSES,
-        restricted_by="MeanParity(tolerance=0.0, given_labels=(1,))",
+        restricted_by="MeanParity(tolerance=0.0, within_classes=(1,))",
     ),
     "oblique": Kind(
         {"restriction": MeanParity(oblique=True), "scale": True},
@@ -97,20 +97,20 @@ def test_what_is_saved_is_what_was_fitted(kind, tmp_path):
     model.subspace_.save(tmp_path / "model")
     loaded = FairSubspace.load(tmp_path / "model")
     assert_same_certificate(loaded.certificate, model.subspace_.certificate)
-    assert loaded.certificate.restricted_by == kind.restricted_by
+    assert loaded.certificate.restriction_text == kind.restricted_by
     for name in ("is_soft", "is_oblique", "is_nested", "n_components", "dimension", "center"):
         assert getattr(loaded, name) == getattr(model.subspace_, name)
     Z = model.transform(kind.X)
     np.testing.assert_array_equal(loaded.transform(kind.X), Z)
     np.testing.assert_array_equal(loaded.inverse_transform(Z), model.inverse_transform(Z))
     if model.nested:
-        first = loaded.first(2)
+        first = loaded.truncate(2)
         np.testing.assert_array_equal(first.components, loaded.components[:2])
         assert fs.verify(first, kind.X, kind.groups)
-    assert fs.verify(loaded, kind.X, kind.groups, labels=kind.y).holds
-    assert not fs.verify(loaded, kind.X, np.roll(kind.groups, 7, axis=0), labels=kind.y).holds
+    assert fs.verify(loaded, kind.X, kind.groups, y=kind.y).holds
+    assert not fs.verify(loaded, kind.X, np.roll(kind.groups, 7, axis=0), y=kind.y).holds
     if kind.y is not None:
-        assert not fs.verify(loaded, kind.X, kind.groups, labels=1 - kind.y).holds
+        assert not fs.verify(loaded, kind.X, kind.groups, y=1 - kind.y).holds
 
 
 @each_kind
@@ -131,7 +131,7 @@ def test_an_audit_has_its_errors_of_rows_and_of_blocks(name, what):
     kind = KINDS[name]
     model = kind.fitted()
     if what == "rows":
-        result = fs.audit(model, kind.X, kind.groups, labels=kind.y, folds=5)
+        result = fs.audit(model, kind.X, kind.groups, y=kind.y, folds=5)
     else:
         classes = [None if kind.y is None else kind.y[i::6] for i in range(6)]
         result = fs.audit(
@@ -142,7 +142,7 @@ def test_an_audit_has_its_errors_of_rows_and_of_blocks(name, what):
             ],
         )
     mine, plain = result.models
-    errors = [group.error_here.value for group in mine.groups]
+    errors = [group.observed_error.value for group in mine.groups]
     np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9, atol=1e-12)
     assert [group.group for group in mine.groups] == [*map(tuple_of, model.groups_)]
     assert (plain.name, plain.n_components) == ("PCA", mine.n_components)
@@ -159,13 +159,13 @@ def test_its_proof_bounds_a_refit_to_other_rows(kind):
     moments = GroupMoments.from_rows(X, groups, labels=y)
     # Without the classes of the rows, nothing is known of what a restriction asks of them.
     for labels in (y, None) if y is not None else (None,):
-        here = fs.audit(model, X, groups, labels=labels, folds=None).models[0].certificate_here
-        assert (here.reason is None) == (labels is y)
+        here = fs.audit(model, X, groups, y=labels, folds=None).models[0].refit_bound
+        assert (here.no_bound_reason is None) == (labels is y)
     posed = moments if model.scale_ is None else moments.divided_by(model.scale_)
     refit = kind.estimator().set_params(scale=False).fit_moments(posed).solution_
-    here = fs.audit(model, X, groups, labels=y, folds=None).models[0].certificate_here
+    here = fs.audit(model, X, groups, y=y, folds=None).models[0].refit_bound
     assert here.lower_bound <= refit.objective + 1e-9 * refit.scale + refit.resolution
-    assert here.criterion == model.solution_.minimised
+    assert here.criterion == model.solution_.problem_text
 
 
 def tuple_of(label):

@@ -83,7 +83,7 @@ def test_an_oblique_encoder_that_rounding_decides_is_refused():
     rows, groups = rng.standard_normal((48, 4)), np.arange(48) // 24
     rows[groups == 1] += rng.standard_normal(4)
     model = fs.FairPCA(1, criterion="total_error", restriction=fs.MeanParity(oblique=True))
-    with pytest.raises(fs.errors.Incompatible, match="rounding of the encoder adds"):
+    with pytest.raises(fs.errors.IncompatibleParameters, match="rounding of the encoder adds"):
         model.fit(rows * [5e14, 1.0, 1e16, 2.0], sensitive_features=groups)
     model.fit(rows * [5.0, 1.0, 10.0, 2.0], sensitive_features=groups)
     assert model.solution_.status == "optimal"
@@ -100,7 +100,7 @@ def test_a_column_that_varies_by_its_last_digits_is_not_constant_beside_a_large_
     rows[:, 1] = size * (rows[:, 1] - 6e4)
     model = fs.FairPCA(2, criterion="least_variance", center="none", restriction=restriction)
     # Along the first component, rows vary by no more than a few roundings of the numbers.
-    with pytest.raises(fs.errors.Incompatible, match="double precision misses it"):
+    with pytest.raises(fs.errors.IncompatibleParameters, match="double precision misses it"):
         model.fit(rows, sensitive_features=groups)
 
 

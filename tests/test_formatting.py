@@ -5,14 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairspan.formatting.text import axis_number as number
-from fairspan.formatting.text import decimals_of, first_of, label_of, labels_of, terminal_width
+from fairspan.formatting.text import (
+    common_decimals,
+    display_width,
+    join_truncated,
+    plot_label,
+    plot_labels,
+)
+from fairspan.formatting.text import format_tick as number
 
 
 @pytest.mark.parametrize("largest", 10.0 ** np.arange(-3, 7))
 @pytest.mark.parametrize("share", [1.0, 1e-2, 1e-4, 1e-9])
 def test_no_figure_of_a_column_has_more_than_seven_digits(largest, share):
-    decimals = decimals_of([1.5 * largest, 1.5 * largest * share])
+    decimals = common_decimals([1.5 * largest, 1.5 * largest * share])
     shown = f"{1.5 * largest:.{decimals}f}".replace(".", "")
     assert len(shown) <= 7
     # The largest keeps four digits.
@@ -21,14 +27,14 @@ def test_no_figure_of_a_column_has_more_than_seven_digits(largest, share):
 
 @pytest.mark.parametrize("outside", [1e7, 1e-5])
 def test_columns_of_figures_that_would_be_too_long_have_no_fixed_decimals(outside):
-    assert decimals_of([outside, 1e-9]) is None
+    assert common_decimals([outside, 1e-9]) is None
 
 
 def test_a_dozen_texts_are_listed_and_the_others_counted():
     texts = [f"g{i}" for i in range(14)]
-    assert first_of(texts[:12]) == ", ".join(texts[:12])
-    assert first_of(texts[:13]) == ", ".join(texts[:12]) + " and 1 more"
-    assert first_of(texts) == ", ".join(texts[:12]) + " and 2 more"
+    assert join_truncated(texts[:12]) == ", ".join(texts[:12])
+    assert join_truncated(texts[:13]) == ", ".join(texts[:12]) + " and 1 more"
+    assert join_truncated(texts) == ", ".join(texts[:12]) + " and 2 more"
 
 
 def shown(label):
@@ -38,8 +44,8 @@ def shown(label):
 @settings(derandomize=True, max_examples=50)
 @given(st.text(max_size=60), st.integers(8, 40))
 def test_a_label_fits_and_is_printable(name, longest):
-    label = shown(label_of(name, longest))
-    assert 0 <= terminal_width(label) <= longest or label == "(no name)"
+    label = shown(plot_label(name, longest))
+    assert 0 <= display_width(label) <= longest or label == "(no name)"
     assert label
     assert label.isprintable()
     if name.isprintable() and name.isascii() and 0 < len(name) <= longest:
@@ -49,13 +55,13 @@ def test_a_label_fits_and_is_printable(name, longest):
 @settings(derandomize=True, max_examples=50)
 @given(st.lists(st.text("ab -", min_size=1, max_size=30), unique=True, max_size=12))
 def test_different_names_have_different_labels(names):
-    labels = labels_of(names, 8)
+    labels = plot_labels(names, 8)
     assert len(set(labels)) == len(names)
-    assert all(terminal_width(label) <= 8 for label in labels)
+    assert all(display_width(label) <= 8 for label in labels)
 
 
 def test_names_that_differ_in_their_middle_alone_are_numbered_and_still_fit():
-    assert labels_of(["a long name here", "a long and here"], 7) == [
+    assert plot_labels(["a long name here", "a long and here"], 7) == [
         "a lo\N{HORIZONTAL ELLIPSIS} 1",
         "a lo\N{HORIZONTAL ELLIPSIS} 2",
     ]

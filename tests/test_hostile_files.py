@@ -161,7 +161,7 @@ def npy_header(dtype, shape):
 def packed(path, members, compression=zipfile.ZIP_STORED):
     """Write members as they are, a header that lists them before them."""
     names = sorted({name.removesuffix(".npy") for name, _ in members})
-    header = {"format": "fairspan.moments", "version": 1, "arrays": names, **MOMENTS}
+    header = {"format": "fairspan.moments", "version": 2, "arrays": names, **MOMENTS}
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     with zipfile.ZipFile(path, "w", compression) as archive:
         archive.writestr("header.npy", npy(text))
@@ -224,7 +224,7 @@ def test_members_that_overlap(tmp_path):
 
 
 def test_a_name_twice_in_the_header_and_numbers_that_are_none(tmp_path):
-    for text in ('{"version": 1, "version": 1}', '{"version": NaN}', '{"a": ' * 100_000):
+    for text in ('{"version": 2, "version": 2}', '{"version": NaN}', '{"a": ' * 100_000):
         with zipfile.ZipFile(tmp_path / "out", "w") as archive:
             archive.writestr("header.npy", npy(np.frombuffer(text.encode(), np.uint8)))
         assert "cannot be read as a fairspan file" in refused(tmp_path / "out")
@@ -238,16 +238,16 @@ STEP = {
     "objective": 1.0,
     "lower_bound": 1.0,
     "scale": 1.0,
-    "tolerance": 1e-9,
+    "absolute_tol": 1e-9,
     "resolution": 1e-14,
-    "violation": 0.0,
-    "theorem_3_2": None,
+    "constraint_violation": 0.0,
+    "theorem_3_2_holds": None,
     "total_variance": 3.0,
-    "reason": None,
+    "unresolved_reason": None,
     "solver": "boundary",
     "n_eigenproblems": 3,
     "trace": [{"n_eigenproblems": 1, "lower_bound": 0.5, "upper_bound": 1.0}],
-    "eigen": "dense",
+    "eigensolver": "dense",
 }
 CERTIFICATE = STEP | {
     "criterion": {"name": "minimax_loss", "settings": {}},
@@ -285,16 +285,16 @@ CLAIMS = {
     "restriction has no name": ("restriction", {}),
     "tol is text": ("tol", "small"),
     "settings are a list": ("criterion", {"name": "minimax_loss", "settings": []}),
-    "reason is a number": ("reason", 4),
+    "reason is a number": ("unresolved_reason", 4),
     "a trace of two numbers": ("trace", [[1, 0.5]]),
     "half an eigenproblem": ("n_eigenproblems", 0.5),
-    "eigen is nothing": ("eigen", None),
-    "theorem is a number": ("theorem_3_2", 1),
+    "eigen is nothing": ("eigensolver", None),
+    "theorem is a number": ("theorem_3_2_holds", 1),
     "no components": ("n_components", 0),
     "negative scale": ("scale", -1.0),
-    "negative tolerance": ("tolerance", -1.0),
+    "negative tolerance": ("absolute_tol", -1.0),
     "resolution is nothing": ("resolution", None),
-    "violation is text": ("violation", "0"),
+    "violation is text": ("constraint_violation", "0"),
     "another centre": ("center", "median"),
     "steps are a mapping": ("steps", {}),
     "a step without weights": ("steps", [STEP]),

@@ -25,7 +25,11 @@ def made_rows(n: int = 400, share: float = 0.2) -> tuple[pd.DataFrame, np.ndarra
 
 def expected_by_hand(model: fs.FairSubspace, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A completed row, and the covariance of what is missing in it."""
-    mean, covariance, seen = model.normal.mean, model.normal.covariance, ~np.isnan(row)
+    mean, covariance, seen = (
+        model.imputation_model.mean,
+        model.imputation_model.covariance,
+        ~np.isnan(row),
+    )
     regression = covariance[:, seen] @ np.linalg.inv(covariance[np.ix_(seen, seen)])
     left = covariance - regression @ covariance[seen]
     return mean + regression @ (row[seen] - mean[seen]), left
@@ -36,7 +40,7 @@ def test_rows_are_completed_by_the_model_of_all_rows(settings):
     frame, groups = made_rows()
     fair = fs.FairPCA(2, on_missing="em", **settings).fit(frame, sensitive_features=groups)
     model, moments = fair.subspace_, fair.moments_
-    np.testing.assert_allclose(model.normal.mean, moments.mean)
+    np.testing.assert_allclose(model.imputation_model.mean, moments.mean)
     scale = np.ones(5) if model.scale is None else model.scale
     across = np.eye(5) - model.components.T @ model.components
     errors, coordinates = -fair.score_samples(frame), fair.transform(frame)
@@ -55,7 +59,7 @@ def test_the_errors_are_those_of_the_moments():
     moments = fs.GroupMoments.from_rows(frame, groups, on_missing="em")
     again = fs.FairPCA(2).fit_moments(moments)
     np.testing.assert_allclose(again.group_errors_, fair.group_errors_, rtol=1e-10)
-    assert again.subspace_.normal is not None
+    assert again.subspace_.imputation_model is not None
 
 
 def test_a_saved_model_completes_rows_and_is_verified(tmp_path):
@@ -66,16 +70,21 @@ def test_a_saved_model_completes_rows_and_is_verified(tmp_path):
     np.testing.assert_array_equal(again.transform(frame), fair.transform(frame))
     assert fs.verify(again, frame, groups).holds
     assert fs.verify(fair, fair.moments_).holds
-    normal = again.normal
+    normal = again.imputation_model
     changed = replace(normal, covariance=normal.covariance * 1.001)
-    for other in (replace(again, normal=changed), replace(again, normal=None)):
+    for other in (replace(again, imputation_model=changed), replace(again, imputation_model=None)):
         assert not fs.verify(other, fair.moments_).holds
 
 
 def test_a_file_with_a_covariance_that_is_none_is_refused(tmp_path):
     frame, groups = made_rows()
     model = fs.FairPCA(2, on_missing="em").fit(frame, sensitive_features=groups).subspace_
-    wrong = replace(model, normal=replace(model.normal, covariance=-model.normal.covariance))
+    wrong = replace(
+        model,
+        imputation_model=replace(
+            model.imputation_model, covariance=-model.imputation_model.covariance
+        ),
+    )
     wrong.save(tmp_path / "wrong.model")
     with pytest.raises(CorruptFile):
         fs.FairSubspace.load(tmp_path / "wrong.model")
@@ -114,7 +123,7 @@ def test_columns_beside_the_features_may_have_missing_cells():
     frame, groups = made_rows()
     hidden = fs.FairPCA(1, restriction=fs.Uncorrelated(["v"]), on_missing="em")
     hidden.fit(frame, sensitive_features=groups)
-    assert hidden.subspace_.normal.mean.shape == (4,)
+    assert hidden.subspace_.imputation_model.mean.shape == (4,)
     new = frame[list("wxyz")].dropna(how="all")
     assert hidden.transform(new).shape == (len(new), 1)
 
@@ -126,7 +135,7 @@ def test_tumours_with_missing_cells_are_served_nearly_as_well(group, n_draws):
     # A few rows decide the errors of these groups (kurtosis 27 and 58), so which of their cells are
     # missing makes the ratio of one draw vary by .02: it takes six of them to be that sure.
     slack = 0.05 if n_draws == 1 else 0.0
-    data = fs.datasets.tumours_by_diagnosis()
+    data = fs.datasets.load_breast_cancer_by_diagnosis()
     rows, groups = np.asarray(data.X, dtype=float), np.asarray(data.sensitive_features)
     rows = rows / rows.std(axis=0)
     own = groups == group
@@ -163,7 +172,9 @@ def test_rows_in_which_nothing_is_observed_are_left_out_if_requested():
         np.testing.assert_allclose(moments.means, expected.means, rtol=1e-9)
         np.testing.assert_allclose(moments.scatters, expected.scatters, rtol=1e-9)
         assert moments.n_dropped == len(empty)
-        np.testing.assert_array_equal(moments.completion.cells, expected.completion.cells)
+        np.testing.assert_array_equal(
+            moments.em_summary.n_missing_cells, expected.em_summary.n_missing_cells
+        )
     with pytest.warns(FairspanWarning, match="4 rows"):
         fair = fs.FairPCA(2, on_missing="em-drop-empty").fit(some, sensitive_features=groups)
     same = fs.FairPCA(2, on_missing="em").fit(rest, sensitive_features=own)
@@ -183,8 +194,8 @@ def test_an_audit_without_empty_rows_is_that_of_the_others_and_counts_them():
     same = fs.audit(fair, rest, own, on_missing="em", folds=None)
     assert found.rows.n_dropped == 2
     for one, other in zip(found.models[0].groups, same.models[0].groups, strict=True):
-        assert one.n == other.n
-        assert one.error_here.value == pytest.approx(other.error_here.value, rel=1e-9)
+        assert one.n_rows == other.n_rows
+        assert one.observed_error.value == pytest.approx(other.observed_error.value, rel=1e-9)
 
 
 def test_sparse_rows_keep_no_missing_cells_either_way():

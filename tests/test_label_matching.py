@@ -109,8 +109,8 @@ def test_other_groups_of_the_same_type_do_not_hold():
 
 def test_one_text_of_two_labels_matches_neither():
     known = KnownLabels.of(["1", "1.0"])
-    assert known.match(CodedLabels.of([1.0, 2.0])).to_list() == [1.0, 2.0]
-    mixed = CodedLabels.of([1, "1"])
+    assert known.match(CodedLabels.from_labels([1.0, 2.0])).to_list() == [1.0, 2.0]
+    mixed = CodedLabels.from_labels([1, "1"])
     assert KnownLabels.of([1, 2]).match(mixed) is mixed
 
 
@@ -131,23 +131,23 @@ def test_settings_that_name_groups_are_verified_as_well(settings):
 
 def test_classes_of_y_match_as_groups_do():
     y = (np.arange(N) % 2).tolist()
-    hide = MeanParity(given_labels=[1])
+    hide = MeanParity(within_classes=[1])
     groups = (1 + (PLACE > 0)).tolist()
     model = FairPCA(1, restriction=hide).fit(FRAME, y, sensitive_features=groups)
     texts = list(map(str, groups))
     with pytest.warns(FairspanWarning, match=NOTICE):
-        assert verify(model, FRAME, texts, labels=list(map(str, y))).holds
+        assert verify(model, FRAME, texts, y=list(map(str, y))).holds
     moments = GroupMoments.from_rows(FRAME, texts, labels=list(map(str, y)))
     with pytest.warns(FairspanWarning, match=NOTICE):
         assert verify(model, moments).holds
     with pytest.warns(FairspanWarning, match=NOTICE):
-        result = audit(model, FRAME, texts, labels=list(map(str, y)), folds=5)
-    expected = audit(model, FRAME, groups, labels=y, folds=5)
-    assert result.records() == expected.records()
+        result = audit(model, FRAME, texts, y=list(map(str, y)), folds=5)
+    expected = audit(model, FRAME, groups, y=y, folds=5)
+    assert result.to_records() == expected.to_records()
 
 
 def figures(result):
-    return result.records(), [each.code for each in result.findings]
+    return result.to_records(), [each.code for each in result.findings]
 
 
 def test_an_audit_of_matched_labels_is_that_of_the_labels_themselves():
@@ -173,7 +173,7 @@ def test_an_audit_of_moments_matches_labels_of_every_block():
 
 def test_a_display_matches_labels():
     model = fitted(1, 2, 10)
-    draw = fs.displays.GroupLossDisplay.undrawn
+    draw = fs.displays.GroupLossDisplay.compute
     expected = draw(model, FRAME, labels(1, 2, 10)).frame()
     with pytest.warns(FairspanWarning, match=NOTICE):
         found = draw(model, FRAME, labels("1", "2", "10")).frame()
@@ -189,7 +189,7 @@ def test_a_report_matches_labels(tmp_path):
             FRAME,
             labels("1", "2", "10"),
             models={"mine": model},
-            criteria=[],
+            compare=[],
             folds=None,
             n_components=1,
         )
@@ -254,9 +254,9 @@ def test_collections_in_parts_match_their_labels():
     rows = dask_frame.from_pandas(FRAME.assign(g=labels("1", "2", "10")), npartitions=3)
     with pytest.warns(FairspanWarning, match="text in these rows and whole numbers in the model"):
         assert verify(model, rows, "g").holds
-    expected = audit(model, FRAME, labels(1, 2, 10), folds=None).records()
+    expected = audit(model, FRAME, labels(1, 2, 10), folds=None).to_records()
     with pytest.warns(FairspanWarning, match="text in these rows and whole numbers in the model"):
-        found = audit(model, rows, "g", folds=None).records()
+        found = audit(model, rows, "g", folds=None).to_records()
     assert [each["group"] for each in found] == [each["group"] for each in expected]
 
 

@@ -10,10 +10,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fairspan import FairPCA, GroupMoments, MeanParity, audit, verify
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
 from real_data import path_of
 
-EACH = MeanParity(given_labels="all")
+EACH = MeanParity(within_classes="all")
 
 
 def table(seed=0, n=240, p=8, k=2, m=2):
@@ -63,7 +63,7 @@ def spread_of_means(Z, groups, y, each, weights=None):
 def test_the_optimum_over_all_rows_with_equal_means_in_each_class(k, chosen, weighted):
     X, groups, y = table(k, p=10, k=k, m=3)
     weights = np.random.default_rng(1).uniform(0.5, 2, len(X)) if weighted else None
-    model = fit(X, groups, y, restriction=MeanParity(given_labels=chosen), weights=weights)
+    model = fit(X, groups, y, restriction=MeanParity(within_classes=chosen), weights=weights)
     classes = [0, 1, 2] if chosen == "all" else chosen
     expected = by_hand(X, groups, y, 2, classes, weights)
     assert model.solution_.objective == pytest.approx(expected, rel=1e-10)
@@ -77,7 +77,7 @@ def test_the_optimum_over_all_rows_with_equal_means_in_each_class(k, chosen, wei
     np.testing.assert_allclose(model.moments_.means, plain.means, rtol=1e-12)
     np.testing.assert_allclose(model.moments_.scatters, plain.scatters, rtol=1e-10)
     assert model.groups_.tolist() == list(range(k))
-    assert verify(model, X, groups, sample_weight=weights, labels=y).holds
+    assert verify(model, X, groups, sample_weight=weights, y=y).holds
 
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "error_gap"])
@@ -95,13 +95,13 @@ def test_any_criterion(criterion):
 def test_with_several_attributes_and_obliquely():
     X, first, y = table(4, n=500, p=12)
     attributes = np.column_stack([first, np.random.default_rng(4).integers(3, size=500)])
-    parity = MeanParity(given_labels="all", attributes="marginal", oblique=True)
+    parity = MeanParity(within_classes="all", attributes="marginal", oblique=True)
     model = fit(X, attributes, y, restriction=parity)
     for column in attributes.T:
         for each in (0, 1):
             assert spread_of_means(model.transform(X), column, y, each) <= 1e-10
-    assert verify(model, X, attributes, labels=y).holds
-    crossed = fit(X, attributes, y, restriction=MeanParity(given_labels=[0]))
+    assert verify(model, X, attributes, y=y).holds
+    crossed = fit(X, attributes, y, restriction=MeanParity(within_classes=[0]))
     joint = attributes @ [3, 1]
     assert spread_of_means(crossed.transform(X), joint, y, 0) <= 1e-10
 
@@ -144,7 +144,7 @@ def test_rows_of_every_kind_have_the_same_answer(tmp_path):
         model = fit(rows, of_groups, of_classes)
         np.testing.assert_allclose(model.components_, expected, atol=1e-10)
         assert model.n_features_in_ == 8
-        assert verify(model, rows, of_groups, labels=of_classes).holds
+        assert verify(model, rows, of_groups, y=of_classes).holds
     reduced = fit(frame, "sex", "hired").transform(frame)
     np.testing.assert_allclose(reduced, fit(X, groups, y).transform(X), atol=1e-9)
 
@@ -164,26 +164,26 @@ def test_parts_merge_and_are_saved(tmp_path):
     moments = GroupMoments.from_rows(X, groups, labels=y)
     parts = [GroupMoments.from_rows(X[i::3], groups[i::3], labels=y[i::3]) for i in range(3)]
     merged = sum(parts)
-    for one, other in ((moments, merged), (moments.by_label, merged.by_label)):
+    for one, other in ((moments, merged), (moments.by_class, merged.by_class)):
         assert one.labels == other.labels
         np.testing.assert_array_equal(one.counts, other.counts)
         np.testing.assert_allclose(one.means, other.means, rtol=1e-12)
         np.testing.assert_allclose(one.scatters, other.scatters, rtol=1e-9)
     pairs = sorted(set(zip(groups.tolist(), y.tolist(), strict=True)))
-    assert moments.by_label.labels == pairs
+    assert moments.by_class.labels == pairs
     merged.save(tmp_path / "out")
     loaded = GroupMoments.load(tmp_path / "out")
     np.testing.assert_array_equal(loaded.scatters, merged.scatters)
-    np.testing.assert_array_equal(loaded.by_label.means, merged.by_label.means)
-    assert GroupMoments.from_bytes(loaded.to_bytes()).by_label.labels == pairs
+    np.testing.assert_array_equal(loaded.by_class.means, merged.by_class.means)
+    assert GroupMoments.from_bytes(loaded.to_bytes()).by_class.labels == pairs
     model = FairPCA(2, criterion="total_error", restriction=EACH).fit_moments(loaded)
     expected = by_hand(X, groups, y, 2, [0, 1])
     assert model.solution_.objective == pytest.approx(expected, rel=1e-9)
     assert verify(model, loaded).holds
     with pytest.raises(InvalidInput, match="class that each row has in y"):
         merged + GroupMoments.from_rows(X, groups)
-    halves = loaded.selected([2, 0])
-    np.testing.assert_array_equal(halves.by_label.means, loaded.by_label.means[:, [2, 0]])
+    halves = loaded.select_features([2, 0])
+    np.testing.assert_array_equal(halves.by_class.means, loaded.by_class.means[:, [2, 0]])
 
 
 def test_small_classes_are_not_shown_to_others():
@@ -191,8 +191,8 @@ def test_small_classes_are_not_shown_to_others():
     y[:] = 0
     y[:7] = 1
     moments = GroupMoments.from_rows(X, groups, labels=y)
-    assert moments.without_small_groups(10).by_label is None
-    assert moments.without_small_groups(1).by_label.n_groups == moments.by_label.n_groups
+    assert moments.drop_small_groups(10).by_class is None
+    assert moments.drop_small_groups(1).by_class.n_groups == moments.by_class.n_groups
 
 
 def test_a_pipeline_passes_y_on():
@@ -206,22 +206,22 @@ def test_a_pipeline_passes_y_on():
 def test_an_audit_with_labels_fits_again_with_them(folds):
     X, groups, y = table(12)
     model = fit(X, groups, y)
-    result = audit(model, X, groups, labels=y, folds=folds)
+    result = audit(model, X, groups, y=y, folds=folds)
     assert result.models[0].why_no_estimates is None
     same = np.array(frame_of(X, groups, y).to_numpy()[:, :8], order="C")
-    assert audit(model, same, groups, labels=y, folds=folds).models == result.models
+    assert audit(model, same, groups, y=y, folds=folds).models == result.models
     without = audit(model, X, groups, folds=folds)
     if folds is not None:
         assert result.models[0].groups[0].is_estimated
         assert "y is missing" in without.models[0].why_no_estimates
         clusters = np.arange(len(X)) // 2
-        together = audit(model, X, groups, labels=y, clusters=clusters, folds=5)
+        together = audit(model, X, groups, y=y, clusters=clusters, folds=5)
         assert together.models[0].why_no_estimates is None
     named = frame_of(X, groups, y)
     model = FairPCA(2, criterion="total_error", restriction=EACH)
     model.fit(named, "hired", sensitive_features="sex")
-    found = audit(model, named, "sex", labels="hired", folds=folds).models[0]
-    errors = [group.error_here.value for group in found.groups]
+    found = audit(model, named, "sex", y="hired", folds=folds).models[0]
+    errors = [group.observed_error.value for group in found.groups]
     np.testing.assert_allclose(errors, model.group_errors_, rtol=1e-9)
 
 
@@ -232,14 +232,14 @@ def test_what_is_refused():
         (None, {}, InvalidInput, r"y is missing.*Pass y"),
         (
             y,
-            {"restriction": MeanParity(given_labels=[1, 7])},
+            {"restriction": MeanParity(within_classes=[1, 7])},
             InvalidInput,
             r"names 7, which no row of y has.*0, 1",
         ),
         (y[1:], {}, InvalidInput, r"240 rows.*239"),
         (missing, {}, InvalidInput, "missing"),
         (X[:, 0], {}, InvalidInput, "identifier or a continuous number"),
-        (y, {"d": 7}, Incompatible, "at most 6"),
+        (y, {"d": 7}, IncompatibleParameters, "at most 6"),
         (y, {"max_groups": 1}, InvalidInput, "max_groups is 1"),
     ):
         with pytest.raises(kind, match=words):
@@ -247,10 +247,10 @@ def test_what_is_refused():
     with pytest.raises(InvalidInput, match="labels=y to audit"):
         FairPCA(restriction=EACH).fit_moments(GroupMoments.from_rows(X, groups))
     for wrong in ("some", [], 1):
-        with pytest.raises(InvalidParameter, match="given_labels is"):
-            MeanParity(given_labels=wrong)
-    with pytest.raises(Incompatible, match="other parameters at their defaults"):
-        MeanParity(0.1, given_labels="all")
+        with pytest.raises(InvalidParameter, match="within_classes is"):
+            MeanParity(within_classes=wrong)
+    with pytest.raises(IncompatibleParameters, match="other parameters at their defaults"):
+        MeanParity(0.1, within_classes="all")
     failed = verify(fit(X, groups, y), X, groups)
     assert not failed.holds
     assert "y is missing" in failed.messages[0]

@@ -11,7 +11,7 @@ from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit, metrics
 from fairspan.errors import (
     FairspanError,
-    Incompatible,
+    IncompatibleParameters,
     InvalidInput,
     InvalidParameter,
     MissingDependency,
@@ -48,7 +48,7 @@ def test_captured_variance_ratio():
     def ratio(rows):
         return 1 - squared_residuals(rows).sum() / ((rows - MODEL.mean_) ** 2).sum()
 
-    assert metrics.captured_variance_ratio(MODEL, X, GROUPS) == pytest.approx(by_group(ratio))
+    assert metrics.variance_kept_ratio(MODEL, X, GROUPS) == pytest.approx(by_group(ratio))
 
 
 def test_disparity_is_second_minus_first_and_widest_of_three():
@@ -150,8 +150,8 @@ def test_a_query_of_whole_numbers_truth_values_and_another_table():
 
 
 def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
-    unnamed = fs.FairSubspace.of(fs.FairPCA(1).fit(ROWS.X, sensitive_features=ROWS.labels))
-    with pytest.raises(Incompatible, match="no names"):
+    unnamed = fs.FairSubspace.from_model(fs.FairPCA(1).fit(ROWS.X, sensitive_features=ROWS.labels))
+    with pytest.raises(IncompatibleParameters, match="no names"):
         unnamed.to_sql()
     with pytest.raises(InvalidParameter, match="NUL"):
         FITS["plain"].subspace_.to_sql("a\0b")

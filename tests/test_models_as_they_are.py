@@ -20,9 +20,9 @@ from sklearn.random_projection import GaussianRandomProjection
 
 import fairspan as fs
 from by_hand import random_rows
-from fairspan.errors import Incompatible, InvalidInput, InvalidType
-from fairspan.model.foreign import RowModel
-from fairspan.model.subspace import read_as_it_is
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType
+from fairspan.model.adapters import ReconstructionModel
+from fairspan.model.subspace import adapt_model
 
 ROWS = random_rows(5, n=90, p=5)
 # Units that differ, far from the origin.
@@ -90,7 +90,7 @@ def unit_of(name, model):
 
 def errors_of(result, name):
     model = next(model for model in result.models if model.name == name)
-    return [group.error_here.value for group in model.groups]
+    return [group.observed_error.value for group in model.groups]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -106,8 +106,8 @@ def test_errors_are_those_of_the_rows(name):
     np.testing.assert_allclose(errors_of(result, name), expected, rtol=tolerance)
     audited = result.models[0]
     assert (audited.why_no_estimates is not None) == (name in BY_ROWS)
-    assert isinstance(read_as_it_is(model).does, RowModel) == (name in BY_ROWS)
-    assert audited.scaled == (name in STANDARDIZED)
+    assert isinstance(adapt_model(model).mapping, ReconstructionModel) == (name in BY_ROWS)
+    assert audited.is_scaled == (name in STANDARDIZED)
 
 
 def test_a_scaler_before_pca_is_pca_of_scaled_features():
@@ -116,7 +116,7 @@ def test_a_scaler_before_pca_is_pca_of_scaled_features():
     result = fs.audit({"pipeline": pipeline, "own": plain}, X, GROUPS)
     ours, own = result.models
     for mine, theirs in zip(ours.groups, own.groups, strict=True):
-        assert mine.error_here.value == pytest.approx(theirs.error_here.value, rel=1e-9)
+        assert mine.observed_error.value == pytest.approx(theirs.observed_error.value, rel=1e-9)
         assert mine.expected_loss.value == pytest.approx(theirs.expected_loss.value, rel=1e-9)
         assert mine.expected_loss.low == pytest.approx(theirs.expected_loss.low, rel=1e-9)
         assert mine.state == theirs.state
@@ -132,21 +132,21 @@ def test_a_fair_step_before_a_classifier_is_judged_as_the_model_that_it_is(tail)
     alone = fs.FairPCA(2, scale=True).fit(frame, sensitive_features=GROUPS)
     of_pipeline, of_model = (fs.audit({"it": each}, frame, GROUPS) for each in (model, alone))
     assert [each.name for each in of_pipeline.models] == ["it", "PCA"]
-    pairs = zip(of_pipeline.records(), of_model.records(), strict=True)
+    pairs = zip(of_pipeline.to_records(), of_model.to_records(), strict=True)
     for mine, theirs in pairs:
-        for what in ("error_here", "expected_loss", "expected_loss_low"):
+        for what in ("observed_error", "expected_loss", "expected_loss_low"):
             assert mine[what] == pytest.approx(theirs[what], rel=1e-5, abs=1e-6)
     assert of_pipeline.verdict.kind == of_model.verdict.kind
     np.testing.assert_allclose(
         fs.metrics.reconstruction_error(model, frame, GROUPS)["a"],
-        of_pipeline.models[0].groups[0].error_here.value,
+        of_pipeline.models[0].groups[0].observed_error.value,
     )
 
 
 def test_a_fair_pipeline_keeps_its_certificate():
     model = make_pipeline(StandardScaler(), fs.FairPCA(2), LogisticRegression())
     model.fit(X, Y, fairpca__sensitive_features=GROUPS)
-    subspace = fs.FairSubspace.of(model)
+    subspace = fs.FairSubspace.from_model(model)
     assert subspace.certificate.status == "optimal"
     np.testing.assert_allclose(subspace.transform(X), model[:-1].transform(X), atol=1e-9)
 
@@ -155,7 +155,7 @@ def test_a_search_is_its_best_pipeline():
     search = GridSearchCV(
         make_pipeline(StandardScaler(), PCA(), LogisticRegression()), {"pca__n_components": [1, 2]}
     ).fit(X, Y)
-    found, best = (fs.FairSubspace.of(each) for each in (search, search.best_estimator_))
+    found, best = (fs.FairSubspace.from_model(each) for each in (search, search.best_estimator_))
     np.testing.assert_array_equal(found.components, best.components)
 
 
@@ -163,12 +163,12 @@ def test_a_search_is_its_best_pipeline():
 def test_an_object_with_two_methods_alone(model, is_oblique):
     result = fs.audit({"mine": model}, X, GROUPS)
     np.testing.assert_allclose(errors_of(result, "mine"), by_hand(model, X, GROUPS), rtol=1e-9)
-    assert read_as_it_is(model, 5).does.is_oblique == is_oblique
+    assert adapt_model(model, 5).mapping.is_oblique == is_oblique
     moments = fs.GroupMoments.from_rows(X, GROUPS)
     of_moments = fs.audit({"mine": model}, moments=moments)
     np.testing.assert_allclose(errors_of(of_moments, "mine"), by_hand(model, X, GROUPS), rtol=1e-9)
     with pytest.raises(InvalidInput, match="does not say how many features"):
-        fs.FairSubspace.of(model)
+        fs.FairSubspace.from_model(model)
 
 
 def test_a_model_whose_fit_is_not_known_is_not_fitted_again():
@@ -186,7 +186,7 @@ def test_models_by_rows_stand_beside_projections_in_their_order():
     alone = fs.audit({"fair": fair}, X, GROUPS)
     assert result.models[1] == alone.models[0]
     assert "kernel" in str(result)
-    spread = result.models[0].groups[0].error_here
+    spread = result.models[0].groups[0].observed_error
     assert spread.low < spread.value < spread.high
 
 
@@ -199,11 +199,11 @@ def test_a_saved_model_is_read_from_its_name(tmp_path):
 
 def test_what_cannot_be_judged_is_refused():
     kernel = MODELS["kernel"].fit(X)
-    with pytest.raises(Incompatible, match="no projection, and moments were given"):
+    with pytest.raises(IncompatibleParameters, match="no projection, and moments were given"):
         fs.audit(kernel, moments=fs.GroupMoments.from_rows(X, GROUPS))
-    with pytest.raises(Incompatible, match="no projection onto a subspace"):
-        fs.FairSubspace.of(kernel)
-    with pytest.raises(Incompatible, match="clusters was given"):
+    with pytest.raises(IncompatibleParameters, match="no projection onto a subspace"):
+        fs.FairSubspace.from_model(kernel)
+    with pytest.raises(IncompatibleParameters, match="clusters was given"):
         fs.audit(kernel, X, GROUPS, clusters=np.arange(90) // 3)
     one_way = make_pipeline(OneHotEncoder(), PCA(2))
     with pytest.raises(InvalidType, match="Pipeline has not been fitted"):
@@ -233,23 +233,23 @@ BASIS = np.linalg.qr(np.random.default_rng(5).standard_normal((4, 2)))[0].T
 
 def test_other_models_are_refused():
     with pytest.raises(InvalidType, match="The PCA has not been fitted"):
-        fs.FairSubspace.of(PCA(2))
+        fs.FairSubspace.from_model(PCA(2))
     with pytest.raises(InvalidType, match="The FairPCA has not been fitted"):
-        fs.FairSubspace.of(fs.FairPCA(2))
+        fs.FairSubspace.from_model(fs.FairPCA(2))
     with pytest.raises(InvalidType, match="The model is of type set"):
-        fs.FairSubspace.of({"model"})
+        fs.FairSubspace.from_model({"model"})
     with pytest.raises(InvalidInput, match="not orthonormal"):
-        fs.FairSubspace.of(2 * BASIS)
+        fs.FairSubspace.from_model(2 * BASIS)
     with pytest.raises(InvalidInput, match="1 <= d <= p"):
-        fs.FairSubspace.of(np.ones(4))
+        fs.FairSubspace.from_model(np.ones(4))
 
 
 def test_models_that_are_subspaces_are_taken_as_they_are():
     bare = fs.FairSubspace(BASIS, np.zeros(4))
-    assert fs.FairSubspace.of(bare) is bare
+    assert fs.FairSubspace.from_model(bare) is bare
     estimator = fs.FairPCA(1).fit(TABLE.X, sensitive_features=TABLE.labels)
-    assert fs.FairSubspace.of(estimator) is estimator.subspace_
-    np.testing.assert_array_equal(fs.FairSubspace.of(BASIS).components, BASIS)
+    assert fs.FairSubspace.from_model(estimator) is estimator.subspace_
+    np.testing.assert_array_equal(fs.FairSubspace.from_model(BASIS).components, BASIS)
 
 
 class Sampler(BaseEstimator):
@@ -275,7 +275,7 @@ def test_a_pipeline_that_begins_with_a_sampler_is_judged_without_it(places):
     for judge in (
         lambda it: fs.audit(it, X, GROUPS, folds=None),
         lambda it: fs.metrics.excess_loss(it, X, GROUPS),
-        fs.FairSubspace.of,
+        fs.FairSubspace.from_model,
     ):
         with pytest.raises(InvalidInput, match=advice):
             judge(model)
@@ -286,6 +286,8 @@ def test_a_pipeline_that_begins_with_a_sampler_is_judged_without_it(places):
 def test_a_sampler_between_other_steps_leaves_rows_as_they_are():
     fitted = make_pipeline(StandardScaler(), PCA(2)).fit(X)
     model = with_samplers(fitted, 1)
-    expected = fs.audit({"it": fitted}, X, GROUPS, folds=None).records()
-    found = fs.audit({"it": model}, X, GROUPS, folds=None).records()
-    assert [each["error_here"] for each in found] == [each["error_here"] for each in expected]
+    expected = fs.audit({"it": fitted}, X, GROUPS, folds=None).to_records()
+    found = fs.audit({"it": model}, X, GROUPS, folds=None).to_records()
+    assert [each["observed_error"] for each in found] == [
+        each["observed_error"] for each in expected
+    ]

@@ -23,7 +23,7 @@ from fairspan import (
     verify,
 )
 from fairspan.certificates.proofs import Proof
-from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.errors import IncompatibleParameters, InvalidParameter
 from problems import left_of, rows_of, top_sum, value_at
 from real_data import load
 from sweeps import each_once
@@ -101,7 +101,7 @@ def test_two_groups_each_step_meets_the_dual_of_one_direction(seed):
 def test_the_first_components_are_the_nested_fit_of_fewer(rows, criterion):
     model = fit(rows, 5, criterion)
     for d in (1, 3, 5):
-        fewer, first = fit(rows, d, criterion), model.subspace_.first(d)
+        fewer, first = fit(rows, d, criterion), model.subspace_.truncate(d)
         np.testing.assert_array_equal(first.components, fewer.components_)
         made, alone = first.certificate, fewer.subspace_.certificate
         np.testing.assert_allclose(made.errors, alone.errors, rtol=1e-12)
@@ -121,7 +121,7 @@ def test_a_loss_is_at_most_the_sum_of_the_steps_and_no_joint_fit_is_below_the_bo
     total = 0.0
     for d, step in enumerate(model.solution_.steps, start=1):
         total += step.objective
-        made = model.subspace_.first(d).certificate
+        made = model.subspace_.truncate(d).certificate
         assert made.objective <= total * (1 + 1e-12)
         basis = model.components_[:d].T
         assert made.objective == pytest.approx(value_at(matrices, shares, basis, "minimax_loss"))
@@ -188,7 +188,7 @@ def test_mean_parity_holds_in_every_prefix(criterion):
         left = left_of(matrices, model.components_[:step])
         own = value_at(left, shares, model.components_[step : step + 1].T, criterion)
         assert each.objective == pytest.approx(own, rel=1e-9)
-    with pytest.raises(Incompatible, match="at most 4"):
+    with pytest.raises(IncompatibleParameters, match="at most 4"):
         fit(THREE, 5, criterion, restriction=MeanParity())
 
 
@@ -199,7 +199,7 @@ def test_a_share_is_the_smallest_prefix_that_keeps_it(share):
     fewer = model.group_explained_variance_ratio_[:, :-1].sum(axis=1).min()
     assert fewer < share <= kept
     np.testing.assert_array_equal(model.components_, fit(TWO, model.n_components_).components_)
-    with pytest.raises(Incompatible, match="at most 0"):
+    with pytest.raises(IncompatibleParameters, match="at most 0"):
         fit(THREE, 0.999, restriction=MeanParity())
 
 
@@ -218,7 +218,7 @@ def test_a_share_is_the_smallest_prefix_that_keeps_it(share):
     ids=str,
 )
 def test_what_cannot_be_nested_is_refused(settings):
-    with pytest.raises(Incompatible, match="nested=True was requested"):
+    with pytest.raises(IncompatibleParameters, match="nested=True was requested"):
         fit(TWO, 2, **settings)
 
 
@@ -227,13 +227,13 @@ def test_the_first_components_of_other_fits_are_refused():
     counted = "from 1 to the number of components, 3"
     for subspace, d, kind, said in (
         *(
-            (each, 1, Incompatible, "nested=True")
+            (each, 1, IncompatibleParameters, "nested=True")
             for each in (joint, FairSubspace(np.eye(3), None))
         ),
         *((fit(TWO, 3).subspace_, d, InvalidParameter, counted) for d in (0, 4, 1.5, True, "2")),
     ):
         with pytest.raises(kind, match=said):
-            subspace.first(d)
+            subspace.truncate(d)
     with pytest.raises(InvalidParameter, match="nested is 'yes'"):
         FairPCA(2, nested="yes").fit(TWO.X, sensitive_features=TWO.labels)
 
@@ -300,7 +300,7 @@ def test_rows_that_are_fewer_than_their_features_are_nested_in_coordinates(restr
     labels = np.tile(["a", "b"], 12)
     settings = {"nested": True, "restriction": restriction}
     thin = FairPCA(4, **settings).fit(X, sensitive_features=labels)
-    assert thin.solution_.eigen == thin.solution_.steps[1].eigen == "thin"
+    assert thin.solution_.eigensolver == thin.solution_.steps[1].eigensolver == "thin"
     dense = FairPCA(4, **settings).fit(X[:, :20], sensitive_features=labels)
     agreed = np.abs((thin.components_[:, :20] * dense.components_).sum(axis=1))
     np.testing.assert_allclose(agreed, 1, atol=1e-8)
@@ -347,6 +347,6 @@ def test_the_figures_of_credit_by_education():
     rows = load("default_credit:group__education")
     model = FairPCA(10, scale=True, center="group", nested=True)
     model.fit(rows.X, sensitive_features=rows.groups)
-    assert model.subspace_.first(5).certificate.objective == pytest.approx(0.0636, abs=5e-5)
+    assert model.subspace_.truncate(5).certificate.objective == pytest.approx(0.0636, abs=5e-5)
     assert model.solution_.objective == pytest.approx(0.356, abs=5e-4)
     assert {step.status for step in model.solution_.steps} == {"optimal"}

@@ -11,9 +11,9 @@ from sklearn.base import BaseEstimator
 
 import fairspan as fs
 from fairspan.formatting.table import Cell, Column, Table
-from fairspan.formatting.text import in_ascii
-from fairspan.moments.thin import SparseMoments, ThinMoments
-from fairspan.rows.registry import rows_of as rows_in_memory
+from fairspan.formatting.text import to_ascii
+from fairspan.moments.wide import SparseMoments, WideMoments
+from fairspan.rows.opening import open_group_rows as rows_in_memory
 
 RNG = np.random.default_rng(0)
 HOSTILE = "<script>alert('1')</script>\"&amp;\u202e"
@@ -106,7 +106,7 @@ def test_an_audit_shows_the_cells_of_its_text_table_and_its_findings(two):
     in_text = [line.split() for line in table.splitlines() if not line.startswith("-")]
     assert any(" ".join(note.split()) in each for each in tables.beside)
     assert any(str(audit.verdict) in each for each in tables.notes)
-    head, *rows = [in_ascii(" ".join(row)).split() for row in tables.rows]
+    head, *rows = [to_ascii(" ".join(row)).split() for row in tables.rows]
     lines = len(in_text) - len(rows)  # of its head, which may take several
     assert sorted(word for line in in_text[:lines] for word in line) == sorted(head)
     assert in_text[lines:] == rows
@@ -140,8 +140,8 @@ def test_moments_of_rows_that_stay_show_the_same(two):
     X, groups, _ = two
     wide = np.hstack([X, RNG.normal(size=(len(X), 60))])
     whole = fs.GroupMoments.from_rows(wide, groups)
-    thin = ThinMoments.of_rows(rows_in_memory(wide, groups, None))
-    sparse = SparseMoments.of_rows(rows_in_memory(scipy.sparse.csr_array(wide), groups, None))
+    thin = WideMoments.from_rows(rows_in_memory(wide, groups, None))
+    sparse = SparseMoments.from_rows(rows_in_memory(scipy.sparse.csr_array(wide), groups, None))
     assert isinstance(sparse, SparseMoments)
     assert shown(thin).rows == shown(sparse).rows == shown(whole).rows
 
@@ -204,7 +204,10 @@ def test_every_text_of_a_table_is_escaped():
     caption, head, section, name, cell = texts
     column = Column(head, [Cell(name), Cell(name)], group=name, is_text=True, total=Cell(cell))
     table = Table(
-        caption, (column, Column("", [Cell(cell, below=cell)] * 2)), ((0, section),), [(name, cell)]
+        caption,
+        (column, Column("", [Cell(cell, detail=cell)] * 2)),
+        ((0, section),),
+        [(name, cell)],
     )
     tables = Tables(table.to_html())
     assert tables.tags <= TAGS | IN_CELLS | {"tfoot"}

@@ -23,7 +23,7 @@ from fairspan import (
 )
 from fairspan.errors import CorruptFile, InvalidParameter
 from fairspan.extending import Criterion
-from fairspan.model import stored
+from fairspan.model import serialization
 
 ROWS = np.random.default_rng(0).standard_normal((60, 4)) * [3.0, 2.0, 1.0, 0.5]
 GROUPS = np.arange(60) % 2
@@ -115,7 +115,7 @@ def test_a_file_whose_criterion_does_not_fit_its_groups_is_refused(
     subspace = model.subspace_
     members = {field.name: getattr(subspace, field.name) for field in fields(subspace)}
     members["certificate"] = replace(model.solution_, criterion=criterion)
-    stored.write_subspace(tmp_path / "model.npz", members)
+    serialization.write_subspace(tmp_path / "model.npz", members)
     with pytest.raises(CorruptFile, match="does not fit the groups"):
         FairSubspace.load(tmp_path / "model.npz")
 

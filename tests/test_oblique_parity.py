@@ -5,7 +5,7 @@ import pytest
 
 from by_hand import random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, MeanParity, audit, metrics, verify
-from fairspan.errors import CorruptFile, Incompatible, InvalidInput, InvalidParameter
+from fairspan.errors import CorruptFile, IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.regression import principal_component_regression
 from real_data import load
 from sweeps import mostly_long
@@ -187,9 +187,9 @@ def test_rows_fewer_than_their_features(d, scale):
     labels = np.arange(90) % 3
     X = rng.standard_normal((90, 20)) @ rng.standard_normal((20, 600)) + labels[:, None]
     thin = fit(X, labels, d, scale=scale)
-    assert type(thin.moments_).__name__ == "ThinMoments"
+    assert type(thin.moments_).__name__ == "WideMoments"
     whole = FairPCA(d, criterion="total_error", restriction=OBLIQUE, scale=scale)
-    whole.fit_moments(thin.moments_.matrices())
+    whole.fit_moments(thin.moments_.to_dense())
     assert thin.solution_.objective == pytest.approx(whole.solution_.objective, rel=1e-9)
     np.testing.assert_allclose(thin.transform(X), whole.transform(X), atol=1e-6)
     if scale:  # otherwise they differ where no row lies
@@ -200,7 +200,7 @@ def test_rows_fewer_than_their_features(d, scale):
     np.testing.assert_allclose(list(figures.values()), thin.group_errors_, rtol=1e-8)
     assert verify(thin, X, labels).holds
     table = audit(thin, X, labels).models[0]
-    errors = [group.error_here.value for group in table.groups]
+    errors = [group.observed_error.value for group in table.groups]
     np.testing.assert_allclose(errors, thin.group_errors_, rtol=1e-8)
 
 
@@ -249,7 +249,7 @@ def test_encoders_and_decoders_that_do_not_fit_are_refused(tmp_path):
     ):
         subspace = altered(model, **changes)
         with pytest.raises(InvalidInput):
-            FairSubspace.of(subspace)
+            FairSubspace.from_model(subspace)
         subspace.save(tmp_path / "out")
         with pytest.raises(CorruptFile):
             FairSubspace.load(tmp_path / "out")
@@ -263,12 +263,12 @@ def test_an_audit_expects_about_the_errors_of_the_oblique_model():
 
 
 def test_errors_without_each_block_are_those_of_the_other_rows():
-    from fairspan.auditing.estimating import errors_without_each
+    from fairspan.auditing.fold_statistics import leave_one_block_out_errors
 
     model = fit(ROWS.X, LABELS[2])
     parts = [slice(i, None, 3) for i in range(3)]
     blocks = [GroupMoments.from_rows(ROWS.X[each], LABELS[2][each]) for each in parts]
-    found = errors_without_each(blocks, sum(blocks), model.subspace_)
+    found = leave_one_block_out_errors(blocks, sum(blocks), model.subspace_)
     lost = -model.score_samples(ROWS.X)
     for part, errors in zip(parts, found, strict=True):
         left = np.setdiff1d(np.arange(150), np.arange(150)[part])
@@ -281,7 +281,7 @@ def test_a_share_of_every_groups_variance():
     assert (1 - model.group_errors_ / _traces(model) >= 0.7).all()
     fewer = fit(ROWS.X, LABELS[2], model.n_components_ - 1)
     assert (1 - fewer.group_errors_ / _traces(fewer) < 0.7).any()
-    with pytest.raises(Incompatible, match="which the group with the least share"):
+    with pytest.raises(IncompatibleParameters, match="which the group with the least share"):
         fit(ROWS.X, LABELS[2], 0.999999)
 
 
@@ -309,11 +309,11 @@ def test_what_does_not_go_together_is_refused():
         ({"n_components": 5}, 3, np.hstack([ROWS.X, sums]), "at most 4"),
     ):
         chosen = {"criterion": "total_error", "n_components": 2, **settings}
-        with pytest.raises(Incompatible, match=words):
+        with pytest.raises(IncompatibleParameters, match=words):
             FairPCA(restriction=OBLIQUE, **chosen).fit(X, sensitive_features=LABELS[k])
     with pytest.raises(InvalidParameter, match="oblique is 'yes'"):
         MeanParity(oblique="yes")
-    with pytest.raises(Incompatible, match="other parameters at their defaults"):
+    with pytest.raises(IncompatibleParameters, match="other parameters at their defaults"):
         MeanParity(0.1, oblique=True)
 
 
@@ -338,7 +338,7 @@ def test_real_data(name, d, share):
 
 @pytest.mark.parametrize("condition", [1e5, 1e6])
 def test_moments_of_nearly_dependent_rows_say_what_they_do_not_tell(monkeypatch, condition):
-    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
+    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
     rng = np.random.default_rng(0)
     axes, _, others = np.linalg.svd(rng.standard_normal((42, 113)), full_matrices=False)
     X, groups = (axes * np.geomspace(1.0, 1 / condition, 42)) @ others, np.arange(42) % 3
@@ -351,7 +351,7 @@ def test_moments_of_nearly_dependent_rows_say_what_they_do_not_tell(monkeypatch,
     assert apart > of_rows.resolution
     assert apart <= of_moments.resolution
     assert of_moments.status == "unresolved"
-    assert "hardly vary" in of_moments.reason
+    assert "hardly vary" in of_moments.unresolved_reason
     checked = verify(model, moments)
     assert "Pass the rows" in checked.messages[0]
     assert verify(model, X, sensitive_features=groups)
@@ -367,7 +367,9 @@ def test_a_group_far_away_is_named_and_not_the_number_of_directions(shape, scale
     ).fit(X, sensitive_features=groups)
     assert model.solution_.status == "optimal"
     X[groups == 1] += 1e12 * rng.uniform(0.5, 1, shape[1])
-    with pytest.raises(Incompatible, match="means of the groups lie so far apart") as caught:
+    with pytest.raises(
+        IncompatibleParameters, match="means of the groups lie so far apart"
+    ) as caught:
         model.fit(X, sensitive_features=groups)
     assert "scale=True" not in str(caught.value)
 
@@ -378,5 +380,5 @@ def test_rows_of_few_directions_are_refused_with_their_number():
     groups = np.arange(60) % 2
     X[groups == 1] += [3.0, 0.0, 0.0, 0.0, 0.0]
     model = FairPCA(3, criterion="total_error", restriction=MeanParity(oblique=True))
-    with pytest.raises(Incompatible, match="the rows vary along no more directions"):
+    with pytest.raises(IncompatibleParameters, match="the rows vary along no more directions"):
         model.fit(X, sensitive_features=groups)

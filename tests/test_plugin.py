@@ -22,11 +22,11 @@ from somebody_elses_parts.weight_grid import WeightGrid
 
 import fairspan as fs
 from fairspan import BoundarySearch, FairPCA, GroupMoments, MinimaxError, MinimaxLoss, cli
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
-from fairspan.extending import Criterion, Pieces
-from fairspan.model.stored import PartElsewhere
-from fairspan.registry import names_of
-from fairspan.solvers.solve import Auto
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
+from fairspan.extending import AffinePieces, Criterion
+from fairspan.model.serialization import UnresolvedObject
+from fairspan.registry import builtin_names
+from fairspan.solvers.solve import AutoSolver
 from problems import problem_of, random_moments
 from sweeps import each_once
 
@@ -100,11 +100,13 @@ def test_fit_transform_verify_audit_and_save(table, tmp_path):
     assert not refused.holds
     assert "criterion 'largest_share_lost' of another package" in refused.messages[0]
     np.testing.assert_array_equal(alone.transform(table), fair.transform(table))
-    loaded = fs.FairSubspace.load(tmp_path / "model", parts=[LargestShareLost(), FirstFeatures()])
+    loaded = fs.FairSubspace.load(
+        tmp_path / "model", custom_objects=[LargestShareLost(), FirstFeatures()]
+    )
     assert fs.verify(loaded, table, "group").holds
     again = fs.audit(loaded, table, "group").frame()["expected_error"]
     assert again.tolist() == found["expected_error"].tolist()[:2]  # PCA is beside the estimator
-    half = fs.FairSubspace.load(tmp_path / "model", parts=parts[1:])
+    half = fs.FairSubspace.load(tmp_path / "model", custom_objects=parts[1:])
     assert not fs.verify(half, table, "group").holds
 
 
@@ -112,7 +114,7 @@ def test_a_file_that_names_a_module_imports_nothing(table, tmp_path, monkeypatch
     (tmp_path / "planted.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
     fair = FairPCA(2).fit(table, sensitive_features="group").subspace_
-    criterion = PartElsewhere("criterion", "planted:Thing", {})
+    criterion = UnresolvedObject("criterion", "planted:Thing", {})
     planted = replace(fair, certificate=replace(fair.certificate, criterion=criterion))
     planted.save(tmp_path / "model")
     found = fs.verify(fs.FairSubspace.load(tmp_path / "model"), table, "group")
@@ -127,7 +129,7 @@ def test_a_report_of_its_criterion(table, tmp_path):
         *(tmp_path / "page.html", table, "group"),
         n_components=2,
         criterion=LargestShareLost(),
-        criteria=["error_gap"],
+        compare=["error_gap"],
     )
     printed, told = facts["verification"], {"given": GroupMoments.from_rows(table, "group")}
     program = re.sub("^moments = .*$", "moments = given", printed["snippet"], flags=re.M)
@@ -143,7 +145,7 @@ def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_pa
     facts = fs.write_report(
         *(tmp_path / "page.html", table, "group"),
         n_components=2,
-        criteria=[],
+        compare=[],
         displays=["loadings", made],
         folds=5,
     )
@@ -158,12 +160,12 @@ def test_a_display_stands_in_the_page_and_its_data_among_the_facts(table, tmp_pa
 
 @pytest.mark.long
 def test_displays_of_the_library_are_asked_for_by_name_too(table, tmp_path):
-    names = list(names_of("display"))
+    names = list(builtin_names("display"))
     facts = fs.write_report(
         *(tmp_path / "page.html", table, "group"),
         n_components=2,
         criterion="error_gap",
-        criteria=[],
+        compare=[],
         displays=names,
     )
     assert [display["name"] for display in facts["displays"]] == names
@@ -198,7 +200,7 @@ def test_the_criterion_is_solved_to_its_bound_without_a_line_in_any_solver(n_gro
     rng = np.random.default_rng(seed)
     matrices = random_moments(rng, n_groups, 6)
     problem = problem_of(matrices, 3, LargestShareLost())
-    solution = Auto().solve(problem, 1e-9)
+    solution = AutoSolver().solve(problem, 1e-9)
     largest = shares_lost(solution.components.T, matrices).max()
     assert solution.objective == pytest.approx(problem.total_variance * largest)
     assert solution.status == "optimal" or n_groups > 2
@@ -225,7 +227,7 @@ def test_a_criterion_of_ones_own_is_passed_as_an_object(center):
 def test_a_solver_of_ones_own_is_passed_as_an_object_and_says_what_it_cannot_take():
     fair = FairPCA(3, solver=WeightGrid(), tol=1e-2).fit_moments(MOMENTS)
     assert (fair.solver_, fair.solution_.status) == ("weight_grid", "optimal")
-    with pytest.raises(Incompatible, match="two linear pieces only"):
+    with pytest.raises(IncompatibleParameters, match="two linear pieces only"):
         FairPCA(3, criterion="nash_welfare", solver=WeightGrid()).fit_moments(MOMENTS)
 
 
@@ -259,7 +261,7 @@ class DoubledError(Criterion):
     name: ClassVar[str] = "doubled_error"
 
     def pieces(self, problem):
-        return Pieces(self.factor * np.eye(problem.n_groups), np.zeros(problem.n_groups))
+        return AffinePieces(self.factor * np.eye(problem.n_groups), np.zeros(problem.n_groups))
 
 
 @pytest.mark.parametrize("criterion", [DoubledError(3.0), LargestShareLost()], ids=str)
@@ -469,7 +471,7 @@ class WithoutProof(Criterion):
     ("criterion", "error", "said"),
     [
         (Half(), InvalidType, "type Half, which does not inherit from Criterion"),
-        (WithoutProof(), Incompatible, "neither pieces nor"),
+        (WithoutProof(), IncompatibleParameters, "neither pieces nor"),
         (LargestShareLost, InvalidType, "the class LargestShareLost itself"),
         ("nobody_has_this", InvalidParameter, "Choose one of"),
     ],

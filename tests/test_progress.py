@@ -14,7 +14,7 @@ import fairspan as fs
 from fairspan import progress
 from fairspan.errors import FairspanWarning, warn
 from fairspan.extending import Stage
-from fairspan.progress import track, whole
+from fairspan.progress import overall_progress, track
 
 
 class Terminal(io.StringIO):
@@ -84,7 +84,7 @@ def test_a_report_names_its_steps(rows, terminal, tmp_path):
     X, groups = rows
     with shown_on(terminal):
         fs.write_report(
-            tmp_path / "r.html", X, groups, n_components=2, criteria=["minimax_error"], folds=5
+            tmp_path / "r.html", X, groups, n_components=2, compare=["minimax_error"], folds=5
         )
     shown = states(terminal)
     for what in (
@@ -101,8 +101,8 @@ def test_a_report_names_its_steps(rows, terminal, tmp_path):
 
 
 def test_stages_that_are_repeated_are_never_more_than_nearly_all(capfd, monkeypatch):
-    monkeypatch.setattr(progress, "_BETWEEN_LINES", 0)
-    with fs.show_progress(), whole("making a page", reading=1, drawing_it=3):
+    monkeypatch.setattr(progress, "_LINE_INTERVAL", 0)
+    with fs.show_progress(), overall_progress("making a page", reading=1, drawing_it=3):
         for _ in range(5):
             list(track("reading", range(2)))
         list(track("drawing it", range(10)))
@@ -142,7 +142,7 @@ def test_what_takes_less_than_two_seconds_is_not_shown(rows, terminal):
 def test_no_thread_is_started(terminal):
     before = threading.active_count()
     with shown_on(terminal), Stage("counting", 3) as stage:
-        stage.add()
+        stage.advance()
         assert threading.active_count() == before
     assert states(terminal)
 
@@ -157,7 +157,7 @@ def test_nothing_is_shown_where_no_terminal_is(rows, capfd):
 
 def test_where_no_terminal_is_lines_say_how_far_it_is(rows, capfd, monkeypatch):
     X, groups = rows
-    monkeypatch.setattr(progress, "_BETWEEN_LINES", 0)
+    monkeypatch.setattr(progress, "_LINE_INTERVAL", 0)
     fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
     with fs.show_progress():
         fs.audit(fair, X, groups, folds=7)
@@ -194,7 +194,7 @@ def test_the_work_of_other_threads_is_not_shown(terminal):
 
     def work():
         with Stage("elsewhere", 1) as stage:
-            stage.add()
+            stage.advance()
 
     with shown_on(terminal):
         other = threading.Thread(target=work)
@@ -207,7 +207,7 @@ def test_the_work_of_other_threads_is_not_shown(terminal):
 def test_it_is_over_when_work_fails(terminal):
     def divide():
         with shown_on(terminal), Stage("dividing", 2) as stage:
-            stage.add()
+            stage.advance()
             return 1 / 0
 
     with pytest.raises(ZeroDivisionError):
@@ -216,7 +216,7 @@ def test_it_is_over_when_work_fails(terminal):
     assert left(terminal) == []
     before = terminal.getvalue()
     with Stage("later", 1) as stage:
-        stage.add()
+        stage.advance()
     assert terminal.getvalue() == before
 
 
@@ -226,9 +226,9 @@ def test_a_warning_has_a_line_of_its_own(terminal):
         warnings.simplefilter("always", FairspanWarning)
         warnings.showwarning = lambda message, *_: terminal.write(f"{message}\n")
         with shown_on(terminal), Stage("reading", 9) as stage:
-            stage.add()
+            stage.advance()
             warn("look here")
-            stage.add()
+            stage.advance()
     assert left(terminal) == ["look here"]
     assert re.match(r"reading:  22%.* 2/9 ", states(terminal)[-1])
 
@@ -262,7 +262,7 @@ def test_a_notebook_shows_the_bar_under_the_cell_and_clears_it():
 
 def test_the_line_of_a_log_counts_one_eigenproblem(rows, monkeypatch, capsys):
     monkeypatch.setattr(progress, "_DELAY", 0)
-    monkeypatch.setattr(progress, "_BETWEEN_LINES", 0)
+    monkeypatch.setattr(progress, "_LINE_INTERVAL", 0)
     X, groups = rows
     with fs.show_progress():
         fs.FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)

@@ -71,7 +71,7 @@ def test_real_data_give_statsmodels_and_scikit_learns_figures(name):
     close(fit.r2, reference.rsquared)
     close(fit.residual_variance, reference.scale)
     assert fit.degrees_of_freedom == reference.df_resid
-    assert fit.n == len(y)
+    assert fit.n_rows == len(y)
     # In raw units scikit-learn drops directions of small variance (Parkinsons: 0.6 % off).
     theirs = LinearRegression().fit((X - mean) / scale, y).predict((X - mean) / scale)
     # Predictions near zero are differences of large ones: relative to the target's spread.
@@ -117,7 +117,7 @@ def test_whole_weights_repeat_rows_but_add_no_degrees_of_freedom():
     weighted = fitted(X, y, groups, weights)
     repeated = fitted(*(each.repeat(weights, axis=0) for each in (X, y, groups)))
     assert_same(weighted, repeated, ("coefficients", "group_errors"))
-    assert (weighted.n, repeated.n) == ((weights > 0).sum(), weights.sum())
+    assert (weighted.n_rows, repeated.n_rows) == ((weights > 0).sum(), weights.sum())
     ratio = repeated.degrees_of_freedom / weighted.degrees_of_freedom
     close(weighted.covariance, repeated.covariance * ratio)
 

@@ -10,7 +10,7 @@ import pytest
 
 from fairspan import FairSubspace, GroupMoments
 from fairspan.errors import InvalidParameter
-from fairspan.storage import replacing, write_whole
+from fairspan.storage import open_atomic, write_atomic
 from racing_writers import check_whole, kill_after, names_in, race, save
 from sweeps import mostly_long
 
@@ -35,14 +35,14 @@ def test_permissions_are_kept_and_new_files_get_the_usual_ones(tmp_path, mode):
     if mode is not None:
         path.touch()
         path.chmod(mode)
-    write_whole(path, b"content")
+    write_atomic(path, b"content")
     assert mode_of(path) == (0o644 if mode is None else mode)
 
 
 def test_nothing_is_readable_by_others_while_a_private_file_is_replaced(tmp_path):
     path = tmp_path / "out"
     path.touch(mode=0o600)
-    with replacing(path) as file:
+    with open_atomic(path) as file:
         assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
 
 
@@ -66,8 +66,8 @@ def test_no_other_link_is_followed(tmp_path, monkeypatch):
     (tmp_path / "other").write_bytes(b"mine")
     (tmp_path / f".out.{'0' * 16}.tmp").symlink_to(tmp_path / "other")
     with pytest.raises(InvalidParameter, match="out cannot be written"):
-        write_whole(tmp_path / "out", b"ours")
-    write_whole(tmp_path / "out", b"ours")
+        write_atomic(tmp_path / "out", b"ours")
+    write_atomic(tmp_path / "out", b"ours")
     assert (tmp_path / "other").read_bytes() == b"mine"
     assert (tmp_path / "out").read_bytes() == b"ours"
 
@@ -84,7 +84,7 @@ def test_devices_pipes_and_folders_are_not_replaced(tmp_path, make):
 
 def test_long_names(tmp_path):
     path = tmp_path / ("ä" * 127)
-    write_whole(path, b"content")
+    write_atomic(path, b"content")
     assert names_in(tmp_path) == [path.name]
 
 
@@ -114,9 +114,9 @@ def test_killed_writers_leave_the_old_file_and_nothing_for_long(tmp_path, n_kill
 
 def test_a_file_that_is_being_written_is_not_taken_for_abandoned(tmp_path):
     path = tmp_path / "out"
-    with replacing(path) as slow:
+    with open_atomic(path) as slow:
         slow.write(b"slow")
-        write_whole(path, b"fast")
+        write_atomic(path, b"fast")
         assert path.read_bytes() == b"fast"
     assert path.read_bytes() == b"slow"
 
@@ -134,5 +134,5 @@ def test_models_are_read_from_ordinary_files_alone(tmp_path):
 def test_no_file_stays_open(tmp_path):
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
-        write_whole(tmp_path / "file", b"content")
+        write_atomic(tmp_path / "file", b"content")
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 
 import fairspan as fs
 from by_hand import random_rows
-from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.errors import IncompatibleParameters, InvalidParameter
 
 ROWS = random_rows(3, n=80, p=5)
 X = ROWS.X + np.array([100.0, 0, -3, 0, 7])
@@ -79,10 +79,12 @@ def test_whitened_coordinates_have_variance_one_and_change_no_figure():
         white.inverse_transform(white.transform(X)), plain.inverse_transform(plain.transform(X))
     )
     assert fs.verify(white, X, ROWS.labels).holds
-    records = [fs.audit({"it": each}, X, ROWS.labels).records() for each in (plain, white)]
+    records = [fs.audit({"it": each}, X, ROWS.labels).to_records() for each in (plain, white)]
     assert records[0] == records[1]
     nested = fitted(nested=True, whiten=True)
-    np.testing.assert_allclose(nested.subspace_.first(1).transform(X), nested.transform(X)[:, :1])
+    np.testing.assert_allclose(
+        nested.subspace_.truncate(1).transform(X), nested.transform(X)[:, :1]
+    )
     # A component without variance stays at zero.
     flat = np.hstack([X[:, :2], np.zeros((80, 1))])
     flattened = fitted(flat, d=3, criterion="total_error", whiten=True).transform(flat)
@@ -127,7 +129,7 @@ def test_output_has_the_precision_of_the_rows(kind, dtype):
     groups = "team" if "group" in kind else ROWS.labels
     fair = fs.FairPCA(2).fit(rows, sensitive_features=groups)
     wanted = np.float32 if dtype == np.float32 else np.float64
-    subspace = fs.FairSubspace.of(fair)
+    subspace = fs.FairSubspace.from_model(fair)
     for each in (fair, subspace):
         reduced = each.transform(rows)
         assert reduced.dtype == wanted
@@ -145,15 +147,15 @@ def test_what_has_no_covariance_is_refused():
     oblique = {"criterion": "total_error", "restriction": fs.MeanParity(oblique=True)}
     flat = np.hstack([X[:, :2], np.ones((80, 1))])
     for call, kind, said in (
-        (lambda: fitted(**oblique).get_covariance(), Incompatible, "oblique"),
+        (lambda: fitted(**oblique).get_covariance(), IncompatibleParameters, "oblique"),
         (
             lambda: fitted(**oblique, whiten=True),
-            Incompatible,
+            IncompatibleParameters,
             "whiten=True was requested for an oblique",
         ),
         (
             lambda: fitted(flat, criterion="total_error").get_precision(),
-            Incompatible,
+            IncompatibleParameters,
             "no inverse",
         ),
         (lambda: fitted(whiten="yes"), InvalidParameter, "whiten"),

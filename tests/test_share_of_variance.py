@@ -5,7 +5,7 @@ import pytest
 
 from by_hand import random_rows
 from fairspan import CovarianceParity, ErrorGap, FairPCA, GroupMoments, MeanParity
-from fairspan.errors import Incompatible
+from fairspan.errors import IncompatibleParameters
 from sweeps import part_of
 
 ROWS = random_rows(95, n=120, p=7)
@@ -49,11 +49,11 @@ def test_the_smallest_dimension_is_found(case, share):
     for d in range(1, 8):
         try:
             shares[d] = least_share(fit(d, **settings), ROWS)
-        except Incompatible:  # more components than the restriction leaves
+        except IncompatibleParameters:  # more components than the restriction leaves
             continue
     enough = [d for d, kept in shares.items() if kept >= share]
     if not enough:
-        with pytest.raises(Incompatible, match="Allowed: at most") as error:
+        with pytest.raises(IncompatibleParameters, match="Allowed: at most") as error:
             fit(share, **settings)
         told = float(str(error.value).split("at most ")[1].split(",")[0])
         assert told == pytest.approx(max(shares.values()), abs=2e-6)

@@ -7,13 +7,13 @@ from by_hand import random_rows
 from fairspan import BoundarySearch, FairPCA, FairSubspace, MeanParity, audit, metrics
 from fairspan.errors import CorruptFile, InvalidInput
 from fairspan.extending import certify
-from fairspan.moments.operators import softened
+from fairspan.moments.operators import encoder_columns
 
 ROWS = random_rows(97, n=60, p=5)
 U = np.linalg.qr(np.random.default_rng(3).standard_normal((5, 5)))[0]
 LB = np.array([1.0, 0.7, 0.3])
 BASIS = U[:, :3] * np.sqrt(LB)
-COMPONENTS = softened(BASIS).T
+COMPONENTS = encoder_columns(BASIS).T
 SOFT = FairSubspace(COMPONENTS, ROWS.X.mean(axis=0))
 P_STAR = COMPONENTS.T @ COMPONENTS
 
@@ -48,9 +48,10 @@ def test_metrics_and_audit_judge_what_it_reconstructs():
     np.testing.assert_allclose(list(losses.values()), np.maximum(ERRORS - best, 0))
     judged = audit({"soft": SOFT}, ROWS.X, ROWS.labels).models[0]
     assert judged.n_components == 2
-    np.testing.assert_allclose([each.error_here.value for each in judged.groups], ERRORS)
+    np.testing.assert_allclose([each.observed_error.value for each in judged.groups], ERRORS)
     assert all(
-        each.error_here.low < each.error_here.value < each.error_here.high for each in judged.groups
+        each.observed_error.low < each.observed_error.value < each.observed_error.high
+        for each in judged.groups
     )
 
 
@@ -68,7 +69,7 @@ JUNK = {
 def test_other_components_are_still_refused(tmp_path, case):
     junk = FairSubspace(JUNK[case], np.zeros(5))
     with pytest.raises(InvalidInput):
-        FairSubspace.of(junk)
+        FairSubspace.from_model(junk)
     junk.save(tmp_path / "out")
     with pytest.raises(CorruptFile, match="consistent subspace"):
         FairSubspace.load(tmp_path / "out")
@@ -76,7 +77,7 @@ def test_other_components_are_still_refused(tmp_path, case):
 
 def test_a_bare_array_is_no_soft_projection():
     with pytest.raises(InvalidInput, match="not orthonormal"):
-        FairSubspace.of(COMPONENTS)
+        FairSubspace.from_model(COMPONENTS)
 
 
 def soft_fit(monkeypatch, basis, **settings):
@@ -124,7 +125,7 @@ def test_beside_it_an_audit_puts_pca_of_the_same_dimension(monkeypatch):
     assert (soft.n_components, pca.n_components) == (2, 2)
     assert soft.fitted_here
     np.testing.assert_allclose(
-        [each.loss_here for each in soft.groups], model.group_losses_, atol=1e-9
+        [each.observed_loss for each in soft.groups], model.group_losses_, atol=1e-9
     )
 
 

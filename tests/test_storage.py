@@ -11,13 +11,13 @@ from fairspan.storage import (
     MAPPING,
     TEXT,
     Schema,
-    fields,
-    is_archive,
-    listed,
-    maybe,
-    numbers,
+    array_of,
+    list_of,
+    looks_like_archive,
+    open_atomic,
+    optional,
     read_archive,
-    replacing,
+    record,
     write_archive,
 )
 
@@ -30,12 +30,12 @@ HEADER = {"names": ["a", "ß", "名"], "nothing": None, "deep": {"x": [1, 2.5, T
 THING = Schema(
     "thing",
     "a thing",
-    fields(
-        {"names": listed(TEXT), "nothing": maybe(TEXT), "deep": MAPPING}
-        | {"ints": numbers("*"), "fortran": numbers("2 *"), "empty": numbers("* 3")}
+    record(
+        {"names": list_of(TEXT), "nothing": optional(TEXT), "deep": MAPPING}
+        | {"ints": array_of("*"), "fortran": array_of("2 *"), "empty": array_of("* 3")}
     ),
 )
-OTHER = Schema("other", "another thing", fields({}))
+OTHER = Schema("other", "another thing", record({}))
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_the_file_has_exactly_the_name_given(tmp_path, name, as_text):
     path = tmp_path / name
     write_archive(str(path) if as_text else path, "thing", {}, ARRAYS)
     assert contents(tmp_path) == [name]
-    assert is_archive(path)
+    assert looks_like_archive(path)
 
 
 def test_the_same_contents_give_the_same_bytes(tmp_path):
@@ -151,7 +151,7 @@ def test_an_archive_of_other_things_is_refused(tmp_path):
         other.writestr("header", "{}")
     with pytest.raises(CorruptFile):
         read_archive(tmp_path / "other.zip", THING)
-    assert not is_archive(tmp_path / "other.zip")
+    assert not looks_like_archive(tmp_path / "other.zip")
 
 
 def test_a_missing_file_is_missing_and_not_corrupt(tmp_path):
@@ -162,7 +162,7 @@ def test_a_missing_file_is_missing_and_not_corrupt(tmp_path):
 def test_is_archive_looks_at_the_first_bytes(tmp_path):
     for name, start in {"empty": b"", "short": b"PK", "text": b"a,b\n1,2\n"}.items():
         (tmp_path / name).write_bytes(start)
-        assert not is_archive(tmp_path / name)
+        assert not looks_like_archive(tmp_path / name)
 
 
 class Interrupted(BaseException):
@@ -179,7 +179,7 @@ def test_a_failed_write_leaves_no_trace(tmp_path, existing, kind, told):
         path.write_bytes(existing)
 
     def fail_halfway():
-        with replacing(path) as file:
+        with open_atomic(path) as file:
             file.write(b"half of it")
             (temporary,) = {*contents(tmp_path)} - {*before}
             assert re.fullmatch(r"\.out\.[0-9a-f]{16}\.tmp", temporary)
@@ -195,7 +195,7 @@ def test_a_failed_write_leaves_no_trace(tmp_path, existing, kind, told):
 def test_a_successful_write_replaces_what_was_there(tmp_path):
     path = tmp_path / "out"
     path.write_bytes(b"before")
-    with replacing(path) as file:
+    with open_atomic(path) as file:
         file.write(b"after")
         assert path.read_bytes() == b"before"
     assert path.read_bytes() == b"after"

@@ -164,7 +164,7 @@ def test_what_keeps_all_directions_loses_nothing_at_all():
     X, groups = rng.standard_normal((60, 5)) * [1e4, 1, 1, 1, 1e-3], np.repeat(["a", "b"], 30)
     model = FairPCA(5).fit(X, sensitive_features=groups)
     table = audit(model, X, sensitive_features=groups).frame()
-    shown = table[["error_here", "loss_here", "expected_error", "expected_loss"]]
+    shown = table[["observed_error", "observed_loss", "expected_error", "expected_loss"]]
     assert (shown.to_numpy() == 0).all()
 
 

@@ -10,10 +10,10 @@ import scipy.linalg
 from scipy import sparse
 
 from fairspan import FairPCA, GroupMoments, MeanParity
-from fairspan.errors import Incompatible
-from fairspan.linalg import leading_subspace, smallest_sum
-from fairspan.moments import thin
-from fairspan.registry import names_of
+from fairspan.errors import IncompatibleParameters
+from fairspan.linalg import leading_subspace, smallest_eigenvalue_sum
+from fairspan.moments import wide
+from fairspan.registry import builtin_names
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -62,7 +62,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         (np.linalg, "eigh"),
         (np.linalg, "eigvalsh"),
         (scipy.linalg, "eigh"),
-        (thin, "qr"),
+        (wide, "qr"),
     ):
         monkeypatch.setattr(module, name, counted(getattr(module, name)))
     return found
@@ -86,14 +86,14 @@ def test_a_table_without_variance_takes_no_large_eigenproblem(
     assert model.components_ @ model.components_.T == pytest.approx(np.eye(2))
 
 
-@pytest.mark.parametrize("criterion", names_of("criterion"))
+@pytest.mark.parametrize("criterion", builtin_names("criterion"))
 @pytest.mark.parametrize("shape", [FEW, MANY])
 def test_every_criterion_answers_a_table_of_zeros(
     criterion: str, shape: tuple[int, int], sizes: list[int]
 ) -> None:
     model = FairPCA(2, criterion=criterion)
     if criterion == "nash_welfare":  # a product of zeros has no logarithm
-        with pytest.raises(Incompatible, match="without variance"):
+        with pytest.raises(IncompatibleParameters, match="without variance"):
             model.fit(zeros(*shape), sensitive_features=GROUPS[shape[0]])
     else:
         model.fit(zeros(*shape), sensitive_features=GROUPS[shape[0]])
@@ -135,7 +135,7 @@ def test_equal_rows_are_found_among_near_ones() -> None:
     rows[np.arange(50), rng.integers(0, 400, 50)] = 1.0
     rows[7] = rows[3] = -0.0
     rows[9] = 1e300  # beside which all products are near
-    first, which = thin.distinct_rows(rows)
+    first, which = wide.distinct_rows(rows)
     expected, inverse = np.unique(rows + 0.0, axis=0, return_inverse=True)
     assert len(first) == len(expected)
     assert np.array_equal(rows[first][which], rows)
@@ -145,7 +145,7 @@ def test_equal_rows_are_found_among_near_ones() -> None:
 def test_eigenvectors_of_zeros() -> None:
     found = leading_subspace(np.zeros((50, 50)), 3)
     assert found.vectors.T @ found.vectors == pytest.approx(np.eye(3))
-    assert found.tied.shape[1] == 50
+    assert found.tied_vectors.shape[1] == 50
     one = np.array([np.zeros((3, 3)), np.diag([3.0, 2.0, 1.0])])
-    assert smallest_sum(one, np.array([1.0, 1.0]), 1).value == pytest.approx(3.0)
-    assert smallest_sum(one, np.array([1.0, 0.0]), 1).value == 0.0
+    assert smallest_eigenvalue_sum(one, np.array([1.0, 1.0]), 1).value == pytest.approx(3.0)
+    assert smallest_eigenvalue_sum(one, np.array([1.0, 0.0]), 1).value == 0.0

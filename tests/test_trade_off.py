@@ -11,14 +11,14 @@ from by_hand import errors_by_hand, projector_distance, random_rows
 from fairspan import Disparity, EqualError, ErrorGap, GroupMoments, frontier
 from fairspan.errors import (
     FairspanWarning,
-    Incompatible,
+    IncompatibleParameters,
     InvalidParameter,
     InvalidType,
     MissingDependency,
 )
 from fairspan.estimator.fit import fit_subspace
-from fairspan.registry import names_of
-from fairspan.trade_off import frontier_to_look_at
+from fairspan.pareto import frontier_for_display
+from fairspan.registry import builtin_names
 from problems import errors_of, random_basis, random_moments, top_sum
 
 PARETO = ("minimax_loss", "minimax_error", "total_error", "nash_welfare")
@@ -57,7 +57,7 @@ def test_two_lines_trade_one_for_the_other():
     curve = curve_of([np.diag([3.0, 0.0]), np.diag([0.0, 2.0])], 1)
     np.testing.assert_allclose(curve.errors, [[0, 2], [3, 0]], atol=1e-14)
     np.testing.assert_allclose(curve.weights, [[1, 0], [0, 1]], atol=1e-14)
-    assert curve.largest_height <= 1e-14
+    assert curve.max_deviation <= 1e-14
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-6])
@@ -72,15 +72,15 @@ def test_two_lines_at_an_angle_make_an_ellipse(tolerance):
     between = np.linspace(0, angle, 500)
     exact = np.stack([np.sin(between) ** 2, np.sin(angle - between) ** 2], axis=1)
     furthest = distances_to(curve.errors, exact).max()
-    assert furthest <= curve.largest_height + 1e-12
-    assert curve.largest_height <= tolerance
+    assert furthest <= curve.max_deviation + 1e-12
+    assert curve.max_deviation <= tolerance
     assert len(curve.errors) <= 3 + 3 / np.sqrt(tolerance)
 
 
 def test_both_ends_of_a_tie_are_vertices():
     curve = curve_of([np.diag([2.0, 1.0, 0.5]), np.diag([1.0, 2.0, 0.5])], 1)
     np.testing.assert_allclose(curve.errors, [[1.5, 2.5], [2.5, 1.5]], atol=1e-12)
-    np.testing.assert_allclose(curve.place("minimax_loss").errors, [2, 2], atol=1e-9)
+    np.testing.assert_allclose(curve.locate("minimax_loss").errors, [2, 2], atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_groups_without_conflict_have_a_single_point(matrix):
     curve = curve_of([matrix, matrix], 1)
     np.testing.assert_allclose(curve.errors, [[matrix[1, 1]] * 2], atol=1e-14)
     np.testing.assert_array_equal(curve.losses, [[0, 0]])
-    assert curve.place("minimax_loss").on_frontier
+    assert curve.locate("minimax_loss").on_frontier
 
 
 @pytest.mark.parametrize(("seed", "d"), SHAPES)
@@ -154,7 +154,7 @@ def test_swapping_the_groups_mirrors_it(seed, d):
     curve = curve_of(matrices, d, (0.3, 0.7))
     mirrored = curve_of(matrices[::-1], d, (0.7, 0.3))
     np.testing.assert_allclose(mirrored.errors[::-1, ::-1], curve.errors, rtol=1e-6)
-    assert mirrored.largest_height == pytest.approx(curve.largest_height, rel=1e-4, abs=1e-10)
+    assert mirrored.max_deviation == pytest.approx(curve.max_deviation, rel=1e-4, abs=1e-10)
 
 
 @pytest.mark.parametrize(("seed", "d"), SHAPES)
@@ -170,10 +170,10 @@ def test_a_finer_curve_is_within_the_height_of_a_coarse_one(seed, d):
     matrices = random_matrices(seed)
     total = np.trace(matrices.mean(axis=0))
     coarse, fine = (curve_of(matrices, d, tol=tol) for tol in (1e-3, 1e-4))
-    assert max(fine.largest_height, coarse.largest_height / 10) <= 1e-4 * total
+    assert max(fine.max_deviation, coarse.max_deviation / 10) <= 1e-4 * total
     assert len(coarse.errors) <= len(fine.errors) <= fine.n_eigenproblems * 2
     slack = 1e-12 * total
-    assert distances_to(coarse.errors, fine.errors).max() <= coarse.largest_height + slack
+    assert distances_to(coarse.errors, fine.errors).max() <= coarse.max_deviation + slack
 
 
 @pytest.mark.parametrize("center", ["global", "group", "none"])
@@ -205,16 +205,16 @@ def test_each_vertex_is_a_subspace_of_d_dimensions(center, scale):
 @pytest.mark.parametrize(("seed", "d"), SHAPES)
 def test_criteria_that_grow_with_both_errors_lie_on_it(seed, d, criterion):
     curve = curve_of(random_matrices(seed), d, (0.3, 0.7), tol=1e-7)
-    placed = curve.place(criterion)
+    placed = curve.locate(criterion)
     assert placed.on_frontier
-    assert placed.distance <= curve.largest_height + 1e-9
+    assert placed.distance <= curve.max_deviation + 1e-9
     assert placed.name == criterion
 
 
 def test_ordinary_pca_is_a_vertex():
     matrices = random_matrices(0)
     curve = curve_of(matrices, 2, (0.2, 0.8), tol=1e-2)
-    assert curve.place("total_error").distance <= 1e-12 * np.trace(matrices.sum(axis=0))
+    assert curve.locate("total_error").distance <= 1e-12 * np.trace(matrices.sum(axis=0))
     assert curve.total_errors.min() == pytest.approx(
         np.array([0.2, 0.8]) @ np.trace(matrices, axis1=1, axis2=2)
         - top_sum(np.tensordot([0.2, 0.8], matrices, axes=1), 2)
@@ -228,33 +228,33 @@ def test_answers_past_an_end_are_not_on_it():
     np.testing.assert_allclose(curve.errors, [[2, 9.4], [3.2, 4.4]], atol=1e-12)
     share = 1.2 / 1.4
     for criterion in ("equal_error", ErrorGap(penalty=50.0)):
-        placed = curve.place(criterion)
+        placed = curve.locate(criterion)
         np.testing.assert_allclose(placed.errors, 3.2 + 2 * share, rtol=1e-8)
         assert not placed.on_frontier
         assert placed.distance == pytest.approx(
             share * (2 * 5 + 0.6 * 1.2) / np.hypot(1.2, 5), rel=1e-8
         )
-    overshot = curve.place(Disparity(trade_off=0.0, protected="b"))
+    overshot = curve.locate(Disparity(trade_off=0.0, protected="b"))
     np.testing.assert_allclose(overshot.errors, [5.2, 5], atol=1e-12)
     assert not overshot.on_frontier
-    assert curve.place(Disparity(trade_off=1.0)).on_frontier
+    assert curve.locate(Disparity(trade_off=1.0)).on_frontier
     # On the same edge e_1 - e_2 goes from -1.2 to 0.2.
-    near = curve.place(EqualError(0.6))
+    near = curve.locate(EqualError(0.6))
     share = 0.6 / 1.4
     np.testing.assert_allclose(near.errors, [3.2 + 2 * share, 4.4 + 0.6 * share], rtol=1e-8)
 
 
 def test_landmarks_are_all_criteria_that_have_an_answer():
     feasible = curve_of(random_matrices(0), 2)
-    names = [placed.name for placed in feasible.landmarks()]
-    assert names == list(names_of("criterion"))
+    names = [placed.name for placed in feasible.locate_all()]
+    assert names == list(builtin_names("criterion"))
     # The first group always has the larger error: there is no answer with equal errors.
     apart = curve_of([np.diag([9.0, 8.0, 7.0]), np.diag([0.1, 0.2, 0.3])], 1)
-    landmarks = {placed.name: placed for placed in apart.landmarks()}
-    assert set(names_of("criterion")) - set(landmarks) == {"equal_error"}
+    landmarks = {placed.name: placed for placed in apart.locate_all()}
+    assert set(builtin_names("criterion")) - set(landmarks) == {"equal_error"}
     assert all(landmarks[name].on_frontier for name in PARETO)
-    with pytest.raises(Incompatible, match="least reachable gap"):
-        apart.place("equal_error")
+    with pytest.raises(IncompatibleParameters, match="least reachable gap"):
+        apart.locate("equal_error")
 
 
 def test_a_constant_column_is_told_once():
@@ -264,7 +264,7 @@ def test_a_constant_column_is_told_once():
     with pytest.warns(FairspanWarning, match="constant") as told:
         curve = frontier(moments, 2, scale=True)
     assert len(told) == 1
-    assert len(curve.landmarks()) >= 6  # a warning would be an error here
+    assert len(curve.locate_all()) >= 6  # a warning would be an error here
 
 
 def test_the_frame_holds_the_figures():
@@ -293,8 +293,8 @@ ONE, TWO, THREE = (
 @pytest.mark.parametrize(
     ("moments", "settings", "kind", "words"),
     [
-        (ONE, {}, Incompatible, r"1 group\b.*exactly two.*audit"),
-        (THREE, {}, Incompatible, "3 groups.*exactly two.*audit"),
+        (ONE, {}, IncompatibleParameters, r"1 group\b.*exactly two.*audit"),
+        (THREE, {}, IncompatibleParameters, "3 groups.*exactly two.*audit"),
         (random_rows(0).X, {}, InvalidType, "of type ndarray.*sensitive_features"),
         (TWO, {"tol": 0.0}, InvalidParameter, "tol is 0.0"),
         (TWO, {"tol": float("nan")}, InvalidParameter, "tol is nan"),
@@ -336,13 +336,15 @@ def test_real_data(name):
     curve = frontier(moments, 3, scale=True)
     fine = frontier(moments, 3, scale=True, tol=1e-5)
     total = rows.X.shape[1]  # every scaled column varies by one
-    assert fine.largest_height <= 1e-5 * total
-    assert curve.largest_height <= 1e-4 * total
-    assert distances_to(curve.errors, fine.errors).max() <= curve.largest_height + 1e-9 * total
-    landmarks = {placed.name: placed for placed in curve.landmarks()}
+    assert fine.max_deviation <= 1e-5 * total
+    assert curve.max_deviation <= 1e-4 * total
+    assert distances_to(curve.errors, fine.errors).max() <= curve.max_deviation + 1e-9 * total
+    landmarks = {placed.name: placed for placed in curve.locate_all()}
     for criterion in PARETO:
         fit = fit_subspace(moments, 3, criterion=criterion, scale=True)
-        np.testing.assert_allclose(landmarks[criterion].errors, fit.proven.errors, rtol=1e-7)
+        np.testing.assert_allclose(
+            landmarks[criterion].errors, fit.require_certificate.errors, rtol=1e-7
+        )
         assert landmarks[criterion].on_frontier
     # The whole row of weights is proven on the rows themselves.
     i = len(curve.errors) // 2
@@ -360,9 +362,9 @@ def test_a_picture_is_fine_however_short_the_frontier_is():
     matrices[:, 2:, 2:] = small
     moments = moments_of(matrices)
     coarse = frontier(moments, 3, "none")
-    fine = frontier_to_look_at(moments, 3, "none", scale=False)
+    fine = frontier_for_display(moments, 3, "none", scale=False)
     extent = np.ptp(fine.errors, axis=0).max()
-    assert coarse.largest_height > 1e-2 * extent
-    assert fine.largest_height <= 1e-4 * extent
+    assert coarse.max_deviation > 1e-2 * extent
+    assert fine.max_deviation <= 1e-4 * extent
     alone = curve_of(small, 1, tol=1e-6)
     assert distances_to(alone.errors, fine.errors).max() <= 1e-3 * extent

@@ -26,10 +26,10 @@ from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, Inv
 from fairspan.selection import (
     UCB1,
     UCB1SearchCV,
-    mean_scores,
-    random_split,
+    least_squares_means,
     split_effects,
-    strata_of,
+    stratification_codes,
+    stratified_split,
 )
 from sweeps import part_of
 
@@ -38,7 +38,7 @@ X, GROUPS, WEIGHTS = ROWS.X, ROWS.labels, ROWS.weights
 Y = (X[:, 0] + X[:, 1] > np.median(X[:, 0] + X[:, 1])).astype(int)
 GRID = {"criterion__penalty": [0.0, 0.5, 2.0], "n_components": [1, 3]}
 FAIR = FairPCA(criterion="error_gap")
-CODES = strata_of(FAIR, X, None, {"sensitive_features": GROUPS}, 90)
+CODES = stratification_codes(FAIR, X, None, {"sensitive_features": GROUPS}, 90)
 
 
 def search(estimator=FAIR, grid=GRID, n_pulls=30, **settings):
@@ -46,7 +46,7 @@ def search(estimator=FAIR, grid=GRID, n_pulls=30, **settings):
 
 
 def splits_of(strata, number, test_size=0.3, seed=5):
-    return [random_split(strata, test_size, seed, index) for index in range(number)]
+    return [stratified_split(strata, test_size, seed, index) for index in range(number)]
 
 
 # The contract
@@ -183,7 +183,7 @@ def test_arms_are_chosen_by_ucb1_with_scores_mapped_to_rewards():
         policy = UCB1(6)
         for arm, split in np.argwhere(~np.isnan(rewards)):
             policy.update(arm, min(max(rewards[arm, split], 0.0), 1.0))
-        bounds = policy.bounds()
+        bounds = policy.upper_confidence_bounds()
         assert bounds[fitted.arms_[n_before]] >= bounds.max() - 1e-9
 
 
@@ -206,13 +206,13 @@ def test_split_effects_are_the_least_squares_solution(seed):
     scores[np.arange(counts.max()) >= counts[:, None]] = np.nan
     arms, effects = two_way(scores)
     np.testing.assert_allclose(split_effects(scores), effects, atol=1e-12)
-    np.testing.assert_allclose(mean_scores(scores), arms + effects.mean(), atol=1e-12)
+    np.testing.assert_allclose(least_squares_means(scores), arms + effects.mean(), atol=1e-12)
 
 
 def test_an_arm_is_not_punished_for_hard_splits_that_only_it_was_tried_on():
     scores = np.array([[10.0, 2.0, 1.0], [9.0, 1.0, np.nan], [0.0, np.nan, np.nan]])
     assert np.nanmean(scores, axis=1).argmax() == 1
-    means = mean_scores(scores)
+    means = least_squares_means(scores)
     assert means.argmax() == 0
     assert means[0] - means[1] == pytest.approx(1)
     assert means[0] - means[2] == pytest.approx(10)
@@ -245,7 +245,7 @@ def test_no_group_is_lost():
     for train, _ in splits_of(codes, 5, 0.99):
         assert set(codes[train]) == {0, 1, 2, 3}
     assert len({tuple(test) for _, test in splits_of(codes, 20)}) == 20
-    late = random_split(codes, 0.3, 5, 7)
+    late = stratified_split(codes, 0.3, 5, 7)
     np.testing.assert_array_equal(late[1], splits_of(codes, 8)[7][1])
 
 
@@ -257,13 +257,16 @@ def test_rows_are_split_within_groups_and_classes(name):
     def same(found, expected):
         assert len(set(zip(found, expected, strict=True))) == len(set(found)) == len(set(expected))
 
-    same(strata_of(PCA(), X, Y, {name: GROUPS}, 90), CODES)
-    same(strata_of(LogisticRegression(), X, Y, {name: GROUPS.tolist()}, 90), together(CODES, Y))
-    same(strata_of(LogisticRegression(), X, Y, {}, 90), Y)
-    same(strata_of(Ridge(), X, Y, {name: None}, 90), np.zeros(90, dtype=int))
+    same(stratification_codes(PCA(), X, Y, {name: GROUPS}, 90), CODES)
+    same(
+        stratification_codes(LogisticRegression(), X, Y, {name: GROUPS.tolist()}, 90),
+        together(CODES, Y),
+    )
+    same(stratification_codes(LogisticRegression(), X, Y, {}, 90), Y)
+    same(stratification_codes(Ridge(), X, Y, {name: None}, 90), np.zeros(90, dtype=int))
     frame = pd.DataFrame(X, columns=list("vwxyz")).assign(sex=GROUPS, y=Y)
-    same(strata_of(PCA(), frame, None, {name: ["sex", "y"]}, 90), together(CODES, Y))
-    same(strata_of(PCA(), pl.DataFrame(frame), None, {name: "sex"}, 90), CODES)
+    same(stratification_codes(PCA(), frame, None, {name: ["sex", "y"]}, 90), together(CODES, Y))
+    same(stratification_codes(PCA(), pl.DataFrame(frame), None, {name: "sex"}, 90), CODES)
 
 
 # Metadata
@@ -526,13 +529,13 @@ def test_bounds_by_hand():
     policy = played([[1.0, 0.0, 0.5], [0.25], []])
     assert np.isnan(policy.means[2])
     expected = [0.5 + math.sqrt(2 * math.log(4) / 3), 0.25 + math.sqrt(2 * math.log(4)), math.inf]
-    np.testing.assert_allclose(policy.bounds(), expected, rtol=1e-15)
+    np.testing.assert_allclose(policy.upper_confidence_bounds(), expected, rtol=1e-15)
     assert policy.select() == 2
 
 
 def test_what_is_read_is_a_copy():
     policy = played([[1.0], [0.0]])
-    for read in (policy.counts, policy.means, policy.bounds()):
+    for read in (policy.counts, policy.means, policy.upper_confidence_bounds()):
         read[:] = 7
     assert (policy.counts.tolist(), policy.means.tolist()) == ([1, 1], [1.0, 0.0])
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import fairspan as fs
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
 from sweeps import each_once
 
 NAMES = ["income", "hours", "debt", "rooms", "age", "children"]
@@ -83,7 +83,7 @@ def test_within_groups_no_group_has_a_correlation():
         found = correlations(reduced[own], frame.loc[own, ["age"]].to_numpy())
         assert np.abs(found).max() < 1e-12
     assert fs.verify(fair, frame, groups)
-    with pytest.raises(Incompatible, match="at most 1: of 4 features, it takes 3"):
+    with pytest.raises(IncompatibleParameters, match="at most 1: of 4 features, it takes 3"):
         fs.FairPCA(2, restriction=hidden).fit(frame, sensitive_features=groups)
 
 
@@ -126,10 +126,10 @@ def test_a_saved_model_is_verified_and_audited(tmp_path):
     told = fs.audit({"fair": fair}, frame, groups, folds=5)
     by_name = {model.name: model for model in told.models}
     assert by_name["fair"].has_estimates
-    own = [group.error_here.value for group in by_name["fair"].groups]
+    own = [group.observed_error.value for group in by_name["fair"].groups]
     np.testing.assert_allclose(own, fair.group_errors_, rtol=1e-10)
     # Ordinary PCA beside it has the same features, and so less error.
-    assert by_name["PCA"].total_error_here < by_name["fair"].total_error_here
+    assert by_name["PCA"].observed_total_error < by_name["fair"].observed_total_error
 
 
 @pytest.mark.long

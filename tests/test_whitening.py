@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairspan import FairPCA, MeanParity
-from fairspan.errors import Incompatible
+from fairspan.errors import IncompatibleParameters
 
 HIDDEN = {"criterion": "total_error", "restriction": MeanParity(), "whiten": True}
 
@@ -23,14 +23,14 @@ def test_rounding_does_not_become_variance_one(seed, n_components, reverse):
     X, groups = rows_of_rank(1, seed=seed)
     if reverse:
         X, groups = X[::-1].copy(), groups[::-1].copy()
-    with pytest.raises(Incompatible, match=r"component 1 of \d, which is rounding"):
+    with pytest.raises(IncompatibleParameters, match=r"component 1 of \d, which is rounding"):
         FairPCA(n_components, **HIDDEN).fit(X, sensitive_features=groups)
 
 
 def test_the_first_component_without_variance_is_named():
     X, groups = rows_of_rank(3)
     FairPCA(2, **HIDDEN).fit(X, sensitive_features=groups)
-    with pytest.raises(Incompatible, match="component 3 of 3"):
+    with pytest.raises(IncompatibleParameters, match="component 3 of 3"):
         FairPCA(3, **HIDDEN).fit(X, sensitive_features=groups)
 
 
@@ -38,7 +38,7 @@ def test_few_rows_have_no_more_components_than_they_vary_along():
     rng = np.random.default_rng(0)
     X, groups = rng.standard_normal((10, 600)), np.array(["a", "b"] * 5)
     FairPCA(8, **HIDDEN).fit(X, sensitive_features=groups)
-    with pytest.raises(Incompatible, match="component 9 of 9"):
+    with pytest.raises(IncompatibleParameters, match="component 9 of 9"):
         FairPCA(9, **HIDDEN).fit(X, sensitive_features=groups)
 
 

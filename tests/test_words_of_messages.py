@@ -48,7 +48,7 @@ CALLS = {
     "one setting": lambda: UCB1SearchCV(
         Failing(1), {"n_components": [1]}, n_pulls=1, random_state=0
     ).fit(X, sensitive_features=GROUPS),
-    "one prediction": lambda: metrics.signed_bias(
+    "one prediction": lambda: metrics.prediction_bias(
         lambda rows: np.zeros((1, 2)), X[:1], ["a"], protected="a"
     ),
     "one coefficient": lambda: regression.least_squares(

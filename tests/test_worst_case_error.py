@@ -34,7 +34,7 @@ def error_of(rows, subspace):
 @pytest.mark.parametrize("least", [False, True])
 def test_the_worst_case_is_attained_at_the_edge_of_the_ball(least):
     subspace, sign = FAIR.subspace_, -1.0 if least else 1.0
-    worst = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS, least=least)
+    worst = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS, best_case=least)
     for label, eps in RADIUS.items():
         rows = X[label == GROUPS]
         there = moved(rows, subspace, eps, sign)
@@ -46,7 +46,7 @@ def test_the_worst_case_is_attained_at_the_edge_of_the_ball(least):
 def test_no_other_distribution_at_that_distance_has_a_larger_error():
     subspace = FAIR.subspace_
     worst = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS)
-    lowest = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS, least=True)
+    lowest = metrics.worst_case_error(FAIR, X, GROUPS, RADIUS, best_case=True)
     rows, eps, rng = X[GROUPS == "a"], RADIUS["a"], np.random.default_rng(0)
     for _ in range(40):
         turn = 0.5 * rng.standard_normal((5, 5))
@@ -77,18 +77,18 @@ def test_an_audit_of_a_robust_model_has_the_worst_cases():
     audit = fs.audit({"robust": robust, "fair": FAIR}, X, GROUPS, folds=None)
     by_name = {model.name: model for model in audit.models}
     worst = metrics.worst_case_error(robust, X, GROUPS, 0.8)
-    assert by_name["robust"].worst_errors_here == pytest.approx(list(worst.values()))
-    assert by_name["fair"].worst_errors_here is None
+    assert by_name["robust"].observed_worst_errors == pytest.approx(list(worst.values()))
+    assert by_name["fair"].observed_worst_errors is None
     said = " ".join(str(audit).split())
     assert "errors within the criterion's radius of these rows at most" in said
     other = fs.FairPCA(2, criterion=fs.RobustErrorGap(0.5, RADIUS))
     other.fit(X, sensitive_features=GROUPS)
     only = fs.audit(other, X[GROUPS == "a"], GROUPS[GROUPS == "a"], folds=None)
-    assert only.models[0].worst_errors_here is None
+    assert only.models[0].observed_worst_errors is None
 
 
 def test_an_error_below_the_radius_may_vanish():
-    near = metrics.worst_case_error(FAIR, X, GROUPS, {"a": 1e3, "b": 0.0}, least=True)
+    near = metrics.worst_case_error(FAIR, X, GROUPS, {"a": 1e3, "b": 0.0}, best_case=True)
     assert near["a"] == 0.0
     assert near["b"] == pytest.approx(metrics.reconstruction_error(FAIR, X, GROUPS)["b"])
 
@@ -142,7 +142,7 @@ def test_a_search_chooses_what_error_plus_gap_prefers():
     folds = [(np.arange(90)[30:], np.arange(30)), (np.arange(60), np.arange(60, 90))]
     grid = {"criterion__penalty": [0.0, 0.5, 2.0]}
     model = fs.FairPCA(2, criterion=fs.RobustErrorGap(radius=0.15))
-    search = GridSearchCV(model, grid, scoring=metrics.error_plus_gap, cv=folds)
+    search = GridSearchCV(model, grid, scoring=metrics.neg_error_plus_gap, cv=folds)
     search.fit(X, GROUPS, sensitive_features=GROUPS)
     scores = search.cv_results_["mean_test_score"]
     for penalty, score in zip(grid["criterion__penalty"], scores, strict=True):

@@ -10,8 +10,8 @@ from typing import Any
 
 from fairspan import Verification, verify
 from fairspan.estimator import fit as fits
-from fairspan.moments.thin import ThinMoments
-from fairspan.registry import names_of
+from fairspan.moments.wide import WideMoments
+from fairspan.registry import builtin_names
 from fairspan.verification import CANNOT_BE_VERIFIED
 from sweeps import WHOLE
 
@@ -25,7 +25,7 @@ _pending: list[tuple[Any, Any]] = []
 
 def note_fits() -> None:
     """Note every fit of this process from now on, as it ends."""
-    subspace_of = fits.subspace_of
+    subspace_of = fits.build_subspace
 
     def noted(found: Any, projector: Any, moments: Any, *others: Any) -> Any:
         subspace = subspace_of(found, projector, moments, *others)
@@ -33,14 +33,14 @@ def note_fits() -> None:
             _pending.append((subspace, moments))
         return subspace
 
-    fits.subspace_of = noted
+    fits.build_subspace = noted
 
 
 def _is_verified(subspace: Any, moments: Any) -> bool:
     sizes = [moments.n_features]
-    if isinstance(moments, ThinMoments):
+    if isinstance(moments, WideMoments):
         sizes.append(int(moments.counts.sum()))
-    is_known = subspace.certificate.criterion.name in names_of("criterion")
+    is_known = subspace.certificate.criterion.name in builtin_names("criterion")
     return is_known and min(sizes) <= MOST_FEATURES
 
 

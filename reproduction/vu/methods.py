@@ -107,7 +107,7 @@ def multiplicative_fair_pca(
     moments: GroupMoments, d: int, setting: Setting, seed: int
 ) -> FairSubspace:
     """The multiplicative weights of Samadi et al. at a learning rate, rounded to d components."""
-    solver = MultiplicativeWeights(step=setting["rate"], max_iter=1000)
+    solver = MultiplicativeWeights(step_size=setting["rate"], max_iter=1000)
     return fit_subspace(moments, d, criterion="minimax_loss", center="group", solver=solver)
 
 
@@ -144,7 +144,7 @@ def limited_covariances(moments: GroupMoments, d: int, setting: Setting, seed: i
     first, second = moments.second_moments("group")
     # Any tolerance but zero: those with equal means along which rows vary.
     of_any = CovarianceParity(tolerance=1.0)
-    free = of_any.directions(moments.means, np.array([first, second]), d)
+    free = of_any.allowed_directions(moments.means, np.array([first, second]), d)
     values = np.linalg.eigvalsh(free.T @ (first - second) @ free)
     # The eigenvalues of V'DV interlace with those of D, and every such set is reached.
     least = max(float(values[d - 1]), -float(values[len(values) - d]), 0.0)

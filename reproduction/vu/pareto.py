@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairspan.errors import Incompatible
+from fairspan.errors import IncompatibleParameters
 from fairspan.estimator.fit import fit_subspace
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
@@ -162,7 +162,7 @@ def _frontier_fits(moments: GroupMoments) -> list[tuple[FairSubspace, float | No
     curve: list[tuple[FairSubspace, float | None]] = [(fits[each], each) for each in sorted(fits)]
     try:
         equal = fit_subspace(moments, _N_COMPONENTS, criterion="equal_error", center="none")
-    except Incompatible:
+    except IncompatibleParameters:
         return curve
     return [*curve, (equal, None)]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fairspan.displays.style import BLUE, GREEN, INK, PURPLE, SKY, VERMILION
+from fairspan.displays.style import BLUE, FOREGROUND, GREEN, PURPLE, SKY, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +16,7 @@ STYLES = {
     "FairPCA": (VERMILION, "s"),
     "CFPCA mean": (GREEN, "^"),
     "CFPCA both": (PURPLE, "v"),
-    "PCA": (INK, "X"),
+    "PCA": (FOREGROUND, "X"),
 }
 
 

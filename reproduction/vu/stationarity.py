@@ -6,8 +6,8 @@ import numpy as np
 
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
-from fairspan.solvers.programs import least_on_simplex
-from fairspan.solvers.published.riemannian import ROUNDING, horizontal
+from fairspan.solvers.convex_programs import minimize_on_simplex
+from fairspan.solvers.published.riemannian import _ERROR_ROUNDING, horizontal_projection
 from fairspan.typing import FloatArray
 
 
@@ -83,12 +83,12 @@ def stationarity(problem: Problem, basis: FloatArray) -> float:
     if steepest == 0:
         return 0.0
     criterion, errors = problem.criterion, problem.errors(basis)
-    slopes = criterion.gradients(
-        np.maximum(errors, ROUNDING * problem.second_moments.traces), problem
+    slopes = criterion.score_gradients(
+        np.maximum(errors, _ERROR_ROUNDING * problem.second_moments.traces), problem
     )
-    images = problem.second_moments.applied(basis)
-    gradients = horizontal(basis, -2 * np.tensordot(slopes, images, axes=1))
+    images = problem.second_moments.apply(basis)
+    gradients = horizontal_projection(basis, -2 * np.tensordot(slopes, images, axes=1))
     factor = gradients.reshape(len(gradients), -1) / np.sqrt(4 * steepest)
     # The dual of the problem above: weights of the scores.
-    shares = least_on_simplex(factor, -criterion.scores(errors, problem))
+    shares = minimize_on_simplex(factor, -criterion.scores(errors, problem))
     return float(np.linalg.norm(np.tensordot(shares, gradients, axes=1)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairspan.displays.style import GREEN, INK, ORANGE, SKY, VERMILION
+from fairspan.displays.style import FOREGROUND, GREEN, ORANGE, SKY, VERMILION
 from fairspan.estimator.fit import fit_subspace
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
@@ -64,9 +64,13 @@ def _direction(
 ) -> Direction:
     fit: FairSubspace = fit_subspace(moments, 1, criterion=criterion, center="none")
     x, y = fit.components[0].tolist()
-    first, second = fit.proven.errors.tolist()
+    first, second = fit.require_certificate.errors.tolist()
     return Direction(
-        name, penalty, (x, y), (first, second), float(moments.proportions @ fit.proven.errors)
+        name,
+        penalty,
+        (x, y),
+        (first, second),
+        float(moments.proportions @ fit.require_certificate.errors),
     )
 
 
@@ -119,7 +123,7 @@ def _draw_directions(figure: "Figure", part: Part, found: Sequence[Direction]) -
         x, y = part.rows[part.groups == label].T
         axes.scatter(x, y, s=12, color=color, marker=marker, alpha=0.45, linewidth=0, label=label)
     shades = colormaps["cividis"]
-    styles = {"PCA": (VERMILION, "-"), "FairPCA": (GREEN, "-"), "equal errors": (INK, ":")}
+    styles = {"PCA": (VERMILION, "-"), "FairPCA": (GREEN, "-"), "equal errors": (FOREGROUND, ":")}
     penalized = [each for each in found if each.penalty is not None]
     for each in found:
         if each.penalty is None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairspan.estimator.fair_pca import FairPCA
     from fairspan.model.subspace import FairSubspace, load
     from fairspan.moments.group_moments import GroupMoments
+    from fairspan.pareto import Frontier, frontier
     from fairspan.problem.criteria import (
         Disparity,
         EqualError,
@@ -33,13 +34,12 @@ if TYPE_CHECKING:
     )
     from fairspan.problem.restrictions import CovarianceParity, MeanParity, Uncorrelated
     from fairspan.progress import show_progress
-    from fairspan.report.writing import write_report
+    from fairspan.report.write_report import write_report
     from fairspan.rows.files.file_rows import FileRows
     from fairspan.solvers.many_groups.dual_newton import DualNewton
     from fairspan.solvers.published.riemannian import RiemannianSubgradient
     from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights, Semidefinite
     from fairspan.solvers.two_groups.boundary import BoundarySearch
-    from fairspan.trade_off import Frontier, frontier
     from fairspan.verification import Verification, verify
 
 # Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
@@ -67,15 +67,15 @@ _HOMES = {
     "Semidefinite": "fairspan.solvers.published.samadi_et_al",
     "Certificate": "fairspan.certificates.certificate",
     "Status": "fairspan.certificates.certificate",
-    "Frontier": "fairspan.trade_off",
+    "Frontier": "fairspan.pareto",
     "Uncorrelated": "fairspan.problem.restrictions",
     "Verification": "fairspan.verification",
     "audit": "fairspan.auditing.audit",
-    "frontier": "fairspan.trade_off",
+    "frontier": "fairspan.pareto",
     "load": "fairspan.model.subspace",
     "show_progress": "fairspan.progress",
     "verify": "fairspan.verification",
-    "write_report": "fairspan.report.writing",
+    "write_report": "fairspan.report.write_report",
 }
 _MODULES = ("datasets", "displays", "errors", "extending", "metrics", "regression", "selection")
 

@@ -20,24 +20,24 @@ import numpy.typing as npt
 
 from fairspan.errors import CorruptFile, InvalidInput, InvalidParameter
 from fairspan.registry import check_choice
-from fairspan.rows.groups import listed
+from fairspan.rows.groups import format_list
 from fairspan.typing import AnyArray, FloatArray
 
 __all__ = [
     "Dataset",
-    "adult",
-    "adult_by_sex",
-    "diabetes_by_sex",
-    "fetch_adult",
     "fetch_compas",
     "fetch_default_credit",
-    "tumours_by_diagnosis",
+    "load_adult",
+    "load_adult_by_sex",
+    "load_breast_cancer_by_diagnosis",
+    "load_diabetes_by_sex",
+    "subset",
 ]
 
 
-_VARIABLE = "FAIRSPAN_CACHE"
+_CACHE_VARIABLE = "FAIRSPAN_CACHE"
 # The shipped file stores a column of texts as positions in another array, its values.
-_VALUES = " values"
+_VALUES_SUFFIX = " values"
 _CREDIT_NAMES = (
     *("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE"),
     *(f"PAY_{month}" for month in range(1, 7)),
@@ -67,15 +67,15 @@ class Dataset:
     X: FloatArray
     sensitive_features: npt.NDArray[np.str_]
     feature_names: tuple[str, ...]
-    labels: AnyArray | None = None
+    y: AnyArray | None = None
 
 
-_OF_SPOUSES = {f"relationship={each}": "relationship=Spouse" for each in ("Husband", "Wife")}
-_FEWEST = 100
-_ADULT_GROUPS: dict[str, Callable[[Any], str]] = {"race": str, "sex": str}
+_SPOUSE_NAMES = {f"relationship={each}": "relationship=Spouse" for each in ("Husband", "Wife")}
+_MIN_PEOPLE = 100
+_ADULT_GROUP_FORMATTERS: dict[str, Callable[[Any], str]] = {"race": str, "sex": str}
 
 
-def adult(group: str = "race") -> Dataset:
+def load_adult(group: str = "race") -> Dataset:
     """Adult census income (Becker and Kohavi 1996), the 32,561 rows of the training file.
 
     It comes with fairspan (CC BY 4.0, see LICENSES/adult.md); nothing is fetched.
@@ -108,17 +108,19 @@ def adult(group: str = "race") -> Dataset:
         np.load(file) as held,
     ):
         stored = {name: values for name, values in held.items() if name != "attribution"}
-    texts = {name.removesuffix(_VALUES) for name in stored if name.endswith(_VALUES)}
+    texts = {name.removesuffix(_VALUES_SUFFIX) for name in stored if name.endswith(_VALUES_SUFFIX)}
     columns = {
-        name: Column(name, stored[name + _VALUES][codes] if name in texts else codes.astype(float))
+        name: RawColumn(
+            name, stored[name + _VALUES_SUFFIX][codes] if name in texts else codes.astype(float)
+        )
         for name, codes in stored.items()
-        if not name.endswith(_VALUES)
+        if not name.endswith(_VALUES_SUFFIX)
     }
     source = "Adult (Becker and Kohavi 1996, UCI)"
-    return _dataset("adult", columns, source, group, _ADULT_GROUPS, label="class")
+    return _make_dataset("adult", columns, source, group, _ADULT_GROUP_FORMATTERS, label="class")
 
 
-def adult_by_sex() -> Dataset:
+def load_adult_by_sex() -> Dataset:
     """Adult census income as a table that a projection can be fitted to, grouped by sex.
 
     The 32,561 people of :func:`adult`, 10,771 women and 21,790 men, with 40 features: age, years of
@@ -133,20 +135,20 @@ def adult_by_sex() -> Dataset:
 
     Examples
     --------
-    >>> adult_by_sex().X.shape
+    >>> load_adult_by_sex().X.shape
     (32561, 40)
     """
-    whole = adult("sex")
+    whole = load_adult("sex")
     columns: dict[str, FloatArray] = {}
     for name, values in zip(whole.feature_names, whole.X.T, strict=True):
-        kept = _OF_SPOUSES.get(name, name)
-        if not kept.startswith(("education=", "native-country=")) and values.sum() >= _FEWEST:
+        kept = _SPOUSE_NAMES.get(name, name)
+        if not kept.startswith(("education=", "native-country=")) and values.sum() >= _MIN_PEOPLE:
             columns[kept] = columns.get(kept, 0.0) + values
     X = np.column_stack([*columns.values()])
     return replace(whole, name="Adult by sex", X=X, feature_names=tuple(columns))
 
 
-def diabetes_by_sex() -> Dataset:
+def load_diabetes_by_sex() -> Dataset:
     """Diabetes patients (Efron et al. 2004) as scikit-learn ships them, grouped by sex.
 
     442 patients, 9 features: age, body mass index, blood pressure and six blood serum measurements
@@ -154,7 +156,7 @@ def diabetes_by_sex() -> Dataset:
 
     Examples
     --------
-    >>> diabetes_by_sex().X.shape
+    >>> load_diabetes_by_sex().X.shape
     (442, 9)
     """
     from sklearn.datasets import load_diabetes
@@ -171,7 +173,7 @@ def diabetes_by_sex() -> Dataset:
     )
 
 
-def tumours_by_diagnosis() -> Dataset:
+def load_breast_cancer_by_diagnosis() -> Dataset:
     """Breast tumours (Street et al. 1993) as scikit-learn ships them, grouped by diagnosis.
 
     569 patients, 30 features: mean, standard error and largest values of ten measurements of the
@@ -180,7 +182,7 @@ def tumours_by_diagnosis() -> Dataset:
 
     Examples
     --------
-    >>> tumours_by_diagnosis().X.shape
+    >>> load_breast_cancer_by_diagnosis().X.shape
     (569, 30)
     """
     from sklearn.datasets import load_breast_cancer
@@ -198,7 +200,7 @@ def tumours_by_diagnosis() -> Dataset:
 def fetch_default_credit(
     group: str = "education",
     *,
-    cache: str | os.PathLike[str] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Default of credit card clients (Yeh and Lien 2009), OpenML 42477.
 
@@ -223,23 +225,23 @@ def fetch_default_credit(
     InvalidParameter
         Another group.
     """
-    columns = fetched(42477, cache)
+    columns = fetch_openml_columns(42477, cache_dir)
     # The source names columns x1 to x23.
     for number, name in enumerate(_CREDIT_NAMES, start=1):
         if f"x{number}" in columns:
-            columns[name.lower()] = Column(name, columns.pop(f"x{number}").values)
+            columns[name.lower()] = RawColumn(name, columns.pop(f"x{number}").values)
     spell: Mapping[str, Callable[[float], str]] = {
         "education": lambda code: "higher" if code in (1, 2) else "lower",
         "sex": lambda code: "male" if code == 1 else "female",
     }
-    return _dataset("default_credit", columns, "OpenML 42477", group, spell, label="y")
+    return _make_dataset("default_credit", columns, "OpenML 42477", group, spell, label="y")
 
 
-def fetch_adult(
+def subset(
     group: str = "sex",
     *,
     part: str = "all",
-    cache: str | os.PathLike[str] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Adult census income (Becker and Kohavi 1996), OpenML 1590.
 
@@ -266,19 +268,21 @@ def fetch_adult(
         Another group or part.
     """
     check_choice("part", part, ("all", "train", "test"))
-    columns = fetched(1590, cache)
+    columns = fetch_openml_columns(1590, cache_dir)
     columns.pop("fnlwgt", None)
     if part != "all":
-        trained = _training_rows(columns)
+        trained = _training_mask(columns)
         rows = trained if part == "train" else ~trained
-        columns = {name: Column(each.name, each.values[rows]) for name, each in columns.items()}
-    return _dataset("adult", columns, "OpenML 1590", group, _ADULT_GROUPS, label="class")
+        columns = {name: RawColumn(each.name, each.values[rows]) for name, each in columns.items()}
+    return _make_dataset(
+        "adult", columns, "OpenML 1590", group, _ADULT_GROUP_FORMATTERS, label="class"
+    )
 
 
 def fetch_compas(
     group: str = "race",
     *,
-    cache: str | os.PathLike[str] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Recidivism within two years (ProPublica; Angwin et al. 2016), OpenML 42192.
 
@@ -293,18 +297,20 @@ def fetch_compas(
     -------
     Dataset
     """
-    columns = fetched(42192, cache)
+    columns = fetch_openml_columns(42192, cache_dir)
     label = next((name for name in columns if name.replace("_", "") == "twoyearrecid"), "")
     spell: Mapping[str, Callable[[float], str]] = {
         "race": str,
         "sex": lambda code: str(code) if isinstance(code, str) else f"sex {code:.0f}",
     }
-    return _dataset("compas", columns, "OpenML 42192", group, spell, label=label or "twoyearrecid")
+    return _make_dataset(
+        "compas", columns, "OpenML 42192", group, spell, label=label or "twoyearrecid"
+    )
 
 
-def _training_rows(columns: Mapping[str, "Column"]) -> npt.NDArray[np.bool_]:
+def _training_mask(columns: Mapping[str, "RawColumn"]) -> npt.NDArray[np.bool_]:
     """Which rows of Adult are those of the training file, wherever it begins, shape (n,)."""
-    shipped = adult("sex").X[:, 0]  # their ages
+    shipped = load_adult("sex").X[:, 0]  # their ages
     ages = columns["age"].values if "age" in columns else np.empty(0)
     for start in (0, len(ages) - len(shipped)):
         where = np.arange(len(ages))
@@ -318,14 +324,16 @@ def _training_rows(columns: Mapping[str, "Column"]) -> npt.NDArray[np.bool_]:
     )
 
 
-class Column(NamedTuple):
+class RawColumn(NamedTuple):
     """A column of a table: numbers, NaN where missing; or texts, empty where missing."""
 
     name: str
     values: FloatArray | npt.NDArray[np.str_]
 
 
-def fetched(number: int, cache: str | os.PathLike[str] | None = None) -> dict[str, Column]:
+def fetch_openml_columns(
+    data_id: int, cache_dir: str | os.PathLike[str] | None = None
+) -> dict[str, RawColumn]:
     """Columns of an OpenML data set by their names in lower case.
 
     A nominal column whose values are all numbers, such as {0, 1}, is a column of numbers.
@@ -348,13 +356,13 @@ def fetched(number: int, cache: str | os.PathLike[str] | None = None) -> dict[st
     from sklearn.datasets import fetch_openml
 
     # One folder for each set, so that one that came broken is removed as a whole.
-    folder = cache_folder(cache) / "openml" / str(number)
+    folder = cache_directory(cache_dir) / "openml" / str(data_id)
     try:
         with warnings.catch_warnings():
             # They tell of attempts that are repeated; the last failure is told below.
             warnings.simplefilter("ignore")
             bunch = fetch_openml(
-                data_id=number,
+                data_id=data_id,
                 data_home=folder,
                 target_column=None,
                 as_frame=False,
@@ -363,28 +371,28 @@ def fetched(number: int, cache: str | os.PathLike[str] | None = None) -> dict[st
         if not len(bunch.data):
             raise ValueError("it has no rows")
     except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
-        raise _unreachable(number, error) from error
+        raise _unreachable_error(data_id, error) from error
     except OSError:  # the cache cannot be written
         raise
     # What came may break in a dozen ways, all for one reason.
     except Exception as error:
         shutil.rmtree(folder, ignore_errors=True)
         if type(error).__name__ == "OpenMLError":  # the server's way to say that it has no such set
-            raise _gone(number, str(error)) from error
+            raise _not_available_error(data_id, str(error)) from error
         raise CorruptFile(
-            f"What came as OpenML {number} cannot be used ({type(error).__name__}: {error})",
+            f"What came as OpenML {data_id} cannot be used ({type(error).__name__}: {error})",
             "Expected is a table in the format ARFF, with the checksum that OpenML promises",
             "Try again, nothing was kept of it; if it stays so, the set has been altered",
         ) from error
     return {
-        name.lower(): Column(name, _values(values, bunch.categories.get(name)))
+        name.lower(): RawColumn(name, _decode_column(values, bunch.categories.get(name)))
         for name, values in zip(bunch.feature_names, bunch.data.T, strict=True)
     }
 
 
-def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
+def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """The folder for files that can be fetched again."""
-    given = os.environ.get(_VARIABLE) if cache is None else cache
+    given = os.environ.get(_CACHE_VARIABLE) if cache_dir is None else cache_dir
     if given:
         return Path(given)
     if sys.platform == "win32":
@@ -394,7 +402,9 @@ def cache_folder(cache: str | os.PathLike[str] | None = None) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fairspan"
 
 
-def _values(codes: FloatArray, categories: list[str] | None) -> FloatArray | npt.NDArray[np.str_]:
+def _decode_column(
+    codes: FloatArray, categories: list[str] | None
+) -> FloatArray | npt.NDArray[np.str_]:
     """Numbers as they are; a nominal column from the positions of its values among `categories`."""
     if categories is None:
         return codes.astype(np.float64)
@@ -406,19 +416,19 @@ def _values(codes: FloatArray, categories: list[str] | None) -> FloatArray | npt
         return np.where(missing, "", np.array(categories)[positions])
 
 
-def _unreachable(number: int, error: Exception) -> InvalidInput:
+def _unreachable_error(number: int, error: Exception) -> InvalidInput:
     if isinstance(error, HTTPError):
         with error:
-            return _gone(number, f"{error.url} answers {error.code} {error.reason}")
+            return _not_available_error(number, f"{error.url} answers {error.code} {error.reason}")
     return InvalidInput(
         f"OpenML {number} cannot be reached ({getattr(error, 'reason', error)})",
         "Fetching needs a network",
         "Check the connection and try again; offline, name a copy of the cache folder of another "
-        f"machine, with cache or {_VARIABLE}",
+        f"machine, with cache or {_CACHE_VARIABLE}",
     )
 
 
-def _gone(number: int, answer: str) -> InvalidInput:
+def _not_available_error(number: int, answer: str) -> InvalidInput:
     return InvalidInput(
         answer.removesuffix("."),
         f"Expected is the data set OpenML {number}",
@@ -426,9 +436,9 @@ def _gone(number: int, answer: str) -> InvalidInput:
     )
 
 
-def _dataset(
+def _make_dataset(
     name: str,
-    columns: dict[str, Column],
+    columns: dict[str, RawColumn],
     source: str,
     group: str,
     spell: Mapping[str, Callable[[float], str]],
@@ -436,40 +446,40 @@ def _dataset(
 ) -> Dataset:
     if group not in spell:
         raise InvalidParameter(
-            f"group is {group!r}", f"Allowed: {listed(list(spell))}", "Choose one of these"
+            f"group is {group!r}", f"Allowed: {format_list(list(spell))}", "Choose one of these"
         )
     if label not in columns:
-        raise _unexpected(source, list(columns), f"a column {label!r}")
+        raise _unexpected_columns_error(source, list(columns), f"a column {label!r}")
     labels = columns.pop(label).values
-    groups = _groups(columns, source, group, spell[group])
-    features = [feature for column in columns.values() for feature in _numbers(column)]
+    groups = _pop_groups(columns, source, group, spell[group])
+    features = [feature for column in columns.values() for feature in _one_hot_features(column)]
     names = tuple(feature for feature, _ in features)
     X = np.column_stack([values for _, values in features])
     if not np.isfinite(X).all():
         missing = [each for each, values in features if not np.isfinite(values).all()]
         raise CorruptFile(
-            f"The columns {listed(missing)} of {source} have missing numbers",
+            f"The columns {format_list(missing)} of {source} have missing numbers",
             "Expected is a number in every row",
             "The set has changed at its source; use another copy of it",
         )
     return Dataset(name, source, X, groups, names, labels)
 
 
-def _groups(
-    columns: dict[str, Column], source: str, group: str, spell: Callable[[float], str]
+def _pop_groups(
+    columns: dict[str, RawColumn], source: str, group: str, spell: Callable[[float], str]
 ) -> npt.NDArray[np.str_]:
     """Take the group column, or the block of columns GROUP_VALUE, out of the features."""
     if group in columns:
         return np.array([spell(value) for value in columns.pop(group).values.tolist()])
     block = [each for each in columns if each.startswith(f"{group}_")]
     if not block:
-        raise _unexpected(source, list(columns), f"a column {group!r}")
+        raise _unexpected_columns_error(source, list(columns), f"a column {group!r}")
     names = [columns[each].name[len(group) + 1 :] for each in block]
     marks = np.column_stack([columns.pop(each).values.astype(float) for each in block])
     return np.where(marks.any(axis=1), np.array(names)[marks.argmax(axis=1)], "other")
 
 
-def _numbers(column: Column) -> list[tuple[str, FloatArray]]:
+def _one_hot_features(column: RawColumn) -> list[tuple[str, FloatArray]]:
     """A column of numbers as it is; a column of texts as one feature for each value."""
     if column.values.dtype.kind == "f":
         return [(column.name, column.values.astype(np.float64))]
@@ -480,9 +490,9 @@ def _numbers(column: Column) -> list[tuple[str, FloatArray]]:
     ]
 
 
-def _unexpected(source: str, found: list[str], expected: str) -> InvalidInput:
+def _unexpected_columns_error(source: str, found: list[str], expected: str) -> InvalidInput:
     return InvalidInput(
-        f"{source} has the columns {listed(found, most=40)}",
+        f"{source} has the columns {format_list(found, max_items=40)}",
         f"Expected is {expected}",
         "The set has changed at its source; use another copy of it",
     )

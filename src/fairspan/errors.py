@@ -23,13 +23,13 @@ import warnings
 from difflib import get_close_matches
 from importlib import import_module
 
-from fairspan.progress import clear_line
+from fairspan.progress import clear_progress_bar
 
 __all__ = [
     "CorruptFile",
     "FairspanError",
     "FairspanWarning",
-    "Incompatible",
+    "IncompatibleParameters",
     "InvalidInput",
     "InvalidParameter",
     "InvalidType",
@@ -38,9 +38,9 @@ __all__ = [
 ]
 
 # How like a name has to be to be meant by another: 'nope' is not 'income'.
-_ALIKE = 0.7
+_SIMILARITY_CUTOFF = 0.7
 # Modules between a user's line and a warning: ours, and those of decorated functions.
-_OURS = ("fairspan", "contextlib")
+_INTERNAL_MODULES = ("fairspan", "contextlib")
 
 
 class Cause(enum.StrEnum):
@@ -157,7 +157,7 @@ class InvalidParameter(FairspanError, ValueError):
     """A setting outside its range."""
 
 
-class Incompatible(FairspanError, ValueError):
+class IncompatibleParameters(FairspanError, ValueError):
     """Settings that are each valid, but not together."""
 
 
@@ -178,7 +178,7 @@ class MissingDependency(FairspanError, ImportError, ValueError):
         )
 
 
-def imported(package: str, extra: str, purpose: str) -> typing.Any:
+def import_optional(package: str, extra: str, purpose: str) -> typing.Any:
     """A package that comes with an extra.
 
     Raises
@@ -198,14 +198,16 @@ class FairspanWarning(UserWarning):
 
 def warn(message: str) -> None:
     """Issue a FairspanWarning that points at the user's line, not at a line of this package."""
-    clear_line()
+    clear_progress_bar()
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        _INTERNAL_MODULES
+    ):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, FairspanWarning, stacklevel=level)
 
 
-def nearest(name: str, names: collections.abc.Iterable[str]) -> str | None:
+def closest_match(name: str, names: collections.abc.Iterable[str]) -> str | None:
     """The name that was most likely meant; None if there is none like it.
 
     Examples
@@ -213,17 +215,17 @@ def nearest(name: str, names: collections.abc.Iterable[str]) -> str | None:
     >>> nearest("Ages", ["wages", "age"]), nearest("nope", ["income"])
     ('wages', None)
     """
-    by_spelling = {each.casefold(): each for each in names}
-    close = get_close_matches(name.casefold(), by_spelling, n=1, cutoff=_ALIKE)
-    return by_spelling[close[0]] if close else None
+    by_casefolded_name = {each.casefold(): each for each in names}
+    matches = get_close_matches(name.casefold(), by_casefolded_name, n=1, cutoff=_SIMILARITY_CUTOFF)
+    return by_casefolded_name[matches[0]] if matches else None
 
 
-def kind_of(value: object) -> str:
+def describe_type(value: object) -> str:
     """What a value of a wrong type is, for an error message; never its contents, maybe a table.
 
     Examples
     --------
-    >>> kind_of(3), kind_of(dict)
+    >>> describe_type(3), describe_type(dict)
     ('of type int', 'the class dict itself, not an object of it')
     """
     if isinstance(value, type):

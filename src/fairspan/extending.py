@@ -10,18 +10,18 @@ from typing import Any, Protocol, runtime_checkable
 
 from fairspan.certificates.certificate import Solver, TracePoint, certify
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.problem import Limit, Pieces, Problem
+from fairspan.problem.problem import AffinePieces, ParityLimit, Problem
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import Stage
 from fairspan.rows.groups import CodedLabels
-from fairspan.rows.protocol import RowBlock, RowSource, block_rows, row_block
+from fairspan.rows.protocol import RowBlock, RowSource, make_row_block, rows_per_block
 
 __all__ = [
+    "AffinePieces",
     "CodedLabels",
     "Criterion",
     "Display",
-    "Limit",
-    "Pieces",
+    "ParityLimit",
     "Problem",
     "Restriction",
     "RowBlock",
@@ -29,9 +29,9 @@ __all__ = [
     "Solver",
     "Stage",
     "TracePoint",
-    "block_rows",
     "certify",
-    "row_block",
+    "make_row_block",
+    "rows_per_block",
 ]
 
 

@@ -21,11 +21,11 @@ EIGENPROBLEMS = "eigenproblems"
 # Seconds before a bar appears, and between two of its states.
 _DELAY, _INTERVAL = 2.0, 0.2
 # Of work in several stages: what is done before the end at most, in percent, and its bar.
-_NEARLY_ALL = 95
-_WHOLE = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
+_MAX_PERCENT_RUNNING = 95
+_OVERALL_BAR_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
 # Seconds between two lines where there is no bar, and when the last one was written.
-_BETWEEN_LINES = 10.0
-_LAST_LINE: ContextVar[float] = ContextVar("last line", default=0.0)
+_LINE_INTERVAL = 10.0
+_LAST_LINE_TIME: ContextVar[float] = ContextVar("last line", default=0.0)
 
 
 @dataclass(eq=False)
@@ -55,54 +55,61 @@ class Stage:
     3
     """
 
-    what: str
+    name: str
     total: int | None = None
     unit: str = "steps"
-    done: float = 0
-    shares: Mapping[str, float] = field(default_factory=dict)
-    _open: "list[Stage] | None" = field(default=None, init=False, repr=False)
+    n_done: float = 0
+    stage_percentages: Mapping[str, float] = field(default_factory=dict)
+    _active: "list[Stage] | None" = field(default=None, init=False, repr=False)
     _bar: Any = field(default=None, init=False, repr=False)
 
     def __enter__(self) -> "Stage":
-        self._open = _OPEN.get()
-        if self._open is not None:
-            if not self._open:
-                self._bar = _bar_of(self)
-            self._open.append(self)
+        self._active = _ACTIVE_STAGES.get()
+        if self._active is not None:
+            if not self._active:
+                self._bar = _make_bar(self)
+            self._active.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._open is not None:
-            self._open.remove(self)
-            for outer in self._open[:1]:
-                outer.done = outer._reached([replace(self, done=1, total=1)])
+        if self._active is not None:
+            self._active.remove(self)
+            for outer in self._active[:1]:
+                outer.n_done = outer._total_done([replace(self, n_done=1, total=1)])
         if self._bar is not None:
             self._bar.close()
 
-    def add(self, number: float = 1) -> None:
+    def advance(self, n: float = 1) -> None:
         """Count the work that was done since the last call."""
-        self.done += number
-        outer, *others = self._open or [self]
+        self.n_done += n
+        outer, *others = self._active or [self]
         bar = outer._bar
         if bar is not None:
-            bar.desc, bar.total = outer.what, outer.total
-            inner = [f"{stage.what}: {stage.done} {stage.unit}" for stage in others[-1:]]
+            bar.desc, bar.total = outer.name, outer.total
+            inner = [f"{stage.name}: {stage.n_done} {stage.unit}" for stage in others[-1:]]
             bar.set_postfix_str("".join(inner), refresh=False)
-            bar.update(outer._reached(others) - bar.n)
+            bar.update(outer._total_done(others) - bar.n)
 
-    def _reached(self, inside: "Sequence[Stage]") -> float:
+    def _total_done(self, inner_stages: "Sequence[Stage]") -> float:
         """What is done, with what is done in the first of the stages inside."""
-        share = sum(self.shares.get(stage.what, 0) * stage._part for stage in inside[:1])
+        share = sum(
+            self.stage_percentages.get(stage.name, 0) * stage._fraction_done
+            for stage in inner_stages[:1]
+        )
         # Stages may be repeated, and what follows them is not counted.
-        return min(self.done + share, _NEARLY_ALL) if self.shares else self.done
+        return (
+            min(self.n_done + share, _MAX_PERCENT_RUNNING)
+            if self.stage_percentages
+            else self.n_done
+        )
 
     @property
-    def _part(self) -> float:
-        return min(self.done / self.total, 1.0) if self.total else 0.0
+    def _fraction_done(self) -> float:
+        return min(self.n_done / self.total, 1.0) if self.total else 0.0
 
 
 @contextmanager
-def whole(what: str, **shares: float) -> Iterator[Stage]:
+def overall_progress(what: str, **stage_weights: float) -> Iterator[Stage]:
     """Work in several stages, shown by one bar with an estimate for all of it.
 
     Parameters
@@ -120,14 +127,14 @@ def whole(what: str, **shares: float) -> Iterator[Stage]:
     >>> stage.shares
     {'reading': 25.0, 'fitting again': 75.0}
     """
-    unit = sum(shares.values()) / 100
-    named = {name.replace("_", " "): share / unit for name, share in shares.items()}
-    with Stage(what, 100, "%", shares=named) as stage:
+    unit = sum(stage_weights.values()) / 100
+    named = {name.replace("_", " "): share / unit for name, share in stage_weights.items()}
+    with Stage(what, 100, "%", stage_percentages=named) as stage:
         yield stage
 
 
 # Stages that have not ended, where they are shown; the bar is that of the first.
-_OPEN: ContextVar[list[Stage] | None] = ContextVar("progress", default=None)
+_ACTIVE_STAGES: ContextVar[list[Stage] | None] = ContextVar("progress", default=None)
 
 
 def track(what: str, items: Sequence[Item], unit: str = "steps") -> Iterator[Item]:
@@ -141,24 +148,24 @@ def track(what: str, items: Sequence[Item], unit: str = "steps") -> Iterator[Ite
     with Stage(what, len(items), unit) as stage:
         for item in items:
             yield item
-            stage.add()
+            stage.advance()
 
 
-def eigenproblem_solved() -> None:
+def count_eigenproblem() -> None:
     """Count an eigenproblem in the current stage, if it counts these."""
-    stages = _OPEN.get()
+    stages = _ACTIVE_STAGES.get()
     if stages and stages[-1].unit == EIGENPROBLEMS:
-        stages[-1].add()
+        stages[-1].advance()
 
 
-def is_shown() -> bool:
+def is_progress_shown() -> bool:
     """Whether stages are shown, so that their length has to be estimated."""
-    return _OPEN.get() is not None
+    return _ACTIVE_STAGES.get() is not None
 
 
-def clear_line() -> None:
+def clear_progress_bar() -> None:
     """Clear the bar before a message is written to the same place; it comes back later."""
-    stages = _OPEN.get()
+    stages = _ACTIVE_STAGES.get()
     if stages and stages[0]._bar is not None:
         stages[0]._bar.clear()
 
@@ -182,15 +189,15 @@ def show_progress() -> Iterator[None]:
     >>> fair.n_components_
     1
     """
-    before, last = _OPEN.set([]), _LAST_LINE.set(monotonic())
+    before, last = _ACTIVE_STAGES.set([]), _LAST_LINE_TIME.set(monotonic())
     try:
         yield
     finally:
-        _OPEN.reset(before)
-        _LAST_LINE.reset(last)
+        _ACTIVE_STAGES.reset(before)
+        _LAST_LINE_TIME.reset(last)
 
 
-class _Lines:
+class _LineReporter:
     """Lines in place of a bar: one every ten seconds, with the step and about when it ends.
 
     Parameters
@@ -199,26 +206,26 @@ class _Lines:
     """
 
     def __init__(self, stage: Stage) -> None:
-        self.stage, self.n, self.begun = stage, stage.done, monotonic()
-        self.desc, self.total, self.inner = stage.what, stage.total, ""
+        self.stage, self.n, self.start_time = stage, stage.n_done, monotonic()
+        self.desc, self.total, self.inner_text = stage.name, stage.total, ""
 
     def set_postfix_str(self, text: str, *, refresh: bool) -> None:
-        self.inner = text
+        self.inner_text = text
 
     def update(self, number: float) -> None:
         self.n += number
         now = monotonic()
-        if now - _LAST_LINE.get() < _BETWEEN_LINES:
+        if now - _LAST_LINE_TIME.get() < _LINE_INTERVAL:
             return
-        _LAST_LINE.set(now)
+        _LAST_LINE_TIME.set(now)
         of, left = "", ""
         if self.total and self.n:
-            seconds = (now - self.begun) * max(self.total / self.n - 1, 0.0)
+            seconds = (now - self.start_time) * max(self.total / self.n - 1, 0.0)
             took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-            step = "" if self.stage.shares else " of this step"
+            step = "" if self.stage.stage_percentages else " of this step"
             left = f", about {took} left{step}"
-            of = "" if self.stage.shares else f" of {self.total:,}"
-        inner = f" ({self.inner})" * bool(self.inner)
+            of = "" if self.stage.stage_percentages else f" of {self.total:,}"
+        inner = f" ({self.inner_text})" * bool(self.inner_text)
         unit = self.stage.unit
         if not of and round(self.n) == 1:
             unit = unit.removesuffix("s")
@@ -231,25 +238,25 @@ class _Lines:
     close = clear
 
 
-def _bar_of(stage: Stage) -> Any:
+def _make_bar(stage: Stage) -> Any:
     # Other programs import IPython too; a notebook has a shell of it with a kernel.
     ipython: Any = sys.modules.get("IPython")
     is_notebook = ipython is not None and hasattr(ipython.get_ipython(), "kernel")
     if not is_notebook and not sys.stderr.isatty():
-        return _Lines(stage)
+        return _LineReporter(stage)
     from tqdm.std import tqdm  # takes its time
 
     # Without the thread that watches all bars, and the lock between processes.
     bar = type("Bar", (tqdm,), {"monitor_interval": 0, "_lock": RLock()})
     return bar(
-        desc=stage.what,
+        desc=stage.name,
         total=stage.total,
-        initial=stage.done,
+        initial=stage.n_done,
         unit=f" {stage.unit}",
         unit_scale=stage.unit == "rows",
         # The rate of the whole is that of all its stages, not of the last ones.
-        smoothing=0 if stage.shares else 0.3,
-        bar_format=_WHOLE if stage.shares else None,
+        smoothing=0 if stage.stage_percentages else 0.3,
+        bar_format=_OVERALL_BAR_FORMAT if stage.stage_percentages else None,
         file=sys.stderr,
         leave=False,
         dynamic_ncols=True,

@@ -19,10 +19,10 @@ from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
-from fairspan.errors import InvalidParameter, InvalidType, kind_of, nearest
+from fairspan.errors import InvalidParameter, InvalidType, closest_match, describe_type
 
-_DOTTED = re.compile(r"[\w.]+:[\w.]+")
-_BUILT_IN: dict[str, dict[str, str]] = {
+_OBJECT_PATH = re.compile(r"[\w.]+:[\w.]+")
+_BUILTINS: dict[str, dict[str, str]] = {
     "criterion": {
         "minimax_loss": "fairspan.problem.criteria:MinimaxLoss",
         "minimax_error": "fairspan.problem.criteria:MinimaxError",
@@ -40,7 +40,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "uncorrelated": "fairspan.problem.restrictions:Uncorrelated",
     },
     "solver": {
-        "auto": "fairspan.solvers.solve:Auto",
+        "auto": "fairspan.solvers.solve:AutoSolver",
         "boundary": "fairspan.solvers.two_groups.boundary:BoundarySearch",
         "dual_newton": "fairspan.solvers.many_groups.dual_newton:DualNewton",
         "multiplicative": "fairspan.solvers.published.samadi_et_al:MultiplicativeWeights",
@@ -48,34 +48,34 @@ _BUILT_IN: dict[str, dict[str, str]] = {
         "riemannian": "fairspan.solvers.published.riemannian:RiemannianSubgradient",
     },
     "source": {
-        "files": "fairspan.rows.files.file_rows:Files",
-        "sparse": "fairspan.rows.matrices:SparseMatrices",
-        "dask": "fairspan.rows.dask:DaskCollections",
-        "spark": "fairspan.rows.spark:SparkFrames",
-        "frames": "fairspan.rows.frames:DataFrames",
-        "arrow": "fairspan.rows.frames:ArrowStreams",
-        "device": "fairspan.rows.matrices:DeviceArrays",
-        "arrays": "fairspan.rows.arrays:Arrays",
+        "files": "fairspan.rows.files.file_rows:FileAdapter",
+        "sparse": "fairspan.rows.matrices:SparseAdapter",
+        "dask": "fairspan.rows.dask:DaskAdapter",
+        "spark": "fairspan.rows.spark:SparkAdapter",
+        "frames": "fairspan.rows.frames:DataFrameAdapter",
+        "arrow": "fairspan.rows.frames:ArrowStreamAdapter",
+        "device": "fairspan.rows.matrices:DeviceArrayAdapter",
+        "arrays": "fairspan.rows.arrays:ArrayAdapter",
     },
     "display": {
-        "disparity_path": "fairspan.displays:DisparityPathDisplay.undrawn",
-        "error_curve": "fairspan.displays:ErrorCurveDisplay.undrawn",
-        "feature_error": "fairspan.displays:FeatureErrorDisplay.undrawn",
-        "frontier": "fairspan.displays:FrontierDisplay.undrawn",
-        "group_loss": "fairspan.displays:GroupLossDisplay.undrawn",
-        "loadings": "fairspan.displays:LoadingsDisplay.undrawn",
-        "variance_kept": "fairspan.displays:VarianceKeptDisplay.undrawn",
+        "disparity_path": "fairspan.displays:DisparityPathDisplay.compute",
+        "error_curve": "fairspan.displays:ErrorCurveDisplay.compute",
+        "feature_error": "fairspan.displays:FeatureErrorDisplay.compute",
+        "frontier": "fairspan.displays:FrontierDisplay.compute",
+        "group_loss": "fairspan.displays:GroupLossDisplay.compute",
+        "loadings": "fairspan.displays:LoadingsDisplay.compute",
+        "variance_kept": "fairspan.displays:VarianceKeptDisplay.compute",
     },
     # What results draw of themselves: they stand below the displays, which know them.
     "picture": {
-        "audit": "fairspan.displays:AuditDisplay.undrawn",
+        "audit": "fairspan.displays:AuditDisplay.compute",
         "frontier": "fairspan.displays:FrontierDisplay.of",
     },
 }
 
 
 @dataclass(frozen=True)
-class Foreign:
+class ExternalObject:
     """A part of another package, as the command line names it.
 
     Attributes
@@ -90,7 +90,7 @@ class Foreign:
     factory: Callable[..., Any]
 
     @classmethod
-    def named(cls, kind: str, path: str) -> "Foreign | None":
+    def from_path(cls, kind: str, path: str) -> "ExternalObject | None":
         """Import what a text names; None for a text of another form.
 
         Raises
@@ -98,7 +98,7 @@ class Foreign:
         InvalidParameter
             No such module, a module that cannot be imported, or no such object in it.
         """
-        if not _DOTTED.fullmatch(path):
+        if not _OBJECT_PATH.fullmatch(path):
             return None
         module, attribute = path.split(":")
         try:
@@ -115,12 +115,12 @@ class Foreign:
         return self.path
 
 
-class ImportedLater:
+class LazyModule:
     """A module that is imported when something of it is first used: it takes its time.
 
     Examples
     --------
-    >>> ImportedLater("math").gcd(12, 18)
+    >>> LazyModule("math").gcd(12, 18)
     6
     """
 
@@ -131,7 +131,7 @@ class ImportedLater:
         return getattr(import_module(self.__name__), name)
 
 
-def names_of(kind: str) -> tuple[str, ...]:
+def builtin_names(kind: str) -> tuple[str, ...]:
     """The names of the library's own parts of a kind.
 
     Examples
@@ -139,11 +139,11 @@ def names_of(kind: str) -> tuple[str, ...]:
     >>> names_of("restriction")
     ('mean_parity', 'covariance_parity', 'uncorrelated')
     """
-    return tuple(_BUILT_IN[kind])
+    return tuple(_BUILTINS[kind])
 
 
 @cache
-def factory_of(kind: str, given: str | Foreign) -> Callable[..., Any]:
+def get_factory(kind: str, name: str | ExternalObject) -> Callable[..., Any]:
     """What makes the object of a name.
 
     Raises
@@ -151,16 +151,16 @@ def factory_of(kind: str, given: str | Foreign) -> Callable[..., Any]:
     InvalidParameter
         There is no such name.
     """
-    if isinstance(given, Foreign):
-        return given.factory
-    if given not in _BUILT_IN[kind]:
-        raise InvalidParameter(f"{kind} is {given!r}", *_advice(kind, given))
-    module, attribute = _BUILT_IN[kind][given].split(":")
+    if isinstance(name, ExternalObject):
+        return name.factory
+    if name not in _BUILTINS[kind]:
+        raise InvalidParameter(f"{kind} is {name!r}", *_allowed_and_remedy(kind, name))
+    module, attribute = _BUILTINS[kind][name].split(":")
     factory: Callable[..., Any] = attrgetter(attribute)(import_module(module))
     return factory
 
 
-def object_of(
+def resolve_object(
     kind: str,
     given: object,
     protocol: type,
@@ -188,8 +188,8 @@ def object_of(
         Neither a name nor an object that conforms.
     """
     value = given
-    if isinstance(given, str | Foreign):
-        factory, parameters = factory_of(kind, given), parameters or {}
+    if isinstance(given, str | ExternalObject):
+        factory, parameters = get_factory(kind, given), parameters or {}
         known = list(inspect.signature(factory).parameters) if parameters else []
         if unknown := [name for name in parameters if name not in known]:
             raise InvalidParameter(
@@ -209,16 +209,16 @@ def object_of(
         conforms = not missing and not isinstance(value, type)
         lacking = f", which lacks {', '.join(missing)}" if 0 < len(missing) < len(members) else ""
     if not conforms:
-        raise InvalidType(f"{kind} is {kind_of(value)}{lacking}", *_advice(kind))
+        raise InvalidType(f"{kind} is {describe_type(value)}{lacking}", *_allowed_and_remedy(kind))
     return value
 
 
-def _advice(kind: str, name: str = "") -> tuple[str, str]:
+def _allowed_and_remedy(kind: str, name: str = "") -> tuple[str, str]:
     """What is allowed, and what to do next."""
-    close = nearest(name, names_of(kind))
+    close = closest_match(name, builtin_names(kind))
     closest = f"; the closest is {close!r}" if close else ""
     allowed = f"Allowed: the name of a {kind}, or a {kind} object"
-    return allowed, f"Choose one of {', '.join(map(repr, names_of(kind)))}{closest}"
+    return allowed, f"Choose one of {', '.join(map(repr, builtin_names(kind)))}{closest}"
 
 
 def check_number(
@@ -280,11 +280,11 @@ def plain_value(value: Any) -> Any:
 
 def make_plain(settings: Any) -> None:
     """Convert the numbers among the fields of a frozen dataclass, in place, to Python's own."""
-    for name, value in field_values(settings).items():
+    for name, value in init_parameters(settings).items():
         object.__setattr__(settings, name, plain_value(value))
 
 
-def check_flag(name: str, value: object) -> None:
+def check_bool(name: str, value: object) -> None:
     """Make sure that a parameter is True or False.
 
     Raises
@@ -297,14 +297,14 @@ def check_flag(name: str, value: object) -> None:
         )
 
 
-def check_count(name: str, value: object, least: int = 1) -> None:
+def check_integer(name: str, value: object, minimum: int = 1) -> None:
     """Make sure that a parameter is a whole number of at least `least`.
 
     Raises
     ------
     InvalidType, InvalidParameter
     """
-    check_number(name, value, least, whole=True)
+    check_number(name, value, minimum, whole=True)
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -319,13 +319,13 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidParameter(f"{name} is {value!r}", f"Allowed: {words}", "Use one of these")
 
 
-def field_values(settings: object) -> dict[str, Any]:
+def init_parameters(settings: object) -> dict[str, Any]:
     """The fields of a settings object that can be chosen; none of anything else.
 
     Examples
     --------
     >>> from fairspan.problem.criteria import ErrorGap
-    >>> field_values(ErrorGap(2.0)), field_values("error_gap")
+    >>> init_parameters(ErrorGap(2.0)), init_parameters("error_gap")
     ({'penalty': 2.0}, {})
     """
     if not is_dataclass(settings) or isinstance(settings, type):
@@ -333,16 +333,16 @@ def field_values(settings: object) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in fields(settings) if field.init}
 
 
-def changed_fields(settings: Any) -> dict[str, Any]:
+def non_default_parameters(settings: Any) -> dict[str, Any]:
     """The fields of a settings object that are not at their defaults.
 
     Examples
     --------
     >>> from fairspan.problem.criteria import ErrorGap
-    >>> changed_fields(ErrorGap(2.0)), changed_fields(ErrorGap())
+    >>> non_default_parameters(ErrorGap(2.0)), non_default_parameters(ErrorGap())
     ({'penalty': 2.0}, {})
     """
     defaults = {field.name: field.default for field in fields(settings)}
     return {
-        name: value for name, value in field_values(settings).items() if value != defaults[name]
+        name: value for name, value in init_parameters(settings).items() if value != defaults[name]
     }

@@ -14,13 +14,13 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.formatting.text import counted, first_of
+from fairspan.formatting.text import counted, join_truncated
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import SummedFolds
+from fairspan.moments.of_rows import DenseFoldMoments
 from fairspan.registry import check_choice
 from fairspan.rows.frames import feature_values
-from fairspan.rows.groups import Label, listed, printable
+from fairspan.rows.groups import Label, format_list, printable
 from fairspan.typing import FloatArray, IntegerArray
 
 __all__ = [
@@ -31,14 +31,14 @@ __all__ = [
 ]
 # A column whose variance given the others is at most this share of its own counts as dependent:
 # fewer than four of float64's digits of its coefficient would be more than rounding.
-_DEPENDENT = 1e-12
+_MIN_TOLERANCE = 1e-12
 # Below this share of what its parts add up to, a variance is rounding.
-_NO_VARIANCE = 1e-13
+_VARIANCE_ROUNDING = 1e-13
 # Parts of a dependent column smaller than this share of it are rounding.
-_NAMED = 1e-6
-_MOST_NAMED = 12
+_MIN_LOADING = 1e-6
+_MAX_LISTED_COLUMNS = 12
 # Degrees of freedom that are only rounding.
-_NO_FREEDOM = 1e-6
+_FREEDOM_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class LeastSquares:
     covariance: FloatArray
     residual_variance: float
     degrees_of_freedom: int
-    n: int
+    n_rows: int
     r2: float
     groups: tuple[Label, ...]
     group_errors: FloatArray
@@ -150,7 +150,7 @@ class PrincipalComponentRegression(LeastSquares):
         return np.asarray(np.sqrt(np.diag(self.component_covariance)))
 
 
-def _column_number(moments: GroupMoments, target: str | int) -> int:
+def _target_position(moments: GroupMoments, target: str | int) -> int:
     """Position of the target among the columns.
 
     Raises
@@ -168,7 +168,9 @@ def _column_number(moments: GroupMoments, target: str | int) -> int:
         )
     names, p = moments.feature_names, moments.n_features
     columns = (
-        f"{counted(p, 'column')} without names" if names is None else f"the columns {listed(names)}"
+        f"{counted(p, 'column')} without names"
+        if names is None
+        else f"the columns {format_list(names)}"
     )
     if not isinstance(target, str | SupportsIndex) or isinstance(target, bool):
         raise InvalidType(
@@ -176,8 +178,8 @@ def _column_number(moments: GroupMoments, target: str | int) -> int:
             "Allowed: the name of a column or its position",
             f"The moments have {columns}",
         )
-    numbered = dict(zip(names or (), range(p), strict=False))
-    position = numbered.get(target, p) if isinstance(target, str) else index(target)
+    positions = dict(zip(names or (), range(p), strict=False))
+    position = positions.get(target, p) if isinstance(target, str) else index(target)
     if not -p <= position < p:
         raise InvalidInput(
             f"There is no column {target!r} to be the target",
@@ -199,8 +201,11 @@ def _column_number(moments: GroupMoments, target: str | int) -> int:
     return position % p
 
 
-def root_of_inverse(
-    covariance: FloatArray, parts: FloatArray, means: FloatArray, names: Sequence[str]
+def inverse_factor(
+    covariance: FloatArray,
+    deviation_bounds: FloatArray,
+    mean_bounds: FloatArray,
+    names: Sequence[str],
 ) -> FloatArray:
     """R of shape (q, q) with R'R the inverse of a covariance matrix of independent columns.
 
@@ -223,35 +228,42 @@ def root_of_inverse(
         Names the columns that do not vary or depend linearly on others.
     """
     shown, variances = [printable(name) for name in names], np.diag(covariance)
-    still = np.flatnonzero(variances <= _NO_VARIANCE * parts**2)
-    if len(still):
+    constant = np.flatnonzero(variances <= _VARIANCE_ROUNDING * deviation_bounds**2)
+    if len(constant):
         raise InvalidInput(
-            f"These do not vary: {first_of([shown[i] for i in still])}",
+            f"These do not vary: {join_truncated([shown[i] for i in constant])}",
             "Allowed: features that vary; the intercept is the constant",
             "Leave them out",
         )
     deviations = np.sqrt(variances)
     # Means are rounded to eps |mean|, and so are the distances between those of merged parts.
-    rounding = 8 * np.finfo(np.float64).eps * float((means / deviations).max())
+    rounding = 8 * np.finfo(np.float64).eps * float((mean_bounds / deviations).max())
     scaled = covariance / np.outer(deviations, deviations)
     np.fill_diagonal(scaled, 1.0)  # or rounding would choose the first pivot
-    lower, pivots, rank, _ = dpstrf(scaled, tol=max(_DEPENDENT, rounding), lower=1)
+    lower, pivots, rank, _ = dpstrf(scaled, tol=max(_MIN_TOLERANCE, rounding), lower=1)
     order = pivots - 1
     if rank == len(order):
         columns = np.diag(1 / deviations)[order]
         return np.asarray(solve_triangular(np.tril(lower), columns, lower=True))
     # Each column that is left over as a combination of those that were factored.
-    independent, rest = lower[:rank, :rank], lower[rank:, :rank]
-    loadings = solve_triangular(independent, rest.T, lower=True, trans="T").T
-    kept = order[:rank]
-    others = [[shown[i] for i in np.sort(kept[np.abs(each) > _NAMED])] for each in loadings]
-    said = [
-        f"{shown[column]} depends on {first_of(names)}"
-        for column, names in zip(order[rank:], others, strict=True)
+    independent, dependent_rows = lower[:rank, :rank], lower[rank:, :rank]
+    loadings = solve_triangular(independent, dependent_rows.T, lower=True, trans="T").T
+    independent_columns = order[:rank]
+    predictors = [
+        [shown[i] for i in np.sort(independent_columns[np.abs(each) > _MIN_LOADING])]
+        for each in loadings
     ]
-    more = f"; and {len(said) - _MOST_NAMED} more" if len(said) > _MOST_NAMED else ""
+    dependencies = [
+        f"{shown[column]} depends on {join_truncated(names)}"
+        for column, names in zip(order[rank:], predictors, strict=True)
+    ]
+    suffix = (
+        f"; and {len(dependencies) - _MAX_LISTED_COLUMNS} more"
+        if len(dependencies) > _MAX_LISTED_COLUMNS
+        else ""
+    )
     raise InvalidInput(
-        f"The features are linearly dependent: {'; '.join(said[:_MOST_NAMED])}{more}",
+        f"The features are linearly dependent: {'; '.join(dependencies[:_MAX_LISTED_COLUMNS])}{suffix}",
         "Allowed: features of which none is a linear function of the others and a constant",
         "Leave out the columns named first, or regress on principal components",
     )
@@ -322,7 +334,7 @@ def least_squares(
     >>> fit.group_errors.round(6)
     array([0.00625, 0.03125])
     """
-    return LeastSquares(**_all_figures(moments, target, None, variance))
+    return LeastSquares(**_fit_fields(moments, target, None, variance))
 
 
 def principal_component_regression(
@@ -368,11 +380,11 @@ def principal_component_regression(
     >>> fit.coefficients.round(6)
     array([2.15, 0.  ])
     """
-    model = FairSubspace.of(subspace)
-    return PrincipalComponentRegression(**_all_figures(moments, target, model, variance))
+    model = FairSubspace.from_model(subspace)
+    return PrincipalComponentRegression(**_fit_fields(moments, target, model, variance))
 
 
-def _all_figures(
+def _fit_fields(
     moments: GroupMoments | Sequence[GroupMoments],
     target: str | int,
     model: FairSubspace | None,
@@ -381,23 +393,24 @@ def _all_figures(
     """The fields of the result, with the jackknife's covariances where there are blocks."""
     check_choice("variance", variance, ("pooled", "by_group"))
     if not isinstance(moments, list | tuple):
-        return _figures(cast(GroupMoments, moments), target, model, variance)
+        return _single_fit_fields(cast(GroupMoments, moments), target, model, variance)
     if len(moments) < 2:
         raise InvalidInput(
             f"moments is a sequence of {len(moments)}",
             "Allowed: a GroupMoments, or at least two blocks",
             "Make blocks of the rows, 20 or more, and pass the moments of each",
         )
-    folds = SummedFolds(tuple(moments))
-    figures = _figures(folds.whole, target, model, variance)
-    without = [
-        _figures(folds.without(fold), target, model, variance) for fold in range(len(moments))
+    folds = DenseFoldMoments(tuple(moments))
+    figures = _single_fit_fields(folds.total, target, model, variance)
+    jackknife_fits = [
+        _single_fit_fields(folds.excluding(fold), target, model, variance)
+        for fold in range(len(moments))
     ]
 
     def covariance(*names: str) -> FloatArray:
-        found = np.array([np.hstack([each[name] for name in names]) for each in without])
-        off = found - found.mean(axis=0)
-        return np.asarray((len(off) - 1) / len(off) * off.T @ off)
+        found = np.array([np.hstack([each[name] for name in names]) for each in jackknife_fits])
+        deviations = found - found.mean(axis=0)
+        return np.asarray((len(deviations) - 1) / len(deviations) * deviations.T @ deviations)
 
     figures["covariance"] = covariance("coefficients", "intercept")
     if model is not None:
@@ -405,69 +418,75 @@ def _all_figures(
     return figures
 
 
-def _figures(
+def _single_fit_fields(
     moments: GroupMoments, target: str | int, model: FairSubspace | None, variance: str
 ) -> dict[str, Any]:
     """The fields of the result: least squares on the features, or on their coordinates."""
-    position = _column_number(moments, target)
-    others = np.delete(np.arange(moments.n_features), position)
+    position = _target_position(moments, target)
+    predictors = np.delete(np.arange(moments.n_features), position)
     columns = moments.feature_names
-    features = None if columns is None else tuple(columns[i] for i in others)
+    features = None if columns is None else tuple(columns[i] for i in predictors)
     if model is None:
-        basis = np.eye(len(others))
-        names = [f"column {i}" for i in others] if features is None else list(map(repr, features))
+        basis = np.eye(len(predictors))
+        names = (
+            [f"column {i}" for i in predictors] if features is None else list(map(repr, features))
+        )
     else:
-        match = _matched(model, features, len(others))
+        match = _match_features(model, features, len(predictors))
         basis = (model.components / (1.0 if model.scale is None else model.scale))[:, match].T
         names = [f"component {j}" for j in range(model.n_components)]
     n = int(moments.counts.sum())
-    freedom = n - len(names) - 1
+    degrees_of_freedom = n - len(names) - 1
     second = moments.second_moments("global")
     covariance = np.tensordot(moments.proportions, second, axes=1)
-    sizes, mean, middle = np.abs(basis).T, moments.mean[others], float(moments.mean[position])
-    root = root_of_inverse(
-        basis.T @ covariance[np.ix_(others, others)] @ basis,
-        sizes @ moments.standard_deviations[others],
-        sizes @ np.abs(mean),
+    abs_basis, mean, target_mean = (
+        np.abs(basis).T,
+        moments.mean[predictors],
+        float(moments.mean[position]),
+    )
+    factor = inverse_factor(
+        basis.T @ covariance[np.ix_(predictors, predictors)] @ basis,
+        abs_basis @ moments.standard_deviations[predictors],
+        abs_basis @ np.abs(mean),
         names,
     )
-    if freedom < 1:
+    if degrees_of_freedom < 1:
         raise InvalidInput(
             f"There are {n or 'an unknown number of'} rows for {len(names) + 1} coefficients, the "
             "intercept among them",
             "Allowed: more rows than coefficients, or no residual variance can be told",
             "Use more rows, fewer features, or principal components",
         )
-    coefficients = root.T @ (root @ (basis.T @ covariance[others, position]))
-    slopes = basis @ coefficients
-    residual = np.insert(-slopes, position, 1.0)
+    component_coefficients = factor.T @ (factor @ (basis.T @ covariance[predictors, position]))
+    coefficients = basis @ component_coefficients
+    residual = np.insert(-coefficients, position, 1.0)
     # Rounding may leave a perfect fit just below zero.
     errors = np.maximum(second @ residual @ residual, 0.0)
     mean_error = float(moments.proportions @ errors)
     # Of the coordinates' coefficients, and of the target at the mean, which are uncorrelated.
     within, q = np.zeros((len(names) + 1, len(names) + 1)), len(names)
-    within[:q, :q], within[q, q] = root.T @ root, 1.0
+    within[:q, :q], within[q, q] = factor.T @ factor, 1.0
     if variance == "by_group":
-        means = (moments.means[:, others] - mean) @ basis
-        within = _by_group(
+        means = (moments.means[:, predictors] - mean) @ basis
+        within = _group_variance_covariance(
             moments,
-            basis.T @ second[:, others][:, :, others] @ basis,
+            basis.T @ second[:, predictors][:, :, predictors] @ basis,
             means,
             within,
             errors,
         )
     else:
-        within *= mean_error / freedom
-    to_slopes = np.block([[basis, np.zeros((len(others), 1))], [-mean @ basis, 1.0]])
+        within *= mean_error / degrees_of_freedom
+    coefficient_map = np.block([[basis, np.zeros((len(predictors), 1))], [-mean @ basis, 1.0]])
     figures: dict[str, Any] = {
         "target": target,
         "feature_names": features,
-        "coefficients": slopes,
-        "intercept": middle - float(slopes @ mean),
-        "covariance": to_slopes @ within @ to_slopes.T,
-        "residual_variance": _total_weight(moments) * mean_error / freedom,
-        "degrees_of_freedom": freedom,
-        "n": n,
+        "coefficients": coefficients,
+        "intercept": target_mean - float(coefficients @ mean),
+        "covariance": coefficient_map @ within @ coefficient_map.T,
+        "residual_variance": _total_weight(moments) * mean_error / degrees_of_freedom,
+        "degrees_of_freedom": degrees_of_freedom,
+        "n_rows": n,
         "r2": 1 - mean_error / float(covariance[position, position]),
         "groups": tuple(moments.labels),
         "group_errors": errors,
@@ -475,11 +494,11 @@ def _figures(
     if model is None:
         return figures
     # What FairSubspace.transform subtracts: nothing, where there is no mean.
-    origin = 0.0 if model.mean is None else model.mean[match]
+    subspace_mean = 0.0 if model.mean is None else model.mean[match]
     return figures | {
-        "component_coefficients": coefficients,
+        "component_coefficients": component_coefficients,
         # About the mean of the rows, as the intercept of the features may lie far from both.
-        "component_intercept": middle - float(slopes @ (mean - origin)),
+        "component_intercept": target_mean - float(coefficients @ (mean - subspace_mean)),
         "component_covariance": within[:q, :q],
         "subspace": model,
     }
@@ -491,10 +510,10 @@ def _total_weight(moments: GroupMoments) -> float:
         return float(np.ldexp(moments.weights.sum(), moments.weight_exponent))
 
 
-def _by_group(
+def _group_variance_covariance(
     moments: GroupMoments,
     second: FloatArray,
-    means: FloatArray,
+    mean_bounds: FloatArray,
     inverse: FloatArray,
     errors: FloatArray,
 ) -> FloatArray:
@@ -517,38 +536,48 @@ def _by_group(
     InvalidInput
         A group has too few rows for a variance of its own.
     """
-    ones = np.ones((len(means), 1))
-    of_groups = np.block([[second, means[:, :, None]], [means[:, None], ones[:, :, None]]])
-    of_groups *= moments.proportions[:, None, None]
-    freedom = moments.counts - np.einsum("ij,gji->g", inverse, of_groups)
-    few = np.flatnonzero(freedom <= _NO_FREEDOM)
-    if len(few):
-        names = listed([moments.labels[i] for i in few])
-        which = f"The group {names} has" if len(few) == 1 else f"The groups {names} have"
+    ones = np.ones((len(mean_bounds), 1))
+    group_grams = np.block(
+        [[second, mean_bounds[:, :, None]], [mean_bounds[:, None], ones[:, :, None]]]
+    )
+    group_grams *= moments.proportions[:, None, None]
+    degrees_of_freedom = moments.counts - np.einsum("ij,gji->g", inverse, group_grams)
+    too_few = np.flatnonzero(degrees_of_freedom <= _FREEDOM_ROUNDING)
+    if len(too_few):
+        names = format_list([moments.labels[i] for i in too_few])
+        which = f"The group {names} has" if len(too_few) == 1 else f"The groups {names} have"
         raise InvalidInput(
-            f"{which} too few rows for {'a variance' if len(few) == 1 else 'variances'} of "
-            f"{'its' if len(few) == 1 else 'their'} own",
+            f"{which} too few rows for {'a variance' if len(too_few) == 1 else 'variances'} of "
+            f"{'its' if len(too_few) == 1 else 'their'} own",
             "Allowed: groups of which some rows do not decide the regression alone",
             'Join groups, or use variance="pooled"',
         )
     # Mean squared residuals stand for sums by the sum of weights, as G^-1 does.
-    spread = np.tensordot(moments.proportions * errors / freedom, of_groups, axes=1)
-    return np.asarray(inverse @ spread @ inverse)
+    middle_matrix = np.tensordot(
+        moments.proportions * errors / degrees_of_freedom, group_grams, axes=1
+    )
+    return np.asarray(inverse @ middle_matrix @ inverse)
 
 
-def _matched(
+def _match_features(
     model: FairSubspace, features: tuple[str, ...] | None, n_features: int
 ) -> IntegerArray:
     """Where each feature stands among the subspace's."""
-    theirs, named = model.feature_names, features is not None and model.feature_names is not None
-    same_names = sorted(features or ()) == sorted(theirs or ())
-    if not (same_names if named else model.n_features == n_features):
-        shown = [f" ({listed(names or ())})" if named else "" for names in (theirs, features)]
+    subspace_names, has_names = (
+        model.feature_names,
+        features is not None and model.feature_names is not None,
+    )
+    same_names = sorted(features or ()) == sorted(subspace_names or ())
+    if not (same_names if has_names else model.n_features == n_features):
+        shown = [
+            f" ({format_list(names or ())})" if has_names else ""
+            for names in (subspace_names, features)
+        ]
         raise InvalidInput(
             f"The subspace is of {counted(model.n_features, 'feature')}{shown[0]}",
             f"Allowed: the {counted(n_features, 'column')} besides the target{shown[1]}",
             "Fit the subspace on the columns of the moments without the target",
         )
-    if features is None or theirs is None:
+    if features is None or subspace_names is None:
         return np.arange(n_features, dtype=np.int64)
-    return np.array([theirs.index(name) for name in features], dtype=np.int64)
+    return np.array([subspace_names.index(name) for name in features], dtype=np.int64)

@@ -19,15 +19,15 @@ from sklearn.utils.multiclass import type_of_target
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, warn
 from fairspan.formatting.text import counted
-from fairspan.registry import check_count, check_flag, check_number
+from fairspan.registry import check_bool, check_integer, check_number
 from fairspan.rows.alignment import check_alignment
-from fairspan.rows.arrays import labels_of
+from fairspan.rows.arrays import resolve_labels
 from fairspan.typing import FloatArray, IntegerArray
 
 __all__ = ["UCB1", "UCB1SearchCV"]
 
 
-def upper_bounds(means: FloatArray, counts: IntegerArray) -> FloatArray:
+def upper_confidence_bounds(means: FloatArray, counts: IntegerArray) -> FloatArray:
     """Upper confidence bound of each arm, mean_i + sqrt(2 ln t / n_i), with t the sum of the n_i.
 
     Parameters
@@ -43,8 +43,8 @@ def upper_bounds(means: FloatArray, counts: IntegerArray) -> FloatArray:
         Infinite for an arm that was never played.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # of arms that were never played
-        widths = np.sqrt(2.0 * math.log(max(counts.sum(), 1)) / counts)
-    return np.where(counts > 0, means + widths, np.inf)
+        half_widths = np.sqrt(2.0 * math.log(max(counts.sum(), 1)) / counts)
+    return np.where(counts > 0, means + half_widths, np.inf)
 
 
 class UCB1:
@@ -88,7 +88,7 @@ class UCB1:
     """
 
     def __init__(self, n_arms: int) -> None:
-        check_count("n_arms", n_arms)
+        check_integer("n_arms", n_arms)
         self.n_arms = int(n_arms)
         self._counts = np.zeros(self.n_arms, dtype=np.int64)
         self._means = np.zeros(self.n_arms)
@@ -110,7 +110,7 @@ class UCB1:
 
     def select(self) -> int:
         """Say which arm to play next; nothing changes until `update`."""
-        return int(np.argmax(self.bounds()))
+        return int(np.argmax(self.upper_confidence_bounds()))
 
     def update(self, arm: int, reward: float) -> None:
         """Record the reward of a play.
@@ -152,9 +152,9 @@ class UCB1:
         self._counts[arm] += 1
         self._means[arm] += (float(reward) - self._means[arm]) / self._counts[arm]
 
-    def bounds(self) -> FloatArray:
+    def upper_confidence_bounds(self) -> FloatArray:
         """Upper confidence bound of each arm, shape (n_arms,); infinite before its first play."""
-        return upper_bounds(self._means, self._counts)
+        return upper_confidence_bounds(self._means, self._counts)
 
     def cumulative_regret(self, true_means: Any) -> float:
         """Pseudo-regret so far: the expected loss compared with always playing the best arm.
@@ -183,7 +183,7 @@ class UCB1:
         >>> policy.cumulative_regret([0.25, 1.0])
         0.75
         """
-        return float(self._shortfalls(true_means) @ self._counts)
+        return float(self._suboptimality_gaps(true_means) @ self._counts)
 
     def regret_bound(self, true_means: Any, n_rounds: int | None = None) -> float:
         """Upper bound of the expected regret after n rounds, Theorem 1 of Auer et al. (2002).
@@ -213,11 +213,11 @@ class UCB1:
         112.669
         """
         rounds = self.n_rounds if n_rounds is None else n_rounds
-        check_count("n_rounds", rounds)
-        shortfalls = self._shortfalls(true_means)
-        worse = shortfalls[shortfalls > 0]
-        grows = 8.0 * math.log(rounds) * float((1.0 / worse).sum())
-        return grows + (1.0 + math.pi**2 / 3.0) * float(shortfalls.sum())
+        check_integer("n_rounds", rounds)
+        gaps = self._suboptimality_gaps(true_means)
+        positive_gaps = gaps[gaps > 0]
+        logarithmic_term = 8.0 * math.log(rounds) * float((1.0 / positive_gaps).sum())
+        return logarithmic_term + (1.0 + math.pi**2 / 3.0) * float(gaps.sum())
 
     def worst_case_bound(self, n_rounds: int) -> float:
         """Upper bound of the expected regret after T rounds, whatever the arms are.
@@ -247,11 +247,11 @@ class UCB1:
         >>> round(UCB1(10).worst_case_bound(1_000_000))
         32145
         """
-        check_count("n_rounds", n_rounds)
-        plays = 8.0 * math.log(n_rounds) + 1.0 + math.pi**2 / 3.0
-        return min(math.sqrt((self.n_arms - 1) * n_rounds * plays), float(n_rounds))
+        check_integer("n_rounds", n_rounds)
+        plays_factor = 8.0 * math.log(n_rounds) + 1.0 + math.pi**2 / 3.0
+        return min(math.sqrt((self.n_arms - 1) * n_rounds * plays_factor), float(n_rounds))
 
-    def _shortfalls(self, true_means: Any) -> FloatArray:
+    def _suboptimality_gaps(self, true_means: Any) -> FloatArray:
         """Delta_i, shape (n_arms,)."""
         said = f"true_means is {true_means!r}"
         allowed = f"Allowed: {counted(self.n_arms, 'number')} from 0 to 1, one for each arm"
@@ -352,7 +352,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
     n_jobs, pre_dispatch, verbose, error_score = None, 1, 0, "raise"
     return_train_score = False
     # Split number j, during a search.
-    _split: Callable[[int], tuple[IntegerArray, IntegerArray]] | None = None
+    _make_split: Callable[[int], tuple[IntegerArray, IntegerArray]] | None = None
 
     def __init__(
         self,
@@ -376,7 +376,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
     @property
     def cv(self) -> list[tuple[IntegerArray, IntegerArray]] | None:
         """One split for each pull, as scikit-learn's searches ask for it."""
-        return None if self._split is None else [self._split(0)]
+        return None if self._make_split is None else [self._make_split(0)]
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> "UCB1SearchCV":
         """Search, and fit the best setting on all rows.
@@ -408,14 +408,14 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
                 "Choose a number in between",
             )
         if not callable(self.refit):
-            check_flag("refit", self.refit)
+            check_bool("refit", self.refit)
         if not isinstance(self.scoring, str | None) and not callable(self.scoring):
             raise InvalidType(
                 f"scoring is a {type(self.scoring).__name__}",
                 "Allowed: one score: a name, a callable or None",
                 "Choose the score that decides",
             )
-        check_count("n_pulls", self.n_pulls)
+        check_integer("n_pulls", self.n_pulls)
         n_settings = len(ParameterGrid(self.param_grid))
         if self.n_pulls < n_settings:
             raise InvalidParameter(
@@ -434,24 +434,26 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, numbers.Integral):
             seed = check_random_state(seed).randint(2**31 - 1)
-        check_count("random_state", seed, 0)
+        check_integer("random_state", seed, 0)
         check_alignment({"X": X, "y": y, **params})
-        strata = strata_of(self.estimator, X, y, params, n_rows)
+        strata = stratification_codes(self.estimator, X, y, params, n_rows)
         # Taken over once the search has ended.
-        searched = type(self)(**self.get_params(deep=False))
-        searched._split = partial(random_split, strata, float(self.test_size), int(seed))
-        BaseSearchCV.fit(searched, X, y, **params)
-        del searched._split
-        settings, errors = searched.cv_results_["params"], searched.errors_
-        searched.n_splits_ = int(searched.cv_results_["n_pulls"].max())
+        search = type(self)(**self.get_params(deep=False))
+        search._make_split = partial(stratified_split, strata, float(self.test_size), int(seed))
+        BaseSearchCV.fit(search, X, y, **params)
+        del search._make_split
+        settings, errors = search.cv_results_["params"], search.errors_
+        search.n_splits_ = int(search.cv_results_["n_pulls"].max())
         # scikit-learn 1.9 attaches private attributes during a fit, and removes them after it.
-        attached = {name: each for name, each in vars(self).items() if name.startswith("_")}
-        self.__dict__ = attached | vars(searched)
+        private_attributes = {
+            name: each for name, each in vars(self).items() if name.startswith("_")
+        }
+        self.__dict__ = private_attributes | vars(search)
         if errors:
-            told = "; ".join(f"{settings[arm]!r}: {why}" for arm, why in errors.items())
+            reasons = "; ".join(f"{settings[arm]!r}: {why}" for arm, why in errors.items())
             warn(
                 f"{len(errors)} of {counted(len(settings), 'setting')} failed and were left out; "
-                f"errors_ keeps the reasons. {told}"
+                f"errors_ keeps the reasons. {reasons}"
             )
         return self
 
@@ -464,54 +466,59 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         settings, arms = list(ParameterGrid(self.param_grid)), list[int]()
         counts, errors = np.zeros(len(settings), dtype=np.int64), dict[int, str]()
         # Of each arm (row) on each split (column); NaN where there is none.
-        kinds = ("test_score", "fit_time", "score_time")
-        scores, *times = figures = np.full((3, len(settings), self.n_pulls), np.nan)
-        table: dict[str, Any] = {}
+        measurement_names = ("test_score", "fit_time", "score_time")
+        scores, *durations = measurements = np.full((3, len(settings), self.n_pulls), np.nan)
+        results: dict[str, Any] = {}
         while len(arms) < self.n_pulls and len(errors) < len(settings):
-            arm, start = next_arm(scores, counts, errors), time.perf_counter()
+            arm, start = select_arm(scores, counts, errors), time.perf_counter()
             try:
                 with warnings.catch_warnings(), np.errstate(invalid="ignore"):
                     # Such a score retires its setting, and the user is told so once.
                     warnings.filterwarnings("ignore", "One or more of the test scores are non-fin")
-                    split = check_cv([self._split(int(counts[arm]))])  # type: ignore[misc]
-                    table = evaluate_candidates([settings[arm]], split)
-                seen = [float(table[f"mean_{kind}"][-1]) for kind in kinds]
-                if not np.isfinite(seen[0]):
-                    errors[arm] = f"The score is {seen[0]}, not a finite number"
+                    split = check_cv([self._make_split(int(counts[arm]))])  # type: ignore[misc]
+                    results = evaluate_candidates([settings[arm]], split)
+                measured = [float(results[f"mean_{kind}"][-1]) for kind in measurement_names]
+                if not np.isfinite(measured[0]):
+                    errors[arm] = f"The score is {measured[0]}, not a finite number"
             except Exception as error:  # of any kind: the setting is reported, the search goes on
                 errors[arm] = f"{type(error).__name__}: {error}"
-                seen = [np.nan, time.perf_counter() - start, 0.0]
-            figures[:, arm, counts[arm]] = seen
+                measured = [np.nan, time.perf_counter() - start, 0.0]
+            measurements[:, arm, counts[arm]] = measured
             counts[arm] += 1
             arms.append(arm)
         if len(errors) == len(settings):
-            arm, said = min(errors.items())
-            of_type = said.startswith(("TypeError", InvalidType.__name__))
+            arm, reason = min(errors.items())
+            is_type_error = reason.startswith(("TypeError", InvalidType.__name__))
             failed = f"All {len(settings)} settings of the grid failed, the first"
             if len(settings) == 1:
                 failed = "The only setting of the grid failed,"
-            raise (InvalidType if of_type else InvalidInput)(
-                f"{failed} with {said.removesuffix('.')}",
+            raise (InvalidType if is_type_error else InvalidInput)(
+                f"{failed} with {reason.removesuffix('.')}",
                 "Allowed: a grid with at least one setting that fits these data",
                 f"Try estimator.set_params(**{settings[arm]!r}).fit on the same data",
             )
         scores[~np.isfinite(scores)] = np.nan
-        means, spread = table_of_scores = np.full((2, len(settings)), np.nan)
-        usable = np.setdiff1d(np.arange(len(settings)), list(errors))
-        of_usable = scores[usable]
-        table_of_scores[:, usable] = mean_scores(of_usable), np.nanstd(of_usable, axis=1)
+        means, standard_deviations = score_stats = np.full((2, len(settings)), np.nan)
+        usable_arms = np.setdiff1d(np.arange(len(settings)), list(errors))
+        usable_scores = scores[usable_arms]
+        score_stats[:, usable_arms] = (
+            least_squares_means(usable_scores),
+            np.nanstd(usable_scores, axis=1),
+        )
         # scikit-learn's table has one row for each pull; it is replaced in place by ours.
-        nothing = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
-        table.clear()
-        table.update(self._format_results(settings, 1, nothing))
-        table |= {f"split{i}_test_score": scores[:, i].copy() for i in range(counts.max())}
-        for kind, seconds in zip(kinds[1:], times, strict=True):
-            table[f"mean_{kind}"] = np.nanmean(seconds, axis=1)
-            table[f"std_{kind}"] = np.nanstd(seconds, axis=1)
+        placeholders = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
+        results.clear()
+        results.update(self._format_results(settings, 1, placeholders))
+        results |= {f"split{i}_test_score": scores[:, i].copy() for i in range(counts.max())}
+        for kind, seconds in zip(measurement_names[1:], durations, strict=True):
+            results[f"mean_{kind}"] = np.nanmean(seconds, axis=1)
+            results[f"std_{kind}"] = np.nanstd(seconds, axis=1)
         # Failed arms share the last place.
         ranks = rankdata(np.where(np.isnan(means), np.inf, -means), method="min").astype(np.int32)
-        table.update(mean_test_score=means, std_test_score=spread, rank_test_score=ranks)
-        table["n_pulls"] = counts
+        results.update(
+            mean_test_score=means, std_test_score=standard_deviations, rank_test_score=ranks
+        )
+        results["n_pulls"] = counts
         self.n_pulls_, self.arms_ = len(arms), np.array(arms, dtype=np.int64)
         self.errors_ = dict(sorted(errors.items()))
 
@@ -522,12 +529,12 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         return tags
 
 
-def next_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int]) -> int:
+def select_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int]) -> int:
     """UCB1's choice among the arms that have not failed, of which there is one at least.
 
     Rewards are the scores without the splits' effects, less the smallest and divided by the range
     of them all, so that they lie in [0, 1] whatever the units of the score. All rewards are mapped
-    again after each pull; the order of the arms' means is that of their :func:`mean_scores`.
+    again after each pull; the order of the arms' means is that of their :func:`least_squares_means`.
 
     Parameters
     ----------
@@ -540,16 +547,16 @@ def next_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int]) -
     """
     if not counts.all():
         return int(np.argmin(counts > 0))
-    usable = np.array([arm for arm in range(len(scores)) if arm not in failed])
-    known = scores[usable, : counts.max()]
-    adjusted = known - split_effects(known)
-    least, most = np.nanmin(adjusted), np.nanmax(adjusted)
+    usable_arms = np.array([arm for arm in range(len(scores)) if arm not in failed])
+    observed = scores[usable_arms, : counts.max()]
+    adjusted = observed - split_effects(observed)
+    minimum, maximum = np.nanmin(adjusted), np.nanmax(adjusted)
     # Where all scores are the same, so are all rewards: zero.
-    rewards = (np.nanmean(adjusted, axis=1) - least) / ((most - least) or 1.0)
-    return int(usable[np.argmax(upper_bounds(rewards, counts[usable]))])
+    rewards = (np.nanmean(adjusted, axis=1) - minimum) / ((maximum - minimum) or 1.0)
+    return int(usable_arms[np.argmax(upper_confidence_bounds(rewards, counts[usable_arms]))])
 
 
-def mean_scores(scores: FloatArray) -> FloatArray:
+def least_squares_means(scores: FloatArray) -> FloatArray:
     """Least-squares mean of each arm's scores over all splits, shape (a,).
 
     Arms are not pulled equally often, and splits differ in difficulty, often by more than arms do:
@@ -595,15 +602,15 @@ def split_effects(scores: FloatArray) -> FloatArray:
     effects = np.zeros(scores.shape[1])
     sums = scores[:, 0].copy()
     for split in range(1, scores.shape[1]):
-        seen = ~np.isnan(scores[:, split])
-        if not seen.any():
+        observed = ~np.isnan(scores[:, split])
+        if not observed.any():
             break
-        effects[split] = np.mean(scores[seen, split] - sums[seen] / split)
-        sums[seen] += scores[seen, split] - effects[split]
+        effects[split] = np.mean(scores[observed, split] - sums[observed] / split)
+        sums[observed] += scores[observed, split] - effects[split]
     return effects
 
 
-def strata_of(
+def stratification_codes(
     estimator: Any, X: Any, y: Any, params: Mapping[str, Any], n_rows: int
 ) -> IntegerArray:
     """Which rows belong together when they are split, as codes.
@@ -624,7 +631,7 @@ def strata_of(
     keys = []
     for name, value in params.items():
         if name.split("__")[-1] == "sensitive_features" and value is not None:
-            keys.append(labels_of(value, n_rows, X).to_list())
+            keys.append(resolve_labels(value, n_rows, X).to_list())
     if is_classifier(estimator) and y is not None:
         targets = np.asarray(y)
         if len(targets) == n_rows and type_of_target(y) in ("binary", "multiclass"):
@@ -634,8 +641,8 @@ def strata_of(
     return np.array([codes.setdefault(row, len(codes)) for row in rows], dtype=np.int64)
 
 
-def random_split(
-    strata: IntegerArray, test_size: float, seed: int, index: int
+def stratified_split(
+    strata: IntegerArray, test_size: float, seed: int, split_number: int
 ) -> tuple[IntegerArray, IntegerArray]:
     """Split number `index` of a seed: the same whichever splits were made before.
 
@@ -656,11 +663,11 @@ def random_split(
 
     Examples
     --------
-    >>> train, test = random_split(np.array([0, 0, 0, 0, 1, 1]), 0.3, seed=0, index=0)
+    >>> train, test = stratified_split(np.array([0, 0, 0, 0, 1, 1]), 0.3, seed=0, index=0)
     >>> len(test), bool(4 in test) != bool(5 in test)
     (2, True)
     """
-    rng = np.random.default_rng([seed, index])
+    rng = np.random.default_rng([seed, split_number])
     is_test = np.zeros(len(strata), dtype=bool)
     order = np.argsort(strata, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(strata[order])) + 1):

@@ -19,71 +19,75 @@ import numpy as np
 
 from fairspan.certificates.certificate import (
     KNOWN_WELL,
-    USUAL_TOLERANCE,
+    LOOSE_TOL,
     Certificate,
     Status,
-    errors_with_roundings,
-    evaluate,
-    reason_of,
+    errors_and_rounding,
+    evaluate_solution,
     size_beside,
+    unresolved_reason,
 )
-from fairspan.certificates.proofs import PRECISION, Proof
-from fairspan.errors import FairspanError, Incompatible
+from fairspan.certificates.proofs import POLYGON_TOL, Proof
+from fairspan.errors import FairspanError, IncompatibleParameters
 from fairspan.formatting.text import counted
-from fairspan.linalg.resources import memory_error_hint
-from fairspan.model.stored import PartElsewhere
+from fairspan.linalg.resources import explain_memory_errors
+from fairspan.model.serialization import UnresolvedObject
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments import of_rows
-from fairspan.moments.group_means import Center
-from fairspan.moments.group_moments import GroupMoments, accumulate
-from fairspan.moments.normal import Normal
-from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.operators import Projector, errors_under, kept_by_component
+from fairspan.moments.base import Center
+from fairspan.moments.group_moments import GroupMoments, compute_group_moments
+from fairspan.moments.normal_model import NormalModel
+from fairspan.moments.of_rows import Moments, compute_moments
+from fairspan.moments.operators import (
+    Projector,
+    error_reduction_by_component,
+    reconstruction_errors,
+)
 from fairspan.moments.sparse import SparseSecondMoments
-from fairspan.moments.thin import MOST_STRETCHED, ThinMoments
-from fairspan.problem.problem import Problem, is_within, signed_disparity
+from fairspan.moments.wide import MAX_ORTHOGONALITY_DEFECT, WideMoments
+from fairspan.problem.problem import Problem, is_feasible, signed_disparity
 from fairspan.problem.reduction import (
     ProblemFamily,
     Reduction,
-    build_problem,
+    build_problem_family,
     check_means_agree,
-    left_beside,
+    deflate_reduction,
 )
-from fairspan.problem.restrictions import Encoding, Restriction
-from fairspan.rows.arrays import Everyone
-from fairspan.rows.groups import Label, label_array, label_kind, listed
+from fairspan.problem.restrictions import ObliqueShift, Restriction
+from fairspan.rows.arrays import SingleGroup
+from fairspan.rows.groups import Label, format_list, label_array, label_type
 from fairspan.rows.label_matching import KnownLabels, check_types
-from fairspan.rows.registry import match_groups, open_rows
+from fairspan.rows.opening import match_groups, open_rows
 from fairspan.solvers import solve
 from fairspan.solvers.growing_subspace import OPTIMA_SHARE
 from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
 # Beyond so many numbers in the second moments they are not formed.
-_MOST_NUMBERS = 3e8
+_MAX_MATRIX_ENTRIES = 3e8
 # Up to so many features rows that are fewer are verified in the features themselves.
-_MOST_FEATURES = 2500
+_MAX_THIN_FEATURES = 2500
 # Products of components are one or zero up to this, also those with what a restriction forbids, and
 # dimensions whole numbers.
-_ORTHONORMAL, _WHOLE = 1e-10, 1e-6
+_ORTHONORMALITY_TOL, _INTEGRALITY_TOL = 1e-10, 1e-6
 # Directions along which covariances are alike are known less well than those of means.
-_EIGENVECTORS = 1e-8
-_PASS_ROWS = " Pass the rows, which tell more than their moments."
+_COVARIANCE_DIRECTION_TOL = 1e-8
+_PASS_ROWS_HINT = " Pass the rows, which tell more than their moments."
 # What the best encoder of a decoder loses is rounded by this share of the variance.
-_LOST_ROUNDED = 1e-13
+_OBLIQUE_LOSS_ROUNDING = 1e-13
 # Figures that were worked out twice agree to this share, beside what rounding does to them.
-_SAME = 1e-9
+_AGREEMENT_TOL = 1e-9
 # Under a restriction the objective may be larger than what was chosen by far, and is rounded.
-_ROUNDED = 1e-14
+_OFFSET_ROUNDING = 1e-14
 # In other coordinates rounding, and with it a gap, may be a few times as large.
-_FEW = 4.0
+_ROUNDING_FACTOR = 4.0
 # What is room for rounding is of the same size up to this factor, in any coordinates.
-_SIMILAR = 500.0
+_ROUNDING_BOUND_FACTOR = 500.0
 # A resolution that differs from the computed one by more than this factor is named in a message.
 _ALIKE = 1.01
 # What rounding does to fits of rows is of another size than to matrices, but no way makes more of
 # it than so many times what it does to the variance.
-_AT_MOST = 10.0
+_ROW_ROUNDING_FACTOR = 10.0
 # Room for rounding is never more than this share of the figure that is compared, unless the model
 # was fitted with a larger tolerance.
 _LEAST_SHARE = 1e-6
@@ -93,29 +97,29 @@ _ZERO = 2.0
 _WITHOUT_MATRICES = 1e-14
 # Groups' own optima are never found to less than this share of the variance inside a subspace that
 # grows.
-_FOUND_TO = 1e-12
+_SUBSPACE_OPTIMA_TOL = 1e-12
 # A direction with less than this share of the variance of standardized features has none.
 _NO_SHARE = 1e-12
 # Encoders of the same rows in another order differed by up to 9 roundings, at any conditioning.
 _ENCODER_ROUNDINGS = 32
 # Means of rows that were read in other blocks differ by a few roundings.
-_ROUNDINGS = 8
+_MEAN_ROUNDING_UNITS = 8
 # Columns of a basis shorter than this lie outside of the rows' coordinates.
-_INSIDE = 1e-6
-_OTHER_ROWS = (
+_COORDINATE_TOL = 1e-6
+_OTHER_ROWS_MESSAGE = (
     "These are not the rows of the fit: groups have other numbers of rows. A certificate is "
     "checked with the rows that the model was fitted on; audit judges a model on other rows."
 )
 CANNOT_BE_VERIFIED = "The certificate cannot be verified from these data"
 # What a certificate shares with those of its steps and prefixes.
-_SHARED = ("criterion", "tol", "center", "restriction", "groups", "counts")
+_SHARED_FIELDS = ("criterion", "tol", "center", "restriction", "groups", "counts")
 # What a step shares with the components up to it.
-_OF_ROWS = ("errors", "losses", "total_variance")
+_PREFIX_FIELDS = ("errors", "losses", "total_variance")
 # By name: what was found, what the model says, and by how much they may differ.
-_Claims = dict[str, tuple[Any, Any, Any]]
+_Comparisons = dict[str, tuple[Any, Any, Any]]
 
 
-class _Fails(Exception):
+class _VerificationFailure(Exception):
     """What does not hold, in a sentence; never raised to users."""
 
 
@@ -163,14 +167,14 @@ class Verification:
         return "\n".join([verdict, *(f"- {message}" for message in self.messages)])
 
 
-@memory_error_hint()
+@explain_memory_errors()
 def verify(
     model: Any,
-    moments_or_X: Any,
+    X_or_moments: Any,
     sensitive_features: Any = None,
     *,
     sample_weight: Any = None,
-    labels: Any = None,
+    y: Any = None,
 ) -> Verification:
     """Verify a model's certificate from moments or rows, without a solver.
 
@@ -178,7 +182,7 @@ def verify(
     ----------
     model : FairPCA or FairSubspace
         A fitted one, or one that was loaded.
-    moments_or_X : GroupMoments, or (n, p) table
+    X_or_moments : GroupMoments, or (n, p) table
         Of the rows that the model was fitted on; whatever `FairPCA.fit` takes.
     sensitive_features : (n,) or (n, a) array-like, or column name(s), optional
         Not needed with moments.
@@ -200,17 +204,19 @@ def verify(
     subspace = model if isinstance(model, FairSubspace) else getattr(model, "subspace_", None)
     if not isinstance(subspace, FairSubspace) or subspace.certificate is None:
         kind = type(model).__name__
-        return _not_verified(
+        return _failed_verification(
             f"The model is a {kind} without a certificate: nothing can be verified."
         )
-    moments = _moments_of(moments_or_X, sensitive_features, sample_weight, labels, subspace)
+    moments = _moments_from(X_or_moments, sensitive_features, sample_weight, y, subspace)
     try:
-        moments = _of_features(moments, subspace)
-        posed = _posed(moments, subspace)
-        by_rows, is_thin = moments.matrix_free, isinstance(moments, ThinMoments)
-        return _verified(model, subspace, posed, by_rows=by_rows, is_thin=is_thin)
-    except _Fails as failure:
-        return _not_verified(str(failure))
+        moments = _select_model_features(moments, subspace)
+        verification_moments = _as_matrices_if_affordable(moments, subspace)
+        by_rows, is_thin = moments.matrix_free, isinstance(moments, WideMoments)
+        return _verify_moments(
+            model, subspace, verification_moments, matrix_free=by_rows, is_thin=is_thin
+        )
+    except _VerificationFailure as failure:
+        return _failed_verification(str(failure))
     # A model may come from anybody, and hold anything in memory.
     except (
         FairspanError,
@@ -220,45 +226,43 @@ def verify(
         ArithmeticError,
         AttributeError,
     ) as error:
-        return _not_verified(f"The problem cannot be posed for these data: {error}")
+        return _failed_verification(f"The problem cannot be posed for these data: {error}")
 
 
-def _not_verified(message: str) -> Verification:
+def _failed_verification(message: str) -> Verification:
     """That nothing could be verified, and why."""
     return Verification(False, np.nan, -np.inf, np.nan, (message,))
 
 
-def _moments_of(
-    given: Any, groups: Any, weight: Any, labels: Any, subspace: FairSubspace
-) -> Moments:
+def _moments_from(given: Any, groups: Any, weight: Any, y: Any, subspace: FairSubspace) -> Moments:
     """Moments of all columns of the data."""
-    claimed = subspace.proven
+    certificate = subspace.require_certificate
     if isinstance(given, Moments):
         moments = given
         if isinstance(moments, GroupMoments):
-            has_classes = moments.by_label is not None
-            if has_classes or not _are_same_labels(moments.labels, claimed.groups):
-                known = KnownLabels.of_certificate(claimed, has_classes=has_classes)
+            has_classes = moments.by_class is not None
+            if has_classes or not _are_same_labels(moments.labels, certificate.groups):
+                known = KnownLabels.of_certificate(certificate, has_classes=has_classes)
                 moments = moments.matched_to(known)
-        check_types(moments.labels, claimed.groups)
+        check_types(moments.labels, certificate.groups)
         return moments
-    if groups is None and len(claimed.groups) == 1:
-        groups = Everyone(str(claimed.groups[0]))
-    rows = open_rows(given, groups, {"labels": labels}, weight, subspace.on_missing)
-    has_labels = labels is not None
-    rows = match_groups(rows, KnownLabels.of_certificate(claimed, has_classes=has_labels))
-    needs_all = bool(getattr(claimed.restriction, "columns", ()))
-    moments = (accumulate if needs_all else moments_of)(rows, has_labels=has_labels)
-    check_types(moments.labels, claimed.groups)
+    if groups is None and len(certificate.groups) == 1:
+        groups = SingleGroup(str(certificate.groups[0]))
+    rows = open_rows(given, groups, {"y": y}, weight, subspace.on_missing)
+    has_y = y is not None
+    rows = match_groups(rows, KnownLabels.of_certificate(certificate, has_classes=has_y))
+    needs_all = bool(getattr(certificate.restriction, "columns", ()))
+    moments = (compute_group_moments if needs_all else compute_moments)(rows, has_y=has_y)
+    check_types(moments.labels, certificate.groups)
     return moments
 
 
 def _are_same_labels(first: Sequence[Label], second: Sequence[Label]) -> bool:
     """Return whether labels are equal and of the same types: 1, 1.0 and True are equal."""
-    return list(first) == list(second) and [*map(label_kind, first)] == [*map(label_kind, second)]
+    return list(first) == list(second) and [*map(label_type, first)] == [*map(label_type, second)]
 
 
-def _of_features(moments: Moments, subspace: FairSubspace) -> Moments:
+def _select_model_features(moments: Moments, subspace: FairSubspace) -> Moments:
     """Moments of the model's features, which keep the columns that its restriction needs.
 
     Raises
@@ -266,19 +270,19 @@ def _of_features(moments: Moments, subspace: FairSubspace) -> Moments:
     InvalidInput
         The data do not have these columns.
     """
-    restriction = subspace.proven.restriction
+    restriction = subspace.require_certificate.restriction
     if not isinstance(moments, GroupMoments):
         return moments
     if restriction is not None:
-        moments = moments.apart(restriction.columns)
+        moments = moments.with_attributes(restriction.columns)
     names, known = subspace.feature_names, moments.feature_names
     # Columns in another order, or beside others, are the same columns.
     if names and known and set(names) <= set(known):
-        return moments.selected([known.index(name) for name in names])
+        return moments.select_features([known.index(name) for name in names])
     return moments
 
 
-def _posed(moments: Moments, subspace: FairSubspace) -> Moments:
+def _as_matrices_if_affordable(moments: Moments, subspace: FairSubspace) -> Moments:
     """Return matrices where they are no too many numbers, or otherwise the moments as they are.
 
     Coordinates of few rows lose digits beside a column of large numbers. But where the components
@@ -286,20 +290,20 @@ def _posed(moments: Moments, subspace: FairSubspace) -> Moments:
     """
     n_features = moments.n_features
     if moments.matrix_free:
-        formed = moments.n_groups * float(n_features) ** 2 <= _MOST_NUMBERS
-        return moments.matrices() if formed else moments
-    holds_all = isinstance(moments, ThinMoments) and subspace.dimension + 1 >= moments.counts.min()
-    is_restricted = subspace.proven.restriction is not None
-    formed = not (holds_all or is_restricted) and n_features <= _MOST_FEATURES
-    return moments.matrices() if formed else moments
+        formed = moments.n_groups * float(n_features) ** 2 <= _MAX_MATRIX_ENTRIES
+        return moments.to_dense() if formed else moments
+    holds_all = isinstance(moments, WideMoments) and subspace.dimension + 1 >= moments.counts.min()
+    is_restricted = subspace.require_certificate.restriction is not None
+    formed = not (holds_all or is_restricted) and n_features <= _MAX_THIN_FEATURES
+    return moments.to_dense() if formed else moments
 
 
-def _verified(
+def _verify_moments(
     model: Any,
     subspace: FairSubspace,
     moments: Moments,
     *,
-    by_rows: bool = False,
+    matrix_free: bool = False,
     is_thin: bool = False,
 ) -> Verification:
     """Check everything; what does not hold is said first.
@@ -307,7 +311,7 @@ def _verified(
     Parameters
     ----------
     model, subspace : as they were given
-    moments : GroupMoments, SparseMoments or ThinMoments
+    moments : GroupMoments, SparseMoments or WideMoments
     by_rows : bool
         Whether the model was fitted on sparse rows without matrices: what rounding did is then of
         another size, and prefixes of nested components have no bound.
@@ -319,46 +323,53 @@ def _verified(
     _Fails
         Nothing further can be computed.
     """
-    claimed = subspace.proven
-    _check_rows(subspace, claimed, moments)
-    family = build_problem(
+    certificate = subspace.require_certificate
+    _check_same_data(subspace, certificate, moments)
+    family = build_problem_family(
         moments,
         subspace.dimension,
-        claimed.criterion,
-        restriction=claimed.restriction,
+        certificate.criterion,
+        restriction=certificate.restriction,
         center=cast(Center, subspace.center),
-        divisor=subspace.scale,
+        feature_scale=subspace.scale,
         allow_extra=subspace.is_soft,
     )
-    reduction = family.at(subspace.dimension)
-    if subspace.is_oblique != (reduction.encoding is not None):
-        raise _Fails(
+    reduction = family.reduction_at(subspace.dimension)
+    if subspace.is_oblique != (reduction.oblique_shift is not None):
+        raise _VerificationFailure(
             "The model has a decoder of its own, and its restriction is not oblique."
             if subspace.is_oblique
             else "The restriction is oblique, and the model has no decoder of its own."
         )
     may_be_thin = is_thin or _has_few_rows(moments)
-    rows_tell = may_be_thin and family.coordinates is None
-    if rows_tell and (unknown := reduction.problem.moving_rounding) > claimed.tolerance:
-        raise _Fails(
+    rows_would_help = may_be_thin and family.coordinates is None
+    if (
+        rows_would_help
+        and (unknown := reduction.problem.oblique_rounding) > certificate.absolute_tol
+    ):
+        raise _VerificationFailure(
             f"What the restriction costs is known up to {unknown:.1e} from moments, and the "
-            f"tolerance is {claimed.tolerance:.1e}.{_PASS_ROWS}"
+            f"tolerance is {certificate.absolute_tol:.1e}.{_PASS_ROWS_HINT}"
         )
-    whole, projector = reduction.problem.whole, subspace.projector
+    unrestricted, projector = reduction.problem.unrestricted, subspace.projector
     basis = projector.basis
     if family.coordinates is not None:
-        basis = _inside(family.coordinates.reduce(basis))
-        projector = projector.with_columns(family.coordinates.reduce(projector.columns))
-    errors = _errors(reduction, projector, basis)
-    _check_encoder(subspace, family, reduction, moments)
-    kept = kept_by_component(projector, whole.second_moments)
-    basis, outside = _within(reduction, basis)
-    if outside > _ORTHONORMAL and outside > _most_outside(moments, claimed.restriction):
-        raise _Fails(
-            f"The components leave the directions that the restriction allows by {outside:.1e}."
-            f"{_PASS_ROWS if rows_tell else ''}"
+        basis = _basis_in_coordinates(family.coordinates.project(basis))
+        projector = projector.with_stacked_columns(
+            family.coordinates.project(projector.stacked_columns)
         )
-    found = _evaluated(reduction, basis, claimed.proof, claimed.tol)
+    errors = _projector_errors(reduction, projector, basis)
+    _check_encoder(subspace, family, reduction, moments)
+    kept = error_reduction_by_component(projector, unrestricted.second_moments)
+    basis, outside_norm = _restrict_basis(reduction, basis)
+    if outside_norm > _ORTHONORMALITY_TOL and outside_norm > _most_outside(
+        moments, certificate.restriction
+    ):
+        raise _VerificationFailure(
+            f"The components leave the directions that the restriction allows by {outside_norm:.1e}."
+            f"{_PASS_ROWS_HINT if rows_would_help else ''}"
+        )
+    recomputed = _evaluate(reduction, basis, certificate.proof, certificate.tol)
     judged = _Judged(
         model,
         subspace,
@@ -367,29 +378,31 @@ def _verified(
         reduction,
         projector,
         basis,
-        outside,
+        outside_norm,
         errors,
         kept,
-        found,
-        by_rows=by_rows,
+        recomputed,
+        by_rows=matrix_free,
         is_thin=is_thin,
     )
     failures = [*_failures(judged)]
     if failures and not [*_failures(judged, is_bounded=False)]:
         # The figures agree as far as rounding lets them, which is not far enough.
         failures = [
-            f"{CANNOT_BE_VERIFIED}: rounding is more than {_share(claimed):.0e} of what the model "
+            f"{CANNOT_BE_VERIFIED}: rounding is more than {_share(certificate):.0e} of what the model "
             "says.",
             *failures,
         ]
     elif failures and judged.unsettled and not [*_failures(judged, is_settled=False)]:
         # Another order of the rows ends the EM algorithm elsewhere.
         failures = [_unsettled_message(judged.unsettled), *failures]
-    if not np.array_equal(moments.counts, claimed.counts):
+    if not np.array_equal(moments.counts, certificate.counts):
         # Nothing else can agree then, and a page of numbers would hide why.
-        failures = [_OTHER_ROWS, *[each for each in failures if "counts =" in each]]
-    messages = (*failures, *_said(found, subspace, moments))
-    return Verification(not failures, found.objective, found.lower_bound, found.gap, messages)
+        failures = [_OTHER_ROWS_MESSAGE, *[each for each in failures if "counts =" in each]]
+    messages = (*failures, *_summary_messages(recomputed, subspace, moments))
+    return Verification(
+        not failures, recomputed.objective, recomputed.lower_bound, recomputed.gap, messages
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,12 +451,12 @@ class _Judged:
     @property
     def may_be_sparse(self) -> bool:
         """Whether a fit of these rows may form no matrices."""
-        return self.by_rows or self.moments.n_features > of_rows.MATRICES_UP_TO
+        return self.by_rows or self.moments.n_features > of_rows.MAX_DENSE_FEATURES
 
     @property
     def whole(self) -> Problem:
         """The problem without the restriction."""
-        return self.reduction.problem.whole
+        return self.reduction.problem.unrestricted
 
     @cached_property
     def offset(self) -> float:
@@ -480,15 +493,19 @@ class _Judged:
         whole, errors = self.whole, self.errors
         criterion, room = whole.criterion, 0.0
         if self.may_be_thin or self.may_be_sparse:
-            room = criterion.rounding(_AT_MOST * whole.variance_roundings, errors, whole)
-            room += PRECISION * abs(self.found.objective)
+            room = criterion.rounding_bound(
+                _ROW_ROUNDING_FACTOR * whole.variance_rounding, errors, whole
+            )
+            room += POLYGON_TOL * abs(self.found.objective)
         if self.may_be_thin:
-            unrestricted = self.reduction.problem.unrestricted
-            in_rows = replace(whole, stretched=MOST_STRETCHED, unrestricted=unrestricted)
-            off = np.maximum(in_rows.off_by_coordinates(errors), whole.off_by_coordinates(errors))
-            room += criterion.rounding(_AT_MOST * off, errors, in_rows)
-        if criterion.measures_losses:
-            room += criterion.rounding(self.found_to, errors, whole)
+            unrestricted = self.reduction.problem.parent
+            in_rows = replace(
+                whole, orthogonality_defect=MAX_ORTHOGONALITY_DEFECT, parent=unrestricted
+            )
+            off = np.maximum(in_rows.coordinate_rounding(errors), whole.coordinate_rounding(errors))
+            room += criterion.rounding_bound(_ROW_ROUNDING_FACTOR * off, errors, in_rows)
+        if criterion.uses_excess_loss:
+            room += criterion.rounding_bound(self.found_to, errors, whole)
         return float(room)
 
     @cached_property
@@ -496,9 +513,13 @@ class _Judged:
         """The resolution of a fit that forms no matrices; zero where none does."""
         if not self.may_be_sparse:
             return 0.0
-        whole = self.whole
-        roundings = _WITHOUT_MATRICES * whole.second_moments.traces
-        return 2 * _FEW * whole.criterion.rounding(roundings, self.errors, whole)
+        unrestricted = self.whole
+        roundings = _WITHOUT_MATRICES * unrestricted.second_moments.traces
+        return (
+            2
+            * _ROUNDING_FACTOR
+            * unrestricted.criterion.rounding_bound(roundings, self.errors, unrestricted)
+        )
 
     @cached_property
     def unsettled(self) -> float:
@@ -506,14 +527,17 @@ class _Judged:
 
         Zero without missing cells, and where passes settle all digits that are compared.
         """
-        left = _left(self.moments)
-        if left <= 2 * KNOWN_WELL:
+        deflated = _left(self.moments)
+        if deflated <= 2 * KNOWN_WELL:
             return 0.0
         # The run of the fit may have left more. Its resolution, which this may only explain and
         # not prove, grows with that.
-        claimed, found = self.subspace.proven.resolution, self.found.resolution
-        ratio = claimed / found if found > 0 and math.isfinite(claimed) else 1.0
-        return min(left * max(ratio, 1.0), 1.0)
+        certificate, recomputed = (
+            self.subspace.require_certificate.resolution,
+            self.found.resolution,
+        )
+        ratio = certificate / recomputed if recomputed > 0 and math.isfinite(certificate) else 1.0
+        return min(deflated * max(ratio, 1.0), 1.0)
 
     @cached_property
     def found_to(self) -> FloatArray:
@@ -521,8 +545,10 @@ class _Judged:
         traces = self.whole.second_moments.traces
         if self.moments.n_features < solve.SMALL_SUBSPACES_FROM:
             return np.zeros(len(traces))
-        tol = self.subspace.proven.tol
-        share = max(_FOUND_TO, OPTIMA_SHARE * tol) if 0 <= tol < 1 else _FOUND_TO
+        tol = self.subspace.require_certificate.tol
+        share = (
+            max(_SUBSPACE_OPTIMA_TOL, OPTIMA_SHARE * tol) if 0 <= tol < 1 else _SUBSPACE_OPTIMA_TOL
+        )
         return share * np.maximum(traces, self.whole.total_variance)
 
 
@@ -540,12 +566,12 @@ def _unsettled_message(unsettled: float) -> str:
 def _has_few_rows(moments: Moments) -> bool:
     """Whether rows are fewer than many features, so that a fit may use coordinates of the rows."""
     n_features = moments.n_features
-    return n_features > of_rows.THIN_BEYOND and int(moments.counts.sum()) <= n_features
+    return n_features > of_rows.MIN_WIDE_FEATURES and int(moments.counts.sum()) <= n_features
 
 
-def _share(claimed: Certificate) -> float:
+def _share(certificate: Certificate) -> float:
     """The largest room for rounding, as a share of the figure that is compared."""
-    return max(claimed.tol, _LEAST_SHARE) if 0 <= claimed.tol < 1 else _LEAST_SHARE
+    return max(certificate.tol, _LEAST_SHARE) if 0 <= certificate.tol < 1 else _LEAST_SHARE
 
 
 def _bounded(
@@ -574,7 +600,7 @@ def _largest_error(problem: Problem, errors: FloatArray, rounding: float) -> flo
         return largest
     if problem.n_components == problem.n_features or not problem.has_matrices:
         return float(problem.second_moments.traces.max())
-    return problem.least_column_variance
+    return problem.smallest_feature_variance
 
 
 def _failures(
@@ -593,60 +619,78 @@ def _failures(
     """
     is_bounded = is_bounded and is_settled
     subspace, moments, found = judged.subspace, judged.moments, judged.found
-    claimed, whole, errors = subspace.proven, judged.whole, judged.errors
-    problem, share = judged.reduction.problem, _share(claimed)
+    certificate, unrestricted, errors = subspace.require_certificate, judged.whole, judged.errors
+    problem, share = judged.reduction.problem, _share(certificate)
 
-    left = _left(moments) if is_settled else judged.unsettled
-    apart = np.zeros(len(errors)) if is_settled else _FEW * left * whole.second_moments.traces
-    off = _FEW * errors_with_roundings(problem, judged.basis)[1] + judged.turned + apart
+    deflated = _left(moments) if is_settled else judged.unsettled
+    remaining_means = (
+        np.zeros(len(errors))
+        if is_settled
+        else _ROUNDING_FACTOR * deflated * unrestricted.second_moments.traces
+    )
+    off = (
+        _ROUNDING_FACTOR * errors_and_rounding(problem, judged.basis)[1]
+        + judged.turned
+        + remaining_means
+    )
     of_errors, of_losses = off, 2 * off + judged.found_to
-    losses = np.maximum(errors - whole.best_errors, 0.0)
+    losses = np.maximum(errors - unrestricted.best_errors, 0.0)
     if is_bounded:
-        size = _largest_error(whole, errors, float(off.max()))
+        size = _largest_error(unrestricted, errors, float(off.max()))
         of_errors = _bounded(of_errors, errors, size, share)
         of_losses = _bounded(of_losses, losses, size, share)
-    pooled = whole.proportions @ judged.kept
-    of_components = judged.rounding_of_components + apart[:, None]
+    pooled = unrestricted.proportions @ judged.kept
+    of_components = judged.rounding_of_components + remaining_means[:, None]
     claims = {
-        **_of_rows(subspace, claimed, moments, pooled, whole.proportions @ of_components, left),
-        "errors": (errors, claimed.errors, _SAME * errors + of_errors),
+        **_row_comparisons(
+            subspace,
+            certificate,
+            moments,
+            pooled,
+            unrestricted.proportions @ of_components,
+            deflated,
+        ),
+        "errors": (errors, certificate.errors, _AGREEMENT_TOL * errors + of_errors),
         "total_variance": (
             found.total_variance,
-            claimed.total_variance,
-            _SAME * whole.total_variance + float(whole.proportions @ apart),
+            certificate.total_variance,
+            _AGREEMENT_TOL * unrestricted.total_variance
+            + float(unrestricted.proportions @ remaining_means),
         ),
     }
-    claims["losses"] = (losses, claimed.losses, _SAME * losses + of_losses)
-    parts = (claimed, *claimed.steps)
+    claims["losses"] = (losses, certificate.losses, _AGREEMENT_TOL * losses + of_losses)
+    parts = (certificate, *certificate.steps)
     is_scaled = subspace.scale is not None
     problems = [
-        whole
-        if each.n_components == whole.n_components
-        else replace(whole, n_components=each.n_components)
+        unrestricted
+        if each.n_components == unrestricted.n_components
+        else replace(unrestricted, n_components=each.n_components)
         for each in parts
     ]
     if is_settled:
         reasons = [
-            reason_of(each, problem, moments, each.center, is_scaled=is_scaled)
+            unresolved_reason(each, problem, moments, each.center, is_scaled=is_scaled)
             for each, problem in zip(parts, problems, strict=True)
         ]
-        claims["reason"] = (reasons, [each.reason for each in parts], None)
-    yield from _of_components(subspace.projector, is_soft=subspace.is_soft)
-    own = _of_estimator(judged.model, subspace, claimed, judged.kept, whole, of_components)
-    yield from _differing(claims | own)
-
-    moved = judged.turned + apart
-    resolved = found.resolution + whole.criterion.rounding(moved, errors, whole)
-    room = _room(problem, found, claimed, resolved, judged.of_other_way, is_bounded=is_bounded)
-    room = replace(room, of_rows=judged.resolution_of_rows, is_settled=is_settled)
-    yield from _of_certificate(
-        found, claimed, room, by_rows=judged.by_rows, may_be_thin=judged.may_be_thin
+        claims["unresolved_reason"] = (reasons, [each.unresolved_reason for each in parts], None)
+    yield from _component_failures(subspace.projector, is_soft=subspace.is_soft)
+    own = _estimator_comparisons(
+        judged.model, subspace, certificate, judged.kept, unrestricted, of_components
     )
-    yield from _of_status(
+    yield from _mismatches(claims | own)
+
+    moved = judged.turned + remaining_means
+    resolved = found.resolution + unrestricted.criterion.rounding_bound(moved, errors, unrestricted)
+    room = _room(problem, found, certificate, resolved, judged.of_other_way, is_bounded=is_bounded)
+    room = replace(room, of_rows=judged.resolution_of_rows, is_settled=is_settled)
+    yield from _certificate_failures(
+        found, certificate, room, matrix_free=judged.by_rows, may_be_thin=judged.may_be_thin
+    )
+    yield from _status_failures(
         judged.reduction,
         judged.basis,
         found,
-        claimed,
+        certificate,
         room,
         may_be_sparse=judged.may_be_sparse,
         may_be_thin=judged.may_be_thin,
@@ -654,13 +698,13 @@ def _failures(
     try:
         # In units of each coordinate, which may vary much less than the features.
         check_means_agree(judged.family, judged.projector)
-    except Incompatible:
+    except IncompatibleParameters:
         yield (
-            f"The components do not meet {claimed.restriction!r}: along one of them the groups "
+            f"The components do not meet {certificate.restriction!r}: along one of them the groups "
             "differ by more than rounding, in units of its deviation within them."
         )
-    if claimed.steps or claimed.prefixes:
-        yield from _of_nested(judged, is_bounded=is_bounded, is_settled=is_settled)
+    if certificate.steps or certificate.prefixes:
+        yield from _nested_failures(judged, is_bounded=is_bounded, is_settled=is_settled)
 
 
 @dataclass(frozen=True)
@@ -690,9 +734,9 @@ class _Room:
 
 def _room(
     problem: Problem,
-    found: Certificate,
-    claimed: Certificate,
-    resolved: float,
+    recomputed: Certificate,
+    certificate: Certificate,
+    resolution: float,
     of_other_way: float,
     *,
     is_bounded: bool,
@@ -711,94 +755,110 @@ def _room(
     is_bounded : bool
         Whether the room is bounded by a share of the objective.
     """
-    gap = _FEW * _EPSILON * float(problem.whole.second_moments.traces.max())
-    rounding = _FEW * resolved + of_other_way
+    gap = _ROUNDING_FACTOR * _EPSILON * float(problem.unrestricted.second_moments.traces.max())
+    rounding = _ROUNDING_FACTOR * resolution + of_other_way
     if is_bounded:
-        share, size = _share(claimed), max(abs(found.objective), found.scale)
-        whole_size = size_beside(problem, found.errors - problem.left_out, found.resolution)
-        can_be_zero = found.scale <= _ZERO * found.resolution <= _ZERO * share * whole_size
+        share, size = _share(certificate), max(abs(recomputed.objective), recomputed.scale)
+        whole_size = size_beside(
+            problem, recomputed.errors - problem.common_error, recomputed.resolution
+        )
+        can_be_zero = (
+            recomputed.scale <= _ZERO * recomputed.resolution <= _ZERO * share * whole_size
+        )
         most = max(share * size, rounding if can_be_zero else 0.0)
         rounding = min(rounding, most)
         of_other_way = min(of_other_way, most)
         gap = min(gap, most)
-    same = _SAME * abs(found.scale) + _ROUNDED * abs(found.objective)
+    same = _AGREEMENT_TOL * abs(recomputed.scale) + _OFFSET_ROUNDING * abs(recomputed.objective)
     return _Room(rounding + same, of_other_way, gap)
 
 
-def _check_rows(subspace: FairSubspace, claimed: Certificate, moments: Moments) -> None:
+def _check_same_data(subspace: FairSubspace, certificate: Certificate, moments: Moments) -> None:
     """Raise _Fails where the data have other features or groups than the model."""
-    for part in (claimed.criterion, claimed.restriction):
-        if isinstance(part, PartElsewhere):
-            raise part.missing()
+    for part in (certificate.criterion, certificate.restriction):
+        if isinstance(part, UnresolvedObject):
+            raise part.error()
     names, known = subspace.feature_names, moments.feature_names
     if subspace.n_features != moments.n_features:
-        raise _Fails(
+        raise _VerificationFailure(
             f"The model has {counted(subspace.n_features, 'feature')}; the data have "
             f"{moments.n_features}."
         )
     if names is not None and known is not None and names != known:
-        raise _Fails("The data have other features than the model, or in another order.")
-    if tuple(moments.labels) != tuple(claimed.groups):
-        own, given = listed(list(claimed.groups)), listed(moments.labels)
-        raise _Fails(f"The model was fitted on the groups {own}; the data have {given}.")
+        raise _VerificationFailure(
+            "The data have other features than the model, or in another order."
+        )
+    if tuple(moments.labels) != tuple(certificate.groups):
+        own, given = format_list(list(certificate.groups)), format_list(moments.labels)
+        raise _VerificationFailure(
+            f"The model was fitted on the groups {own}; the data have {given}."
+        )
 
 
-def _inside(basis: FloatArray) -> FloatArray:
+def _basis_in_coordinates(basis: FloatArray) -> FloatArray:
     """The columns of a basis in coordinates that hold all rows, without those outside of them."""
-    left, lengths, _ = np.linalg.svd(basis, full_matrices=False)
-    kept = lengths > _INSIDE
+    deflated, lengths, _ = np.linalg.svd(basis, full_matrices=False)
+    kept = lengths > _COORDINATE_TOL
     # Beside a column of large numbers, coordinates are orthonormal to a few digits less.
-    lengths = np.where(lengths > 1 - _INSIDE, 1.0, lengths)
-    return np.asarray(left[:, kept] * lengths[kept])
+    lengths = np.where(lengths > 1 - _COORDINATE_TOL, 1.0, lengths)
+    return np.asarray(deflated[:, kept] * lengths[kept])
 
 
-def _errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> FloatArray:
+def _projector_errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> FloatArray:
     """Errors of each group, (k,); of an oblique projection, if it is the best of its decoder."""
-    encoding, whole = reduction.encoding, reduction.problem.whole
+    encoding, unrestricted = reduction.oblique_shift, reduction.problem.unrestricted
     if encoding is None:
-        return whole.second_moments.residual_variances(basis)
+        return unrestricted.second_moments.residual_variances(basis)
     # The means of the groups themselves are rounded.
-    of_means = np.abs(projector.encoder) @ whole.dense.offset_rounding
-    apart = np.abs(projector.encoder @ encoding.forbidden)
-    allowed = np.abs(projector.encoder) @ np.abs(encoding.forbidden) * _ORTHONORMAL
-    if not (apart <= allowed + _ROUNDINGS * of_means[:, None]).all():
-        share = float((apart / allowed).max() * _ORTHONORMAL)
-        raise _Fails(f"The encoder does not hide the groups' means: {share:.1e} of them is left.")
-    errors = errors_under(projector, whole.second_moments)
-    best = reduction.problem.value(projector.basis) + reduction.problem.offset
-    lost = float(whole.proportions @ errors) - best
-    rounded = whole.total_variance * _LOST_ROUNDED + encoding.rounding
-    if not lost <= _SAME * best + rounded:
-        raise _Fails(f"The encoder loses {lost:.1e} more than the best one of its decoder.")
+    of_means = np.abs(projector.encoder) @ unrestricted.dense_moments.offset_rounding_error
+    remaining_means = np.abs(projector.encoder @ encoding.forbidden)
+    tol = np.abs(projector.encoder) @ np.abs(encoding.forbidden) * _ORTHONORMALITY_TOL
+    if not (remaining_means <= tol + _MEAN_ROUNDING_UNITS * of_means[:, None]).all():
+        share = float((remaining_means / tol).max() * _ORTHONORMALITY_TOL)
+        raise _VerificationFailure(
+            f"The encoder does not hide the groups' means: {share:.1e} of them is left."
+        )
+    errors = reconstruction_errors(projector, unrestricted.second_moments)
+    best_total_error = (
+        reduction.problem.objective(projector.basis) + reduction.problem.objective_offset
+    )
+    excess = float(unrestricted.proportions @ errors) - best_total_error
+    rounding = unrestricted.total_variance * _OBLIQUE_LOSS_ROUNDING + encoding.rounding
+    if not excess <= _AGREEMENT_TOL * best_total_error + rounding:
+        raise _VerificationFailure(
+            f"The encoder loses {excess:.1e} more than the best one of its decoder."
+        )
     return errors
 
 
-def _turned_by_means(moments: Moments, restriction: Restriction | None) -> float:
+def _forbidden_rotation(moments: Moments, restriction: Restriction | None) -> float:
     """By how much the directions that are forbidden may turn, as means are rounded."""
     exact = moments.mean_differences(0)
-    means = exact if restriction is None else restriction.means_of(moments)
+    means = exact if restriction is None else restriction.constrained_means(moments)
     sizes = np.linalg.svd(means[1:] - means[0], compute_uv=False)
     offset = float(np.linalg.norm(np.abs(exact).max(axis=0)))
-    whole = moments.whole if isinstance(moments, GroupMoments) else None
-    if restriction is not None and restriction.columns and whole is not None:
+    unrestricted = moments.all_columns if isinstance(moments, GroupMoments) else None
+    if restriction is not None and restriction.columns and unrestricted is not None:
         # Covariances with columns whose own means are rounded, in units of their deviation.
         beside = slice(moments.n_features, None)
-        apart = np.abs(whole.mean_differences(0)).max(axis=0)[beside]
-        of_columns = apart / whole.standard_deviations[beside]
+        remaining_means = np.abs(unrestricted.mean_differences(0)).max(axis=0)[beside]
+        of_columns = remaining_means / unrestricted.standard_deviations[beside]
         offset += float(of_columns.max() * np.linalg.norm(moments.standard_deviations))
-    rounding = _ROUNDINGS * _EPSILON * offset
-    seen = sizes[sizes > rounding]
-    return rounding / float(seen.min()) if seen.size else 0.0
+    rounding = _MEAN_ROUNDING_UNITS * _EPSILON * offset
+    significant = sizes[sizes > rounding]
+    return rounding / float(significant.min()) if significant.size else 0.0
 
 
 def _most_outside(moments: Moments, restriction: Restriction | None) -> float:
     """Return the largest length of components beside the directions that a restriction leaves."""
-    if restriction is not None and not restriction.forbids_few:
-        return _EIGENVECTORS
-    return min(_ORTHONORMAL + _turned_by_means(moments, restriction), _EIGENVECTORS)
+    if restriction is not None and not restriction.forbids_mean_differences_only:
+        return _COVARIANCE_DIRECTION_TOL
+    return min(
+        _ORTHONORMALITY_TOL + _forbidden_rotation(moments, restriction), _COVARIANCE_DIRECTION_TOL
+    )
 
 
-def _within(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray, float]:
+def _restrict_basis(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray, float]:
     """A basis in the coordinates of the directions that a restriction leaves, and what is not."""
     axes, second, inside = reduction.axes, reduction.problem.second_moments, basis
     outside = 0.0
@@ -810,47 +870,55 @@ def _within(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray, float]
     return inside, outside
 
 
-def _evaluated(
-    reduction: Reduction, basis: FloatArray, proof: Proof | None, tol: float, room: float = 1.0
+def _evaluate(
+    reduction: Reduction,
+    basis: FloatArray,
+    proof: Proof | None,
+    tol: float,
+    tolerance_factor: float = 1.0,
 ) -> Certificate:
     """A basis and a proof in the coordinates of a reduction; without a bound, it is infinite."""
     problem = reduction.problem
     if proof is None or not problem.has_matrices:
         weights = problem.proportions if proof is None else proof.weights
-        found = evaluate(problem, basis, weights, tol=tol, lower_bound=-np.inf, room=room)
-        return replace(found, proof=None).plus(problem.offset)
+        recomputed = evaluate_solution(
+            problem, basis, weights, tol=tol, lower_bound=-np.inf, tolerance_factor=tolerance_factor
+        )
+        return replace(recomputed, proof=None).with_offset(problem.objective_offset)
     proof.check()
-    used = proof if reduction.axes is None else proof.turned(reduction.axes.T)
-    if not used.fits(problem):
-        raise _Fails("The model carries a proof of another kind of problem.")
-    return evaluate(problem, basis, used, tol=tol, room=room).plus(problem.offset)
+    used = proof if reduction.axes is None else proof.change_coordinates(reduction.axes.T)
+    if not used.applies_to(problem):
+        raise _VerificationFailure("The model carries a proof of another kind of problem.")
+    return evaluate_solution(
+        problem, basis, used, tol=tol, tolerance_factor=tolerance_factor
+    ).with_offset(problem.objective_offset)
 
 
-def _differing(claims: _Claims) -> Iterator[str]:
+def _mismatches(claims: _Comparisons) -> Iterator[str]:
     """The claims that are not what was found."""
-    for name, (own, theirs, most) in claims.items():
-        found, said = np.asarray(own), np.asarray(theirs)
+    for name, (own, claimed, most) in claims.items():
+        found, said = np.asarray(own), np.asarray(claimed)
         same = found.shape == said.shape
         if same and (most is None or found.dtype == object):
             same = bool((found == said).all())
         elif same:
             same = bool((np.abs(found - said) <= most).all())
         if not same:
-            yield f"{name} = {_short(found)}, and not {_short(said)} as the model says."
+            yield f"{name} = {_format_array(found)}, and not {_format_array(said)} as the model says."
 
 
-def _short(value: Any) -> str:
+def _format_array(value: Any) -> str:
     return np.array2string(value, 1000, 9, threshold=4, edgeitems=2)
 
 
-def _of_estimator(
+def _estimator_comparisons(
     model: Any,
     subspace: FairSubspace,
-    claimed: Certificate,
+    certificate: Certificate,
     kept: FloatArray,
-    whole: Problem,
+    unrestricted: Problem,
     rounding: FloatArray,
-) -> _Claims:
+) -> _Comparisons:
     """What a model says of itself in two places, of which anybody may have changed one.
 
     Parameters
@@ -864,36 +932,36 @@ def _of_estimator(
         By how much rounding may have moved `kept`.
     """
     said = {
-        "center": (subspace.center, claimed.center, None),
-        "components": (subspace.projector.decoder.T, claimed.components, 0.0),
+        "center": (subspace.center, certificate.center, None),
+        "components": (subspace.projector.decoder.T, certificate.components, 0.0),
     }
     if model is subspace:
         return said
     fitted: dict[str, Any] = {
         **{f"{name}_": getattr(subspace, name) for name in ("components", "mean", "scale")},
-        "solution_": claimed,
-        "group_errors_": claimed.errors,
-        "group_losses_": claimed.losses,
-        "disparity_": signed_disparity(claimed.errors),
-        "groups_": label_array(list(claimed.groups)),
+        "solution_": certificate,
+        "group_errors_": certificate.errors,
+        "group_losses_": certificate.losses,
+        "disparity_": signed_disparity(certificate.errors),
+        "groups_": label_array(list(certificate.groups)),
         "n_components_": subspace.n_components,
     }
-    traces, total = whole.second_moments.traces, whole.total_variance
+    traces, total = unrestricted.second_moments.traces, unrestricted.total_variance
     # Each component in its own size, beside what rounding does to it.
-    pooled = whole.proportions @ kept
-    allowed = _SAME * np.abs(pooled) + whole.proportions @ rounding
-    shares: dict[str, tuple[FloatArray, Any]] = {"explained_variance_": (pooled, allowed)}
+    pooled = unrestricted.proportions @ kept
+    tol = _AGREEMENT_TOL * np.abs(pooled) + unrestricted.proportions @ rounding
+    shares: dict[str, tuple[FloatArray, Any]] = {"explained_variance_": (pooled, tol)}
     if (traces > 0).all():
         by_group = kept / traces[:, None]
-        allowed_by_group = _SAME * np.abs(by_group) + rounding / traces[:, None]
-        shares["explained_variance_ratio_"] = (pooled / total, allowed / total)
+        allowed_by_group = _AGREEMENT_TOL * np.abs(by_group) + rounding / traces[:, None]
+        shares["explained_variance_ratio_"] = (pooled / total, tol / total)
         shares["group_explained_variance_ratio_"] = (by_group, allowed_by_group)
     rows = {name: (each, None) for name, each in fitted.items()} | shares
     own = {name: (each, getattr(model, name, each), most) for name, (each, most) in rows.items()}
     return {**said, **own}
 
 
-def _of_components(projector: Projector, *, is_soft: bool) -> Iterator[str]:
+def _component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:
     """Whether they span a subspace, or are a soft projection; of an oblique one, the decoder."""
     decoder, encoder = projector.decoder, projector.encoder
     products = {"components are not orthonormal": (decoder.T, decoder)}
@@ -901,13 +969,15 @@ def _of_components(projector: Projector, *, is_soft: bool) -> Iterator[str]:
     expected = np.diag(lengths) if is_soft else np.eye(len(lengths))
     if projector.oblique_decoder is not None:
         products["encoder does not undo the decoder"] = (encoder, decoder)
-    for words, (left, right) in products.items():
-        off = float(np.abs(left @ right - expected).max())
-        if not off <= _ORTHONORMAL * (np.abs(left) @ np.abs(right)).max():
+    for words, (deflated, right) in products.items():
+        off = float(np.abs(deflated @ right - expected).max())
+        if not off <= _ORTHONORMALITY_TOL * (np.abs(deflated) @ np.abs(right)).max():
             yield f"The {words}: their products are off by {off:.1e}."
     # Squared lengths lambda_j of a soft projection retain shares 1 - (1 - lambda_j)^2.
     kept = float((lengths * (2 - lengths)).sum())
-    if is_soft and (lengths.max() > 1 + _ORTHONORMAL or abs(kept - round(kept)) > _WHOLE):
+    if is_soft and (
+        lengths.max() > 1 + _ORTHONORMALITY_TOL or abs(kept - round(kept)) > _INTEGRALITY_TOL
+    ):
         yield "The components are no soft projection of a whole number of dimensions."
 
 
@@ -925,7 +995,7 @@ def _rounding_of_components(spreads: FloatArray, projector: Projector) -> FloatA
     Entries of second moments are rounded by a share of the product of two features' sizes.
     """
     loadings = np.maximum(np.abs(projector.encoder), np.abs(projector.decoder.T))
-    return np.asarray(_ROUNDINGS * _EPSILON * (loadings @ spreads) ** 2)
+    return np.asarray(_MEAN_ROUNDING_UNITS * _EPSILON * (loadings @ spreads) ** 2)
 
 
 def _check_encoder(
@@ -936,27 +1006,29 @@ def _check_encoder(
     Errors on the rows of the fit say nothing of directions along which these do not vary, and
     little of components that vary little.
     """
-    encoding = reduction.encoding
+    encoding = reduction.oblique_shift
     if encoding is None:
         return
     units = _positive(_spreads(moments, subspace.scale, "global"))
-    whole = reduction.problem.whole
-    pooled = whole.dense.mixture(whole.proportions)
+    unrestricted = reduction.problem.unrestricted
+    pooled = unrestricted.dense_moments.mixture(unrestricted.proportions)
     own_units = _positive(np.sqrt(np.maximum(np.diag(pooled), 0.0)))
     eigenvalues = np.linalg.eigvalsh(pooled / own_units / own_units[:, None])
     varying = eigenvalues[eigenvalues > _NO_SHARE * eigenvalues[-1]]
     conditioning = float(eigenvalues[-1] / varying[0]) if varying.size else 1.0
     # The encoder follows from the inverse of the second moment and from differences of means.
-    allowed = _SAME + _ENCODER_ROUNDINGS * _EPSILON * conditioning
-    allowed += _turned_by_means(moments, subspace.proven.restriction) * math.sqrt(conditioning)
-    least = math.inf
+    tol = _AGREEMENT_TOL + _ENCODER_ROUNDINGS * _EPSILON * conditioning
+    tol += _forbidden_rotation(moments, subspace.require_certificate.restriction) * math.sqrt(
+        conditioning
+    )
+    min_bound = math.inf
     for expected in _expected_encoders(subspace, family, encoding, moments):
         sizes = np.linalg.norm(expected * units, axis=1, keepdims=True)
-        apart = np.abs(subspace.components - expected) * units / _positive(sizes)
-        least = min(least, float(apart.max()))
-    if not least <= allowed:
-        raise _Fails(
-            f"The encoder differs from that of its decoder by {least:.1e} of its length, perhaps "
+        remaining_means = np.abs(subspace.components - expected) * units / _positive(sizes)
+        min_bound = min(min_bound, float(remaining_means.max()))
+    if not min_bound <= tol:
+        raise _VerificationFailure(
+            f"The encoder differs from that of its decoder by {min_bound:.1e} of its length, perhaps "
             "along directions in which the rows of the fit do not vary."
         )
 
@@ -967,7 +1039,7 @@ def _positive(sizes: FloatArray) -> FloatArray:
 
 
 def _expected_encoders(
-    subspace: FairSubspace, family: ProblemFamily, encoding: Encoding, moments: Moments
+    subspace: FairSubspace, family: ProblemFamily, encoding: ObliqueShift, moments: Moments
 ) -> Iterator[FloatArray]:
     """Encoders of the decoder, (d, p), as a fit of rows or of their moments makes them.
 
@@ -976,40 +1048,40 @@ def _expected_encoders(
     """
     decoder, coordinates = subspace.projector.decoder, family.coordinates
     if coordinates is not None:
-        inside = coordinates.reduce(decoder).T @ encoding.mover
+        inside = coordinates.project(decoder).T @ encoding.matrix
         yield coordinates.lift(inside.T).T
-        if moments.n_features > _MOST_FEATURES:
+        if moments.n_features > _MAX_THIN_FEATURES:
             return
-        claimed = subspace.proven
-        in_features = build_problem(
-            moments.matrices(),
+        certificate = subspace.require_certificate
+        in_features = build_problem_family(
+            moments.to_dense(),
             subspace.dimension,
-            claimed.criterion,
-            restriction=claimed.restriction,
-            divisor=subspace.scale,
+            certificate.criterion,
+            restriction=certificate.restriction,
+            feature_scale=subspace.scale,
         )
-        of_features = in_features.at(subspace.dimension).encoding
+        of_features = in_features.reduction_at(subspace.dimension).oblique_shift
         assert of_features is not None
-        yield decoder.T @ of_features.mover
+        yield decoder.T @ of_features.matrix
         return
-    expected = decoder.T @ encoding.mover
+    expected = decoder.T @ encoding.matrix
     yield expected
     if moments.counts.sum() <= moments.n_features:
-        problem = family.any_dimension
-        pooled = problem.dense.mixture(problem.proportions)
+        problem = family.template
+        pooled = problem.dense_moments.mixture(problem.proportions)
         eigenvalues, vectors = np.linalg.eigh(pooled)
         along = vectors[:, eigenvalues > _NO_SHARE * eigenvalues[-1]]
         yield decoder.T + (expected - decoder.T) @ along @ along.T
 
 
-def _of_rows(
+def _row_comparisons(
     subspace: FairSubspace,
-    claimed: Certificate,
+    certificate: Certificate,
     moments: Moments,
     pooled: FloatArray,
     rounding: FloatArray,
     left: float,
-) -> _Claims:
+) -> _Comparisons:
     """What a model says of the rows that it was fitted on.
 
     Parameters
@@ -1023,189 +1095,219 @@ def _of_rows(
         How far apart, in standard deviations, two runs of the EM algorithm may end.
     """
     deviations, own = moments.standard_deviations, subspace.whitening
-    mean = np.zeros(len(deviations)) if claimed.center == "none" else moments.mean
+    mean = np.zeros(len(deviations)) if certificate.center == "none" else moments.mean
     units = None if subspace.scale is None else np.where(deviations == 0, 1.0, deviations)
     # A coordinate that is zero in every row stays as it is; no other has so little variance that
     # it is rounding.
     variances = None if own is None else np.where(pooled > 0, pooled, 1.0)
-    same = _SAME + left
-    allowed = same * np.abs(pooled) + rounding
+    same = _AGREEMENT_TOL + left
+    tol = same * np.abs(pooled) + rounding
     return {
-        "counts": (moments.counts, claimed.counts, None),
-        "mean": (mean, subspace.mean, same * deviations + _ROUNDED * np.abs(mean)),
+        "counts": (moments.counts, certificate.counts, None),
+        "mean": (mean, subspace.mean, same * deviations + _OFFSET_ROUNDING * np.abs(mean)),
         "scale of the features": (units, subspace.scale, same * deviations),
-        "squared whitening": (variances, None if own is None else own**2, allowed),
-        **_of_normal(moments, subspace.normal, left),
+        "squared whitening": (variances, None if own is None else own**2, tol),
+        **_imputation_comparisons(moments, subspace.imputation_model, left),
     }
 
 
 def _left(moments: Moments) -> float:
     """How far apart, in standard deviations, two runs of the EM algorithm may end."""
-    completion = moments.completion if isinstance(moments, GroupMoments) else None
+    completion = moments.em_summary if isinstance(moments, GroupMoments) else None
     return 0.0 if completion is None else 2 * completion.left
 
 
-def _of_normal(moments: Moments, said: Normal | None, left: float) -> _Claims:
+def _imputation_comparisons(
+    moments: Moments, said: NormalModel | None, left: float
+) -> _Comparisons:
     """What a model says of rows with missing cells, by which it expects what is missing."""
-    found = moments.normal
-    if found is None or said is None:
-        told = ["none" if each is None else "missing cells are expected" for each in (found, said)]
-        return {"model of missing cells": (told[0], told[1], None)}
-    units = found.units
-    same = _SAME + left
-    moved = same * units + _ROUNDED * np.abs(found.mean)
+    recomputed = moments.imputation_model
+    if recomputed is None or said is None:
+        descriptions = [
+            "none" if each is None else "missing cells are expected" for each in (recomputed, said)
+        ]
+        return {"model of missing cells": (descriptions[0], descriptions[1], None)}
+    units = recomputed.scales
+    same = _AGREEMENT_TOL + left
+    moved = same * units + _OFFSET_ROUNDING * np.abs(recomputed.mean)
     return {
-        "mean of missing cells": (found.mean, said.mean, moved),
+        "mean of missing cells": (recomputed.mean, said.mean, moved),
         "covariance of missing cells": (
-            found.covariance,
+            recomputed.covariance,
             said.covariance,
             same * np.outer(units, units),
         ),
     }
 
 
-def _of_certificate(
-    found: Certificate,
-    claimed: Certificate,
-    room: _Room,
+def _certificate_failures(
+    recomputed: Certificate,
+    certificate: Certificate,
+    tolerance_factor: _Room,
     *,
-    by_rows: bool = False,
+    matrix_free: bool = False,
     may_be_thin: bool = False,
 ) -> Iterator[str]:
     """Every figure that a solver gives."""
-    if not 0 <= claimed.tol < 1:
-        yield f"The model's tol is {claimed.tol!r}; allowed: a share from 0 to 1."
-    unsure, of_other_way = room.objective, room.other_way
-    allowed: dict[str, float | None] = {"n_components": None, "theorem_3_2": None}
-    allowed |= dict.fromkeys(("objective", "scale", "violation"), unsure)
-    for name, most in allowed.items():
-        yield from _differing({name: (getattr(found, name), getattr(claimed, name), most)})
+    if not 0 <= certificate.tol < 1:
+        yield f"The model's tol is {certificate.tol!r}; allowed: a share from 0 to 1."
+    unsure, of_other_way = tolerance_factor.objective, tolerance_factor.other_way
+    tol: dict[str, float | None] = {"n_components": None, "theorem_3_2_holds": None}
+    tol |= dict.fromkeys(("objective", "scale", "constraint_violation"), unsure)
+    for name, most in tol.items():
+        yield from _mismatches(
+            {name: (getattr(recomputed, name), getattr(certificate, name), most)}
+        )
     # Room for rounding is of the same size in any coordinates, but may vanish where matrices are
     # compared with a fit of the rows themselves.
-    may_vanish = may_be_thin or (room.of_rows > 0 and found.proof is not None)
-    least = found.resolution / _SIMILAR
+    may_vanish = may_be_thin or (tolerance_factor.of_rows > 0 and recomputed.proof is not None)
+    min_bound = recomputed.resolution / _ROUNDING_BOUND_FACTOR
     if may_vanish:
         # A figure above its rounding is still a number of double precision.
-        is_zero = found.scale <= _ZERO * found.resolution
-        least = 0.0 if is_zero else min(least, _EPSILON * found.scale / _FEW)
-    most = _SIMILAR * found.resolution + of_other_way + room.of_rows
-    if room.is_settled and not least <= claimed.resolution <= most:
-        yield from _differing({"resolution": (found.resolution, claimed.resolution, 0.0)})
+        is_zero = recomputed.scale <= _ZERO * recomputed.resolution
+        min_bound = (
+            0.0 if is_zero else min(min_bound, _EPSILON * recomputed.scale / _ROUNDING_FACTOR)
+        )
+    most = _ROUNDING_BOUND_FACTOR * recomputed.resolution + of_other_way + tolerance_factor.of_rows
+    if tolerance_factor.is_settled and not min_bound <= certificate.resolution <= most:
+        yield from _mismatches({"resolution": (recomputed.resolution, certificate.resolution, 0.0)})
     # The tolerance follows from other figures, which are compared.
-    of_scale = claimed.tol * claimed.scale
-    expected = (of_scale, max(of_scale, claimed.resolution))
-    if not any(math.isclose(claimed.tolerance, each, rel_tol=_SAME) for each in expected):
+    of_scale = certificate.tol * certificate.scale
+    expected = (of_scale, max(of_scale, certificate.resolution))
+    if not any(
+        math.isclose(certificate.absolute_tol, each, rel_tol=_AGREEMENT_TOL) for each in expected
+    ):
         yield (
             f"tolerance = {expected[0]:.9g}, or {expected[1]:.9g} with the resolution, and not "
-            f"{claimed.tolerance:.9g} as the model says."
+            f"{certificate.absolute_tol:.9g} as the model says."
         )
-    said = claimed.lower_bound
-    if math.isnan(said) or said == math.inf or (claimed.proof is None and said > -math.inf):
+    said = certificate.lower_bound
+    if math.isnan(said) or said == math.inf or (certificate.proof is None and said > -math.inf):
         yield f"The model carries no proof of its lower bound, {said!r}."
-    if not said <= claimed.objective + max(unsure, min(claimed.resolution, _SIMILAR * unsure)):
+    if not said <= certificate.objective + max(
+        unsure, min(certificate.resolution, _ROUNDING_BOUND_FACTOR * unsure)
+    ):
         yield f"The model says a lower bound of {said:.9g} and an objective below that."
-    if found.proof is None:
+    if recomputed.proof is None:
         return
-    bound = found.lower_bound
-    unknown = by_rows and said == -math.inf
-    least = bound - unsure - min(claimed.tolerance, _FEW * found.tolerance + unsure)
-    if not (least <= said or unknown) or said > bound + unsure:
-        yield f"The proof gives the lower bound {bound:.9g}, and not {said:.9g} as the model says."
-    if found.gap < -found.resolution:
-        yield f"The lower bound lies above the objective by {-found.gap:.1e}."
+    recomputed_bound = recomputed.lower_bound
+    is_unbounded = matrix_free and said == -math.inf
+    min_bound = (
+        recomputed_bound
+        - unsure
+        - min(certificate.absolute_tol, _ROUNDING_FACTOR * recomputed.absolute_tol + unsure)
+    )
+    if not (min_bound <= said or is_unbounded) or said > recomputed_bound + unsure:
+        yield f"The proof gives the lower bound {recomputed_bound:.9g}, and not {said:.9g} as the model says."
+    if recomputed.gap < -recomputed.resolution:
+        yield f"The lower bound lies above the objective by {-recomputed.gap:.1e}."
 
 
-def _of_status(
+def _status_failures(
     reduction: Reduction,
     basis: FloatArray,
     found: Certificate,
-    claimed: Certificate,
-    room: _Room,
+    certificate: Certificate,
+    tolerance_factor: _Room,
     *,
     may_be_sparse: bool,
     may_be_thin: bool,
 ) -> Iterator[str]:
     """Whether all limits are met, and the status is at least nearly that which the model says."""
-    problem, said = reduction.problem, Status(claimed.status)
-    if problem.limit is not None and not is_within(problem.limit, basis):
+    problem, said = reduction.problem, Status(certificate.status)
+    if problem.limit is not None and not is_feasible(problem.limit, basis):
         yield "The components exceed the limit of the restriction."
-    if found.violation > _FEW * max(found.tolerance, found.resolution):
-        yield f"The groups' errors differ by {found.violation:.1e} more than the criterion allows."
-    own = max(abs(claimed.gap), claimed.violation)
-    closed_to = _FEW * max(claimed.tolerance, claimed.resolution)
+    if found.constraint_violation > _ROUNDING_FACTOR * max(found.absolute_tol, found.resolution):
+        yield f"The groups' errors differ by {found.constraint_violation:.1e} more than the criterion allows."
+    own = max(abs(certificate.gap), certificate.constraint_violation)
+    closed_to = _ROUNDING_FACTOR * max(certificate.absolute_tol, certificate.resolution)
     if said is not Status.OPEN_GAP and not own <= closed_to:
         yield f"The model is called {said}, and its own gap is {own:.1e}."
     if found.proof is None:
-        unproven = Status.OPEN_GAP if problem.has_matrices else Status.ESTIMATED
-        if said not in (Status.OPEN_GAP, unproven):
+        unproven_status = Status.OPEN_GAP if problem.has_matrices else Status.ESTIMATED
+        if said not in (Status.OPEN_GAP, unproven_status):
             yield f"The model is called {said}, but its lower bound cannot be checked."
-        is_resolved = claimed.resolution <= claimed.tolerance
-        if said is Status.OPEN_GAP and is_resolved and _FEW * own < claimed.tolerance:
+        is_resolved = certificate.resolution <= certificate.absolute_tol
+        if (
+            said is Status.OPEN_GAP
+            and is_resolved
+            and _ROUNDING_FACTOR * own < certificate.absolute_tol
+        ):
             yield f"The model is called {said}, but its own gap of {own:.1e} is closed."
         return
-    nearly = found.status
-    if nearly is not Status.OPTIMAL:  # by a few times the tolerance or the resolution
-        nearly = _evaluated(reduction, basis, claimed.proof, claimed.tol, _FEW).status
-    holds = said is Status.OPEN_GAP or nearly is Status.OPTIMAL
+    lenient_status = found.status
+    if lenient_status is not Status.OPTIMAL:  # by a few times the tolerance or the resolution
+        lenient_status = _evaluate(
+            reduction, basis, certificate.proof, certificate.tol, _ROUNDING_FACTOR
+        ).status
+    holds = said is Status.OPEN_GAP or lenient_status is Status.OPTIMAL
     if said is Status.UNRESOLVED:
-        holds = nearly is not Status.OPEN_GAP or found.gap <= room.other_way
+        holds = lenient_status is not Status.OPEN_GAP or found.gap <= tolerance_factor.other_way
     if said is Status.ESTIMATED:  # which only iterations without matrices leave
-        holds = (holds or found.gap <= room.other_way) and may_be_sparse
-    if said is Status.OPTIMAL and nearly is Status.UNRESOLVED and own <= claimed.tolerance:
+        holds = (holds or found.gap <= tolerance_factor.other_way) and may_be_sparse
+    if (
+        said is Status.OPTIMAL
+        and lenient_status is Status.UNRESOLVED
+        and own <= certificate.absolute_tol
+    ):
         # Other moments of the same rows differ in their last digits.
-        holds = abs(found.gap) <= room.gap
+        holds = abs(found.gap) <= tolerance_factor.gap
     if not holds:
-        rows_tell = nearly is Status.UNRESOLVED and may_be_thin
+        rows_would_help = lenient_status is Status.UNRESOLVED and may_be_thin
         yield (
-            f"The model is called {claimed.called}, but the computed status is {found.status}: "
+            f"The model is called {certificate.status_text}, but the computed status is {found.status}: "
             f"the gap is {found.gap:.1e}."
-            f"{_PASS_ROWS if rows_tell else ''}"
+            f"{_PASS_ROWS_HINT if rows_would_help else ''}"
         )
     # Rows may resolve less than their matrices, and the other way round.
-    told_less = said is Status.UNRESOLVED and not (may_be_thin or may_be_sparse)
-    open_yet = said is Status.OPEN_GAP or told_less
-    if open_yet and found.status is Status.OPTIMAL and _FEW * own < claimed.tolerance:
+    resolves_less = said is Status.UNRESOLVED and not (may_be_thin or may_be_sparse)
+    claims_open = said is Status.OPEN_GAP or resolves_less
+    if (
+        claims_open
+        and found.status is Status.OPTIMAL
+        and _ROUNDING_FACTOR * own < certificate.absolute_tol
+    ):
         yield f"The model is called {said}, but its own gap of {own:.1e} is closed."
 
 
-def _of_nested(judged: _Judged, *, is_bounded: bool, is_settled: bool) -> Iterator[str]:
+def _nested_failures(judged: _Judged, *, is_bounded: bool, is_settled: bool) -> Iterator[str]:
     """What does not hold of the steps, and of the first components by themselves."""
     subspace, family, moments = judged.subspace, judged.family, judged.moments
-    claimed = subspace.proven
-    d, rows, basis = claimed.n_components, claimed.components, subspace.components.T
-    if (len(claimed.steps), len(claimed.prefixes)) != (d, d - 1):
-        raise _Fails("The steps are not those of the components.")
-    steps = enumerate(zip(claimed.steps, (*claimed.prefixes, claimed), strict=True))
-    parts = [(step, rows[[i]], together) for i, (step, together) in steps]
-    parts += [(each, rows[: i + 1], each) for i, each in enumerate(claimed.prefixes)]
-    for part, own, together in parts:
-        pairs = [(getattr(part, name), getattr(claimed, name)) for name in _SHARED]
-        pairs += [(getattr(part, name), getattr(together, name)) for name in _OF_ROWS]
+    certificate = subspace.require_certificate
+    d, rows, basis = certificate.n_components, certificate.components, subspace.components.T
+    if (len(certificate.steps), len(certificate.prefixes)) != (d, d - 1):
+        raise _VerificationFailure("The steps are not those of the components.")
+    steps = enumerate(zip(certificate.steps, (*certificate.prefixes, certificate), strict=True))
+    parts = [(step, rows[[i]], prefix) for i, (step, prefix) in steps]
+    parts += [(each, rows[: i + 1], each) for i, each in enumerate(certificate.prefixes)]
+    for part, own, prefix in parts:
+        pairs = [(getattr(part, name), getattr(certificate, name)) for name in _SHARED_FIELDS]
+        pairs += [(getattr(part, name), getattr(prefix, name)) for name in _PREFIX_FIELDS]
         pairs += [(part.components, own), (part.steps, ()), (part.prefixes, ())]
         if not all(np.array_equal(*pair) for pair in pairs):
-            raise _Fails(
+            raise _VerificationFailure(
                 "A step or prefix of nested components says other components, errors or settings."
             )
     if family.coordinates is not None:
-        basis = np.linalg.qr(family.coordinates.reduce(basis))[0]
-    single = family.at(1)
-    for i, step in enumerate(claimed.steps if family.any_dimension.has_matrices else ()):
-        left, column = left_beside(single, basis[:, :i]), basis[:, [i]]
-        if left.axes is not None:
-            column = left.axes.T @ column
-        left = replace(left, axes=None)
-        found = _evaluated(left, column, step.proof, claimed.tol)
-        room = _room(left.problem, found, step, found.resolution, 0.0, is_bounded=is_bounded)
+        basis = np.linalg.qr(family.coordinates.project(basis))[0]
+    single = family.reduction_at(1)
+    for i, step in enumerate(certificate.steps if family.template.has_matrices else ()):
+        deflated, component = deflate_reduction(single, basis[:, :i]), basis[:, [i]]
+        if deflated.axes is not None:
+            component = deflated.axes.T @ component
+        deflated = replace(deflated, axes=None)
+        found = _evaluate(deflated, component, step.proof, certificate.tol)
+        room = _room(deflated.problem, found, step, found.resolution, 0.0, is_bounded=is_bounded)
         for message in (
-            *_of_certificate(
+            *_certificate_failures(
                 found,
                 step,
                 replace(room, of_rows=judged.resolution_of_rows, is_settled=is_settled),
                 may_be_thin=judged.may_be_thin,
             ),
-            *_of_status(
-                left,
-                column,
+            *_status_failures(
+                deflated,
+                component,
                 found,
                 step,
                 room,
@@ -1215,44 +1317,52 @@ def _of_nested(judged: _Judged, *, is_bounded: bool, is_settled: bool) -> Iterat
         ):
             yield f"Component {i + 1}, beside those before it: {message}"
     for n in range(1, d):
-        first = subspace.first(n)
-        first = replace(first, certificate=replace(first.proven, steps=(), prefixes=()))
-        checked = _verified(first, first, moments, by_rows=judged.by_rows, is_thin=judged.is_thin)
+        first = subspace.truncate(n)
+        first = replace(
+            first, certificate=replace(first.require_certificate, steps=(), prefixes=())
+        )
+        checked = _verify_moments(
+            first, first, moments, matrix_free=judged.by_rows, is_thin=judged.is_thin
+        )
         # Where the model itself can at most be unclear, so can its first components.
         is_unclear = not is_bounded and checked.messages[0].startswith(CANNOT_BE_VERIFIED)
         if not checked.holds and not is_unclear:
             yield f"The first {n} components: {checked.messages[0]}"
 
 
-def _said(found: Certificate, subspace: FairSubspace, moments: Moments) -> Iterator[str]:
+def _summary_messages(
+    recomputed: Certificate, subspace: FairSubspace, moments: Moments
+) -> Iterator[str]:
     """What was found, and what was not judged."""
-    claimed = subspace.proven
+    certificate = subspace.require_certificate
     # Adding zero turns -0 into 0.
     said = (
-        f"{claimed.criterion.name} is {found.objective + 0.0:.9g} at these components "
-        f"(the model says {claimed.objective + 0.0:.9g})"
+        f"{certificate.criterion.name} is {recomputed.objective + 0.0:.9g} at these components "
+        f"(the model says {certificate.objective + 0.0:.9g})"
     )
-    if found.proof is not None:
+    if recomputed.proof is not None:
         yield (
-            f"{said}, and its proof gives the lower bound {found.lower_bound:.9g} "
-            f"(the model says {claimed.lower_bound:.9g}). Double precision resolves "
-            f"{found.resolution:.1e}."
+            f"{said}, and its proof gives the lower bound {recomputed.lower_bound:.9g} "
+            f"(the model says {certificate.lower_bound:.9g}). Double precision resolves "
+            f"{recomputed.resolution:.1e}."
         )
     else:
         yield f"{said}."
-        why = "the model carries no proof" if claimed.proof is None else "the rows stay sparse"
+        why = "the model carries no proof" if certificate.proof is None else "the rows stay sparse"
         yield f"The lower bound was not checked: {why}."
         yield "Neither were the status and the weights of the proof, which depend on the bound."
-    alike = found.resolution / _ALIKE <= claimed.resolution <= _ALIKE * found.resolution
+    alike = (
+        recomputed.resolution / _ALIKE <= certificate.resolution <= _ALIKE * recomputed.resolution
+    )
     if not alike:
         yield (
-            f"The model says a resolution of {claimed.resolution:.1e}, and {found.resolution:.1e} "
+            f"The model says a resolution of {certificate.resolution:.1e}, and {recomputed.resolution:.1e} "
             "was computed. It depends on the way of solving: its size alone was checked."
         )
-    if found.proof is not None and claimed.status != found.status:
-        yield f"The computed status is {found.status} (the model says {claimed.status})."
-    if claimed.tol > USUAL_TOLERANCE:
-        yield f"A subspace is called optimal within {claimed.tol:.2g} of the objective."
+    if recomputed.proof is not None and certificate.status != recomputed.status:
+        yield f"The computed status is {recomputed.status} (the model says {certificate.status})."
+    if certificate.tol > LOOSE_TOL:
+        yield f"A subspace is called optimal within {certificate.tol:.2g} of the objective."
     if subspace.feature_names is not None and moments.feature_names is None:
         yield (
             "Not checked are the names of the features, since the data have none: pass a table "

@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
 
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.errors import (
-    Incompatible,
+    IncompatibleParameters,
     InvalidInput,
     InvalidParameter,
     InvalidType,
@@ -46,7 +46,7 @@ def test_errors_are_those_of_the_models_own_reconstruction(name):
     expected = reconstruction_errors(FITTED[name])
     model = audit({name: FITTED[name]}, X, GROUPS).models[0]
     for group in model.groups:
-        assert group.error_here.value == pytest.approx(expected[group.group], rel=1e-9)
+        assert group.observed_error.value == pytest.approx(expected[group.group], rel=1e-9)
 
 
 def fitted(**settings):
@@ -74,20 +74,26 @@ def test_figures_against_numpy():
     for group in model.groups:
         mine = X[group.group == GROUPS] - X.mean(axis=0)
         eigenvalues = np.linalg.svd(mine, compute_uv=False) ** 2 / len(mine)
-        assert group.n == len(mine)
+        assert group.n_rows == len(mine)
         assert group.proportion == pytest.approx(len(mine) / 150)
-        assert group.total_variance_here == pytest.approx(eigenvalues.sum())
-        assert group.best_error_here == pytest.approx(eigenvalues[2:].sum())
-        assert group.loss_here == pytest.approx(group.error_here.value - eigenvalues[2:].sum())
-        assert group.kept_here == pytest.approx(1 - group.error_here.value / eigenvalues.sum())
-    assert model.disparity_here.value == pytest.approx(fair.disparity_)
-    assert [group.loss_here for group in model.groups] == pytest.approx(fair.group_losses_.tolist())
+        assert group.observed_total_variance == pytest.approx(eigenvalues.sum())
+        assert group.observed_best_error == pytest.approx(eigenvalues[2:].sum())
+        assert group.observed_loss == pytest.approx(
+            group.observed_error.value - eigenvalues[2:].sum()
+        )
+        assert group.observed_kept == pytest.approx(
+            1 - group.observed_error.value / eigenvalues.sum()
+        )
+    assert model.observed_disparity.value == pytest.approx(fair.disparity_)
+    assert [group.observed_loss for group in model.groups] == pytest.approx(
+        fair.group_losses_.tolist()
+    )
 
 
 def test_group_centre_is_judged_about_each_groups_own_mean():
     fair = FairPCA(2, center="group").fit(X, sensitive_features=GROUPS)
     mine, plain = audit(fair, X, GROUPS).models
-    assert [group.error_here.value for group in mine.groups] == pytest.approx(
+    assert [group.observed_error.value for group in mine.groups] == pytest.approx(
         fair.group_errors_.tolist()
     )
     # Plain PCA is still what scikit-learn fits on all rows, judged about the same points.
@@ -96,36 +102,41 @@ def test_group_centre_is_judged_about_each_groups_own_mean():
         rows = X[group.group == GROUPS]
         rows = rows - rows.mean(axis=0)
         expected = ((rows - rows @ basis.T @ basis) ** 2).sum(axis=1).mean()
-        assert group.error_here.value == pytest.approx(expected)
+        assert group.observed_error.value == pytest.approx(expected)
 
 
 def test_scaled_model_is_judged_in_scaled_units():
     fair = fitted(scale=True)
     mine, plain = audit(fair, X, GROUPS).models
-    assert [group.error_here.value for group in mine.groups] == pytest.approx(
+    assert [group.observed_error.value for group in mine.groups] == pytest.approx(
         fair.group_errors_.tolist()
     )
     standardised = (X - X.mean(axis=0)) / X.std(axis=0)
     expected = reconstruction_errors(PCA(2).fit(standardised), standardised)
-    assert {g.group: g.error_here.value for g in plain.groups} == pytest.approx(expected)
+    assert {g.group: g.observed_error.value for g in plain.groups} == pytest.approx(expected)
 
 
 def test_held_out_rows_use_the_training_mean():
     fair, test = FITTED["fair"], X[::3] + 0.5
     model = audit(fair, test, GROUPS[::3]).models[0]
     expected = reconstruction_errors(fair, test, GROUPS[::3])
-    assert {g.group: g.error_here.value for g in model.groups} == pytest.approx(expected)
+    assert {g.group: g.observed_error.value for g in model.groups} == pytest.approx(expected)
     assert not model.fitted_here
     assert audit(fair, X, GROUPS).models[0].fitted_here
 
 
 def test_moments_stand_in_for_rows_without_intervals():
     moments = GroupMoments.from_rows(X, GROUPS)
-    by_rows = audit(FITTED["fair"], X, GROUPS).records()
-    by_moments = audit(FITTED["fair"], moments=moments).records()
+    by_rows = audit(FITTED["fair"], X, GROUPS).to_records()
+    by_moments = audit(FITTED["fair"], moments=moments).to_records()
     for row, moment in zip(by_rows, by_moments, strict=True):
-        assert moment["error_here_low"] is None
-        for name in ("error_here", "best_error_here", "loss_here", "disparity_here"):
+        assert moment["observed_error_low"] is None
+        for name in (
+            "observed_error",
+            "observed_best_error",
+            "observed_loss",
+            "observed_disparity",
+        ):
             assert moment[name] == pytest.approx(row[name], rel=1e-9)
 
 
@@ -165,9 +176,9 @@ def test_any_number_of_groups():
     total = FairPCA(2, criterion="total_error").fit(X, sensitive_features=many)
     model = audit(total, X, many).models[0]
     expected = reconstruction_errors(PCA(2).fit(X), X, many)
-    assert {g.group: g.error_here.value for g in model.groups} == pytest.approx(expected)
+    assert {g.group: g.observed_error.value for g in model.groups} == pytest.approx(expected)
     values = list(expected.values())
-    assert model.disparity_here.value == pytest.approx(max(values) - min(values))
+    assert model.observed_disparity.value == pytest.approx(max(values) - min(values))
 
 
 def broken_rows():
@@ -214,8 +225,8 @@ def test_what_cannot_be_audited_is_told(arguments, named, error, said):
 def test_a_model_may_have_the_group_among_its_features():
     frame = pd.DataFrame(X, columns=list("vwxyz")).assign(sex=(GROUPS == "b").astype(float))
     model = PCA(2).fit(frame)
-    by_name = audit(model, frame, "sex").records()
-    beside = audit(model, frame, frame["sex"].to_numpy()).records()
+    by_name = audit(model, frame, "sex").to_records()
+    beside = audit(model, frame, frame["sex"].to_numpy()).to_records()
     assert by_name == beside
 
 
@@ -223,7 +234,7 @@ def test_pca_about_each_groups_own_mean_is_not_ordinary_pca():
     within = FairPCA(2, criterion="total_error", center="group").fit(X, sensitive_features=GROUPS)
     mine, plain = audit(within, X, GROUPS).models
     assert (mine.name, plain.name, mine.baseline) == ("total_error", "PCA", "PCA")
-    assert mine.total_error_here < plain.total_error_here
+    assert mine.observed_total_error < plain.observed_total_error
 
 
 def test_a_verdict_says_in_how_many_assignments_it_was_found():
@@ -242,7 +253,7 @@ def test_a_verdict_says_in_how_many_assignments_it_was_found():
         kinds.count(most),
         6,
     )
-    assert found.records() == alone[kinds.index(most)].records()
+    assert found.to_records() == alone[kinds.index(most)].to_records()
     assert f"(so in {kinds.count(most)} of 6 assignments of rows to folds)" in str(found.verdict)
     once = audit(model, X, groups)
     assert "assignments" not in str(once)
@@ -251,7 +262,7 @@ def test_a_verdict_says_in_how_many_assignments_it_was_found():
 def test_repeats_need_rows_and_folds():
     X, groups = np.eye(12), ["a", "b"] * 6
     model = FairPCA(2).fit(X, sensitive_features=groups)
-    with pytest.raises(Incompatible, match="repeats is 2, and folds is None"):
+    with pytest.raises(IncompatibleParameters, match="repeats is 2, and folds is None"):
         audit(model, X, groups, folds=None, repeats=2)
     with pytest.raises(InvalidInput, match="repeats is 2, and moments were given"):
         audit(model, moments=model.moments_, repeats=2)

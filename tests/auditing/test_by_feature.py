@@ -17,7 +17,7 @@ def made(n=240, p=6, seed=0):
 
 
 def of(result, model, group, column):
-    frame = result.by_feature()
+    frame = result.feature_errors()
     return frame[(frame.model == model) & (frame.group == group)][column].to_numpy()
 
 
@@ -41,19 +41,19 @@ def test_they_are_the_squares_of_what_is_left_of_each_feature(settings):
     left /= np.ones(6) if fair.subspace_.scale is None else fair.subspace_.scale
     for group in ("few", "many"):
         expected = (left[groups == group] ** 2).mean(axis=0)
-        assert of(result, "fair", group, "error_here") == pytest.approx(expected, abs=1e-9)
+        assert of(result, "fair", group, "observed_error") == pytest.approx(expected, abs=1e-9)
     for model in result.models:
         for group in model.groups:
-            on_rows = of(result, model.name, group.group, "error_here").sum()
+            on_rows = of(result, model.name, group.group, "observed_error").sum()
             new = of(result, model.name, group.group, "expected_error").sum()
-            assert on_rows == pytest.approx(group.error_here.value)
+            assert on_rows == pytest.approx(group.observed_error.value)
             assert new == pytest.approx(group.expected_error.value)
 
 
 def test_on_new_rows_they_are_those_of_rows_that_were_left_out():
     X, groups = made()
     result = fs.audit({"pca": PCA(2).fit(X)}, X, groups)
-    folds, squares = Folds(10, 0).of_positions(0, len(X)), np.empty_like(X)
+    folds, squares = Folds(10, 0).folds_of_rows(0, len(X)), np.empty_like(X)
     for fold in range(10):
         axes = PCA(2).fit(X[folds != fold]).components_
         rows = X[folds == fold] - X.mean(axis=0)
@@ -67,14 +67,16 @@ def test_json_has_twenty_features_the_last_the_sum_of_the_rest():
     rng = np.random.default_rng(1)
     X, groups = rng.normal(size=(120, 50)) * np.arange(50), np.repeat(["a", "b"], 60)
     result = fs.audit(np.eye(50)[:3], X, groups)
-    records = result.to_dict()["by_feature"]
-    largest = [max(one["error_here"] for one in records[i::20]) for i in range(19)]
+    records = result.to_dict()["feature_errors"]
+    largest = [max(one["observed_error"] for one in records[i::20]) for i in range(19)]
     assert largest == sorted(largest, reverse=True)
     assert records[19]["feature"] == "31 others"
     assert len(records) == 40
     for group in result.models[0].groups:
         own = [record for record in records if record["group"] == group.group]
-        assert sum(record["error_here"] for record in own) == pytest.approx(group.error_here.value)
+        assert sum(record["observed_error"] for record in own) == pytest.approx(
+            group.observed_error.value
+        )
 
 
 def test_few_rows_of_many_features_and_moments_have_those_of_these_rows():
@@ -83,8 +85,8 @@ def test_few_rows_of_many_features_and_moments_have_those_of_these_rows():
     fair = fs.FairPCA(2).fit(X, sensitive_features=groups)
     blocks = [fs.GroupMoments.from_rows(X[i::5, :9], groups[i::5]) for i in range(5)]
     for result in (fs.audit(fair, X, groups), fs.audit(np.eye(9)[:2], moments=blocks)):
-        frame = result.by_feature()
+        frame = result.feature_errors()
         first = result.models[0]
         own = frame[(frame.model == first.name) & (frame.group == "a")]
-        assert own.error_here.sum() == pytest.approx(first.groups[0].error_here.value)
-    assert own.expected_error.to_numpy() == pytest.approx(own.error_here.to_numpy())
+        assert own.observed_error.sum() == pytest.approx(first.groups[0].observed_error.value)
+    assert own.expected_error.to_numpy() == pytest.approx(own.observed_error.to_numpy())

@@ -8,7 +8,7 @@ from scipy.linalg import qr
 
 import fairspan as fs
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.findings import _proven_here
+from fairspan.auditing.findings import _describe_refit_bound
 from sweeps import each_once, mostly_long
 from torture.conic import ACCURACY, relaxation
 
@@ -64,15 +64,15 @@ def test_no_refit_is_below_the_bound(kind, place):
     model = FairPCA(2, criterion=CRITERIA[name], center=center, scale=center == "global")
     model.fit(rows_of(1, k)[0], sensitive_features=rows_of(1, k)[1])
     X, groups = rows_of(2, k, change)
-    here = proven(model, X, groups).certificate_here
+    here = proven(model, X, groups).refit_bound
     best = refit(model, X, groups)
     scale = max(best.scale, 1e-9)
     assert here.lower_bound <= best.objective + best.resolution + 1e-9 * scale
-    assert here.reason is None
+    assert here.no_bound_reason is None
     if name in ("total error", "disparity"):  # of which the weights are known beforehand
         assert here.lower_bound == pytest.approx(best.objective, rel=1e-8, abs=1e-9 * scale)
     if center != "global":
-        assert here.recentred_objective == here.objective
+        assert here.recentered_objective == here.objective
     if center == "group" and "equal" not in name:
         assert here.objective >= best.lower_bound - 1e-9 * scale
 
@@ -87,7 +87,7 @@ def test_the_bound_is_below_what_conic_solvers_find(name, change):
         "Clarabel", moments.second_moments(), moments.proportions, 2, penalty
     )
     total = float(moments.proportions @ np.trace(moments.second_moments(), axis1=1, axis2=2))
-    here = proven(model, X, groups).certificate_here
+    here = proven(model, X, groups).refit_bound
     assert here.lower_bound <= relaxed + ACCURACY["Clarabel"] * total
     # Weights that are nearly right prove nearly the optimum.
     assert here.lower_bound >= relaxed - 0.15 * total
@@ -109,11 +109,11 @@ def test_the_bound_holds_under_every_restriction(restriction, change):
     X, groups = rows_of(5, change="one")
     model.fit(X, sensitive_features=groups)
     X, groups = rows_of(6, change=change)
-    here = proven(model, X, groups).certificate_here
+    here = proven(model, X, groups).refit_bound
     best = refit(model, X, groups)
-    assert here.reason is None
+    assert here.no_bound_reason is None
     assert 0 <= here.lower_bound <= best.objective * (1 + 1e-9)
-    sentence = _proven_here(replace(here, refit_may_help=False, violation=0.0))
+    sentence = _describe_refit_bound(replace(here, refit_may_help=False, constraint_violation=0.0))
     assert sentence.endswith("how far its restriction holds here is another question.")
 
 
@@ -121,7 +121,7 @@ def test_the_bound_holds_for_subspaces_tried_at_random():
     rng = np.random.default_rng(0)
     model = FairPCA(2).fit(rows_of(7, 3)[0], sensitive_features=rows_of(7, 3)[1])
     X, groups = rows_of(8, 3, "spread")
-    here = proven(model, X, groups).certificate_here
+    here = proven(model, X, groups).refit_bound
     second = GroupMoments.from_rows(X, groups).second_moments()
     best = np.array([np.linalg.eigvalsh(each)[:4].sum() for each in second])
     values = []
@@ -139,13 +139,13 @@ def test_the_objective_is_that_of_the_model_as_it_is_used():
     lost = X - model.inverse_transform(model.transform(X))
     errors = [(lost[groups == label] ** 2).sum(axis=1).mean() for label in "ab"]
     found = proven(model, X, groups)
-    assert found.certificate_here.objective == pytest.approx(max(errors))
+    assert found.refit_bound.objective == pytest.approx(max(errors))
     moved = replace(model.subspace_, mean=X.mean(axis=0))
-    again = proven(moved, X, groups).certificate_here
-    assert again.objective == pytest.approx(found.certificate_here.recentred_objective)
-    assert again.gap < 0.2 * found.certificate_here.gap
+    again = proven(moved, X, groups).refit_bound
+    assert again.objective == pytest.approx(found.refit_bound.recentered_objective)
+    assert again.gap < 0.2 * found.refit_bound.gap
     # Of the fit, errors are known.
-    drift = [each.drift_here.value for each in found.groups]
+    drift = [each.drift.value for each in found.groups]
     np.testing.assert_allclose(drift, errors - model.group_errors_)
 
 
@@ -155,16 +155,16 @@ def test_a_file_tells_the_same_as_the_model(tmp_path):
     model.subspace_.save(tmp_path / "fair.model")
     X, groups = rows_of(2)
     both = [proven(each, X, groups) for each in (model, tmp_path / "fair.model")]
-    assert both[0].certificate_here == both[1].certificate_here
-    assert both[0].to_dict()["certificate_here"] == both[1].to_dict()["certificate_here"]
+    assert both[0].refit_bound == both[1].refit_bound
+    assert both[0].to_dict()["refit_bound"] == both[1].to_dict()["refit_bound"]
 
 
 def test_nothing_is_said_of_rows_of_the_fit_or_of_models_of_others():
     X, groups = rows_of(1)
     model = FairPCA(2).fit(X, sensitive_features=groups)
-    assert proven(model, X, groups).certificate_here is None
-    assert proven(np.eye(6)[:2], X, groups).certificate_here is None
-    assert np.isnan(proven(model, X, groups).groups[0].drift_here.value)
+    assert proven(model, X, groups).refit_bound is None
+    assert proven(np.eye(6)[:2], X, groups).refit_bound is None
+    assert np.isnan(proven(model, X, groups).groups[0].drift.value)
 
 
 @pytest.mark.parametrize(
@@ -183,11 +183,11 @@ def test_where_a_group_is_absent_a_bound_is_proven_or_it_is_said_why_not(
     model = FairPCA(2, criterion=criterion, restriction=restriction)
     X, groups = rows_of(1, change="one")
     model.fit(X, sensitive_features=groups)
-    here = proven(model, X[groups == "a"] + 1, groups[groups == "a"]).certificate_here
+    here = proven(model, X[groups == "a"] + 1, groups[groups == "a"]).refit_bound
     if why is None:
         assert np.isfinite(here.lower_bound)
         return
-    assert why in here.reason
+    assert why in here.no_bound_reason
     assert here.refit_may_help is None
     assert here.to_dict()["gap"] is here.to_dict()["lower_bound"] is None
 
@@ -199,7 +199,7 @@ def test_the_interval_of_the_drift_covers_no_change_as_often_as_it_says(n_draws)
         X, groups = rows_of(100 + seed, each=400)
         model = FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
         found = proven(model, *rows_of(500 + seed, each=150))
-        covered += all(each.drift_here.contains_zero for each in found.groups)
+        covered += all(each.drift.contains_zero for each in found.groups)
     assert covered >= (0.88 if n_draws == 60 else 0.8) * n_draws
 
 
@@ -210,14 +210,14 @@ def test_blocks_of_moments_tell_what_rows_tell():
     blocks = [GroupMoments.from_rows(X[i::20], groups[i::20]) for i in range(20)]
     found = audit(model, moments=blocks, folds=None).models[0]
     of_rows = audit(model, X, groups, folds=None).models[0]
-    here = found.certificate_here
-    assert here.lower_bound == pytest.approx(of_rows.certificate_here.lower_bound)
+    here = found.refit_bound
+    assert here.lower_bound == pytest.approx(of_rows.refit_bound.lower_bound)
     for ours, theirs in zip(found.groups, of_rows.groups, strict=True):
-        assert ours.drift_here.value == pytest.approx(theirs.drift_here.value)
-        half = [each.drift_here.high - each.drift_here.value for each in (ours, theirs)]
+        assert ours.drift.value == pytest.approx(theirs.drift.value)
+        half = [each.drift.high - each.drift.value for each in (ours, theirs)]
         assert half[0] == pytest.approx(half[1], rel=0.5)
     alone = audit(model, moments=blocks[0], folds=None).models[0]
-    assert not alone.groups[0].drift_here.has_interval
+    assert not alone.groups[0].drift.has_interval
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_ordinary_pca_alone_has_its_own():
     X, groups = rows_of(2)
     found = [each for each in audit(model, X, groups).findings if each.code == "FS209"]
     assert len(found) == 1
-    pca = audit(model, X, groups, folds=None).models[0].certificate_here
+    pca = audit(model, X, groups, folds=None).models[0].refit_bound
     assert pca.lower_bound == pytest.approx(refit(model, X, groups).objective)
 
 
@@ -269,12 +269,12 @@ def test_a_model_that_keeps_less_than_nothing_has_no_finite_welfare():
     model = FairPCA(2, criterion="nash_welfare").fit(X, sensitive_features=groups)
     X, groups = rows_of(2)
     found = audit(model, X + 30, groups)
-    here = found.models[0].certificate_here
+    here = found.models[0].refit_bound
     assert here.objective == np.inf
     assert here.refit_may_help
     told = here.to_dict()
     assert told["objective"] is told["gap"] is told["relative_gap"] is None
-    assert told["lower_bound"] < told["recentred_objective"] < 0
+    assert told["lower_bound"] < told["recentered_objective"] < 0
     sentence = next(each.message for each in found.findings if each.code == "FS209")
     assert "nash_welfare is infinite, and" in sentence
     assert "inf " not in sentence

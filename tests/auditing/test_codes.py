@@ -9,7 +9,7 @@ from sklearn import datasets as sklearn_datasets
 from sklearn.decomposition import PCA
 
 from fairspan import audit
-from fairspan.datasets import adult
+from fairspan.datasets import load_adult
 
 N = 2000
 RNG = np.random.default_rng(0)
@@ -130,7 +130,7 @@ def test_tables_of_scikit_learn_give_no_alarm(name):
 
 
 def test_of_adult_the_top_code_of_capital_gains_is_found_and_nothing_else():
-    data = adult("sex")
+    data = load_adult("sex")
     few = data.X[:4000]
     rows = pd.DataFrame(few, columns=data.feature_names)
     [finding] = findings(rows.loc[:, rows.nunique() > 1], data.sensitive_features[:4000])

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, random_array
 from sklearn.decomposition import PCA
 
 import fairspan as fs
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter
 from fairspan.rows.groups import Folds
 from losses_by_hand import best_subspace, losses, residuals
 from real_data import load
@@ -69,7 +69,7 @@ def test_held_out_rows_are_judged_about_the_models_own_centre(center, scale):
 @pytest.mark.parametrize("n_folds", [5, 10])
 def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds):
     X, groups, _ = made()
-    folds = Folds(n_folds, 0).of_positions(0, len(X))
+    folds = Folds(n_folds, 0).folds_of_rows(0, len(X))
     model, basis = PCA(3).fit(X), PCA(3).fit(X).components_.T
     again = [PCA(3).fit(X[folds != fold]).components_.T for fold in range(n_folds)]
     expected = losses(X, groups, basis, point=model.mean_, n_folds=n_folds, by_fold=again)
@@ -89,7 +89,7 @@ def test_ordinary_pca_of_the_same_rows_is_fitted_again_without_each_fold(n_folds
 )
 def test_fair_models_are_fitted_again_with_their_own_settings(settings):
     X, groups, _ = made()
-    folds = Folds(10, 0).of_positions(0, len(X))
+    folds = Folds(10, 0).folds_of_rows(0, len(X))
     model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)
     unit = model.scale_ if settings.get("scale") else np.ones(X.shape[1])
     # The unit is that of all rows.
@@ -155,7 +155,7 @@ def test_rows_of_one_person_count_as_one():
     X = np.repeat(X, 5, axis=0) + 0.05 * rng.normal(size=(1_500, 12))
     groups = groups[people]
     basis = np.linalg.qr(rng.normal(size=(12, 3)))[0]
-    folds = np.array([Folds(10, 0).of_cluster(each) for each in people.tolist()])
+    folds = np.array([Folds(10, 0).fold_of_cluster(each) for each in people.tolist()])
     expected = losses(X, groups, basis, point=X.mean(axis=0), folds=folds, clusters=people)
     check(fs.audit(basis.T, X, groups, clusters=people), "array", expected)
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]).assign(g=groups, who=people)
@@ -228,7 +228,7 @@ def test_without_folds_the_audit_is_that_of_the_rows_alone():
     result = fs.audit(model, X, groups, folds=None)
     frame = result.frame()
     assert frame.expected_loss.isna().all()
-    assert frame.error_here_low.notna().all()
+    assert frame.observed_error_low.notna().all()
     with pytest.raises(InvalidInput, match="no verdict"):
         result.verdict  # noqa: B018
 
@@ -258,15 +258,15 @@ def test_bad_settings_are_refused():
     for settings in (
         {"level": 0.3},
         {"level": 1.0},
-        {"material": -0.1},
-        {"material": 1.0},
+        {"materiality": -0.1},
+        {"materiality": 1.0},
         {"folds": 1},
     ):
         with pytest.raises(InvalidParameter):
             fs.audit(model, X, groups, **settings)
     with pytest.raises(InvalidParameter, match="Allowed: 5 folds or more"):
         fs.audit(model, X, groups, folds=3)
-    with pytest.raises(Incompatible, match="clusters"):
+    with pytest.raises(IncompatibleParameters, match="clusters"):
         fs.audit(model, X, groups, folds=None, clusters=np.arange(100))
     with pytest.raises(InvalidInput, match="99"):
         fs.audit(model, X, groups, clusters=np.arange(99))
@@ -288,7 +288,7 @@ def test_the_corrected_loss_is_nearly_unbiased_where_the_one_on_the_rows_is_not(
         X, groups = same_distribution(rng, 60)
         result = fs.audit(np.eye(50)[:5], X, groups)
         few = next(group for group in result.models[0].groups if group.group == "few")
-        on_rows.append(few.loss_here)
+        on_rows.append(few.observed_loss)
         corrected.append(few.expected_loss.value)
         crossed.append(few.cross_fitted_loss)
         covered.append(few.expected_loss.low <= 0 <= few.expected_loss.high)
@@ -351,9 +351,11 @@ def test_women_of_compas_are_harmed_and_minimax_loss_helps_them():
     women = next(
         g for m in result.models if m.is_plain_pca for g in m.groups if g.group == "female"
     )
-    assert women.loss_here / women.best_error_here == pytest.approx(0.41, abs=0.02)
-    assert women.expected_loss.value / women.best_error_here == pytest.approx(0.42, abs=0.03)
-    assert women.expected_loss.value / women.total_variance_here == pytest.approx(0.17, abs=0.01)
+    assert women.observed_loss / women.observed_best_error == pytest.approx(0.41, abs=0.02)
+    assert women.expected_loss.value / women.observed_best_error == pytest.approx(0.42, abs=0.03)
+    assert women.expected_loss.value / women.observed_total_variance == pytest.approx(
+        0.17, abs=0.01
+    )
     with_sex, _ = states_of("compas:group__sex", 2)
     found = next(each for each in with_sex.findings if each.code == "FS401")
     assert "sex_male" in found.message
@@ -364,7 +366,7 @@ def test_red_and_white_wines_are_harmed():
     result, states = states_of("wine_quality:group__colour", 2)
     assert states == {"red": "harmed", "white": "harmed"}
     red = of_plain_pca(result, "red")
-    assert red.expected_loss.value / red.best_error_here == pytest.approx(0.44, abs=0.03)
+    assert red.expected_loss.value / red.observed_best_error == pytest.approx(0.44, abs=0.03)
 
 
 @pytest.mark.parametrize(("n_far", "state"), [(8, "cannot tell"), (200, "harmed")])
@@ -385,7 +387,7 @@ def test_instability_is_what_a_groups_best_subspace_does_worse_on_rows_left_out(
     X, groups, _ = made()
     model = PCA(3).fit(X)
     rows = (X - model.mean_)[groups == "b"]
-    folds = Folds(10, 0).of_positions(0, len(X))[groups == "b"]
+    folds = Folds(10, 0).folds_of_rows(0, len(X))[groups == "b"]
     inside = residuals(rows, best_subspace(rows, np.ones(len(rows)), 3))
     outside, training = np.zeros(len(rows)), 0.0
     for fold in range(10):
@@ -395,7 +397,7 @@ def test_instability_is_what_a_groups_best_subspace_does_worse_on_rows_left_out(
         training += (folds == fold).mean() * residuals(others, best).mean()
     expected = (outside.mean() - inside.mean()) / ((training + outside.mean()) / 2)
     found = fs.audit({"m": model}, X, groups).models[0].groups[1]
-    assert found.cross_fitted_instability == pytest.approx(expected, rel=1e-7)
+    assert found.relative_optimism == pytest.approx(expected, rel=1e-7)
     # The error of new rows lies in the middle of its interval.
     error = found.expected_error
     assert 0 < error.low < error.value < error.high

@@ -10,15 +10,15 @@ from sklearn.decomposition import PCA
 
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.expected_losses import Estimate
-from fairspan.auditing.findings import RULES, seen
+from fairspan.auditing.findings import RULES, make_finding
 from fairspan.auditing.results import (
     GroupResult,
     ModelResult,
-    changes_of,
-    largest_of,
-    verdicts_of,
+    argmax_with_ties,
+    change_records,
+    make_verdicts,
 )
-from fairspan.formatting.text import change, in_ascii
+from fairspan.formatting.text import format_change, to_ascii
 from sweeps import mostly_long, part_of
 
 RNG = np.random.default_rng(0)
@@ -87,7 +87,7 @@ def test_a_group_with_too_few_rows_for_d_fits_itself():
     fair = FairPCA(2, center="group").fit(rows, sensitive_features=labels)
     found = finding("FS101", fair, rows, labels)
     assert found.groups == ("few",)
-    assert audit(fair, rows, labels).models[0].groups[0].best_error_here == pytest.approx(
+    assert audit(fair, rows, labels).models[0].groups[0].observed_best_error == pytest.approx(
         0, abs=1e-12
     )
 
@@ -140,9 +140,9 @@ def test_a_group_of_one_row_is_a_finding_without_interval():
     result = audit(FairPCA(2).fit(rows, sensitive_features=labels), rows, labels)
     assert "FS102" in [found.code for found in result.findings]
     alone = result.models[0].groups[0]
-    assert (alone.group, alone.error_here.low, alone.error_here.high) == ("one", None, None)
-    assert result.models[0].groups[1].error_here.has_interval
-    assert not result.models[0].disparity_here.has_interval
+    assert (alone.group, alone.observed_error.low, alone.observed_error.high) == ("one", None, None)
+    assert result.models[0].groups[1].observed_error.has_interval
+    assert not result.models[0].observed_disparity.has_interval
 
 
 @pytest.mark.long
@@ -159,8 +159,8 @@ def test_a_group_without_variance():
     fair = FairPCA(1, center="none").fit(rows, sensitive_features=labels)
     assert finding("FS104", fair, rows, labels).groups == ("flat",)
     result = audit(fair, rows, labels)
-    assert np.isnan(result.models[0].groups[0].kept_here)
-    assert result.records()[0]["kept_here"] is None
+    assert np.isnan(result.models[0].groups[0].observed_kept)
+    assert result.to_records()[0]["observed_kept"] is None
 
 
 def test_one_group_has_nothing_to_compare():
@@ -198,7 +198,7 @@ def test_no_percentage_of_a_best_error_that_is_only_rounding():
         rows, labels = np.vstack([WIDE, line]), np.repeat(["wide", "line"], [200, 100])
         fair = FairPCA(1, center="group").fit(rows, sensitive_features=labels)
         result = audit(fair, rows, labels)
-        best = {group.group: group.best_error_here for group in result.models[1].groups}
+        best = {group.group: group.observed_best_error for group in result.models[1].groups}
         assert best["line"] < 1e-13
         found = next(each for each in result.findings if each.code == "FS205")
         assert found.groups[0] == "line"
@@ -222,7 +222,7 @@ def test_who_pays_for_repair_by_rows_and_share():
     fallen = [
         after.group
         for before, after in zip(plain.groups, mine.groups, strict=True)
-        if before.kept_here - after.kept_here > 0.01
+        if before.observed_kept - after.observed_kept > 0.01
     ]
     found = finding("FS303", fair, X, GROUPS)
     assert found.groups == tuple(fallen) == ("wide",)
@@ -242,14 +242,14 @@ def test_what_repair_costs():
         for model in (plain, mine)
     )
     assert "on new rows" in message
-    assert f"({in_ascii(change(after / before - 1))})" in message
+    assert f"({to_ascii(format_change(after / before - 1))})" in message
     here = audit(fair, moments=MOMENTS)
-    cost = mine.total_error_here / plain.total_error_here - 1
+    cost = mine.observed_total_error / plain.observed_total_error - 1
     message = next(each.message for each in here.findings if each.code == "FS302")
-    assert f"({in_ascii(change(cost))})" in message
+    assert f"({to_ascii(format_change(cost))})" in message
     assert "on these rows" in message
     assert cost > 0
-    assert mine.largest_loss_here < plain.largest_loss_here
+    assert mine.observed_largest_loss < plain.observed_largest_loss
 
 
 @pytest.mark.sweep
@@ -280,9 +280,9 @@ def test_errors_beside_a_column_of_huge_numbers():
     audited = audit(fair, rows, labels).models[0]
     for group in audited.groups:
         direct = -fair.score_samples(rows[labels == group.group]).mean()
-        assert group.error_here.value == pytest.approx(direct, rel=1e-6)
-        assert group.error_here.low < direct < group.error_here.high
-    np.testing.assert_allclose(fair.group_errors_, [g.error_here.value for g in audited.groups])
+        assert group.observed_error.value == pytest.approx(direct, rel=1e-6)
+        assert group.observed_error.low < direct < group.observed_error.high
+    np.testing.assert_allclose(fair.group_errors_, [g.observed_error.value for g in audited.groups])
 
 
 def test_each_model_is_compared_with_the_plain_pca_of_its_own_rows():
@@ -314,13 +314,13 @@ def group(name, state, loss=1.0, change=None, n=100):
         }
     return GroupResult(
         group=name,
-        n=n,
+        n_rows=n,
         proportion=0.5,
-        total_variance_here=10.0,
-        error_here=Estimate(5.0),
-        best_error_here=4.0,
-        loss_here=1.0,
-        kept_here=0.5,
+        observed_total_variance=10.0,
+        observed_error=Estimate(5.0),
+        observed_best_error=4.0,
+        observed_loss=1.0,
+        observed_kept=0.5,
         **expected,
     )
 
@@ -334,7 +334,7 @@ def model(name, *groups, baseline=None):
 
 
 def verdict(plain, *fair, findings=()):
-    (found,) = verdicts_of(
+    (found,) = make_verdicts(
         [model("fair", *fair, baseline="PCA"), model("PCA", *plain)]
         if fair
         else [model("PCA", *plain)],
@@ -423,7 +423,7 @@ def test_each_kind_says_whom_and_what_to_do(plain, fair, kind, words):
 def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words, code):
     """All pairs of a kind and a finding: the verdict either says what questions it, or stands."""
     is_of_data = code.startswith("FS4")
-    found = seen(code, "Message.", None if is_of_data else "PCA")
+    found = make_finding(code, "Message.", None if is_of_data else "PCA")
     alone, given = verdict(plain, *fair), verdict(plain, *fair, findings=[found])
     if not found.vetoes or kind == "cannot tell":
         assert given == alone
@@ -441,10 +441,10 @@ def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words, c
 def test_a_finding_vetoes_only_what_is_said_of_its_groups_and_models():
     plain = [group("a", "harmed"), group("b", "not shown", 0.0)]
     alone = verdict(plain)
-    for found in (seen("FS109", "", groups=["b"]), seen("FS109", "", "another")):
+    for found in (make_finding("FS109", "", groups=["b"]), make_finding("FS109", "", "another")):
         assert found.vetoes
         assert verdict(plain, findings=[found]) == alone
-    ours = verdict(plain, findings=[seen("FS109", "", groups=["a", "b"])])
+    ours = verdict(plain, findings=[make_finding("FS109", "", groups=["a", "b"])])
     assert ours.sentence.startswith(
         "With the reservation that a few rows dominate the error of a group (FS109), 'a' (100 rows)"
     )
@@ -483,9 +483,9 @@ def test_each_model_has_a_verdict_of_its_own():
     bad = model(
         "bad", group("a", "harmed", 1.0, 0.0), group("b", "minor", 0.1, 0.2), baseline="PCA"
     )
-    kinds = [(each.model, each.kind) for each in verdicts_of([good, bad, plain], (), 0.95, 0.01)]
+    kinds = [(each.model, each.kind) for each in make_verdicts([good, bad, plain], (), 0.95, 0.01)]
     assert kinds == [("good", "harm, and repair helps"), ("bad", "harm, and repair does not help")]
-    changes = changes_of([good, bad, plain])
+    changes = change_records([good, bad, plain])
     assert [(each["model"], each["group"]) for each in changes] == [
         ("good", "a"), ("good", "b"), ("bad", "a"), ("bad", "b"),
     ]  # fmt: skip
@@ -501,7 +501,7 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
         return model(name, *groups, baseline="PCA")
 
     given = [fair("harms", "harmed", 0.9), fair("good", "minor", 0.3), fair("better", "minor", 0.2)]
-    found = {each.model: each for each in verdicts_of([*given, plain], (), 0.95, 0.01)}
+    found = {each.model: each for each in make_verdicts([*given, plain], (), 0.95, 0.01)}
     said = (
         "Of the 4 models here, prefer better (0 rows in groups that are shown to be harmed): the "
         "group that PCA harms most gains, and no other group is shown to become harmed. The "
@@ -511,10 +511,12 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
     assert found["better"].action == f"Use better, and state which groups pay. {said}"
     # Fewer people are harmed under this one, but its largest loss is above that of PCA.
     worse = fair("worse", "cannot tell", 2.5)
-    for each in verdicts_of([worse, fair("moves", "harmed", 0.9, "harmed"), plain], (), 0.95, 0.01):
+    for each in make_verdicts(
+        [worse, fair("moves", "harmed", 0.9, "harmed"), plain], (), 0.95, 0.01
+    ):
         assert "prefer PCA (100 rows" in each.action
     # With a single fair model there is nothing to choose from.
-    (alone,) = verdicts_of([given[2], plain], (), 0.95, 0.01)
+    (alone,) = make_verdicts([given[2], plain], (), 0.95, 0.01)
     assert alone.action == "Use better, and state which groups pay."
 
 
@@ -560,7 +562,7 @@ def test_groups_that_tie_are_named_together():
     mirrored, labels = np.vstack([rows, rows[:, [1, 0, 2, 3]]]), np.repeat(["a", "b"], 200)
     found = finding("FS205", PCA(1).fit(mirrored), mirrored, labels, folds=None)
     assert "'a', 'b' have the largest loss on these rows" in found.message
-    assert largest_of({"a": 1.0, "b": 2.0, "c": 2.0 - 1e-14}, 1e-12)[0] == ["b", "c"]
+    assert argmax_with_ties({"a": 1.0, "b": 2.0, "c": 2.0 - 1e-14}, 1e-12)[0] == ["b", "c"]
 
 
 def test_findings_and_verdict_read_the_same_figures():

@@ -8,13 +8,13 @@ import pytest
 from scipy import stats
 
 import fairspan as fs
-from fairspan.auditing.imputation import pooled_figures
-from fairspan.auditing.row_statistics import RowFigures
-from fairspan.linalg import symmetric
-from fairspan.moments.imputed import _drawn_root, imputed_rows
-from fairspan.moments.of_rows import matrices_of
-from fairspan.rows.protocol import USUAL_LIMIT
-from fairspan.rows.registry import open_rows
+from fairspan.auditing.imputation import pool_statistics
+from fairspan.auditing.row_statistics import RowStatistics
+from fairspan.linalg import symmetrize
+from fairspan.moments.multiple_imputation import _drawn_root, draw_imputations
+from fairspan.moments.of_rows import compute_dense_moments
+from fairspan.rows.opening import open_rows
+from fairspan.rows.protocol import DEFAULT_GROUP_LIMIT
 from sweeps import mostly_long
 
 ROOTS = np.random.default_rng(0).standard_normal((2, 6, 6)) * np.repeat([1, 0.5], [2, 4])
@@ -44,7 +44,7 @@ def test_intervals_cover_the_errors_of_the_groups(n_draws):
         _, some = some_rows(seed)
         result = fs.audit(MODEL, some, groups_of(some), folds=None, on_missing="em")
         for i, group in enumerate(result.models[0].groups):
-            hits[i] += group.error_here.low <= true[i] <= group.error_here.high
+            hits[i] += group.observed_error.low <= true[i] <= group.observed_error.high
     # At a coverage of .93 as few as that are met once in a thousand times.
     assert (hits >= stats.binom.ppf(0.001, n_draws, 0.93)).all(), hits
 
@@ -60,8 +60,8 @@ def test_intervals_are_wider_where_cells_are_missing():
     def width(estimate):
         return estimate.high - estimate.low
 
-    assert width(a.error_here) == pytest.approx(width(whole_a.error_here), rel=0.05)
-    assert width(b.error_here) > 1.02 * width(whole_b.error_here)
+    assert width(a.observed_error) == pytest.approx(width(whole_a.observed_error), rel=0.05)
+    assert width(b.observed_error) > 1.02 * width(whole_b.observed_error)
 
 
 def test_the_figures_here_are_those_of_the_moments():
@@ -71,7 +71,7 @@ def test_the_figures_here_are_those_of_the_moments():
     second = moments.second_moments("none")
     for group, own in zip(result.models[0].groups, second, strict=True):
         error = np.trace(own) - np.trace(PLANE @ own @ PLANE.T)
-        assert group.error_here.value == pytest.approx(error)
+        assert group.observed_error.value == pytest.approx(error)
 
 
 def test_pooled_figures_are_those_of_rubins_rules():
@@ -79,24 +79,26 @@ def test_pooled_figures_are_those_of_rubins_rules():
     values, errors = np.array([1.0, 1.2, 0.9, 1.1, 1.3]), np.array([0.1, 0.2, 0.1, 0.1, 0.2])
     nothing = np.zeros(shape)
     tables = [
-        RowFigures(np.full(shape, q), np.full(shape, u), np.array([31]), nothing, nothing)
+        RowStatistics(np.full(shape, q), np.full(shape, u), np.array([31]), nothing, nothing)
         for q, u in zip(values, errors, strict=True)
     ]
-    pooled = pooled_figures(tables)
+    pooled = pool_statistics(tables)
     between = (1 + 1 / m) * np.var(values, ddof=1)
     total = np.mean(errors**2) + between
     share = between / total
     old, observed = (m - 1) / share**2, 31 / 33 * 30 * (1 - share)
     assert pooled.means == pytest.approx(values.mean())
     assert pooled.standard_errors == pytest.approx(np.sqrt(total))
-    assert pooled.degrees == pytest.approx(old * observed / (old + observed))
+    assert pooled.df == pytest.approx(old * observed / (old + observed))
 
 
 def test_drawn_cells_have_the_distribution_of_what_is_missing():
     rows, some = some_rows(2, 2000)
     opened = open_rows(some, groups_of(some), {}, on_missing="em")
-    moments = matrices_of(opened, USUAL_LIMIT, has_labels=False, by_cluster=False)
-    tables = imputed_rows(opened, moments, USUAL_LIMIT, 0, has_labels=False, by_cluster=False)
+    moments = compute_dense_moments(opened, DEFAULT_GROUP_LIMIT, has_y=False, by_cluster=False)
+    tables = draw_imputations(
+        opened, moments, DEFAULT_GROUP_LIMIT, 0, has_y=False, by_cluster=False
+    )
     drawn = np.vstack([block.values for block in next(tables).blocks()])
     seen = ~np.isnan(some)
     np.testing.assert_array_equal(drawn[seen], some[seen])
@@ -117,7 +119,7 @@ def test_the_last_bits_of_rows_do_not_decide_what_is_drawn(seed):
         fs.audit(MODEL, rows, groups_of(some), folds=None, on_missing="em").models[0].groups[1]
         for rows in (some, rounded)
     )
-    for one, other in zip(astuple(here.error_here), astuple(there.error_here), strict=True):
+    for one, other in zip(astuple(here.observed_error), astuple(there.observed_error), strict=True):
         assert one == pytest.approx(other, rel=1e-9)
 
 
@@ -126,7 +128,7 @@ def test_draws_of_models_do_not_depend_on_how_ties_are_turned():
     turned = np.linalg.qr(rng.standard_normal((6, 6)))[0]
     nearly = np.linalg.qr(turned + 1e-14 * rng.standard_normal((6, 6)))[0]
     roots = [
-        _drawn_root(10 * symmetric(each @ each.T), 40.0, np.random.default_rng(1))
+        _drawn_root(10 * symmetrize(each @ each.T), 40.0, np.random.default_rng(1))
         for each in (np.eye(6), turned, nearly)
     ]
     for root in roots[1:]:
@@ -142,15 +144,15 @@ def test_clusters_and_files_and_findings(tmp_path):
     frame.to_csv(tmp_path / "some.csv", index=False)
     here = fs.audit(MODEL, frame, "group", clusters="person", on_missing="em")
     there = fs.audit(MODEL, tmp_path / "some.csv", "group", clusters="person", on_missing="em")
-    assert here.rows.missing.dropped == (0, 0)
-    shares = {column.name: column.shares for column in here.rows.missing.columns}
+    assert here.rows.missing.n_dropped == (0, 0)
+    shares = {column.name: column.shares for column in here.rows.missing.features}
     for name in "uvwxyz":
         assert shares[name] == pytest.approx((0, frame[name][150:].isna().mean()))
     codes = {each.code: each for each in here.findings}
     assert "rests on what" in codes["FS407"].message
     assert codes["FS411"].groups == ("b",)
     for one, other in zip(here.models[0].groups, there.models[0].groups, strict=True):
-        assert one.error_here.value == pytest.approx(other.error_here.value, rel=1e-6)
+        assert one.observed_error.value == pytest.approx(other.observed_error.value, rel=1e-6)
 
 
 def test_small_groups_are_told_what_the_pool_weighs():
@@ -182,5 +184,5 @@ def test_attributes_are_drawn_along():
     assert found.fitted_here
     assert found.why_no_estimates is None
     for group, error in zip(found.groups, fair.group_errors_, strict=True):
-        assert group.error_here.value == pytest.approx(error)
+        assert group.observed_error.value == pytest.approx(error)
         assert group.expected_error.low < group.expected_error.value

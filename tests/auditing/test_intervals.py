@@ -6,8 +6,8 @@ from scipy import stats
 
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
-from fairspan.auditing.estimating import errors_without_each
 from fairspan.auditing.expected_losses import disparity_estimate, error_estimates
+from fairspan.auditing.fold_statistics import leave_one_block_out_errors
 
 
 def rows(seed, sizes, p=4):
@@ -29,8 +29,8 @@ def test_error_interval_is_students_of_the_row_errors(sizes):
     for group in result.groups:
         r = residuals(X, basis, X.mean(axis=0))[groups == group.group]
         low, high = stats.t.interval(0.95, len(r) - 1, r.mean(), stats.sem(r))
-        assert group.error_here.value == pytest.approx(r.mean(), rel=1e-12)
-        assert (group.error_here.low, group.error_here.high) == pytest.approx(
+        assert group.observed_error.value == pytest.approx(r.mean(), rel=1e-12)
+        assert (group.observed_error.low, group.observed_error.high) == pytest.approx(
             (max(low, 0), high), rel=1e-9
         )
 
@@ -38,7 +38,7 @@ def test_error_interval_is_students_of_the_row_errors(sizes):
 def test_disparity_interval_is_welchs():
     X, groups = rows(1, [80, 35])
     basis = np.eye(4)[1:2]
-    disparity = audit(basis, X, groups).models[0].disparity_here
+    disparity = audit(basis, X, groups).models[0].observed_disparity
     r = residuals(X, basis, X.mean(axis=0))
     test = stats.ttest_ind(r[groups == "g1"], r[groups == "g0"], equal_var=False)
     interval = test.confidence_interval(0.95)
@@ -50,7 +50,7 @@ def test_disparity_interval_is_welchs():
 def test_intervals_scale_with_the_rows(unit):
     X, groups = rows(1, [80, 35])
     basis = np.eye(4)[1:2]
-    here, there = (audit(basis, s * X, groups).models[0].disparity_here for s in (1.0, unit))
+    here, there = (audit(basis, s * X, groups).models[0].observed_disparity for s in (1.0, unit))
     scaled = np.array([there.value, there.low, there.high]) / unit**2
     assert scaled == pytest.approx([here.value, here.low, here.high], rel=1e-9)
 
@@ -61,10 +61,10 @@ def test_disparity_of_three_groups_is_simultaneous_over_the_pairs():
     r = residuals(X, np.eye(4)[:1], X.mean(axis=0))
     means = {label: r[groups == label].mean() for label in np.unique(groups)}
     low, high = min(means, key=means.get), max(means, key=means.get)
-    assert model.pair == (low, high)
+    assert model.disparity_pair == (low, high)
     test = stats.ttest_ind(r[groups == high], r[groups == low], equal_var=False)
     interval = test.confidence_interval(1 - 0.05 / 3)
-    assert (model.disparity_here.low, model.disparity_here.high) == pytest.approx(
+    assert (model.observed_disparity.low, model.observed_disparity.high) == pytest.approx(
         (interval.low, interval.high)
     )
 
@@ -100,19 +100,19 @@ def test_weights_enter_as_sampling_weights():
         mean = np.average(r[mine], weights=w)
         error = np.sqrt(n / (n - 1) * (w**2 * (r[mine] - mean) ** 2).sum()) / w.sum()
         half = stats.t.ppf(0.975, n - 1) * error
-        assert group.error_here.value == pytest.approx(mean)
-        assert (group.error_here.low, group.error_here.high) == pytest.approx(
+        assert group.observed_error.value == pytest.approx(mean)
+        assert (group.observed_error.low, group.observed_error.high) == pytest.approx(
             (max(mean - half, 0), mean + half)
         )
 
 
 def test_equal_weights_change_nothing():
     X, groups = rows(6, [40, 30])
-    plain = audit(np.eye(4)[:1], X, groups).records()
-    weighted = audit(np.eye(4)[:1], X, groups, sample_weight=np.full(70, 2.5)).records()
+    plain = audit(np.eye(4)[:1], X, groups).to_records()
+    weighted = audit(np.eye(4)[:1], X, groups, sample_weight=np.full(70, 2.5)).to_records()
     for one, other in zip(plain, weighted, strict=True):
-        assert one["error_here_low"] == pytest.approx(other["error_here_low"])
-        assert one["disparity_here_high"] == pytest.approx(other["disparity_here_high"])
+        assert one["observed_error_low"] == pytest.approx(other["observed_error_low"])
+        assert one["observed_disparity_high"] == pytest.approx(other["observed_disparity_high"])
 
 
 def test_a_row_of_weight_zero_counts_as_absent_even_with_a_group_of_its_own():
@@ -120,15 +120,15 @@ def test_a_row_of_weight_zero_counts_as_absent_even_with_a_group_of_its_own():
     more = np.vstack([X, np.full((1, 4), 1e3)])
     labels = np.append(groups, "ghost")
     weights = np.append(np.ones(70), 0.0)
-    assert audit(np.eye(4)[:1], more, labels, sample_weight=weights).records() == (
-        audit(np.eye(4)[:1], X, groups, sample_weight=np.ones(70)).records()
+    assert audit(np.eye(4)[:1], more, labels, sample_weight=weights).to_records() == (
+        audit(np.eye(4)[:1], X, groups, sample_weight=np.ones(70)).to_records()
     )
 
 
 def test_interval_of_a_nonnegative_error_is_cut_at_zero():
     X = np.array([[0.0, 0.0], [0.0, 0.0], [9.0, 9.0], [1.0, 0.0], [0.0, 1.0]])
     group = audit(np.array([[1.0, 0.0]]), X, list("aaabb")).models[0].groups[0]
-    assert group.error_here.low == 0.0
+    assert group.observed_error.low == 0.0
 
 
 @pytest.mark.parametrize("center", ["global", "group"])
@@ -160,17 +160,17 @@ def test_jackknife_over_blocks_equals_refitting_without_each(center):
     for index, group in enumerate(result.groups):
         spread = np.sqrt(6 / 7 * ((without[:, index] - without[:, index].mean()) ** 2).sum())
         half = stats.t.ppf(0.975, 6) * spread
-        assert group.error_here.value == pytest.approx(everything[index], rel=1e-9)
-        assert group.error_here.high == pytest.approx(everything[index] + half, rel=1e-6)
+        assert group.observed_error.value == pytest.approx(everything[index], rel=1e-9)
+        assert group.observed_error.high == pytest.approx(everything[index] + half, rel=1e-6)
     gaps = without[:, 1] - without[:, 0]
     half = stats.t.ppf(0.975, 6) * np.sqrt(6 / 7 * ((gaps - gaps.mean()) ** 2).sum())
-    assert result.disparity_here.low == pytest.approx(
+    assert result.observed_disparity.low == pytest.approx(
         everything[1] - everything[0] - half, rel=1e-6
     )
     # Fifty small blocks say about the same as the rows themselves.
     fine = [GroupMoments.from_rows(X[p], groups[p]) for p in np.array_split(order, 50)]
-    by_blocks = audit(replace(model), moments=fine).models[0].groups[0].error_here
-    by_rows = audit(replace(model), X, groups).models[0].groups[0].error_here
+    by_blocks = audit(replace(model), moments=fine).models[0].groups[0].observed_error
+    by_rows = audit(replace(model), X, groups).models[0].groups[0].observed_error
     assert by_blocks.high - by_blocks.low == pytest.approx(by_rows.high - by_rows.low, rel=0.5)
 
 
@@ -182,7 +182,7 @@ def test_the_kurtosis_is_that_of_the_rows_errors():
     for folds in (None, 10):
         for group in audit(fair, X, groups, folds=folds).models[0].groups:
             expected = stats.kurtosis(errors[groups == group.group], fisher=False)
-            assert group.kurtosis_here == pytest.approx(expected)
+            assert group.observed_kurtosis == pytest.approx(expected)
 
 
 ROWS = random_rows(5, n=120, p=5, offset=2.0)
@@ -194,7 +194,7 @@ def test_they_are_those_of_the_rows_that_are_left(center, scale):
     model = FairPCA(2, center=center, scale=scale).fit(ROWS.X, sensitive_features=ROWS.labels)
     parts = [np.arange(120) % 4 == i for i in range(4)]
     blocks = [GroupMoments.from_rows(ROWS.X[part], ROWS.labels[part]) for part in parts]
-    found = errors_without_each(blocks, sum(blocks), model.subspace_)
+    found = leave_one_block_out_errors(blocks, sum(blocks), model.subspace_)
     X = ROWS.X / model.scale_ if scale else ROWS.X
     V = model.components_.T
     for part, errors in zip(parts, found, strict=True):

@@ -9,7 +9,7 @@ from sklearn.isotonic import isotonic_regression
 import fairspan as fs
 from fairspan.auditing import loss_test
 from fairspan.auditing.loss_test import LossTest
-from fairspan.moments.of_rows import SummedFolds
+from fairspan.moments.of_rows import DenseFoldMoments
 from sweeps import part_of
 
 
@@ -18,19 +18,19 @@ def test_eigenvalues_are_shrunk_as_scikit_learn_does():
     second = rows.T @ rows / 30
     values = np.linalg.eigvalsh(second)
     expected = np.linalg.eigvalsh(oas(rows, assume_centered=True)[0])
-    assert loss_test._shrunk(values, 30) == pytest.approx(expected)
+    assert loss_test._shrink_eigenvalues(values, 30) == pytest.approx(expected)
 
 
 def test_the_order_is_that_of_isotonic_regression():
     values = np.random.default_rng(1).normal(size=40)
     expected = isotonic_regression(values, increasing=False)
-    assert loss_test._decreasing(values) == pytest.approx(expected)
+    assert loss_test._isotonic_decreasing(values) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("n", [4.0, 12.0, 40.5, 2_000.0])
 def test_draws_have_the_moments_of_normal_rows(n):
     p = 6
-    roots = loss_test._wishart_root(np.random.default_rng(2), 4_000, n, p)
+    roots = loss_test._wishart_factor(np.random.default_rng(2), 4_000, n, p)
     second = roots @ roots.swapaxes(1, 2)
     assert second.mean(axis=0) == pytest.approx(np.eye(p), abs=6 / np.sqrt(4_000 * n))
     off = second[:, 0, 1].var() * n
@@ -41,7 +41,7 @@ def in_folds(X, groups, clusters=None):
     rng = np.random.default_rng(3)
     ids = np.arange(len(X)) if clusters is None else clusters
     folds = rng.permutation(ids.max() + 1)[ids] % 10
-    return SummedFolds(
+    return DenseFoldMoments(
         tuple(fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10))
     )
 
@@ -64,7 +64,7 @@ def made(rng, n, angle, p=20, d=3, many=2_000):
 def shows(X, groups, model, **options):
     folds = in_folds(X, groups, **options)
     test = LossTest([model.subspace_], folds, 0.95, 0)
-    return [test.shows(0, group) for group in range(2)]
+    return [test.is_significant(0, group) for group in range(2)]
 
 
 def test_a_loss_is_shown_and_none_where_there_is_none():
@@ -97,7 +97,7 @@ def test_an_oblique_model_and_many_features_are_left_to_cross_fitting(monkeypatc
     hide = fs.MeanParity(oblique=True)
     oblique = fs.FairPCA(3, criterion="total_error", restriction=hide)
     assert shows(X, groups, oblique.fit(X, sensitive_features=groups)) == [False, False]
-    monkeypatch.setattr(loss_test, "_FEATURES_UP_TO", 19)
+    monkeypatch.setattr(loss_test, "_MAX_FEATURES", 19)
     assert shows(X, groups, model) == [False, False]
 
 

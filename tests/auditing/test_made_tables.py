@@ -213,7 +213,7 @@ def judged(table: Table) -> tuple[list[str], list[str], str]:
         told = [
             group.group
             for group in models["PCA"].groups
-            if share_lost("PCA", group.group) > 0.1 and group.n >= 150
+            if share_lost("PCA", group.group) > 0.1 and group.n_rows >= 150
         ]
         if told and not vetoed and not table.needs:
             weak.append(f"cannot tell, and {told} plainly lose")

@@ -42,11 +42,11 @@ def test_every_count_is_that_of_the_table(tmp_path):
     for X in (frame, tmp_path / "t.csv", tmp_path / "t.parquet"):
         missing = audit(MODEL, X, "g", on_missing="drop").rows.missing
         assert missing.groups == ("a", "b")
-        assert missing.rows == tuple(by_hand.size())
-        assert missing.dropped == tuple(by_hand.size() - left)
+        assert missing.n_rows == tuple(by_hand.size())
+        assert missing.n_dropped == tuple(by_hand.size() - left)
         assert missing.n_unlabelled == 1
-        assert [each.name for each in missing.columns] == ["w", "x"]
-        for each in missing.columns:
+        assert [each.name for each in missing.features] == ["w", "x"]
+        for each in missing.features:
             shares = by_hand[each.name].agg(lambda column: column.isna().mean())
             assert each.shares == pytest.approx(tuple(shares))
             assert each.n_alone == with_one[each.name].isna().sum()
@@ -72,7 +72,7 @@ def test_values_filled_in_with_the_mean_are_found(share):
     assert ("FS407" in found(result)) == (share > 0.1)
     assert ("FS408" in found(result)) == (share > 0.3)
     if share > 0.1:
-        (column,) = result.rows.missing.columns
+        (column,) = result.rows.missing.features
         is_missing = frame.w.isna().groupby(frame.g).mean()
         assert (column.name, column.is_filled) == ("w", True)
         assert column.shares == pytest.approx(tuple(is_missing))

@@ -37,7 +37,7 @@ def standard_error(values):
 def by_hand():
     """Both models of an audit, and their residuals with and without refits, by numpy alone."""
     X, groups = made()
-    folds = Folds(10, 0).of_positions(0, len(X))
+    folds = Folds(10, 0).folds_of_rows(0, len(X))
     settings = {"criterion": "error_gap"}
     model = fs.FairPCA(3, **settings).fit(X, sensitive_features=groups)
     rows = X - X.mean(axis=0)
@@ -99,7 +99,7 @@ def test_instability_is_the_spread_over_the_half_width_and_the_least_cosine(by_h
     close(model.instability, max(ratios))
     cosine = min(np.cos(subspace_angles(basis, each).max()) for each in refits)
     close(model.least_cosine, cosine)
-    record = audited.records()[0]
+    record = audited.to_records()[0]
     assert record["instability"] == model.instability
     assert record["least_cosine"] == model.least_cosine
 
@@ -114,7 +114,7 @@ def test_rows_that_were_held_out_judge_the_model_as_it_is():
 
 def test_blocks_of_moments_tell_the_same_spread():
     X, groups = made()
-    folds = Folds(10, 0).of_positions(0, len(X))
+    folds = Folds(10, 0).folds_of_rows(0, len(X))
     blocks = [fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10)]
     model = fs.FairPCA(3).fit(X, sensitive_features=groups)
     by_rows, by_blocks = fs.audit(model, X, groups), fs.audit(model, moments=blocks)

@@ -6,8 +6,8 @@ from scipy import stats
 from sklearn.decomposition import PCA
 
 import fairspan as fs
-from fairspan.auditing.own_rows import MADE_HERE
-from fairspan.auditing.student import fisher_below
+from fairspan.auditing.distributions import f_cdf
+from fairspan.auditing.in_sample import UNKNOWN_IN_SAMPLE_FIT
 from sweeps import part_of
 
 
@@ -72,7 +72,7 @@ def test_estimates_of_rows_but_one_are_those_of_all_rows():
     for first, second in zip(whole.models, part.models, strict=True):
         for mine, other in zip(first.groups, second.groups, strict=True):
             assert other.expected_error.value == pytest.approx(mine.expected_error.value, rel=0.05)
-            assert mine.expected_error.value > 1.02 * mine.error_here.value
+            assert mine.expected_error.value > 1.02 * mine.observed_error.value
 
 
 def test_a_basis_that_was_made_from_these_rows_in_an_unknown_way_has_no_estimates():
@@ -80,9 +80,9 @@ def test_a_basis_that_was_made_from_these_rows_in_an_unknown_way_has_no_estimate
     rng = np.random.default_rng(3)
     X, groups = draw(rng, 240, 12)
     result = fs.audit(PCA(4).fit(X).components_[1:], X, groups)
-    assert result.models[0].why_no_estimates == MADE_HERE
+    assert result.models[0].why_no_estimates == UNKNOWN_IN_SAMPLE_FIT
     assert result.verdict.kind == "cannot tell"
-    assert MADE_HERE in result.verdict.sentence
+    assert UNKNOWN_IN_SAMPLE_FIT in result.verdict.sentence
 
 
 def test_a_loss_below_zero_is_never_called_not_shown():
@@ -108,7 +108,7 @@ def test_of_few_rows_of_many_features_new_ones_are_not_taken_for_those_of_the_fi
 @pytest.mark.parametrize("first", [1.5, 3, 40, 3000])
 def test_the_lower_tail_of_fishers_distribution(first):
     for ratio in (0.0, 1e-8, 0.01, 0.3, 0.8):
-        found = fisher_below(ratio, first, 9 * first)
+        found = f_cdf(ratio, first, 9 * first)
         assert found == pytest.approx(stats.f.cdf(ratio, first, 9 * first), rel=1e-9, abs=1e-300)
 
 

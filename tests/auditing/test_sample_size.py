@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from fairspan.auditing.expected_losses import least_shown, quantile_of, rows_to_show
+from fairspan.auditing.expected_losses import (
+    min_detectable_loss,
+    power_quantile,
+    required_sample_size,
+)
 from sweeps import part_of
 
 EIGENVALUES = 1 / np.sqrt(np.arange(1, 21))
@@ -40,40 +44,42 @@ def audited(rng, second, n):
 
 def test_the_least_loss_is_that_of_the_rows_that_show_it():
     for loss, spread, bias in ((0.3, 1.0, 4.0), (2.0, 5.0, 0.1), (0.1, 0.2, 9.0)):
-        n = rows_to_show(loss, spread, bias, 3.0)
-        assert least_shown(n, spread, bias, 3.0) == pytest.approx(loss)
-    assert quantile_of(2, 0.95) == pytest.approx(2.2414 + 0.8416, abs=1e-4)
+        n = required_sample_size(loss, spread, bias, 3.0)
+        assert min_detectable_loss(n, spread, bias, 3.0) == pytest.approx(loss)
+    assert power_quantile(2, 0.95) == pytest.approx(2.2414 + 0.8416, abs=1e-4)
 
 
 def test_rows_needed_are_about_those_of_the_formula():
     rng, second = np.random.default_rng(0), turned(0.45)
     loss, spread, bias = truth(second)
-    needed = 1.3 * rows_to_show(loss, spread, bias, quantile_of(2, 0.95))
-    found = [group for _ in range(24) if (group := audited(rng, second, 80)[1]).rows_needed]
+    needed = 1.3 * required_sample_size(loss, spread, bias, power_quantile(2, 0.95))
+    found = [group for _ in range(24) if (group := audited(rng, second, 80)[1]).n_rows_needed]
     assert len(found) >= 15
-    assert np.median([group.rows_needed for group in found]) == pytest.approx(needed, rel=0.5)
-    least = least_shown(80, spread, bias, quantile_of(2, 0.95))
-    assert np.median([group.detectable_loss for group in found]) == pytest.approx(least, rel=0.2)
+    assert np.median([group.n_rows_needed for group in found]) == pytest.approx(needed, rel=0.5)
+    least = min_detectable_loss(80, spread, bias, power_quantile(2, 0.95))
+    assert np.median([group.min_detectable_loss for group in found]) == pytest.approx(
+        least, rel=0.2
+    )
 
 
 def test_they_are_told_wherever_nothing_can_be_told():
     result, few = audited(np.random.default_rng(1), turned(0.45), 60)
     assert few.state == "cannot tell"
-    assert f"about {few.rows_needed:,} rows of 'few'" in result.verdict.sentence
-    share = 100 * few.detectable_loss / few.total_variance_here
+    assert f"about {few.n_rows_needed:,} rows of 'few'" in result.verdict.sentence
+    share = 100 * few.min_detectable_loss / few.observed_total_variance
     assert (
         f"the least loss that these rows can show is {share:.1f} % of the variance"
         in result.verdict.sentence
     )
     finding = next(each for each in result.findings if each.code == "FS101")
-    assert f"about {few.rows_needed:,} of 'few'" in finding.message
-    records = {record["group"]: record for record in result.records()}
-    assert records["few"]["rows_needed"] == few.rows_needed
-    assert records["few"]["detectable_loss"] == few.detectable_loss
+    assert f"about {few.n_rows_needed:,} of 'few'" in finding.message
+    records = {record["group"]: record for record in result.to_records()}
+    assert records["few"]["n_rows_needed"] == few.n_rows_needed
+    assert records["few"]["min_detectable_loss"] == few.min_detectable_loss
     _, many = audited(np.random.default_rng(1), turned(0.9), 800)
     assert many.state == "harmed"
-    assert many.rows_needed is None
-    assert np.isnan(many.detectable_loss)
+    assert many.n_rows_needed is None
+    assert np.isnan(many.min_detectable_loss)
 
 
 @pytest.mark.long
@@ -81,7 +87,7 @@ def test_they_are_told_wherever_nothing_can_be_told():
 @pytest.mark.parametrize("angle", [0.45, 0.8])
 def test_the_power_at_half_and_at_all_and_at_twice_the_rows(angle):
     rng, second = np.random.default_rng(2), turned(angle)
-    n = rows_to_show(*truth(second), quantile_of(2, 0.95))
+    n = required_sample_size(*truth(second), power_quantile(2, 0.95))
     shown = [
         np.mean(
             [

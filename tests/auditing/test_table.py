@@ -13,10 +13,16 @@ from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, audit
 from fairspan.auditing.expected_losses import Estimate
 from fairspan.auditing.results import GroupResult, ModelResult
-from fairspan.auditing.table import table_of
-from fairspan.displays.style import PLAIN
-from fairspan.formatting.table import figures_column
-from fairspan.formatting.text import cut_names, figure, plain, terminal_width, wrapped
+from fairspan.auditing.table import audit_table
+from fairspan.displays.style import PCA_STYLE
+from fairspan.formatting.table import number_column
+from fairspan.formatting.text import (
+    display_width,
+    format_ascii_number,
+    shorten_names,
+    unstyled,
+    wrap_text,
+)
 
 WIDE = "東京都世田谷区の住民の皆さん"
 DEGREES = ("postgraduate degree", "secondary school", "no formal schooling")
@@ -40,13 +46,13 @@ def made_model(names, scale, name="fair", n=60):
         interval = Estimate(error, 0.9 * error, 1.1 * error)
         return GroupResult(
             group=group,
-            n=n,
+            n_rows=n,
             proportion=0.1,
-            total_variance_here=3 * error,
-            error_here=interval,
-            best_error_here=best,
-            loss_here=error - best,
-            kept_here=2 / 3,
+            observed_total_variance=3 * error,
+            observed_error=interval,
+            observed_best_error=best,
+            observed_loss=error - best,
+            observed_kept=2 / 3,
         )
 
     groups = tuple(map(one, names))
@@ -58,8 +64,8 @@ def made_model(names, scale, name="fair", n=60):
     )  # fmt: skip
 
 
-def text_of(models, n_features, width=80, paint=plain):
-    return table_of(models, n_features).to_text(width, paint)
+def text_of(models, n_features, width=80, paint=unstyled):
+    return audit_table(models, n_features).to_text(width, paint)
 
 
 def numbers_in(text):
@@ -77,7 +83,7 @@ def numbers_in(text):
 def test_no_line_is_wider_than_the_terminal(names, scale, width):
     models = [made_model(names, scale), made_model(names, scale, "m" * 100, n=123_456_789)]
     text = text_of(models, 12_345, width)
-    assert max(map(terminal_width, text.splitlines())) <= width
+    assert max(map(display_width, text.splitlines())) <= width
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", text)
 
 
@@ -91,15 +97,19 @@ def test_every_figure_is_there_however_it_is_laid_out(names, scale, width):
     for group in model.groups:
         for value in (
             *(
-                group.total_variance_here,
-                group.error_here.value,
-                group.error_here.low,
-                group.error_here.high,
+                group.observed_total_variance,
+                group.observed_error.value,
+                group.observed_error.low,
+                group.observed_error.high,
             ),
-            *(group.best_error_here, group.loss_here),
+            *(group.observed_best_error, group.observed_loss),
         ):
             assert _nearest(found, value) == pytest.approx(value, rel=0.005)
-    for value in (model.disparity_here.value, model.disparity_here.low, model.disparity_here.high):
+    for value in (
+        model.observed_disparity.value,
+        model.observed_disparity.low,
+        model.observed_disparity.high,
+    ):
         assert _nearest(found, value) == pytest.approx(value, rel=0.05)
 
 
@@ -150,7 +160,7 @@ def test_only_the_largest_loss_is_painted_and_takes_no_room():
         return f"<{text}>"
 
     text = text_of([model], 7, 80, paint)
-    assert painted == [(figure(model.largest_loss_here, 4), "worst")]
+    assert painted == [(format_ascii_number(model.observed_largest_loss, 4), "worst")]
     assert text.replace("<", "").replace(">", "") == text_of([model], 7)
 
 
@@ -165,9 +175,9 @@ def test_findings_fit_and_the_codes_of_warnings_are_painted():
     labels = np.repeat([f"{WIDE}{i}" for i in range(3)], 30)
     result = audit(np.eye(4)[:1], rng.normal(size=(90, 4)) * [1, 2, 3, 4], labels)
     for width in (80, 60):
-        text = result.in_words(width)
-        assert max(map(terminal_width, text.splitlines())) <= width
-    painted = result.in_words(
+        text = result.to_text(width)
+        assert max(map(display_width, text.splitlines())) <= width
+    painted = result.to_text(
         80,
         lambda text, role: f"\x1b[1m{text}\x1b[0m" if role == "warning" else text,
     )  # fmt: skip
@@ -181,23 +191,23 @@ class TestNames:
     @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
     def test_cut_names_are_narrow_and_different(self, names, width):
         texts = [" / ".join(name) if isinstance(name, tuple) else name for name in names]
-        cut = cut_names(texts, width)
+        cut = shorten_names(texts, width)
         if cut is not None:
             assert len(set(cut)) == len(set(texts))
-            assert max(map(terminal_width, cut)) <= width
+            assert max(map(display_width, cut)) <= width
             for text, short in zip(texts, cut, strict=True):
                 head, dots, tail = short.partition("…")
                 assert text == short or (dots and text.startswith(head) and text.endswith(tail))
 
     def test_the_same_name_twice_is_the_same_twice(self):
-        assert cut_names(["a" * 20, "a" * 20], 5) == ["aaaa…"] * 2
+        assert shorten_names(["a" * 20, "a" * 20], 5) == ["aaaa…"] * 2
 
 
 def test_wrapped_text_keeps_every_character_and_the_width():
     text = f"FS101 {WIDE} and {WIDE * 5} and others, e\u0301 too"
     for width in (20, 41, 80):
-        lines = wrapped(text, width, "  ")
-        assert max(map(terminal_width, lines)) <= width
+        lines = wrap_text(text, width, "  ")
+        assert max(map(display_width, lines)) <= width
         assert "".join("".join(lines).split()) == "".join(text.split())
 
 
@@ -206,36 +216,36 @@ FAIR = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
 RESULT = audit(FAIR, ROWS.X, ROWS.labels)
 
 
-@pytest.mark.parametrize("quantity", ["error_here", "loss_here", "kept_here"])
+@pytest.mark.parametrize("quantity", ["observed_error", "observed_loss", "observed_kept"])
 def test_figures_are_those_of_the_table(quantity):
     picture = RESULT.plot(Figure().add_subplot(), quantity=quantity)
     frame, table = picture.frame(), RESULT.frame()
-    ends = [f"{quantity}{end}" for end in ("_low", "_high")] * (quantity == "error_here")
+    ends = [f"{quantity}{end}" for end in ("_low", "_high")] * (quantity == "observed_error")
     assert list(frame.columns) == ["model", "group", quantity, *ends]
     pd.testing.assert_frame_equal(frame, table[frame.columns])
     assert picture.models == ("minimax_loss", "PCA")
     assert picture.plain == ("PCA",)
     lines = {line.get_gid(): line for line in picture.ax_.lines}
     assert lines["model-1"].get_markerfacecolor() == "white" != lines["model-0"].get_color()
-    assert lines["model-1"].get_color() == PLAIN.colour != lines["model-0"].get_color()
+    assert lines["model-1"].get_color() == PCA_STYLE.color != lines["model-0"].get_color()
     assert lines["model-0"].get_markerfacecolor() == lines["model-0"].get_color()
     np.testing.assert_array_equal(lines["model-0"].get_xdata(), picture.values()[0])
 
 
 def test_moments_have_no_intervals():
     picture = audit(FAIR, moments=GroupMoments.from_rows(ROWS.X, ROWS.labels)).plot()
-    assert list(picture.frame().columns) == ["model", "group", "error_here"]
+    assert list(picture.frame().columns) == ["model", "group", "observed_error"]
 
 
 def test_a_loss_that_is_only_rounding_is_drawn_as_zero():
     X = np.outer(np.arange(60.0), [1.0, 2.0, 3.0, 4.0])  # one dimension holds all
     fair = FairPCA(1).fit(X, sensitive_features=ROWS.labels)
-    assert not audit(fair, X, ROWS.labels).plot(quantity="loss_here").values().any()
+    assert not audit(fair, X, ROWS.labels).plot(quantity="observed_loss").values().any()
 
 
 def test_intervals_are_drawn_and_named_where_there_are_any():
     said = "Lines are 95 % confidence intervals."
-    for quantity, has_intervals in (("error_here", True), ("kept_here", False)):
+    for quantity, has_intervals in (("observed_error", True), ("observed_kept", False)):
         figure = Figure()
         RESULT.plot(figure.add_subplot(), quantity=quantity)
         written = [" ".join(text.get_text().split()) for text in figure.findobj(Text)]
@@ -269,23 +279,21 @@ NUMBER = r"-?\d[\d.]*(?:e-?\d+)?"
 def test_no_figure_is_rounded_to_zero_beside_its_interval(kind, folds):
     X, groups = uneven_rows(kind)
     result = audit(FairPCA(2).fit(X, sensitive_features=groups), X, groups, folds=folds)
-    errors = [group.error_here for model in result.models for group in model.groups]
+    errors = [group.observed_error for model in result.models for group in model.groups]
     frame = result.frame()
     dumped = [each for model in result.to_dict()["models"] for each in model["groups"]]
-    drawn = result.plot(quantity="error_here").frame()
+    drawn = result.plot(quantity="observed_error").frame()
     text = str(result)
     html = result._repr_html_()
     for i, error in enumerate(errors):
         assert error.low <= error.value <= error.high
         for record in (frame.iloc[i], dumped[i], drawn.iloc[i]):
-            assert record["error_here"] == error.value
-            assert record["error_here_low"] == error.low
+            assert record["observed_error"] == error.value
+            assert record["observed_error_low"] == error.low
         if folds is None and kind != "group":
-            shown = (
-                rf"\b0*{re.escape(figure(error.value)[:4])}\d*\s+{re.escape(figure(error.low)[:3])}"
-            )
+            shown = rf"\b0*{re.escape(format_ascii_number(error.value)[:4])}\d*\s+{re.escape(format_ascii_number(error.low)[:3])}"
             assert re.search(shown, text), (shown, text)
-            assert figure(error.value)[:4] in html
+            assert format_ascii_number(error.value)[:4] in html
     # On a terminal no figure stands outside of the interval beside it.
     beside = re.findall(rf"({NUMBER})\s+({NUMBER}) to\s+({NUMBER})", text)
     beside += re.findall(rf"rows ({NUMBER}) \(({NUMBER})\s+to\s+({NUMBER})\)", text)
@@ -296,6 +304,8 @@ def test_no_figure_is_rounded_to_zero_beside_its_interval(kind, folds):
 
 
 def test_a_figure_has_the_digits_that_its_interval_needs():
-    column = figures_column("error", [1234.5678, 2.0], ends=[(1234.5671, 1234.5684), (1.0, 3.0)])
+    column = number_column(
+        "error", [1234.5678, 2.0], intervals=[(1234.5671, 1234.5684), (1.0, 3.0)]
+    )
     assert [cell.text for cell in column.cells] == ["1234.5678", "2.00"]
-    assert column.cells[0].below.split() == ["1234.5671", "to", "1234.5684"]
+    assert column.cells[0].detail.split() == ["1234.5671", "to", "1234.5684"]

@@ -6,8 +6,8 @@ import pytest
 
 from fairspan import FairPCA, audit, verify
 from fairspan.displays import GroupLossDisplay
-from fairspan.displays.base import unproven
-from fairspan.report.page import said
+from fairspan.displays.base import describe_unproven
+from fairspan.report.page import render_sentence
 from report_rows import report_by
 
 COLUMN = "income"
@@ -36,9 +36,9 @@ def claims_nothing(text):
 def test_the_certificate_says_why_and_what_to_do(fair, rows):
     solution = fair.solution_
     assert solution.status == "unresolved"
-    assert solution.tolerance < solution.gap <= solution.resolution
-    assert f"the column {COLUMN!r} is the largest" in solution.reason
-    assert solution.reason in solution.message
+    assert solution.absolute_tol < solution.gap <= solution.resolution
+    assert f"the column {COLUMN!r} is the largest" in solution.unresolved_reason
+    assert solution.unresolved_reason in solution.message
     assert "divide it by its unit" in solution.message
     assert solution.message in solution._repr_html_().replace("&#x27;", "'").replace("&quot;", '"')
     assert verify(fair, *rows).holds
@@ -73,20 +73,20 @@ def test_the_command_line(rows, tmp_path, capsys):
 
 
 def test_the_page(rows):
-    facts = report_by(rows[0].to_numpy(), rows[1], 2, criteria=[])
-    proof = said("proof", facts).striptags()
+    facts = report_by(rows[0].to_numpy(), rows[1], 2, compare=[])
+    proof = render_sentence("proof", facts).striptags()
     assert proof.startswith("Unresolved: no projection to 2 dimensions lowers")
     assert "the column" in proof
     assert "Divide it by its unit" in proof
     assert claims_nothing(proof)
-    assert "Unresolved" in said("answers", facts)
+    assert "Unresolved" in render_sentence("answers", facts)
 
 
 def test_pictures(fair):
     note = GroupLossDisplay.from_estimator(fair)._note()
     assert "rounding error" in note
     assert claims_nothing(note)
-    of_path = unproven(["optimal", "unresolved", "open gap"])
+    of_path = describe_unproven(["optimal", "unresolved", "open gap"])
     assert of_path.startswith(
         "Of 3 answers, 1 is not proven optimal. Of 3 answers, 1 is unresolved"
     )

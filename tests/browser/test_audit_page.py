@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from audit_pages import hostile_pair, twelve_groups, two_groups
-from fairspan.formatting.text import loading, number
-from fairspan.report.tables import texts_of
+from fairspan.formatting.text import format_loading, format_number
+from fairspan.report.tables import step_texts
 
 PAGES = pytest.mark.parametrize("made", [two_groups, twelve_groups])
 CONTRAST = Path(__file__).with_name("contrast.js").read_text(encoding="utf-8")
@@ -34,12 +34,12 @@ def shown_at(page):
 
 
 def known_at(report, index):
-    texts, curves = texts_of(report)[index], report.curves
+    texts, curves = step_texts(report)[index], report.curves
     after = 3 * len(report.names)
     loadings = curves.steps[index].loadings.round(2) + 0.0
     n_components = max(len(step.loadings) for step in curves.steps)
     told = [
-        loading(loadings[j, i]) if j < len(loadings) else ""
+        format_loading(loadings[j, i]) if j < len(loadings) else ""
         for i in range(len(curves.features))
         for j in range(n_components)
     ]
@@ -71,7 +71,7 @@ def test_slider_moves_figures_marks_and_loadings(made, show):
         step = report.curves.steps[index]
         told = page.locator("#walk-slider").get_attribute("aria-valuetext")
         assert told.replace("_", " ") == step.label.replace("_", " ")
-        assert number(step.total_error) in page.locator("#walk-said").text_content()
+        assert format_number(step.total_error) in page.locator("#walk-said").text_content()
     assert places[0] != places[1] != places[2]
     strengths = page.locator("[data-loading]").evaluate_all(
         "all => all.map(cell => Number(cell.style.getPropertyValue('--strength')))"
@@ -83,7 +83,7 @@ def test_slider_moves_figures_marks_and_loadings(made, show):
 def test_slider_and_jumps_work_by_keyboard(show):
     report, text = two_groups()
     page = show(text)
-    start, plain = report.curves.start, report.curves.plain
+    start, plain = report.curves.main_step, report.curves.pca_step
     slider = page.locator("#walk-slider")
     slider.focus()
     page.keyboard.press("ArrowRight")
@@ -108,7 +108,7 @@ def test_slider_and_jumps_work_by_keyboard(show):
 def test_mark_stands_where_the_answer_is_drawn(show):
     report, text = two_groups()
     page = show(text)
-    walk_to(page, report.curves.plain)
+    walk_to(page, report.curves.pca_step)
     mark = page.locator("#walk circle[data-mark]").bounding_box()
     centre = (mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
     # PCA's own marker is drawn by matplotlib, hollow.
@@ -141,7 +141,7 @@ def test_sorting_sorts_by_value_and_says_so(made, show):
     assert headings.nth(1).get_attribute("aria-sort") == "descending"
     headings.nth(3).locator("button").click()
     assert headings.nth(1).get_attribute("aria-sort") == "none"
-    by_variance = sorted(groups, key=lambda group: group["total_variance_here"])
+    by_variance = sorted(groups, key=lambda group: group["observed_total_variance"])
     assert _first_cells(table) == [group["group"].strip() or "(no name)" for group in by_variance]
 
 
@@ -317,7 +317,7 @@ def test_tables_and_facts_are_downloaded_without_a_request(made, show):
     rows = list(csv.reader(waiting.value.path().read_text(encoding="utf-8").splitlines()))
     assert rows[0] == ["group", "rows", "share", "total variance"]
     groups = report.plain.records
-    known = [group["total_variance_here"] for group in groups]
+    known = [group["observed_total_variance"] for group in groups]
     assert [float(row[3]) for row in rows[1:]] == pytest.approx(known, rel=1e-11)
     assert [int(row[1]) for row in rows[1:]] == [group["n"] for group in groups]
     with page.expect_download() as waiting:
@@ -326,7 +326,7 @@ def test_tables_and_facts_are_downloaded_without_a_request(made, show):
     assert told["verdict"]["sentence"] == report.verdict.sentence
     theirs, ours = told["models"][1]["groups"], report.main.records
     assert [group["group"] for group in theirs] == [group["group"] for group in ours]
-    for name in ("error_here", "loss_here", "expected_loss"):
+    for name in ("observed_error", "observed_loss", "expected_loss"):
         values = ([group[name] for group in groups] for groups in (theirs, ours))
         for one, other in zip(*values, strict=True):
             assert one == (other if other is None else pytest.approx(other, rel=1e-8))

@@ -24,19 +24,23 @@ from fairspan import (
     TotalError,
     verify,
 )
-from fairspan.certificates.certificate import by_pooled_variance, evaluate, goal
+from fairspan.certificates.certificate import (
+    evaluate_solution,
+    rotate_to_principal_axes,
+    target_gap,
+)
 from fairspan.certificates.proofs import (
-    CovariancesProof,
-    LinesProof,
-    MeansProof,
+    CovarianceDifferenceProof,
+    MeanDistanceProof,
     Proof,
-    least_beyond_lines,
+    SupportingLinesProof,
+    lower_bound_beyond_lines,
     positive_part,
 )
-from fairspan.errors import Incompatible
+from fairspan.errors import IncompatibleParameters
 from fairspan.extending import certify
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.problem import CovariancesWithin, MeansWithin
+from fairspan.problem.problem import CovarianceDifferenceLimit, MeanDistanceLimit
 from problems import (
     MINIMAX,
     RELATIVE,
@@ -54,7 +58,7 @@ def line(angle):
 
 
 def judge(problem, basis, weights, tolerance=1e-9):
-    return evaluate(problem, basis, Proof(np.array(weights)), tol=tolerance)
+    return evaluate_solution(problem, basis, Proof(np.array(weights)), tol=tolerance)
 
 
 def two_lines(criterion):
@@ -90,8 +94,8 @@ def test_open_gap_of_a_poorer_subspace_or_poorer_weights(basis, weights):
 def test_a_loose_tolerance_is_stated_with_the_status(tol, called):
     X, labels = made_rows()
     found = FairPCA(2, tol=tol).fit(X, sensitive_features=labels).solution_
-    assert (found.status, found.called) == ("optimal", called)
-    for shown in (repr(found), found._repr_html_(), str(found.table("a fit").notes)):
+    assert (found.status, found.status_text) == ("optimal", called)
+    for shown in (repr(found), found._repr_html_(), str(found.to_table("a fit").notes)):
         assert f"{called}:" in shown
 
 
@@ -189,18 +193,18 @@ def test_equal_errors_must_be_equal():
     found = judge(problem, BEST, weights)
     assert found.status == "optimal"
     assert found.objective == pytest.approx(0.75)
-    assert found.violation <= 1e-14
+    assert found.constraint_violation <= 1e-14
     # Less in total, but unequal: what that is worth counts against the bound.
     unequal = judge(problem, line(np.pi / 6 - 1e-4), weights)
     assert unequal.lower_bound < unequal.objective < 0.75
-    assert unequal.violation == pytest.approx(np.sqrt(3) * 2 * 1e-4, rel=1e-3)
+    assert unequal.constraint_violation == pytest.approx(np.sqrt(3) * 2 * 1e-4, rel=1e-3)
     assert unequal.status == "open gap"
     assert judge(problem, line(np.pi / 6 - 1e-4), weights, 1e-3).status == "optimal"
 
 
 def test_the_other_criteria_do_not_look_at_equality():
     found = judge(problem_of(TIE.matrices, 1, TotalError()), np.eye(3)[:, :1], EVEN)
-    assert (found.violation, found.status) == (0, "optimal")
+    assert (found.constraint_violation, found.status) == (0, "optimal")
 
 
 def test_a_restricted_problem_is_compared_with_what_is_left_to_choose():
@@ -208,14 +212,14 @@ def test_a_restricted_problem_is_compared_with_what_is_left_to_choose():
     matrices = random_moments(np.random.default_rng(3), 2, 5)
     second = DenseSecondMoments(matrices, np.full(2, 1e14))
     free = problem_of(matrices, 2, MinimaxError())
-    problem = replace(free, second_moments=second, unrestricted=free, fixed=np.full(2, 1e14))
+    problem = replace(free, second_moments=second, parent=free, fixed_errors=np.full(2, 1e14))
     solution = BoundarySearch().solve(free, 1e-12)
     weights, basis = solution.weights, solution.components.T
     found = judge(problem, basis, weights, 0.05)
     assert found.objective == pytest.approx(1e14)
     assert found.scale <= solution.objective + 0.1
     # Nor does it raise the rounding that a search may stop at.
-    least = [goal(each, each.errors(basis), 0.0) for each in (free, problem)]
+    least = [target_gap(each, each.errors(basis), 0.0) for each in (free, problem)]
     assert least[1] == pytest.approx(least[0], rel=0.1)
     worse = np.linalg.qr(basis + 0.5 * random_basis(np.random.default_rng(0), 5, 2))[0]
     missed = judge(problem, worse, weights, 1e-3)
@@ -228,7 +232,7 @@ def test_shares_of_variance_within_a_restriction_are_compared_with_what_is_left_
     second = DenseSecondMoments(matrices, np.full(2, 1e3))
     free = problem_of(matrices, 2, MinimaxError(relative=True))
     whole = replace(free, second_moments=second)
-    problem = replace(whole, unrestricted=whole, fixed=np.full(2, 1e3))
+    problem = replace(whole, parent=whole, fixed_errors=np.full(2, 1e3))
     basis = random_basis(np.random.default_rng(0), 5, 2)
     traces, kept = (np.einsum("gii->g", each) for each in (matrices, basis.T @ matrices @ basis))
     found = judge(problem, basis, EVEN / (traces + 1e3))
@@ -247,8 +251,8 @@ def test_means_far_apart_do_not_enter_under_mean_parity(criterion, apart):
     # Three directions are left, of which two are kept; what is lost there is of the size of one.
     assert solution.scale <= 10
     if criterion != "minimax_loss":
-        assert solution.tolerance == pytest.approx(1e-9 * solution.scale)
-    assert solution.gap <= max(solution.tolerance, solution.resolution)
+        assert solution.absolute_tol == pytest.approx(1e-9 * solution.scale)
+    assert solution.gap <= max(solution.absolute_tol, solution.resolution)
     assert solution.status in ("optimal", "unresolved")
     assert solution.status == "optimal" or apart > 1
 
@@ -269,7 +273,7 @@ def test_three_lines_beside_a_column_of_large_numbers():
 
 def test_equal_errors_out_of_reach_beside_large_numbers():
     first, second = np.diag([1e10, 1.0, 2.0]), np.diag([1.1e10, 3.0, 5.0])
-    with pytest.raises(Incompatible, match=r"the least reachable gap is 2\."):
+    with pytest.raises(IncompatibleParameters, match=r"the least reachable gap is 2\."):
         BoundarySearch().solve(problem_of([first, second], 2, EqualError()), 1e-9)
 
 
@@ -301,7 +305,7 @@ def test_a_solution_says_what_it_was_judged_by():
     settings = {"tol": 1e-6, "n_eigenproblems": 3, "trace": [], "solver": "none"}
     solution = certify(problem, BEST, np.array([0.25, 0.75]), **settings)
     found = judge(problem, BEST, [0.25, 0.75], 1e-6)
-    said = solution.objective, solution.scale, solution.tolerance
+    said = solution.objective, solution.scale, solution.absolute_tol
     assert said == pytest.approx((found.objective, 0.75, 0.75e-6), rel=1e-14)
     assert (solution.status, solution.proof.weights.tolist()) == (found.status, [0.25, 0.75])
     assert solution.relative_gap <= 1e-14
@@ -315,8 +319,8 @@ def test_a_goal_is_within_what_is_asked(criterion):
     errors = problem.errors(basis)
     found = judge(problem, basis, EVEN)
     for tolerance in (1e-2, 1e-9):
-        assert 0 < goal(problem, errors, tolerance) <= tolerance * found.scale
-    assert 0 < goal(problem, errors, 0.0) <= found.resolution
+        assert 0 < target_gap(problem, errors, tolerance) <= tolerance * found.scale
+    assert 0 < target_gap(problem, errors, 0.0) <= found.resolution
 
 
 @pytest.mark.parametrize("restriction", [None, MeanParity()], ids=str)
@@ -370,11 +374,11 @@ def test_an_ordered_basis_is_orthonormal_to_a_rounding_or_two(seed):
     rows = rng.standard_normal((2, 60, p)) * np.geomspace(10, 0.01, p)
     problem = problem_of([each.T @ each / 60 for each in rows], d, TotalError())
     basis = np.linalg.qr(rng.standard_normal((p, d)))[0]
-    ordered = by_pooled_variance(problem, basis)
+    ordered = rotate_to_principal_axes(problem, basis)
     assert np.abs(ordered.T @ ordered - np.eye(d)).max() <= 4 * np.finfo(np.float64).eps
     assert projector_distance(ordered.T, basis.T) <= 1e-13
     # Also where the basis was not quite orthonormal.
-    mended = by_pooled_variance(problem, basis * (1 + 1e-10 * rng.random(d)))
+    mended = rotate_to_principal_axes(problem, basis * (1 + 1e-10 * rng.random(d)))
     assert np.abs(mended.T @ mended - np.eye(d)).max() <= 4 * np.finfo(np.float64).eps
 
 
@@ -413,7 +417,7 @@ def some_problem(seed, k, criterion):
 
 def least_of_many(problem, rng, n=400):
     p, d = problem.n_features, problem.n_components
-    return min(problem.value(random_basis(rng, p, d)) for _ in range(n))
+    return min(problem.objective(random_basis(rng, p, d)) for _ in range(n))
 
 
 @SEEDS
@@ -489,7 +493,7 @@ def test_supporting_lines(seed, penalty):
     matrices = random_moments(rng, 2, 4)
     problem = problem_of(matrices, 2, RobustErrorGap(penalty, 20.0), [0.3, 0.7])
     solution = BoundarySearch().solve(problem, 1e-9)
-    assert isinstance(solution.proof, LinesProof)
+    assert isinstance(solution.proof, SupportingLinesProof)
     least = least_of_many(problem, rng)
     basis = random_basis(rng, 4, 2)
     proven, rounding = bound_of(solution.proof, problem, basis)
@@ -501,7 +505,7 @@ def test_supporting_lines(seed, penalty):
     angles = rng.uniform(-np.pi / 4, 3 * np.pi / 4, 6)
     others = np.column_stack([np.cos(angles), np.sin(angles)])
     for each in (lines[::2], others, others[:1], 1e3 * lines, rng.standard_normal((5, 2))):
-        proof = LinesProof(solution.proof.weights, np.array(each))
+        proof = SupportingLinesProof(solution.proof.weights, np.array(each))
         bound, _ = bound_of(proof, problem, basis)
         assert bound <= min(least, solution.objective) * (1 + 1e-12)
     longer, _ = bound_of(replace(solution.proof, lines=1e3 * lines), problem, basis)
@@ -515,16 +519,16 @@ def test_a_limit_on_means(seed):
     difference = 3 * rng.standard_normal(p)
     free = problem_of(random_moments(rng, 2, p), d, TotalError(), [0.3, 0.7])
     reached = np.linalg.norm(difference @ free.pooled_optimum.vectors)
-    problem = replace(free, limit=MeansWithin(difference, reached / 2))
+    problem = replace(free, limit=MeanDistanceLimit(difference, reached / 2))
     solution = BoundarySearch().solve(problem, 1e-9)
-    assert isinstance(solution.proof, MeansProof)
+    assert isinstance(solution.proof, MeanDistanceProof)
     within = bases_within(problem, rng)
-    least = min(problem.value(each) for each in within)
+    least = min(problem.objective(each) for each in within)
     assert solution.lower_bound <= min(least, solution.objective * (1 + 1e-12))
     proven, _ = bound_of(solution.proof, problem, within[0])
     assert proven == pytest.approx(solution.lower_bound, rel=1e-10)
     for factor in (0.0, 0.5, 2.0, 1e3, -1.0):
-        other = MeansProof(problem.proportions, factor * solution.proof.multiplier)
+        other = MeanDistanceProof(problem.proportions, factor * solution.proof.multiplier)
         bound, _ = bound_of(other, problem, within[0])
         assert bound <= min(least, proven) + 1e-12 * problem.total_variance
 
@@ -548,9 +552,9 @@ def test_what_a_limit_on_means_alone_proves(seed):
     rng = np.random.default_rng(seed)
     problem = problem_of(random_moments(rng, 2, 5), 2, TotalError(), [0.3, 0.7])
     unit = np.eye(5)[0]
-    problem = replace(problem, limit=MeansWithin(unit, 1e-4))
-    worthless = MeansProof(problem.proportions, 0.0)
-    pooled = np.tensordot(problem.proportions, problem.dense.matrices, axes=1)
+    problem = replace(problem, limit=MeanDistanceLimit(unit, 1e-4))
+    worthless = MeanDistanceProof(problem.proportions, 0.0)
+    pooled = np.tensordot(problem.proportions, problem.dense_moments.matrices, axes=1)
     inner = np.linalg.eigh(pooled[1:, 1:])[1][:, -2:]
     best = np.vstack([np.zeros(2), inner])
     bound, _ = bound_of(worthless, problem, best)
@@ -558,9 +562,9 @@ def test_what_a_limit_on_means_alone_proves(seed):
     turns = [*rng.standard_normal((200, 2)), inner.T @ pooled[1:, 0]]
     for turn in turns:
         turned = np.linalg.qr(best + 1e-4 * np.outer(unit, turn / np.linalg.norm(turn)))[0]
-        assert problem.limit.exceeded(turned) <= 1e-12
-        assert bound <= problem.value(turned) + 1e-13
-    assert bound >= problem.value(best) - 1e-2 * problem.total_variance
+        assert problem.limit.excess(turned) <= 1e-12
+        assert bound <= problem.objective(turned) + 1e-13
+    assert bound >= problem.objective(best) - 1e-2 * problem.total_variance
 
 
 def bases_within(problem, rng, n=300):
@@ -569,13 +573,13 @@ def bases_within(problem, rng, n=300):
     found = []
     while len(found) < n:
         basis = random_basis(rng, p, d)
-        if problem.limit.exceeded(basis) <= 0:
+        if problem.limit.excess(basis) <= 0:
             found.append(basis)
-        elif isinstance(problem.limit, MeansWithin):
+        elif isinstance(problem.limit, MeanDistanceLimit):
             unit = problem.limit.difference / np.linalg.norm(problem.limit.difference)
             share = rng.uniform()
             closer = np.linalg.qr(basis - share * np.outer(unit, unit @ basis))[0]
-            if problem.limit.exceeded(closer) <= 0:
+            if problem.limit.excess(closer) <= 0:
                 found.append(closer)
     return found
 
@@ -589,15 +593,15 @@ def test_a_limit_on_covariances(seed):
     free = problem_of([first, second], d, TotalError(), [0.3, 0.7])
     tried = [random_basis(rng, p, d) for _ in range(50)]
     norms = [np.abs(np.linalg.eigvalsh(each.T @ difference @ each)).max() for each in tried]
-    limit = CovariancesWithin(difference, float(np.quantile(norms, 0.3)))
+    limit = CovarianceDifferenceLimit(difference, float(np.quantile(norms, 0.3)))
     problem = replace(free, limit=limit)
-    least = min(map(problem.value, bases_within(problem, rng, 200)))
+    least = min(map(problem.objective, bases_within(problem, rng, 200)))
     factors = rng.standard_normal((4, 2, p, p))
     multipliers = [np.zeros((2, p, p)), *(0.3 * f @ f.transpose(0, 2, 1) for f in factors[:3])]
     # What is not positive semidefinite, or not symmetric, is made so first.
     multipliers += [factors[3], -multipliers[1]]
     for each in multipliers:
-        proof = CovariancesProof(problem.proportions, each)
+        proof = CovarianceDifferenceProof(problem.proportions, each)
         bounds = [bound_of(proof, problem, basis)[0] for basis in tried[:5]]
         np.testing.assert_allclose(bounds, bounds[0], atol=1e-11 * problem.total_variance)
         assert bounds[0] <= least
@@ -634,18 +638,18 @@ def test_robust_gap_where_a_restriction_leaves_no_choice(seed):
 def test_lines_that_no_errors_meet_prove_nothing():
     """They leave no polygon, so they are wrong, and must not make any bound."""
     offsets = np.array([5.0, 0.1])
-    assert least_beyond_lines(lambda e: e, np.eye(2), offsets, np.ones(2), 1e-6) == -np.inf
+    assert lower_bound_beyond_lines(lambda e: e, np.eye(2), offsets, np.ones(2), 1e-6) == -np.inf
 
 
 def test_what_a_subspace_at_its_limit_exceeds_is_room_for_rounding():
     """Of V'DV = cos 2a at one angle; a large multiplier multiplies what is beyond the limit."""
     difference, angle, beyond, large = np.diag([1.0, -1.0, 0.0]), 0.5, 1e-10, 1e9
     free = problem_of([np.eye(3) + difference, np.eye(3)], 1, TotalError())
-    problem = replace(free, limit=CovariancesWithin(difference, np.cos(2 * angle) - beyond))
+    problem = replace(free, limit=CovarianceDifferenceLimit(difference, np.cos(2 * angle) - beyond))
     basis = np.array([[np.cos(angle)], [np.sin(angle)], [0.0]])
     multipliers = np.zeros((2, 3, 3))
     multipliers[0, 0, 0] = large
-    proof = CovariancesProof(problem.proportions, multipliers)
+    proof = CovarianceDifferenceProof(problem.proportions, multipliers)
     _, rounding = proof.gap(problem, basis, problem.errors(basis))
     assert rounding >= 0.99 * large * beyond
 
@@ -653,12 +657,14 @@ def test_what_a_subspace_at_its_limit_exceeds_is_room_for_rounding():
 def test_optimal_needs_an_objective_that_is_known():
     second = np.array([np.diag([4.0, 1.0, 0.2]), np.diag([3.0, 1.5, 0.1])])
     problem, basis = problem_of(second, 1, TotalError()), np.eye(3)[:, :1]
-    problem = replace(problem, least_column_variance=0.15)
+    problem = replace(problem, smallest_feature_variance=0.15)
     # The means may be off by as much as the last two columns vary: 1.4 of errors of 1.4.
-    unsure = DenseSecondMoments(second, offset_rounding=np.array([0.0, 0.9, 0.3]))
+    unsure = DenseSecondMoments(second, offset_rounding_error=np.array([0.0, 0.9, 0.3]))
     found = {
-        known: evaluate(replace(problem, second_moments=given), basis, np.full(2, 0.5), tol=1e-9)
-        for known, given in ((True, problem.dense), (False, unsure))
+        known: evaluate_solution(
+            replace(problem, second_moments=given), basis, np.full(2, 0.5), tol=1e-9
+        )
+        for known, given in ((True, problem.dense_moments), (False, unsure))
     }
     assert found[False].gap == pytest.approx(0.0, abs=1e-12)
     assert found[False].resolution > 1e-6 * found[False].objective

@@ -16,7 +16,7 @@ from fairspan.errors import FairspanError
 from sweeps import mostly_long
 
 # What verification does not judge.
-RECORDS = {"solver", "n_eigenproblems", "trace", "eigen", "version"}
+RECORDS = {"solver", "n_eigenproblems", "trace", "eigensolver", "version"}
 
 
 def hardly_any_losses():
@@ -89,7 +89,7 @@ def beside(certificate, name):
             return *others, fs.Uncorrelated([2])
         case "proof":
             return None, *other_proofs(own, certificate)
-        case "theorem_3_2":
+        case "theorem_3_2_holds":
             return {None, True, False} - {own}
         case "trace":
             return (TracePoint(3, 0.0, 1.0),), ()
@@ -99,12 +99,12 @@ def beside(certificate, name):
             return own[:-1] if own.size else np.ones(1), 1000 * np.append(own, tenth)
         case "groups" | "counts":
             return own[:-1], (*own[1:], own[0] * 2), (*own, *own)
-        case "solver" | "eigen" | "version" | "center" | "reason":
+        case "solver" | "eigensolver" | "version" | "center" | "unresolved_reason":
             return (f"{own} or so",)
         case "n_components" | "n_eigenproblems":
             return own + 1, own - 1
         case _:
-            return (1000 * own + (name == "violation") * tenth,)
+            return (1000 * own + (name == "constraint_violation") * tenth,)
 
 
 def other_proofs(proof, certificate):
@@ -144,7 +144,7 @@ def test_the_cases_are_what_they_are_called():
     assert fitted("soft").is_soft
     own = fitted("unresolved").certificate
     assert own.status == "unresolved"
-    assert own.tolerance < own.gap < own.resolution < 0.01 * own.scale
+    assert own.absolute_tol < own.gap < own.resolution < 0.01 * own.scale
 
 
 # Each kind of proof, and of fits those that say more than others.

@@ -143,7 +143,7 @@ def dates(offset, deviation, n=200):
 def times(subspace, factor):
     """All figures in the units of the objective, times a factor."""
     own = subspace.certificate
-    names = ("objective", "lower_bound", "scale", "tolerance", "errors", "losses")
+    names = ("objective", "lower_bound", "scale", "absolute_tol", "errors", "losses")
     return replace(
         subspace,
         certificate=replace(own, **{name: factor * getattr(own, name) for name in names}),
@@ -189,19 +189,19 @@ def test_the_record_of_how_it_was_solved_loosens_nothing(eigen, size):
     other = fitted(rows[:, ::-1], criterion="minimax_error").subspace_
     worse = np.ascontiguousarray(other.components)
     for changed in (times(own, 0.5), times(own, 1.1), replace(own, components=worse)):
-        certificate = replace(changed.certificate, eigen=eigen, components=changed.components)
+        certificate = replace(changed.certificate, eigensolver=eigen, components=changed.components)
         for status in ("optimal", "estimated", "unresolved"):
             forged = replace(changed, certificate=replace(certificate, status=status))
             assert not verify(forged, rows, GROUPS).holds
     assert verify(
-        replace(own, certificate=replace(own.certificate, eigen=eigen)), rows, GROUPS
+        replace(own, certificate=replace(own.certificate, eigensolver=eigen)), rows, GROUPS
     ).holds
 
 
 def sparse(monkeypatch, **settings):
     """A fit of sparse rows, of which verification forms no matrices either."""
-    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 20)
-    monkeypatch.setattr("fairspan.verification._MOST_NUMBERS", 0)
+    monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 20)
+    monkeypatch.setattr("fairspan.verification._MAX_MATRIX_ENTRIES", 0)
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(60, 40, 0.3, format="csr", random_state=rng)
     groups = np.repeat(["a", "b"], 30)
@@ -225,7 +225,7 @@ def test_fields_of_sparse_rows_are_computed_again(criterion, restriction, monkey
     certificate = own.certificate
     assert certificate.status == "estimated"
     assert "not checked" in str(verify(own, rows, groups))
-    for name in ("objective", "errors", "losses", "scale", "tolerance", "resolution"):
+    for name in ("objective", "errors", "losses", "scale", "absolute_tol", "resolution"):
         for how, change in CHANGES.items():
             # The size of room for rounding is known up to a factor.
             if name == "resolution" and how in ("times 1.01", "negated"):
@@ -250,7 +250,7 @@ def assert_changes_of_figures_are_refused(own, rows, groups):
     """Also where matrices are formed, whose resolution is not that of the fit."""
     certificate = own.certificate
     changes = {
-        "tolerance": (0.0, 2.0, 1e3),
+        "absolute_tol": (0.0, 2.0, 1e3),
         "resolution": (0.0, 1e10),
         "lower_bound": (0.99, 1.01, 2.0),
         "losses": (0.0, 1.01),
@@ -274,8 +274,8 @@ def assert_changes_of_figures_are_refused(own, rows, groups):
 
 @pytest.mark.parametrize("criterion", ["minimax_error", "minimax_loss", "total_error"])
 def test_fields_of_sparse_rows_that_fit_into_matrices(criterion, monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 20)
-    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 20)
+    monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 20)
+    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 20)
     rng = np.random.default_rng(1)
     rows = scipy.sparse.random(36, 40, 0.3, format="csr", random_state=rng)
     groups = np.repeat(["a", "b"], 18)
@@ -294,7 +294,7 @@ def test_fields_of_sparse_rows_of_many_features(criterion, shape):
     )
     groups = np.array(["a", "b"] * (shape[0] // 2))
     own = fitted(rows, groups, criterion=criterion).subspace_
-    assert own.certificate.eigen == "matrix-free"
+    assert own.certificate.eigensolver == "matrix-free"
     assert_changes_of_figures_are_refused(own, rows, groups)
 
 

@@ -11,18 +11,18 @@ import pytest
 import fairspan as fs
 from by_hand import made_rows
 from fairspan import EqualError, FairSubspace, NashWelfare, RobustErrorGap, verify
-from fairspan.certificates.certificate import evaluate
+from fairspan.certificates.certificate import evaluate_solution
 from fairspan.certificates.proofs import (
     MAX_LINES,
-    CovariancesProof,
+    CovarianceDifferenceProof,
     CovarianceTraceProof,
-    LinesProof,
-    MeansProof,
+    MeanDistanceProof,
     Proof,
-    clipped,
+    SupportingLinesProof,
+    clip_polygon,
 )
 from fairspan.errors import CorruptFile, InvalidInput
-from fairspan.linalg import scaled_to_one, smallest_sum
+from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum
 from problems import problem_of
 
 # Two groups whose best subspaces with equal errors leave 1.05.
@@ -34,7 +34,7 @@ LINES = np.array([[1.0, 1.0], [0.5, 1.0], [1.0, 0.5]])
 
 def bound(criterion, proof):
     problem = problem_of(PAIR, 2, criterion)
-    return evaluate(problem, np.eye(4)[:, :2], proof, tol=1e-9).lower_bound
+    return evaluate_solution(problem, np.eye(4)[:, :2], proof, tol=1e-9).lower_bound
 
 
 def rows_of(matrices):
@@ -54,8 +54,8 @@ def test_weights_of_any_size_prove_no_more(criterion, size):
 @pytest.mark.parametrize("size", SIZES)
 def test_lines_of_any_size_prove_no_more(size):
     criterion, weights = RobustErrorGap(0.7, 0.4), np.array([0.5, 0.5])
-    lines = LinesProof(weights, np.array([[1.0, 1.0]]))
-    scaled = LinesProof(weights, size * np.array([[1.0, 1.0]]))
+    lines = SupportingLinesProof(weights, np.array([[1.0, 1.0]]))
+    scaled = SupportingLinesProof(weights, size * np.array([[1.0, 1.0]]))
     assert bound(criterion, scaled) == pytest.approx(bound(criterion, lines), rel=1e-9)
 
 
@@ -65,12 +65,14 @@ def test_a_false_bound_of_a_subnormal_proof_does_not_hold(criterion, tmp_path):
     X, groups = rows_of(PAIR)
     subspace = fs.FairPCA(2, criterion=criterion).fit(X, sensitive_features=groups).subspace_
     tiny, own = np.full(2, SMALLEST), subspace.certificate
-    proof = Proof(tiny) if own.supporting_weights is None else LinesProof(tiny, tiny[None])
+    proof = (
+        Proof(tiny) if own.supporting_weights is None else SupportingLinesProof(tiny, tiny[None])
+    )
     # Both groups lose 2 here, and 1.05 at best.
     along = np.sqrt((2.55 - 0.525) / (3.5 - 0.525))
     across = np.sqrt(1 - along**2)
     worse = np.array([[1, 1, 0, 0], [along, -along, across, across]]) / np.sqrt(2)
-    found = evaluate(problem_of(PAIR, 2, criterion), worse.T, proof, tol=own.tol)
+    found = evaluate_solution(problem_of(PAIR, 2, criterion), worse.T, proof, tol=own.tol)
     assert found.errors == pytest.approx([2.0, 2.0])
     assert found.lower_bound < 0.9 * found.objective
     of_both = {name: getattr(found, name) for name in ("objective", "scale", "errors")}
@@ -87,8 +89,8 @@ def test_a_false_bound_of_a_subnormal_proof_does_not_hold(criterion, tmp_path):
 @pytest.mark.parametrize("size", SIZES[:3])
 def test_sums_of_subnormal_mixtures_have_room_for_rounding(size):
     matrices = np.array([np.diag([3.0, 0.6, 0.7])])
-    found = smallest_sum(matrices, np.array([size]), 1)
-    assert found.value - found.rounding <= 1.3 * size
+    found = smallest_eigenvalue_sum(matrices, np.array([size]), 1)
+    assert found.value - found.rounding_error <= 1.3 * size
 
 
 def test_vectors_are_scaled_exactly():
@@ -107,18 +109,18 @@ def test_proofs_that_are_not_finite_are_refused(wrong):
     odd = np.array([0.5, wrong])
     for kind, *others in (
         (Proof,),
-        (LinesProof, LINES),
-        (MeansProof, 1.0),
-        (CovariancesProof, ZEROS),
+        (SupportingLinesProof, LINES),
+        (MeanDistanceProof, 1.0),
+        (CovarianceDifferenceProof, ZEROS),
         (CovarianceTraceProof, 1.0),
     ):
         assert kind(EVEN, *others).weights is EVEN
         with pytest.raises(InvalidInput, match="weights of a proof"):
             kind(odd, *others)
     for kind, other in (
-        (LinesProof, LINES * wrong),
-        (MeansProof, wrong),
-        (CovariancesProof, ZEROS + wrong),
+        (SupportingLinesProof, LINES * wrong),
+        (MeanDistanceProof, wrong),
+        (CovarianceDifferenceProof, ZEROS + wrong),
         (CovarianceTraceProof, np.array([wrong])),
     ):
         with pytest.raises(InvalidInput, match="of a proof"):
@@ -128,14 +130,14 @@ def test_proofs_that_are_not_finite_are_refused(wrong):
 @pytest.mark.parametrize(
     ("kind", "other"),
     [
-        (LinesProof, np.ones((2, 3))),
-        (LinesProof, np.ones(2)),
-        (LinesProof, np.ones((0, 2))),
-        (LinesProof, np.ones((MAX_LINES + 1, 2))),
-        (MeansProof, np.ones(2)),
+        (SupportingLinesProof, np.ones((2, 3))),
+        (SupportingLinesProof, np.ones(2)),
+        (SupportingLinesProof, np.ones((0, 2))),
+        (SupportingLinesProof, np.ones((MAX_LINES + 1, 2))),
+        (MeanDistanceProof, np.ones(2)),
         (CovarianceTraceProof, np.ones(0)),
-        (CovariancesProof, np.ones((3, 2, 2))),
-        (CovariancesProof, np.ones((2, 2, 3))),
+        (CovarianceDifferenceProof, np.ones((3, 2, 2))),
+        (CovarianceDifferenceProof, np.ones((2, 2, 3))),
     ],
 )
 def test_proofs_of_a_wrong_shape_are_refused(kind, other):
@@ -145,11 +147,15 @@ def test_proofs_of_a_wrong_shape_are_refused(kind, other):
 
 @pytest.mark.parametrize(
     "proof",
-    [Proof(np.ones(3)), LinesProof(np.ones(3), LINES), CovariancesProof(np.ones(2), ZEROS)],
+    [
+        Proof(np.ones(3)),
+        SupportingLinesProof(np.ones(3), LINES),
+        CovarianceDifferenceProof(np.ones(2), ZEROS),
+    ],
     ids=lambda each: each.kind,
 )
 def test_proofs_of_other_groups_or_features_do_not_fit(proof):
-    assert not proof.fits(problem_of(PAIR, 2, RobustErrorGap(0.5, 0.5)))
+    assert not proof.applies_to(problem_of(PAIR, 2, RobustErrorGap(0.5, 0.5)))
 
 
 def with_array(path, name, array):
@@ -206,8 +212,8 @@ def test_a_polygon_is_clipped_as_corner_by_corner():
         normal = np.array([np.cos(angle), np.sin(angle)])
         offset = 0.5 + 0.02 * rng.standard_normal()
         expected = clipped_one_by_one(corners, normal, offset)
-        corners = clipped(corners, normal, offset)
+        corners = clip_polygon(corners, normal, offset)
         np.testing.assert_array_equal(corners, expected)
     assert len(corners) > 4
-    assert clipped(corners, np.array([1.0, 0.0]), 2.0).shape == (0, 2)
-    assert clipped(corners[:0], normal, 0.0).shape == (0, 2)
+    assert clip_polygon(corners, np.array([1.0, 0.0]), 2.0).shape == (0, 2)
+    assert clip_polygon(corners[:0], normal, 0.0).shape == (0, 2)

@@ -11,9 +11,14 @@ from sklearn.decomposition import PCA
 import fairspan as fs
 from by_hand import made_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, verify
-from fairspan.certificates.proofs import CovariancesProof, LinesProof, MeansProof, Proof
-from fairspan.errors import Incompatible, InvalidInput
-from fairspan.moments.thin import SparseMoments, ThinMoments
+from fairspan.certificates.proofs import (
+    CovarianceDifferenceProof,
+    MeanDistanceProof,
+    Proof,
+    SupportingLinesProof,
+)
+from fairspan.errors import IncompatibleParameters, InvalidInput
+from fairspan.moments.wide import SparseMoments, WideMoments
 from sweeps import each_once
 
 CRITERIA = (
@@ -104,7 +109,7 @@ def test_every_setting_holds(data, settings):
 def test_rows_fewer_than_their_features(criterion, center):
     rows, labels = made_rows(2, 520, n=6)
     model = fitted(2, rows, labels, criterion=criterion, center=center)
-    assert isinstance(model.moments_, ThinMoments)
+    assert isinstance(model.moments_, WideMoments)
     assert_holds(model, rows, labels)
     assert_holds(model, model.moments_)
 
@@ -123,7 +128,7 @@ def test_of_sparse_rows_the_bound_is_named_as_not_checked(monkeypatch):
     labels = np.repeat(["a", "b"], 30)
     model = fitted(2, rows, labels, criterion="minimax_error")
     assert isinstance(model.moments_, SparseMoments)
-    monkeypatch.setattr("fairspan.verification._MOST_NUMBERS", 0)
+    monkeypatch.setattr("fairspan.verification._MAX_MATRIX_ENTRIES", 0)
     found = assert_holds(model, rows, labels)
     assert model.solution_.status == "estimated"
     assert "The lower bound was not checked: the rows stay sparse." in found.messages
@@ -382,9 +387,9 @@ def test_the_mean_is_compared_with_the_deviations_of_the_columns():
 @pytest.mark.parametrize(
     "proof",
     [
-        LinesProof(np.full(2, 0.5), np.eye(2)),
-        MeansProof(np.full(2, 0.5), 1.0),
-        CovariancesProof(np.full(2, 0.5), np.zeros((2, 6, 6))),
+        SupportingLinesProof(np.full(2, 0.5), np.eye(2)),
+        MeanDistanceProof(np.full(2, 0.5), 1.0),
+        CovarianceDifferenceProof(np.full(2, 0.5), np.zeros((2, 6, 6))),
     ],
     ids=lambda each: each.kind,
 )
@@ -408,7 +413,7 @@ def test_rows_of_rank_one_in_another_order_hold_within_a_restriction(restriction
         try:
             model = FairPCA(1, criterion=criterion, restriction=restriction, center="group")
             model.fit(rows, sensitive_features=labels)
-        except Incompatible:
+        except IncompatibleParameters:
             n_refused += 1
             continue
         assert_holds(model, rows[order], labels[order])
@@ -435,7 +440,7 @@ def test_parts_far_from_zero_leave_other_directions_by_a_rounding(criterion):
 
 
 def test_sparse_rows_round_otherwise_than_their_matrices(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.MATRICES_UP_TO", 10)
+    monkeypatch.setattr("fairspan.moments.of_rows.MAX_DENSE_FEATURES", 10)
     rng = np.random.default_rng(0)
     rows, labels = rng.random((60, 20)) * (rng.random((60, 20)) < 0.2), np.arange(60) % 2
     sparse = scipy.sparse.csr_array(rows)
@@ -446,13 +451,13 @@ def test_sparse_rows_round_otherwise_than_their_matrices(monkeypatch):
 def test_directions_without_variance_are_the_same_in_coordinates_of_few_rows(
     share, center, monkeypatch
 ):
-    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
+    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
     rng = np.random.default_rng(0)
     rows, labels = rng.random((24, 60)), np.arange(24) % 2
     rows *= rng.random((24, 60)) < share
     settings = {"center": center, "restriction": fs.CovarianceParity(30)}
     model, moments = fitted(2, rows, labels, **settings), GroupMoments.from_rows(rows, labels)
-    assert isinstance(model.moments_, ThinMoments)
+    assert isinstance(model.moments_, WideMoments)
     assert_holds(model, moments)
     other = FairPCA(2, **settings).fit_moments(moments)
     assert model.solution_.objective == pytest.approx(other.solution_.objective, rel=1e-9)
@@ -471,7 +476,7 @@ def test_a_bound_above_the_value_shows_how_much_of_both_is_rounding():
     X[:, 0] = 1e5 * X[:, 0] + 1e6 * labels
     settings = {"criterion": "total_error", "restriction": fs.MeanParity(), "center": "group"}
     found = fitted(1, X, labels, **settings).solution_
-    assert abs(found.gap) <= found.tolerance or found.status == "unresolved"
+    assert abs(found.gap) <= found.absolute_tol or found.status == "unresolved"
 
 
 @pytest.mark.parametrize("seed", [0, 2])

@@ -54,13 +54,13 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
         found = (
             group["n"],
             group["proportion"],
-            group["total_variance_here"],
-            group["error_here"],
-            group["error_here_low"],
-            group["error_here_high"],
-            group["best_error_here"],
-            group["loss_here"],
-            group["kept_here"],
+            group["observed_total_variance"],
+            group["observed_error"],
+            group["observed_error_low"],
+            group["observed_error_high"],
+            group["observed_best_error"],
+            group["observed_loss"],
+            group["observed_kept"],
         )
         by_hand = (
             figures.n,
@@ -77,6 +77,6 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
     first, second = (expected[label].row_errors for label in model["pair"])
     welch = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
     if len(expected) == 2:
-        found = [model[f"disparity_here{end}"] for end in ("", "_low", "_high")]
+        found = [model[f"observed_disparity{end}"] for end in ("", "_low", "_high")]
         difference = second.mean() - first.mean()
         np.testing.assert_allclose(found, (difference, welch.low, welch.high), rtol=1e-9)

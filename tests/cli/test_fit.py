@@ -69,7 +69,7 @@ def test_saved_moments_give_the_same_model_without_intervals(run, data, table, f
     np.testing.assert_allclose(first.components, second.components, atol=1e-9)
     assert second.feature_names == tuple(features)
     assert alone["rows"] == {**rows["rows"], "has_intervals": False}
-    assert {each["error_here_low"] for each in alone["models"][1]["groups"]} == {None}
+    assert {each["observed_error_low"] for each in alone["models"][1]["groups"]} == {None}
     assert "FS106" in [finding["code"] for finding in alone["findings"]]
 
 
@@ -166,10 +166,10 @@ def test_a_fit_is_judged_as_asked(run, data, table, features, tmp_path):
     found = run(*command, *judged).facts
     fair = fs.FairPCA(2).fit(table[features], sensitive_features=table["age"])
     expected = fs.audit(
-        fair, table[features], table["age"], clusters=clusters, folds=5, level=0.9, material=0.05
+        fair, table[features], table["age"], clusters=clusters, folds=5, level=0.9, materiality=0.05
     )
-    assert (found["level"], found["material"]) == (0.9, 0.05)
-    records = (found["models"][1]["groups"], expected.models[0].records)
+    assert (found["level"], found["materiality"]) == (0.9, 0.05)
+    records = (found["models"][1]["groups"], expected.models[0].to_records)
     for one, other in zip(*records, strict=True):
         for name in ("expected_loss", "expected_loss_low"):
             assert one[name] == pytest.approx(other[name], rel=1e-6)
@@ -183,7 +183,7 @@ def test_a_page_is_judged_and_named_as_asked(run, data, table, features, tmp_pat
     found = run(*command, "-o", tmp_path / "page.html", "--json").facts
     by_python = fs.write_report(
         tmp_path / "by_python.html", table[features], table["age"], n_components=2,
-        criteria=["equal_error"], level=0.9, material=0.05, folds=5, title="Of two ages",
+        compare=["equal_error"], level=0.9, materiality=0.05, folds=5, title="Of two ages",
     )  # fmt: skip
     assert [each["name"] for each in found["models"]] == ["PCA", "minimax loss", "equal error"]
     for one, other in zip(found["models"], by_python["models"], strict=True):

@@ -179,7 +179,7 @@ def test_the_installed_command_ends_with_the_status_of_what_happened(
 ):
     done = installed("fit", "data.csv", "--group", "age", "-d", 2, "-o", "m", "--json")
     in_python = fs.FairPCA(2).fit(table[features], sensitive_features=table["age"])
-    errors = [group["error_here"] for group in done.facts["models"][1]["groups"]]
+    errors = [group["observed_error"] for group in done.facts["models"][1]["groups"]]
     np.testing.assert_allclose(errors, in_python.group_errors_, rtol=1e-9)
     assert done.err == ""
 
@@ -387,7 +387,12 @@ FORMATS = {
 def figures_of(facts):
     return np.array(
         [
-            [group["n"], group["error_here"], group["error_here_high"], group["best_error_here"]]
+            [
+                group["n"],
+                group["observed_error"],
+                group["observed_error_high"],
+                group["observed_best_error"],
+            ]
             for group in facts["models"][0]["groups"]
         ]
     )

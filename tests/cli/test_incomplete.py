@@ -45,7 +45,7 @@ def test_a_fit_is_that_of_python_and_can_be_verified_and_used(run, holes, tmp_pa
 def test_moments_and_pages_of_incomplete_rows(run, holes, tmp_path):
     moments, page = tmp_path / "some.moments", tmp_path / "page.html"
     run("moments", holes, "--group", "group", *EM, "-o", moments)
-    assert fs.GroupMoments.load(moments).completion.cells[1] > 0
+    assert fs.GroupMoments.load(moments).em_summary.n_missing_cells[1] > 0
     error = run("merge", moments, moments, "-o", tmp_path / "both.moments", status=2).err
     assert "completed by the EM algorithm" in error
     asked = ("--group", "group", "-d", 2, "--compare", "minimax_loss")

@@ -283,7 +283,7 @@ def arguments(path, options):
 @pytest.mark.filterwarnings("ignore::fairspan.errors.FairspanWarning")
 def test_what_is_read(run, tmp_path, content, options, expected):
     found = run(*arguments(written(tmp_path, content), options), "--json").facts
-    assert found["models"][0]["total_error_here"] == pytest.approx(expected, rel=1e-9)
+    assert found["models"][0]["observed_total_error"] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_packed_files(run, tmp_path, name):
     content = text().replace(",", "\t") if "tsv" in name else text()
     path = written(tmp_path, gzip.compress(content.encode()), name)
     found = run(*arguments(path, []), "--json").facts
-    assert found["models"][0]["total_error_here"] == pytest.approx(WHOLE, rel=1e-9)
+    assert found["models"][0]["observed_total_error"] == pytest.approx(WHOLE, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_files_that_are_something_else(refused, tmp_path, name, content, words):
 def test_a_link_to_a_file_is_the_file(run, tmp_path):
     (tmp_path / "link.csv").symlink_to(written(tmp_path, text()))
     found = run(*arguments(tmp_path / "link.csv", []), "--json").facts
-    assert found["models"][0]["total_error_here"] == pytest.approx(WHOLE, rel=1e-9)
+    assert found["models"][0]["observed_total_error"] == pytest.approx(WHOLE, rel=1e-9)
 
 
 def test_a_link_to_nothing(refused, tmp_path):

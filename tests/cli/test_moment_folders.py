@@ -123,14 +123,14 @@ from contextlib import contextmanager
 from fairspan import cli
 from fairspan import storage
 
-n_left = int(sys.argv[1])
+n_omitted = int(sys.argv[1])
 fsync = os.fsync
 
 
 def killed(descriptor):
-    global n_left
-    n_left -= 1
-    if n_left < 0:
+    global n_omitted
+    n_omitted -= 1
+    if n_omitted < 0:
         os.kill(os.getpid(), signal.SIGKILL)
     fsync(descriptor)
 
@@ -333,7 +333,7 @@ def test_the_classes_of_y_are_kept(run, command, frame, made, tmp_path):
     run(*command[:-1], labelled, "--label", "age", status=0)
     run("merge", labelled, "-o", both, status=0)
     pairs = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
-    merged = fs.GroupMoments.load(both).by_label
+    merged = fs.GroupMoments.load(both).by_class
     assert_moments(merged, moments_by_hand(frame[COLUMNS], pairs))
     said = "One of them knows the class that each row has in y"
     run("merge", labelled, made, "-o", both, status=2, err=said)

@@ -10,7 +10,7 @@ import pytest
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance
 from cli.conftest import COLUMNS, made_rows, write_folder
-from fairspan.formatting.text import terminal_width
+from fairspan.formatting.text import display_width
 
 BY_SEX = ("--group", "sex")
 JOBS = pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_groups_with_long_names_fit_a_terminal_and_differ(
     frame.to_csv(tmp_path / "n.csv", index=False)
     done = run("moments", tmp_path / "n.csv", "--group", "g", "--weight", "w", "-o", out)
     shown = done.out.split("\n\n")[1].splitlines()[:-1]
-    assert max(map(terminal_width, shown)) <= 80
+    assert max(map(display_width, shown)) <= 80
     assert len({line.strip() for line in shown[1:]}) >= 3
     assert sum(f" {80e12 / 7:,.10g} " in line for line in shown) == 3
 
@@ -255,7 +255,7 @@ def test_classes_of_y_stay_where_labels_become_text(run, tmp_path):
     y = np.arange(60) % 2 == 0
     X, labels = saved(tmp_path / "a", 60, 0, "xyz", [1, 2], y)
     run("merge", tmp_path / "a", "-o", tmp_path / "b", "--labels-as", "text")
-    merged = load(tmp_path / "b").by_label
-    expected = fs.GroupMoments.from_rows(X, [*map(str, labels)], labels=[*map(str, y)]).by_label
+    merged = load(tmp_path / "b").by_class
+    expected = fs.GroupMoments.from_rows(X, [*map(str, labels)], labels=[*map(str, y)]).by_class
     assert merged.labels == expected.labels
     np.testing.assert_allclose(merged.scatters, expected.scatters, atol=1e-10)

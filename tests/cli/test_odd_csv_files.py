@@ -29,7 +29,7 @@ def arguments(path, *options, group="g"):
 def variance(outcome):
     model = outcome.facts["models"][0]
     groups = model["groups"]
-    return sum(group["proportion"] * group["total_variance_here"] for group in groups)
+    return sum(group["proportion"] * group["observed_total_variance"] for group in groups)
 
 
 READ = {

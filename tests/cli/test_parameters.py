@@ -9,12 +9,12 @@ import pytest
 import fairspan as fs
 from cli.conftest import FIT
 from fairspan.cli import inputs
-from fairspan.cli.inputs import with_classes
-from fairspan.cli.output import certificate_in_words
-from fairspan.cli.parameters import parameters_of
+from fairspan.cli.formatting import certificate_text
+from fairspan.cli.inputs import with_y_classes
+from fairspan.cli.param_types import parse_parameters
 from fairspan.estimator.fit import fit_subspace
-from fairspan.moments.group_moments import accumulate
-from fairspan.rows.registry import open_rows
+from fairspan.moments.group_moments import compute_group_moments
+from fairspan.rows.opening import open_rows
 from sweeps import mostly_long
 
 RADII = {"old": 0.3, "young": 0.1}
@@ -85,11 +85,11 @@ def test_it_is_what_python_fits(run, data, table, features, tmp_path, arguments,
     assert certificate["objective"] == pytest.approx(solution.objective, rel=1e-9)
     assert certificate["status"] == solution.status == "optimal"
     assert certificate["gap"] == certificate["objective"] - certificate["lower_bound"]
-    assert certificate["violation"] == pytest.approx(solution.violation, abs=1e-12)
-    assert certificate["theorem_3_2"] is solution.theorem_3_2
+    assert certificate["violation"] == pytest.approx(solution.constraint_violation, abs=1e-12)
+    assert certificate["theorem_3_2_holds"] is solution.theorem_3_2_holds
     words = " ".join(run(*command).out.split())
     assert f"is {certificate['objective']:.6g}; no subspace" in words
-    assert ("Theorem 3.2" in words) == (solution.theorem_3_2 is False)
+    assert ("Theorem 3.2" in words) == (solution.theorem_3_2_holds is False)
     if shown:
         assert ", ".join(f"{key}={value}" for key, value in shown.items()) in words
 
@@ -166,14 +166,18 @@ RANGE = [
 def test_what_needs_no_rows_is_refused_before_any_is_read(
     refused, monkeypatch, criterion, arguments, words
 ):
-    monkeypatch.setattr(inputs, "matrices_of", lambda _: pytest.fail("the rows were read"))
+    monkeypatch.setattr(
+        inputs, "compute_dense_moments", lambda _: pytest.fail("the rows were read")
+    )
     options = [f"--param={argument}" for argument in arguments]
     refused(*FIT, "--criterion", criterion, *options, said=words)
 
 
 @pytest.mark.parametrize("command", ["fit", "audit"])
 def test_a_dimension_too_large_is_refused_before_any_row_is_read(refused, monkeypatch, command):
-    monkeypatch.setattr(inputs, "matrices_of", lambda _: pytest.fail("the rows were read"))
+    monkeypatch.setattr(
+        inputs, "compute_dense_moments", lambda _: pytest.fail("the rows were read")
+    )
     out = ("-o", "{out}") if command == "fit" else ()
     refused(command, "{data}", "--group", "age", "-d", 6, *out, said="n_components is 6")
 
@@ -197,7 +201,7 @@ def test_groups_that_print_alike_are_told_apart_by_nothing(refused, table, featu
 def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, monkeypatch):
     def without_bound(*arguments, **settings):
         fit = fit_subspace(*arguments, **settings)
-        unknown = {"lower_bound": -np.inf, "status": fs.Status.OPEN_GAP, "theorem_3_2": False}
+        unknown = {"lower_bound": -np.inf, "status": fs.Status.OPEN_GAP, "theorem_3_2_holds": False}
         return replace(fit, certificate=replace(fit.certificate, **unknown))
 
     monkeypatch.setattr(inputs, "fit_subspace", without_bound)
@@ -214,20 +218,18 @@ def test_a_bound_that_is_not_known_is_not_called_infinite(run, data, tmp_path, m
 def test_errors_that_were_to_be_equal_and_are_not_are_told(table, features):
     moments = fs.GroupMoments.from_rows(table[features], table["age"])
     fit = fit_subspace(moments, 2, criterion="equal_error").certificate
-    assert "more than the criterion allows" not in unwrapped(certificate_in_words(fit))
+    assert "more than the criterion allows" not in unwrapped(certificate_text(fit))
     # Others may be below: those of ordinary PCA, for one.
-    assert "no subspace of 2 dimensions with equal errors is" in unwrapped(
-        certificate_in_words(fit)
-    )
-    missed = replace(fit, violation=0.25)
-    words = certificate_in_words(missed)
+    assert "no subspace of 2 dimensions with equal errors is" in unwrapped(certificate_text(fit))
+    missed = replace(fit, constraint_violation=0.25)
+    words = certificate_text(missed)
     assert "differ by 2.5e-01" in unwrapped(words)
     assert max(map(len, words.splitlines())) <= 80
 
 
 def test_numbers_as_texts_stay_texts():
     # A CSV has no types: a group 1 is the text "1".
-    assert parameters_of(["protected=1"]) == {"protected": "1"}
+    assert parse_parameters(["protected=1"]) == {"protected": "1"}
 
 
 @pytest.fixture
@@ -256,13 +258,13 @@ LABEL = ("--label", "hired")
             (["sex"], ["tolerance=0.2"], fs.MeanParity(0.2)),
             (["sex"], ["oblique=yes"], fs.MeanParity(oblique=True)),
             (["sex", "race"], ["attributes=marginal"], fs.MeanParity(attributes="marginal")),
-            (["sex"], ["given_labels=all"], fs.MeanParity(given_labels="all")),
+            (["sex"], ["within_classes=all"], fs.MeanParity(within_classes="all")),
             (
                 ["sex"],
-                ["given_labels=yes", "oblique=true"],
-                fs.MeanParity(given_labels=["yes"], oblique=True),
+                ["within_classes=yes", "oblique=true"],
+                fs.MeanParity(within_classes=["yes"], oblique=True),
             ),
-            (["sex"], ["given_labels=no,yes"], fs.MeanParity(given_labels=["no", "yes"])),
+            (["sex"], ["within_classes=no,yes"], fs.MeanParity(within_classes=["no", "yes"])),
         ],
         step=3,
     ),
@@ -271,7 +273,7 @@ LABEL = ("--label", "hired")
 def test_a_fit_is_that_of_python_and_is_verified(run, people, tmp_path, groups, given, restriction):
     data, table = people
     reading = [word for group in groups for word in ("--group", group)]
-    reading += LABEL if restriction.given_labels else ["--exclude", "hired"]
+    reading += LABEL if restriction.within_classes else ["--exclude", "hired"]
     reading += [] if len(groups) == 2 else ["--exclude", "race"]
     settings = [word for each in given for word in ("--restriction-param", each)]
     model = tmp_path / "m"
@@ -288,7 +290,7 @@ def test_a_fit_is_that_of_python_and_is_verified(run, people, tmp_path, groups, 
     assert facts["models"][1]["why_no_estimates"] is None
     assert run("verify", model, data, *reading).status == 0
     audited = run("audit", data, *reading[: -2 if len(groups) == 1 else None], "--model", model)
-    if restriction.given_labels:
+    if restriction.within_classes:
         assert audited.status == 0
         assert run("verify", model, data, "--group", "sex", "--exclude", "hired").status == 1
     out = tmp_path / "out.csv"
@@ -313,9 +315,9 @@ def test_moments_with_labels_merge_and_are_fitted(run, people, tmp_path):
         assert run("moments", *part, "-o", tmp_path / f"{i}.moments").status == 0
     both = tmp_path / "both.moments"
     run("merge", tmp_path / "0.moments", tmp_path / "1.moments", "-o", both)
-    assert fs.GroupMoments.load(both).by_label.n_groups == 4
+    assert fs.GroupMoments.load(both).by_class.n_groups == 4
     model = tmp_path / "m"
-    hide = ("--restriction", "mean_parity", "--restriction-param", "given_labels=all")
+    hide = ("--restriction", "mean_parity", "--restriction-param", "within_classes=all")
     assert run("fit", both, *TOTAL, *hide, "-o", model).status == 0
     assert run("verify", model, both).status == 0
     reading = ("--group", "sex", "--exclude", "race", *LABEL)
@@ -336,9 +338,9 @@ def test_a_report_takes_the_column_aside(run, people, tmp_path):
         tmp_path / "page.html",
         table.drop(columns="race"),
         "sex",
-        labels="hired",
+        y="hired",
         n_components=2,
-        criteria=["total_error"],
+        compare=["total_error"],
     )
     assert page["data"]["feature_names"] == FEATURES
 
@@ -346,11 +348,11 @@ def test_a_report_takes_the_column_aside(run, people, tmp_path):
 def test_classes_are_named_beside_several_groups(run, people, tmp_path):
     data, table = people
     model = tmp_path / "m"
-    hide = ("--restriction", "mean_parity", "--restriction-param", "given_labels=yes")
+    hide = ("--restriction", "mean_parity", "--restriction-param", "within_classes=yes")
     both = ("--group", "sex", "--group", "race", *LABEL)
     run("fit", data, *both, *TOTAL, *hide, "-o", model, status=0)
     expected = fs.FairPCA(
-        2, criterion="total_error", restriction=fs.MeanParity(given_labels=["yes"])
+        2, criterion="total_error", restriction=fs.MeanParity(within_classes=["yes"])
     ).fit(table[FEATURES], table["hired"], sensitive_features=table[["sex", "race"]])
     saved = fs.FairSubspace.load(model)
     np.testing.assert_allclose(saved.encoder, expected.components_, atol=1e-8)
@@ -360,6 +362,6 @@ def test_classes_are_known_by_their_texts_beside_several_attributes():
     X = np.arange(8.0)[:, None] ** [1, 2]
     groups = np.column_stack([np.tile(["a", "b"], 4), np.repeat(["x", "y"], 4)])
     rows = open_rows(X, groups, {"labels": [0, 0, 1, 1] * 2})
-    moments = accumulate(rows, has_labels=True)
-    found = with_classes({"given_labels": ["1", "x"], "tolerance": 0}, moments)
-    assert found == {"given_labels": [1, "x"], "tolerance": 0}
+    moments = compute_group_moments(rows, has_y=True)
+    found = with_y_classes({"within_classes": ["1", "x"], "tolerance": 0}, moments)
+    assert found == {"within_classes": [1, "x"], "tolerance": 0}

@@ -121,8 +121,8 @@ REFUSED = [
     ((*HIDING, HIDE, "oblique=7"), ["oblique is 7"]),
     ((*HIDING, HIDE, "size=7"), ["'size'"]),
     ((*HIDING, HIDE, "tolerance=1", HIDE, "tolerance=1"), ["twice"]),
-    ((*HIDING, HIDE, "given_labels=all", "--exclude", "hired"), ["--label COL"]),
-    ((*HIDING, HIDE, "given_labels=2", "--label", "hired"), ["which no row of y has"]),
+    ((*HIDING, HIDE, "within_classes=all", "--exclude", "hired"), ["--label COL"]),
+    ((*HIDING, HIDE, "within_classes=2", "--label", "hired"), ["which no row of y has"]),
     # What does not go together
     ((*AUDIT, "--clusters", "limit", "--folds", "none"), ["--clusters concerns estimates"]),
     ((*FIT, "--clusters", "limit", "--folds", "none"), ["--clusters", "no --folds none"]),

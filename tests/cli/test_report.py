@@ -16,8 +16,8 @@ import pytest
 import fairspan as fs
 from cli.by_hand import assert_agrees, plain_pca_by_hand
 from fairspan import GroupMoments
-from fairspan.cli.reporting import demo_facts, demo_screen, shell_text
-from fairspan.datasets import adult_by_sex
+from fairspan.cli.reporting import demo_text, run_demo, shell_command
+from fairspan.datasets import load_adult_by_sex
 from report_rows import certificate_of, made_rows
 
 # Of few features all criteria are solved soon.
@@ -166,8 +166,8 @@ def test_saved_models_are_judged_by_held_out_rows(run, data, model, table, tmp_p
     assert (given["held_out"], given["rows"]["n"]) == (True, len(table) - half)
     assert facts["settings"]["n_components"] == 2
     audited = run("audit", tmp_path / "rest.csv", *asked, "--json").facts
-    errors = [group["error_here"] for group in given["models"][0]["groups"]]
-    expected = [group["error_here"] for group in audited["models"][0]["groups"]]
+    errors = [group["observed_error"] for group in given["models"][0]["groups"]]
+    expected = [group["observed_error"] for group in audited["models"][0]["groups"]]
     assert errors == pytest.approx(expected)
     run("report", data, "--group", "age", "--test", data, "--json", status=2, err="--model")
 
@@ -214,7 +214,7 @@ def test_the_command_is_one_printable_line_that_a_shell_reads_as_it_was_typed(ru
 @pytest.mark.parametrize("word", ["", "a b", "it's", "\\'\n", "\x01f", "\u2028", "\t$x`y`", "é\n"])
 def test_any_word_comes_back_from_the_shell(word):
     found = subprocess.run(
-        ["bash", "-c", f"printf %s {shell_text([word])}"], capture_output=True, check=True
+        ["bash", "-c", f"printf %s {shell_command([word])}"], capture_output=True, check=True
     )
     assert found.stdout == word.encode()
 
@@ -235,12 +235,12 @@ def without_pages(monkeypatch):
 
 def test_the_demo_agrees_with_the_rows_it_names(run, without_pages):
     facts = run("demo", "--json").facts
-    people = adult_by_sex()
+    people = load_adult_by_sex()
     X, sex = pd.DataFrame(people.X), pd.Series(people.sensitive_features)
     plain, fair = facts["models"]
     assert_agrees(plain, plain_pca_by_hand(X, sex, 3, standardize=True))
     in_python = fs.FairPCA(3, scale=True).fit(X, sensitive_features=sex)
-    errors = [group["error_here"] for group in fair["groups"]]
+    errors = [group["observed_error"] for group in fair["groups"]]
     assert errors == pytest.approx(in_python.group_errors_.tolist(), rel=1e-9)
     assert (facts["certificate"]["status"], facts["page"]) == ("optimal", None)
     assert facts["verdict"]["kind"] == "harm, and repair helps"
@@ -249,7 +249,7 @@ def test_the_demo_agrees_with_the_rows_it_names(run, without_pages):
 @pytest.mark.long
 def test_the_harm_that_the_demo_tells_of_is_seen_on_rows_that_were_held_out():
     """Half of the people for the fits, the other half for the audit, in both directions."""
-    data = adult_by_sex()
+    data = load_adult_by_sex()
     generator = np.random.default_rng(0)
     half = generator.permutation(len(data.X)) % 2 == 0
     for fitted in (half, ~half):
@@ -295,7 +295,7 @@ def test_the_page_goes_where_it_is_told_to_and_holds_the_same_figures(run, monke
     on_page = {model["name"]: model for model in shown["models"]}
     for ours, theirs in (("PCA", "PCA"), ("fair", "minimax loss")):
         for here, there in zip(on_screen[ours]["groups"], on_page[theirs]["groups"], strict=True):
-            assert there["error_here"] == pytest.approx(here["error_here"], rel=1e-9)
+            assert there["observed_error"] == pytest.approx(here["observed_error"], rel=1e-9)
     verified = {"GroupMoments": GroupMoments, "np": np}
     exec(compile(shown["verification"]["snippet"], "snippet", "exec"), verified)
     assert verified["objective"] == pytest.approx(facts["certificate"]["objective"], rel=1e-9)
@@ -320,10 +320,10 @@ def test_a_page_that_has_no_place_to_go_to_is_refused_before_anything_is_shown(r
 
 
 def test_the_screen_is_as_wide_as_the_terminal(monkeypatch):
-    facts = demo_facts()
+    facts = run_demo()
     for columns in (80, 60):
         for module in ("reporting", "output"):
             monkeypatch.setattr(f"fairspan.cli.{module}.width_of", lambda _, n=columns: n)
-        *lines, step = demo_screen(*facts).splitlines()
+        *lines, step = demo_text(*facts).splitlines()
         assert step == NEXT_STEP
         assert columns - 12 < max(map(len, lines)) <= columns

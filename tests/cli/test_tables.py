@@ -36,7 +36,9 @@ def pca_error(X, d):
 
 
 def total_error(run, *words):
-    return run("audit", *words, "--json", "--folds", "none").facts["models"][0]["total_error_here"]
+    return run("audit", *words, "--json", "--folds", "none").facts["models"][0][
+        "observed_total_error"
+    ]
 
 
 @pytest.mark.parametrize("chunk", [7, 1 << 16])
@@ -131,7 +133,7 @@ def test_one_hot_models_are_verified_and_audited_on_the_categories_themselves(
     away = (X - subspace.inverse_transform(subspace.transform(X))) / subspace.scale
     errors = (away**2).sum(axis=1)
     found = run(*asked, "--unseen", "ignore", "--json").facts["models"][0]
-    assert found["total_error_here"] == pytest.approx(errors.mean(), rel=1e-9)
+    assert found["observed_total_error"] == pytest.approx(errors.mean(), rel=1e-9)
     page = ("report", rows, "--group", "sex", "--model", model, "--folds", "none", "--json")
     assert "'pilot'" in refused(*page, "--test", new)
     run(*page, "--compare", "minimax_loss", "--test", new, "--unseen", "ignore", status=0)
@@ -155,7 +157,7 @@ def test_models_without_names_of_features_take_the_columns_that_are_chosen(run, 
             compared = ["--compare", "minimax_loss"] * (command == "report")
             facts = run(*asked, *compared).facts
             models = facts.get("given", facts)["models"]
-            (total,) = (each["total_error_here"] for each in models if each["name"] == "m")
+            (total,) = (each["observed_total_error"] for each in models if each["name"] == "m")
             assert total == pytest.approx(errors.mean(), rel=1e-9)
 
 

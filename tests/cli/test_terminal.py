@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fairspan import cli, progress
-from fairspan.cli.terminal import paint_on
-from fairspan.formatting.text import terminal_width, width_of
+from fairspan.cli.terminal import painter_for
+from fairspan.formatting.text import display_width, output_width
 from sweeps import mostly_long
 
 fcntl = pytest.importorskip("fcntl", reason="needs a pseudo-terminal")
@@ -187,7 +187,7 @@ def test_long_names_fit_the_terminal(on_terminal, table, features, tmp_path, col
         "audit", "n.csv", "--group", "age", "-d", "2", "--standardize", columns=columns
     )
     assert status == 0
-    assert max(map(terminal_width, left_over(shown))) <= columns
+    assert max(map(display_width, left_over(shown))) <= columns
 
 
 class Terminal(io.StringIO):
@@ -198,9 +198,9 @@ class Terminal(io.StringIO):
 def test_streams_that_have_no_size_take_80_columns(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert width_of(io.StringIO()) == width_of(Terminal()) == 80
-    assert paint_on(io.StringIO())("text", "worst") == "text"
-    assert COLOUR.sub("", paint_on(Terminal())("text", "worst")) == "text"
+    assert output_width(io.StringIO()) == output_width(Terminal()) == 80
+    assert painter_for(io.StringIO())("text", "worst") == "text"
+    assert COLOUR.sub("", painter_for(Terminal())("text", "worst")) == "text"
 
 
 @pytest.mark.parametrize("name", ["", *cli.fairspan.commands])
@@ -217,7 +217,7 @@ def test_text_is_as_wide_as_the_terminal_and_80_columns_at_most(columns, width, 
 
     wide = Terminal()
     wide.fileno = lambda: 1
-    assert width_of(wide) == width
+    assert output_width(wide) == width
 
 
 @pytest.mark.parametrize("encoding", mostly_long(["latin-1", "utf-8"], 2))

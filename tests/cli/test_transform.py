@@ -16,7 +16,7 @@ import fairspan as fs
 from cli.conftest import TRANSFORM
 from fairspan import FairSubspace
 from fairspan.cli import inputs
-from fairspan.model.stored import PartElsewhere
+from fairspan.model.serialization import UnresolvedObject
 from sweeps import each_once
 
 GROUP = ("--group", "age")
@@ -229,7 +229,7 @@ def test_other_rows_do_not_hold(run, model, table, features, tmp_path, as_json):
         ({"objective": 0.0}, "objective ="),
         ({"lower_bound": 1e9}, "and not 1e+09 as the model says"),
         ({"groups": ("old", "very young")}, "fitted on the groups"),
-        ({"criterion": PartElsewhere("criterion", "equal_luck", {})}, "cannot be posed"),
+        ({"criterion": UnresolvedObject("criterion", "equal_luck", {})}, "cannot be posed"),
     ],
 )
 def test_a_model_that_was_changed_does_not_hold(run, model, data, figures, said):

@@ -25,7 +25,7 @@ def arguments(path, *options):
 def variance(run, path, *options):
     found = run(*arguments(path, *options), "--json").facts
     groups = found["models"][0]["groups"]
-    return sum(group["proportion"] * group["total_variance_here"] for group in groups)
+    return sum(group["proportion"] * group["observed_total_variance"] for group in groups)
 
 
 def test_both_readings_of_a_comma_are_told_and_give_both_variances(run, refused, tmp_path):

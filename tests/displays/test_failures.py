@@ -7,7 +7,13 @@ from sklearn.decomposition import PCA
 
 from by_hand import random_rows
 from fairspan import FairPCA, FileRows, audit, displays
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType, UnknownGroup
+from fairspan.errors import (
+    IncompatibleParameters,
+    InvalidInput,
+    InvalidParameter,
+    InvalidType,
+    UnknownGroup,
+)
 from pictures import texts_in
 
 ROWS = random_rows(0, n=60, p=4)
@@ -55,9 +61,9 @@ def test_parameters_that_there_are_not():
         displays.LoadingsDisplay.from_estimator(FAIR, image_shape=(3, 3))
     with pytest.raises(InvalidParameter, match="n_features is 0"):
         displays.LoadingsDisplay.from_estimator(FAIR, n_features=0)
-    with pytest.raises(Incompatible, match="image_shape"):
-        displays.LoadingsDisplay.from_estimator(FAIR, beside_pca=True)
-    with pytest.raises(InvalidParameter, match="'kept_here'"):
+    with pytest.raises(IncompatibleParameters, match="image_shape"):
+        displays.LoadingsDisplay.from_estimator(FAIR, show_pca=True)
+    with pytest.raises(InvalidParameter, match="'observed_kept'"):
         audit(FAIR, ROWS.X, ROWS.labels).plot(quantity="share")
 
 
@@ -84,8 +90,8 @@ def test_few_rows_give_no_estimates_for_new_rows():
 
 @pytest.mark.parametrize("name", ["GroupLossDisplay", "ErrorCurveDisplay"])
 def test_folds_that_need_too_much_memory_are_named_where_nothing_is_estimated(name, monkeypatch):
-    monkeypatch.setattr("fairspan.auditing.estimating._SURELY_AFFORDABLE", 0)
-    monkeypatch.setattr("fairspan.auditing.estimating.affordable_folds", lambda *_: None)
+    monkeypatch.setattr("fairspan.auditing.fold_statistics._MAX_FEATURES_WITHOUT_CHECK", 0)
+    monkeypatch.setattr("fairspan.auditing.fold_statistics.affordable_folds", lambda *_: None)
     display = getattr(displays, name)
     if name == "GroupLossDisplay":
         with pytest.raises(InvalidInput, match=r"for new rows: .*GiB"):

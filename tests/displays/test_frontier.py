@@ -9,8 +9,8 @@ from scipy.spatial import ConvexHull
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments, frontier
 from fairspan.displays import FrontierDisplay
-from fairspan.errors import Incompatible
-from fairspan.trade_off import distance_from
+from fairspan.errors import IncompatibleParameters
+from fairspan.pareto import distance_to_polyline
 from problems import errors_of, random_basis
 from sweeps import mostly_long
 
@@ -31,7 +31,7 @@ def test_every_subspace_lies_in_the_region(seed, d, p):
     rows = random_rows(seed, n=60, p=p)
     moments = GroupMoments.from_rows(rows.X, rows.labels)
     curve = frontier(moments, d, tol=1e-7)
-    region, rng = curve.region(), np.random.default_rng(seed)
+    region, rng = curve.achievable_region(), np.random.default_rng(seed)
     matrices = moments.second_moments("global")
     points = np.array([errors_of(matrices, random_basis(rng, p, d)) for _ in range(400)])
     extent = np.ptp(region, axis=0).max()
@@ -50,7 +50,7 @@ def test_every_subspace_lies_in_the_region(seed, d, p):
 def test_every_corner_is_reached(seed, d, p):
     rows = random_rows(seed, n=60, p=p)
     moments = GroupMoments.from_rows(rows.X, rows.labels)
-    region = frontier(moments, d).region()
+    region = frontier(moments, d).achievable_region()
     matrices = moments.second_moments("global")
     # By brute force: the leading directions of a mixture, for all weights of either sign.
     angles = np.linspace(0, 2 * np.pi, 4001)
@@ -72,25 +72,25 @@ def test_the_display_is_the_frontier_with_its_landmarks():
     np.testing.assert_allclose(display.errors[[0, -1]], curve.errors[[0, -1]])
     extent = np.ptp(curve.errors, axis=0).max()
     for point in curve.errors:
-        assert distance_from(point, display.errors) <= 1.01e-4 * extent
-    np.testing.assert_allclose(display.answers["minimax_loss"], fair.group_errors_, atol=1e-6)
-    for placed in curve.landmarks():
+        assert distance_to_polyline(point, display.errors) <= 1.01e-4 * extent
+    np.testing.assert_allclose(display.solutions["minimax_loss"], fair.group_errors_, atol=1e-6)
+    for placed in curve.locate_all():
         if placed.name != "total_error":
-            np.testing.assert_allclose(display.answers[placed.name], placed.errors, atol=1e-6)
+            np.testing.assert_allclose(display.solutions[placed.name], placed.errors, atol=1e-6)
     pca = FairPCA(2, scale=True, criterion="total_error").fit_moments(fair.moments_)
-    np.testing.assert_allclose(display.plain, pca.group_errors_)
+    np.testing.assert_allclose(display.pca_errors, pca.group_errors_)
     what = display.frame()["what"]
     assert (what == "frontier").sum() == len(display.errors)
     lines = {line.get_gid(): line for line in display.ax_.lines}
     np.testing.assert_array_equal(lines["frontier"].get_xdata(), display.errors[:, 0])
-    np.testing.assert_array_equal(lines["PCA"].get_ydata(), display.plain[1:])
+    np.testing.assert_array_equal(lines["PCA"].get_ydata(), display.pca_errors[1:])
 
 
 def test_asked_criteria_alone_are_shown():
     rows = random_rows(5, n=60, p=4)
     curve = frontier(GroupMoments.from_rows(rows.X, rows.labels), 2)
     picture = curve.plot(criteria=["minimax_error", "total_error"])
-    assert list(picture.answers) == ["minimax_error"]
+    assert list(picture.solutions) == ["minimax_error"]
 
 
 def test_where_nothing_is_lost_every_error_is_zero():
@@ -98,13 +98,13 @@ def test_where_nothing_is_lost_every_error_is_zero():
     fair = FairPCA(3).fit(rows.X, sensitive_features=rows.labels)
     display = FrontierDisplay.from_estimator(fair, criteria=["minimax_loss"])
     assert not display.errors.any()
-    assert not display.plain.any()
+    assert not display.pca_errors.any()
 
 
 def test_three_groups_have_no_frontier():
     rows = random_rows(6, n=40, p=3, groups=("a", "b", "c"))
     fair = FairPCA(2).fit(rows.X, sensitive_features=rows.labels)
-    with pytest.raises(Incompatible, match="two groups"):
+    with pytest.raises(IncompatibleParameters, match="two groups"):
         FrontierDisplay.from_estimator(fair)
 
 
@@ -115,5 +115,5 @@ def test_a_distance_is_that_of_the_nearest_point_of_a_polygon():
     on_it = np.vstack([a + shares * (b - a) for a, b in pairwise(polygon)])
     for point in [*rng.uniform(-2, 6, (20, 2)), [5.0, 0.5], [-1.0, 5.0]]:
         nearest = np.linalg.norm(on_it - point, axis=1).min()
-        assert distance_from(np.array(point), polygon) == pytest.approx(nearest, abs=2e-3)
-    assert distance_from(np.array([3.0, 4.0]), np.zeros((1, 2))) == 5
+        assert distance_to_polyline(np.array(point), polygon) == pytest.approx(nearest, abs=2e-3)
+    assert distance_to_polyline(np.array([3.0, 4.0]), np.zeros((1, 2))) == 5

@@ -18,7 +18,7 @@ from fairspan.displays import (
     ReducedRowsDisplay,
     VarianceKeptDisplay,
 )
-from fairspan.displays.fitted import column
+from fairspan.displays.records import values_of
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter
 from fairspan.rows.groups import Folds
 from losses_by_hand import losses
@@ -49,22 +49,22 @@ def of(display, model, d, name=None):
     records = [
         each for each in display.records if (each["model"], each["n_components"]) == (model, d)
     ]
-    return column(records, name or display.quantity)
+    return values_of(records, name or display.quantity)
 
 
 def figures(model, name):
     """A figure of every group of an audited model."""
-    return column(model.records, name)
+    return values_of(model.to_records, name)
 
 
 def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
     display = ErrorCurveDisplay.from_estimator(FAIR, quantity="error")
     frame = display.frame()
-    assert display.quantity == "error_here"
-    assert list(frame.columns) == ["model", "n_components", "group", "error_here", "status"]
+    assert display.quantity == "observed_error"
+    assert list(frame.columns) == ["model", "n_components", "group", "observed_error", "status"]
     assert sorted(set(frame["n_components"])) == [1, 2, 3, 4, 5]
     losses = ErrorCurveDisplay.from_estimator(FAIR, dimensions=[4, 2])
-    assert losses.quantity == "loss_here"
+    assert losses.quantity == "observed_loss"
     assert sorted(set(losses.frame()["n_components"])) == [2, 4]
     for d in range(1, 6):
         errors = errors_through(PCA(d).fit(X), X, GROUPS)
@@ -76,13 +76,13 @@ def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
         if d in (2, 4):
             np.testing.assert_allclose(of(losses, "PCA", d), errors - best, atol=1e-9)
             assert np.ptp(of(losses, "minimax_loss", d)) <= 1e-6
-    assert display.marked == 2
+    assert display.selected_dimension == 2
 
 
 def test_curves_of_held_out_rows_are_those_of_audits():
     rows, groups = HELD_OUT.X, HELD_OUT.labels
     asked = {"dimensions": [2, 4]}
-    display = ErrorCurveDisplay.from_estimator(FAIR, rows, groups, **asked, on_rows=True)
+    display = ErrorCurveDisplay.from_estimator(FAIR, rows, groups, **asked, show_observed=True)
     errors = ErrorCurveDisplay.from_estimator(FAIR, rows, groups, **asked, quantity="error")
     assert (display.quantity, errors.quantity) == ("expected_loss", "expected_error")
     for d in (2, 4):
@@ -94,22 +94,22 @@ def test_curves_of_held_out_rows_are_those_of_audits():
                     quantity = f"{shown.quantity}{end}"
                     found = of(shown, name, d, quantity)
                     np.testing.assert_allclose(found, figures(model, quantity), rtol=1e-7)
-            here = of(display, name, d, "loss_here")
-            np.testing.assert_allclose(here, figures(model, "loss_here"), rtol=1e-9)
+            here = of(display, name, d, "observed_loss")
+            np.testing.assert_allclose(here, figures(model, "observed_loss"), rtol=1e-9)
         best = figures(models["PCA"], "expected_best_error")
         np.testing.assert_allclose(of(errors, "best possible", d), best, rtol=1e-9)
         frame = display.frame().query(f"model == 'PCA' and n_components == {d}")
         assert tuple(frame["state"]) == models["PCA"].states
     assert list(display.frame().columns) == [
         *("model", "n_components", "group", "expected_loss", "expected_loss_low"),
-        *("expected_loss_high", "state", "loss_here", "status"),
+        *("expected_loss_high", "state", "observed_loss", "status"),
     ]
 
 
 def test_curves_of_the_rows_of_the_fit_are_refitted_by_folds():
     """Against formulas written out row by row."""
     display = ErrorCurveDisplay.from_estimator(FAIR, X, GROUPS, dimensions=[2])
-    mean, folds = X.mean(axis=0), Folds(10, 0).of_positions(0, len(X))
+    mean, folds = X.mean(axis=0), Folds(10, 0).folds_of_rows(0, len(X))
     by_fold = [PCA(2).fit(X[folds != fold]).components_.T for fold in range(10)]
     found = losses(X, GROUPS, PCA(2).fit(X).components_.T, point=mean, by_fold=by_fold)
     for place, name in ((1, ""), (3, "_low"), (4, "_high")):
@@ -122,27 +122,27 @@ def test_rows_that_tell_nothing_show_the_figures_on_them_and_say_so():
     few = np.vstack([X[:3], X[-3:]])
     groups = np.repeat(["a", "b"], 3)
     display = ErrorCurveDisplay.from_estimator(FAIR, few, groups, dimensions=[4])
-    assert display.quantity == "loss_here"
-    assert display.why_on_rows
+    assert display.quantity == "observed_loss"
+    assert display.no_estimates_reason
     with pytest.raises(InvalidInput, match="give no estimates for new rows"):
         GroupLossDisplay.from_estimator(FairPCA(4).fit(X, sensitive_features=GROUPS), few, groups)
 
 
 def test_losses_by_group_are_those_of_an_audit():
-    display = GroupLossDisplay.from_estimator(FAIR, X, GROUPS, on_rows=True)
+    display = GroupLossDisplay.from_estimator(FAIR, X, GROUPS, show_observed=True)
     models = {model.name: model for model in audit(FAIR, X, GROUPS).models}
     assert display.models == ("PCA", "minimax_loss")
     for i, name in enumerate(display.models):
         for end in ("", "_low", "_high"):
             expected = figures(models[name], f"expected_loss{end}")
             np.testing.assert_allclose(display.values(end)[i], expected, rtol=1e-7)
-        here = of(display, name, 2, "loss_here")
-        np.testing.assert_allclose(here, figures(models[name], "loss_here"), atol=1e-9)
+        here = of(display, name, 2, "observed_loss")
+        np.testing.assert_allclose(here, figures(models[name], "observed_loss"), atol=1e-9)
         shown = display.frame().query(f"model == '{name}'")
         assert tuple(shown["state"]) == models[name].states
     assert list(display.frame().columns) == [
         *("model", "group", "expected_loss", "expected_loss_low", "expected_loss_high", "state"),
-        *("loss_here", "bound"),
+        *("observed_loss", "bound"),
     ]
 
 
@@ -150,7 +150,7 @@ def test_default_dimensions_hold_the_fitted_one():
     wide = random_rows(3, n=90, p=60)
     for d, most in ((3, 20), (25, 50)):
         fitted = FairPCA(d, criterion="total_error").fit(wide.X, sensitive_features=wide.labels)
-        frame = ErrorCurveDisplay.undrawn(fitted).frame()
+        frame = ErrorCurveDisplay.compute(fitted).frame()
         dimensions = np.unique(frame["n_components"])
         assert d in dimensions
         assert dimensions[[0, -1]].tolist() == [1, most]
@@ -177,12 +177,12 @@ def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     kept = VarianceKeptDisplay.from_estimator(fair)
     lost = GroupLossDisplay.from_estimator(fair)
     for name in ("PCA", "minimax_loss"):
-        shares = figures(models[name], "kept_here")
+        shares = figures(models[name], "observed_kept")
         np.testing.assert_allclose(of(kept, name, 2), shares, rtol=1e-9)
-        losses = figures(models[name], "loss_here")
+        losses = figures(models[name], "observed_loss")
         np.testing.assert_allclose(of(lost, name, 2), losses, atol=1e-9)
     best, total = (
-        figures(models["PCA"], name) for name in ("best_error_here", "total_variance_here")
+        figures(models["PCA"], name) for name in ("observed_best_error", "observed_total_variance")
     )
     np.testing.assert_allclose(of(kept, "best possible", 2), 1 - best / total, rtol=1e-9)
     assert lost.bound == fair.solution_.lower_bound
@@ -194,7 +194,7 @@ def test_shares_of_other_rows_are_those_of_an_audit():
     rows, groups = HELD_OUT.X, HELD_OUT.labels
     display = VarianceKeptDisplay.from_estimator(FAIR, rows, groups)
     for model in audit(FAIR, rows, groups, folds=None).models:
-        shares = figures(model, "kept_here")
+        shares = figures(model, "observed_kept")
         np.testing.assert_allclose(of(display, model.name, 2), shares, rtol=1e-9)
 
 
@@ -208,10 +208,10 @@ def test_a_penalty_of_zero_is_pca_and_a_large_one_closes_the_gap():
     display = DisparityPathDisplay.from_estimator(fair)
     assert display.values[0] == 0
     assert 0.3 in display.values
-    assert display.current == 0.3
+    assert display.selected_value == 0.3
     pca = errors_through(PCA(2).fit(X), X, GROUPS)
-    assert display.plain_disparity == pytest.approx(pca[1] - pca[0])
-    assert display.disparity[0] == pytest.approx(display.plain_disparity)
+    assert display.pca_disparity == pytest.approx(pca[1] - pca[0])
+    assert display.disparity[0] == pytest.approx(display.pca_disparity)
     assert display.total_error[0] == pytest.approx(pca @ [np.mean(g == GROUPS) for g in "ab"])
     assert (np.diff(np.abs(display.disparity)) <= 1e-6).all()
     assert (np.diff(display.total_error) >= -1e-6).all()
@@ -238,11 +238,11 @@ def test_paths_are_refits(criterion, parameter, values):
         changed.fit(X, sensitive_features=GROUPS)
         assert display.disparity[i] == pytest.approx(changed.disparity_, abs=1e-9)
     own = fair.get_params()[parameter]
-    assert display.current == (own if isinstance(own, float) else None)
+    assert display.selected_value == (own if isinstance(own, float) else None)
     if parameter == "criterion__trade_off":
         assert display.values[[0, -1]].tolist() == [0, 1]
-        assert not display.logarithmic
-        assert display.disparity[-1] == pytest.approx(display.plain_disparity)
+        assert not display.log_scale
+        assert display.disparity[-1] == pytest.approx(display.pca_disparity)
 
 
 def test_errors_by_feature_are_the_squares_that_are_left():
@@ -253,14 +253,14 @@ def test_errors_by_feature_are_the_squares_that_are_left():
         means = left[group == GROUPS].mean(axis=0)
         named = [int(name[1:]) for name in own.feature[:2]]
         expected = [*means[named], means.sum() - means[named].sum()]
-        assert own.error_here.to_numpy() == pytest.approx(np.array(expected))
+        assert own.observed_error.to_numpy() == pytest.approx(np.array(expected))
     assert frame.expected_error.isna().all()
     result = audit(FAIR, X, GROUPS)
     first, other = (
         FeatureErrorDisplay.from_estimator(FAIR, X, GROUPS),
         FeatureErrorDisplay.from_audit(result),
     )
-    assert first.on_new_rows
+    assert first.is_expected
     assert first.frame().equals(other.frame())
     plain = FeatureErrorDisplay.from_audit(result, "PCA")
     assert np.ptp(plain.ax_.images[0].get_array() - plain.errors.expected_error.T) == 0
@@ -270,13 +270,13 @@ def test_errors_by_feature_are_the_squares_that_are_left():
 
 def test_loadings_are_the_components():
     display = LoadingsDisplay.from_estimator(FAIR, n_features=3)
-    columns = display.columns()
+    columns = display.to_columns()
     for i in range(2):
         shown = [FAIR.components_[i, int(name.split()[1])] for name in columns["feature"]]
         assert columns[f"component {i + 1}"] == shown
-    image = LoadingsDisplay.from_estimator(FAIR, image_shape=(1, 5), beside_pca=True)
+    image = LoadingsDisplay.from_estimator(FAIR, image_shape=(1, 5), show_pca=True)
     np.testing.assert_allclose(
-        np.abs(image.plain @ PCA(2).fit(X).components_.T), np.eye(2), atol=1e-9
+        np.abs(image.pca_components @ PCA(2).fit(X).components_.T), np.eye(2), atol=1e-9
     )
 
 
@@ -301,8 +301,8 @@ def contrast(first, second):
 
 
 def test_an_axis_of_shares_is_where_the_shares_are_and_its_ticks_are_what_they_say():
-    picture = audit(FAIR, X, GROUPS).plot(quantity="kept_here")
-    shares = picture.frame()["kept_here"]
+    picture = audit(FAIR, X, GROUPS).plot(quantity="observed_kept")
+    shares = picture.frame()["observed_kept"]
     low, high = picture.ax_.get_xlim()
     assert low <= shares.min() <= shares.max() <= high
     assert high - low <= 1.2 * np.ptp(shares)
@@ -316,7 +316,7 @@ def test_one_group_is_ordinary_pca():
     with pytest.warns(FairspanWarning, match="one group"):
         alone = FairPCA(2).fit(X, sensitive_features=["all"] * len(X))
     curve = ErrorCurveDisplay.from_estimator(alone, X, ["all"] * len(X))  # warns no more
-    plain, fair = np.split(column(curve.records, "expected_loss"), 2)
+    plain, fair = np.split(values_of(curve.records, "expected_loss"), 2)
     np.testing.assert_allclose(plain, fair, atol=1e-9)
     assert GroupLossDisplay.from_estimator(alone).values()[1].tolist() == [0]
 
@@ -350,7 +350,7 @@ def test_a_group_without_variance_has_no_share():
     groups = np.repeat(["still", "moving"], [5, 20])
     fair = FairPCA(2, center="group").fit(still, sensitive_features=groups)
     kept = VarianceKeptDisplay.from_estimator(fair)
-    picture = audit(fair, still, groups).plot(quantity="kept_here")
+    picture = audit(fair, still, groups).plot(quantity="observed_kept")
     for each in (*kept.values(), *picture.values()):
         assert np.isnan(each).tolist() == [False, True]
     for display in (ErrorCurveDisplay, ReducedRowsDisplay):

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 import fairspan as fs
 from fairspan.displays import AuditDisplay, ErrorCurveDisplay, FrontierDisplay, LoadingsDisplay
-from fairspan.displays.base import METADATA, empty_figure, reproducible
-from fairspan.displays.style import FAINT, FAIR, INK, PLAIN, PURPLE, other_look
+from fairspan.displays.base import SAVE_METADATA, new_figure, reproducible_svg
+from fairspan.displays.style import FAIR_STYLE, FOREGROUND, MUTED, PCA_STYLE, PURPLE, series_style
 from fairspan.errors import InvalidInput, MissingDependency
-from fairspan.report.figures import inline_svg
+from fairspan.report.figures import alternative
 from pictures import HOSTILE, LONG, overlaps, pictures_of, records_of, texts_in, written_in
 
 KINDS = tuple(pictures_of(("a", "b")))
@@ -25,7 +25,7 @@ PAIR = ("a", "b")
 
 
 def drawn(picture, layout="constrained"):
-    figure = Figure(figsize=picture.size(), layout=layout)
+    figure = Figure(figsize=picture.figure_size(), layout=layout)
     picture.plot(figure.add_subplot())  # without a warning
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
@@ -108,7 +108,7 @@ def test_panels_lie_within_axes_of_no_grid():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_tells_what_is_drawn(kind):
     picture = pictures_of(PAIR)[kind]
-    columns, frame = picture.columns(), picture.frame()
+    columns, frame = picture.to_columns(), picture.frame()
     assert list(frame.columns) == list(columns)
     assert len({len(column) for column in columns.values()}) == 1
     assert len(frame) > 0
@@ -130,10 +130,10 @@ def test_a_notebook_shows_a_drawn_picture_once():
 def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
     def once():
         picture, _ = drawn(pictures_of(HOSTILE[:2])[kind])
-        with reproducible("fairspan"):
-            picture.figure_.savefig(tmp_path / "one.svg", metadata=METADATA["svg"])
+        with reproducible_svg("fairspan"):
+            picture.figure_.savefig(tmp_path / "one.svg", metadata=SAVE_METADATA["svg"])
         written = (tmp_path / "one.svg").read_bytes()
-        return written, inline_svg(picture.figure_, "k", 'what "it" shows')
+        return written, alternative(picture.figure_, "k", 'what "it" shows')
 
     assert once() == once()
 
@@ -141,7 +141,7 @@ def test_drawn_twice_the_bytes_are_the_same(kind, tmp_path):
 def test_names_that_look_like_parts_of_a_figure_stay_as_they_are():
     names = ("#0072B2", 'id="x', 'url(#y href="#z')
     picture, _ = drawn(pictures_of(names)["kept"])
-    svg = inline_svg(picture.figure_, "k", "kept")
+    svg = alternative(picture.figure_, "k", "kept")
     texts = "".join(re.findall(r">([^<>]*)<", svg))
     assert all(name in texts for name in names)
     assert 'id="k-' in svg
@@ -194,18 +194,22 @@ def test_only_rows_of_groups_have_grid_lines_whatever_the_users_settings(setting
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     picture = pictures_of(PAIR)["kept"]
-    assert picture.columns()["group"][:2] == ["a", "b"]
-    for draw in (picture.plot, lambda: empty_figure("a test"), lambda: type(picture)._drawn(None)):
+    assert picture.to_columns()["group"][:2] == ["a", "b"]
+    for draw in (
+        picture.plot,
+        lambda: new_figure("a test"),
+        lambda: type(picture)._compute_and_plot(None),
+    ):
         with pytest.raises(MissingDependency, match=r"fairspan\[plot\]"):
             draw()
 
 
 def test_things_beside_pca_look_different_and_only_pca_is_hollow():
-    looks = [other_look(i) for i in range(55)]
-    assert len({(each.colour, each.marker) for each in looks}) == 55
-    assert all(each.is_filled for each in (*looks, FAIR))
-    assert not PLAIN.is_filled
-    assert PLAIN.line != FAIR.line
+    looks = [series_style(i) for i in range(55)]
+    assert len({(each.color, each.marker) for each in looks}) == 55
+    assert all(each.is_filled for each in (*looks, FAIR_STYLE))
+    assert not PCA_STYLE.is_filled
+    assert PCA_STYLE.line != FAIR_STYLE.line
 
 
 def test_lines_are_the_data():
@@ -214,7 +218,7 @@ def test_lines_are_the_data():
         lines = {line.get_gid(): line for line in panel.lines}
         for model in ("PCA", "minimax_loss", "best possible"):
             records = [each for each in picture.records if each["model"] == model]
-            values = [each["error_here"] for each in records if each["group"] == LONG[g]]
+            values = [each["observed_error"] for each in records if each["group"] == LONG[g]]
             np.testing.assert_array_equal(lines[f"{model}-{g}"].get_xdata(), range(1, 9))
             np.testing.assert_array_equal(lines[f"{model}-{g}"].get_ydata(), values)
         assert lines[f"marked-{g}"].get_xdata()[0] == 3
@@ -288,10 +292,10 @@ def test_the_largest_loadings_are_shown_first():
     picture = pictures_of(LONG)["loadings"]
     picture.n_features = 4
     part = (picture.loadings**2).sum(axis=0)
-    assert picture.columns()["feature"] == [LONG[j] for j in np.argsort(-part)[:4]]
+    assert picture.to_columns()["feature"] == [LONG[j] for j in np.argsort(-part)[:4]]
     drawn(picture)
     image = picture.ax_.images[0]
-    np.testing.assert_array_equal(image.get_array(), picture.loadings[:, picture.shown].T)
+    np.testing.assert_array_equal(image.get_array(), picture.loadings[:, picture.shown_features].T)
     low, high = image.get_clim()
     assert low == -high  # zero is white
 
@@ -309,18 +313,18 @@ def test_images_stand_in_order_below_their_names_and_as_tall_as_they_are():
         loadings=rng.normal(size=(6, 12)),
         features=tuple("abcdefghijkl"),
         image_shape=(2, 6),
-        plain=rng.normal(size=(6, 12)),
+        pca_components=rng.normal(size=(6, 12)),
         name="minimax_loss",
     )
     drawn_on(wide, 12, 9)
     shown = [(panel.get_title(loc="center"), panel.images) for panel in wide.axes_ if panel.images]
-    blocks = [*wide.plain, *wide.loadings]
+    blocks = [*wide.pca_components, *wide.loadings]
     assert [title.split()[-1] for title, _ in shown] == [str(i % 6 + 1) for i in range(12)]
     assert [title.startswith("PCA") for title, _ in shown] == [True] * 6 + [False] * 6
     for (_, images), block in zip(shown, blocks, strict=True):
         np.testing.assert_allclose(images[0].get_array(), block.reshape(2, 6))
     tall = replace(wide, image_shape=(6, 2))
-    assert tall.size()[1] > 2 * wide.size()[1]
+    assert tall.figure_size()[1] > 2 * wide.figure_size()[1]
 
 
 def test_each_image_has_its_own_scale_around_zero():
@@ -337,7 +341,7 @@ def test_titles_of_images_stay_within_their_images():
         loadings=rng.normal(size=(4, 6)),
         features=tuple("abcdef"),
         image_shape=(2, 3),
-        plain=rng.normal(size=(4, 6)),
+        pca_components=rng.normal(size=(4, 6)),
         name="a_criterion_of_somebody_with_a_very_long_name",
     )
     drawn_on(picture, 7, 5).figure.draw_without_rendering()
@@ -354,9 +358,11 @@ def test_any_units_can_be_read(kind, unit):
     if kind == "frontier":
         picture.errors, picture.region = unit * picture.errors, unit * picture.region
         picture.plain = unit * picture.plain
-        picture.answers = {name: unit * each for name, each in picture.answers.items()}
+        picture.solutions = {name: unit * each for name, each in picture.solutions.items()}
     else:
-        records = [{**each, "loss_here": unit * each["loss_here"]} for each in picture.records]
+        records = [
+            {**each, "observed_loss": unit * each["observed_loss"]} for each in picture.records
+        ]
         picture = replace(picture, records=records)
     _, written = drawn(picture)
     assert overlaps(written) == []
@@ -368,7 +374,7 @@ def test_a_frontier_of_one_point_is_drawn(point):
     picture.errors = np.array([point])
     picture.region = np.array([point] * 5)
     picture.plain = np.array(point)
-    picture.answers = {name: np.array(point) for name in "abc"}
+    picture.solutions = {name: np.array(point) for name in "abc"}
     _, written = drawn(picture)
     assert overlaps(written) == []
     assert "a, b, c" in [text for text, _, _ in written]
@@ -402,7 +408,7 @@ def test_answers_at_one_place_share_a_mark_inside_that_of_pca():
 def test_an_answer_far_from_the_frontier_is_an_arrow_at_the_edge():
     picture = pictures_of(PAIR)["frontier"]
     near = picture._limits()
-    picture.answers = {**picture.answers, "disparity": np.array([1.5, 9.0])}
+    picture.solutions = {**picture.solutions, "disparity": np.array([1.5, 9.0])}
     np.testing.assert_array_equal(near, picture._limits())
     assert list(picture.outside()) == ["disparity"]
     _, written = drawn(picture)
@@ -463,20 +469,23 @@ def test_models_beside_pca_take_looks_in_turn_and_the_colours_of_states():
         for line in axes.lines
         if str(line.get_gid()).startswith("model")
     ]
-    markers = [PLAIN.marker, other_look(0).marker, other_look(1).marker]
-    assert shown == [(marker, colour) for marker in markers for colour in (PURPLE, INK)]
+    markers = [PCA_STYLE.marker, series_style(0).marker, series_style(1).marker]
+    assert shown == [(marker, colour) for marker in markers for colour in (PURPLE, FOREGROUND)]
     legend = axes.get_legend()
     assert [text.get_text() for text in legend.get_texts()] == [*models, "harmed", "not shown"]
-    assert [to_hex(line.get_color()) for line in legend.get_lines()] == [INK] * 3 + [PURPLE, INK]
+    assert [to_hex(line.get_color()) for line in legend.get_lines()] == [FOREGROUND] * 3 + [
+        PURPLE,
+        FOREGROUND,
+    ]
     assert any(list(line.get_xdata()) == [0, 0] for line in axes.lines)
     # What was seen on the rows themselves lies inside too, wherever it is.
-    here = [{**record, "loss_here": 9.0} for record in records]
-    low, high = drawn_on(AuditDisplay(here, on_rows=True)).get_xlim()
+    here = [{**record, "observed_loss": 9.0} for record in records]
+    low, high = drawn_on(AuditDisplay(here, show_observed=True)).get_xlim()
     assert low < 0 < 9 < high
     # Other figures have no states: colours are those of models.
-    lines = drawn_on(AuditDisplay(here, "loss_here")).get_legend().get_lines()
-    looks = [PLAIN, other_look(0), other_look(1)]
-    assert [to_hex(line.get_color()) for line in lines] == [each.colour for each in looks]
+    lines = drawn_on(AuditDisplay(here, "observed_loss")).get_legend().get_lines()
+    looks = [PCA_STYLE, series_style(0), series_style(1)]
+    assert [to_hex(line.get_color()) for line in lines] == [each.color for each in looks]
 
 
 def test_what_is_not_known_is_grey_and_leaves_the_axes_as_they_are():
@@ -487,7 +496,7 @@ def test_what_is_not_known_is_grey_and_leaves_the_axes_as_they_are():
     start, end = axes.get_xlim()
     assert -10 < start < 0
     assert 1.5 < end < 10
-    assert [to_hex(each.get_color()[0]) for each in axes.collections] == [PURPLE, FAINT]
+    assert [to_hex(each.get_color()[0]) for each in axes.collections] == [PURPLE, MUTED]
     arrows = [line.get_marker() for line in axes.lines if line.get_marker() in "<>"]
     assert arrows == ["<", ">"]
     (text,) = (text for text in axes.texts if "too few rows" in text.get_text())
@@ -506,9 +515,9 @@ def test_an_audit_shows_what_is_expected_where_it_is_known():
     frame, records = picture.frame(), audit.frame()
     for name in ("state", "expected_loss", "expected_loss_low", "expected_loss_high"):
         assert frame[name].equals(records[name])
-    assert audit.plot(quantity="error_here").quantity == "error_here"
+    assert audit.plot(quantity="observed_error").quantity == "observed_error"
     result = fs.audit(fair, X, groups, folds=None)
-    assert result.plot().quantity == "error_here"
+    assert result.plot().quantity == "observed_error"
     with pytest.raises(InvalidInput, match="no estimates for new rows"):
         result.plot(quantity="expected_loss")
 
@@ -527,15 +536,15 @@ def test_curves_show_all_points_and_of_wide_bands_little():
             ([low, nothing], [high, nothing]),
             (1, 2),
             state=[states, np.full((2, 3), None)],
-            loss_here=[np.ones((2, 3)), np.zeros((2, 3))],
+            observed_loss=[np.ones((2, 3)), np.zeros((2, 3))],
         ),
-        on_rows=True,
+        show_observed=True,
     )
     drawn(picture)
     start, end = picture.axes_[0].get_ylim()
     assert -5 < start < -2
     assert 1.2 < end < 5
-    grey = [line for line in picture.axes_[1].lines if line.get_color() == FAINT]
+    grey = [line for line in picture.axes_[1].lines if line.get_color() == MUTED]
     assert [line.get_ydata().tolist() for line in grey] == [[-2.0]]
     (text,) = picture.axes_[2].texts
     assert text.get_text() == "too few rows"
@@ -543,7 +552,7 @@ def test_curves_show_all_points_and_of_wide_bands_little():
     assert frame.x0 < box.x0 < box.x1 < frame.x1
     assert frame.y0 < box.y0 < box.y1 < frame.y1
     dotted = [line for line in picture.axes_[2].lines if line.get_linestyle() == ":"]
-    assert {line.get_color() for line in dotted} == {FAINT}
+    assert {line.get_color() for line in dotted} == {MUTED}
     frame = picture.frame()
     assert frame["state"].tolist()[:6] == [state for row in states for state in row]
-    assert frame["loss_here"].tolist() == [1.0] * 6 + [0.0] * 6
+    assert frame["observed_loss"].tolist() == [1.0] * 6 + [0.0] * 6

@@ -9,10 +9,10 @@ import pytest
 from by_hand import random_rows
 from fairspan import FairPCA, GroupMoments
 from fairspan.displays import ReducedRowsDisplay
-from fairspan.displays.components import PlaneRows
+from fairspan.displays.components import PlaneSampleAggregator
 from fairspan.displays.style import BLUE
-from fairspan.errors import FairspanWarning, Incompatible, InvalidInput, UnknownGroup
-from fairspan.rows.registry import rows_of
+from fairspan.errors import FairspanWarning, IncompatibleParameters, InvalidInput, UnknownGroup
+from fairspan.rows.opening import open_group_rows
 from pictures import texts_in
 
 ROWS = random_rows(0, n=90, p=4, groups=("a", "b", "c"))
@@ -58,17 +58,17 @@ def test_a_group_column_and_a_missing_group():
 
 
 def test_parts_add_up_to_the_whole():
-    fold = PlaneRows(FAIR.subspace_, ("a", "b", "c"), 1000, 0)
-    whole = fold.over(rows_of(X, GROUPS, ROWS.weights))
-    first = fold.over(rows_of(X[:50], GROUPS[:50], ROWS.weights[:50]))
-    second = fold.over(rows_of(X[50:], GROUPS[50:], ROWS.weights[50:]))
-    joined = fold.merged(pickle.loads(pickle.dumps(first)), second)
+    fold = PlaneSampleAggregator(FAIR.subspace_, ("a", "b", "c"), 1000, 0)
+    whole = fold.aggregate(open_group_rows(X, GROUPS, ROWS.weights))
+    first = fold.aggregate(open_group_rows(X[:50], GROUPS[:50], ROWS.weights[:50]))
+    second = fold.aggregate(open_group_rows(X[50:], GROUPS[50:], ROWS.weights[50:]))
+    joined = fold.merge(pickle.loads(pickle.dumps(first)), second)
     for name in ("n_rows", "sums", "codes", "points"):
         np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), atol=1e-9)
     Z = FAIR.transform(X)[:, :2]
     own = GROUPS == "b"
     expected = np.cov(Z[own].T, ddof=0, aweights=ROWS.weights[own])
-    np.testing.assert_allclose(whole.of_groups()[2][1], expected, atol=1e-12)
+    np.testing.assert_allclose(whole.group_moments()[2][1], expected, atol=1e-12)
 
 
 def test_an_estimator_that_knows_no_groups_shows_those_it_is_given():
@@ -95,7 +95,7 @@ def test_rows_that_cannot_be_used(error, arguments):
 
 def test_a_plane_needs_two_components():
     line = FairPCA(1).fit(X, sensitive_features=GROUPS)
-    with pytest.raises(Incompatible, match="one component"):
+    with pytest.raises(IncompatibleParameters, match="one component"):
         ReducedRowsDisplay.from_estimator(line, X, GROUPS)
 
 

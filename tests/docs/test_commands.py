@@ -153,7 +153,7 @@ def audited():
 
 
 def shares(group, *values):
-    return [f"{value / group.total_variance_here:.1%}".replace("%", " %") for value in values]
+    return [f"{value / group.observed_total_variance:.1%}".replace("%", " %") for value in values]
 
 
 def test_what_is_said_of_the_picture_is_what_the_audits_show(audited):
@@ -163,7 +163,7 @@ def test_what_is_said_of_the_picture_is_what_the_audits_show(audited):
     change = women_fair.expected_change
     least, most = shares(women, -change.high, -change.low)
     paid = shares(men_fair, men_fair.expected_change.low, men_fair.expected_change.high)
-    total = fair.total_error_here / plain.total_error_here - 1
+    total = fair.observed_total_error / plain.observed_total_error - 1
     said = (
         f"With 3 components PCA costs women {low} to {high} of their variance",
         f"Fair PCA gives women back {least} to {most}, and takes {paid[0]} to {paid[1]} from men; "
@@ -172,13 +172,13 @@ def test_what_is_said_of_the_picture_is_what_the_audits_show(audited):
     for page in ("README.md", "docs/index.md", "paper/paper.md"):
         text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
         assert [each for each in said if each not in text] == []
-    assert f"the larger loss below {fair.largest_loss_here:.3f}" in README
+    assert f"the larger loss below {fair.observed_largest_loss:.3f}" in README
     assert fair.status == "optimal"
     kinds = [each.verdict.kind.removeprefix("harm, and repair ") for each in audited.values()]
     assert kinds == ["helps", "helps", "helps", "trades", "trades"]
     for d in (5, 6):
         men = audited[d].models[0].groups[1]
-        assert men.expected_change.low > 0.01 * men.total_variance_here
+        assert men.expected_change.low > 0.01 * men.observed_total_variance
 
 
 # In points: far less than can be seen, and more than the last digit of a coordinate, which differs

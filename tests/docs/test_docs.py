@@ -16,9 +16,9 @@ from numpydoc.validate import validate
 
 import fairspan
 from fairspan.auditing.expected_losses import State
-from fairspan.auditing.results import Kind
-from fairspan.problem.reduction import criterion_of
-from fairspan.registry import factory_of, names_of
+from fairspan.auditing.results import VerdictKind
+from fairspan.problem.reduction import get_criterion
+from fairspan.registry import builtin_names, get_factory
 from real_data import FOLDER
 
 ROOT = Path(__file__).parents[2]
@@ -67,25 +67,25 @@ def test_every_example_runs_and_prints_what_is_shown(page, blocks, tmp_path, mon
             assert printed.getvalue() == shown
 
 
-@pytest.mark.parametrize("word", [*get_args(State), *get_args(Kind)])
+@pytest.mark.parametrize("word", [*get_args(State), *get_args(VerdictKind)])
 def test_every_state_and_verdict_is_in_the_glossary(word):
     assert f"`{word}`: " in PAGES["glossary.md"]
 
 
-@pytest.mark.parametrize("name", names_of("criterion"))
+@pytest.mark.parametrize("name", builtin_names("criterion"))
 def test_every_criterion_is_explained_and_in_the_tables(name):
     wanted = section(CHOOSING, "What do you want to be fair about\\?")
     explained = section(CRITERIA, "What each criterion means.*?")
     assert f'| `"{name}"`' in wanted
     assert f'**`"{name}"`**' in explained
-    row = f'| {call_of(criterion_of(name))} `"{name}"` |'
+    row = f'| {call_of(get_criterion(name))} `"{name}"` |'
     assert row in section(CRITERIA, "Tables")
 
 
 @pytest.mark.parametrize(
     "factory",
-    [factory_of("solver", name) for name in names_of("solver") if name != "auto"]
-    + [factory_of("restriction", name) for name in names_of("restriction")],
+    [get_factory("solver", name) for name in builtin_names("solver") if name != "auto"]
+    + [get_factory("restriction", name) for name in builtin_names("restriction")],
 )
 def test_every_solver_and_restriction_is_in_its_table(factory):
     name = getattr(factory, "__name__", "") or type(factory()).__name__

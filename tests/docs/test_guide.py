@@ -9,9 +9,14 @@ import pytest
 
 import real_data
 from fairspan import Disparity, ErrorGap, FairPCA, GroupMoments, audit
-from fairspan.datasets import adult, adult_by_sex, diabetes_by_sex, tumours_by_diagnosis
-from fairspan.problem.reduction import criterion_of
-from fairspan.registry import names_of
+from fairspan.datasets import (
+    load_adult,
+    load_adult_by_sex,
+    load_breast_cancer_by_diagnosis,
+    load_diabetes_by_sex,
+)
+from fairspan.problem.reduction import get_criterion
+from fairspan.registry import builtin_names
 from problems import top_sum
 from reproduction.data import load
 
@@ -20,11 +25,11 @@ GUIDE = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "guide"
 PENALTY, TRADE_OFF = 0.3, 0.8
 
 
-@pytest.mark.parametrize("name", names_of("criterion"))
+@pytest.mark.parametrize("name", builtin_names("criterion"))
 def test_every_criterion_has_a_page(name):
     page = GUIDE[name.replace("_", "-")]
     assert f'`criterion="{name}"`' in page
-    assert f"`{type(criterion_of(name)).__name__}(" in page
+    assert f"`{type(get_criterion(name)).__name__}(" in page
 
 
 def bound_by_hand(name, second, weights, d):
@@ -56,7 +61,11 @@ def weights_prove(name, weights, shares):
 
 
 CRITERIA = {
-    **{name: criterion_of(name) for name in names_of("criterion") if name != "robust_error_gap"},
+    **{
+        name: get_criterion(name)
+        for name in builtin_names("criterion")
+        if name != "robust_error_gap"
+    },
     "error_gap": ErrorGap(PENALTY),
     "disparity": Disparity(TRADE_OFF, protected="sex 1"),
 }
@@ -66,7 +75,7 @@ CRITERIA = {
 @pytest.mark.parametrize("name", CRITERIA)
 def test_the_bound_of_each_criterion_can_be_computed_by_hand(name, d):
     """From the weights alone, as theory.md has it; the solver is not asked."""
-    patients = diabetes_by_sex()
+    patients = load_diabetes_by_sex()
     rows = (patients.X - patients.X.mean(axis=0)) / patients.X.std(axis=0)
     groups = patients.sensitive_features
     own = [rows[groups == g] for g in np.unique(groups)]
@@ -156,13 +165,13 @@ def of_folder(name, group=None, without=()):
 
 
 REAL = {
-    "people": adult_by_sex,
-    "tumours": tumours_by_diagnosis,
+    "people": load_adult_by_sex,
+    "tumours": load_breast_cancer_by_diagnosis,
     "wine quality": of_folder("wine_quality"),
     "COMPAS": of_folder("compas", "sex", ("sex_male",)),
     "letters": of_folder("letter"),
     "credit": of_folder("default_credit"),
-    "diabetes": diabetes_by_sex,
+    "diabetes": load_diabetes_by_sex,
     "StarCraft": of_folder("skillcraft"),
 }
 NEW_ROWS = {
@@ -178,7 +187,7 @@ def test_the_table_of_real_data_says_what_an_audit_says(name):
     fair = FairPCA(int(d), scale=True).fit(data.X, sensitive_features=data.sensitive_features)
     found = audit({"fair": fair}, data.X, data.sensitive_features)
     sizes = sorted(int(size.replace(",", "")) for size in re.findall(r"[\d,]*\d(?=,|$)", rows))
-    assert sizes == sorted(group.n for group in found.models[1].groups)
+    assert sizes == sorted(group.n_rows for group in found.models[1].groups)
     assert found.verdict.kind == verdict
     states = [group.state for group in found.models[1].groups]
     assert states.count("harmed") == (0 if harmed == "nobody shown" else len(harmed.split(", ")))
@@ -188,7 +197,8 @@ def test_the_table_of_real_data_says_what_an_audit_says(name):
 def ways_to_prepare_adult():
     """The features of each row of the tutorial's table."""
     shipped, whole = (
-        pd.DataFrame(each.X, columns=each.feature_names) for each in (adult_by_sex(), adult("sex"))
+        pd.DataFrame(each.X, columns=each.feature_names)
+        for each in (load_adult_by_sex(), load_adult("sex"))
     )
     often = whole.loc[:, whole.sum() >= 100]
     rare = whole.loc[:, whole.sum() < 100].filter(regex="^(?!native|education)")
@@ -207,7 +217,7 @@ def ways_to_prepare_adult():
 def test_the_choice_of_the_example_is_as_the_tutorial_says():
     page = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| .*\((\d+)\) \| (.*) \|$", page, re.M)
-    sex = adult_by_sex().sensitive_features
+    sex = load_adult_by_sex().sensitive_features
     for X, (width, said) in zip(ways_to_prepare_adult(), rows, strict=True):
         kinds = []
         for d in range(2, 7):
@@ -221,7 +231,7 @@ def test_the_choice_of_the_example_is_as_the_tutorial_says():
 @pytest.mark.long
 @pytest.mark.parametrize("d", range(2, 7))
 def test_the_verdicts_of_the_example_are_those_on_the_other_half_of_the_people(d):
-    people = adult_by_sex()
+    people = load_adult_by_sex()
     half = np.random.default_rng(0).permutation(len(people.X)) % 2 == 0
     for fitted in (half, ~half):
         rows, sex = people.X[fitted], people.sensitive_features[fitted]
@@ -235,7 +245,7 @@ def test_the_verdicts_of_the_example_are_those_on_the_other_half_of_the_people(d
 
 def test_the_tumours_show_harm_at_three_dimensions_only():
     assert set(NEW_ROWS) == set(REAL)
-    data = tumours_by_diagnosis()
+    data = load_breast_cancer_by_diagnosis()
     for d in (1, 2, 4, 5, 6):
         plain = FairPCA(d, criterion="total_error", scale=True)
         plain.fit(data.X, sensitive_features=data.sensitive_features)

@@ -10,10 +10,10 @@ from by_hand import traced
 from fairspan import FairPCA, GroupMoments, audit, cli, verify, write_report
 from fairspan.errors import FairspanWarning, InvalidInput, InvalidParameter, InvalidType
 from fairspan.linalg import resources
-from fairspan.moments.group_moments import MomentsTally
-from fairspan.moments.of_rows import fold_moments
+from fairspan.moments.group_moments import MomentsAggregator
+from fairspan.moments.of_rows import compute_fold_moments
+from fairspan.rows.opening import open_group_rows
 from fairspan.rows.protocol import GroupLimit
-from fairspan.rows.registry import rows_of
 from sweeps import each_once
 
 GB = 10**9
@@ -25,7 +25,7 @@ def rows(n, p, kind="dense"):
 
 
 def test_what_matrices_take_is_told_from_the_shape(monkeypatch):
-    monkeypatch.setattr(resources, "memory_of_machine", lambda: 16 * GB)
+    monkeypatch.setattr(resources, "memory_limit", lambda: 16 * GB)
     resources.check_memory(10**6, 20)
     resources.check_memory(2, 10_000, 5 * GB)
     for given, said in (
@@ -61,7 +61,7 @@ def test_making_moments_takes_no_more_than_is_told():
         with traced() as peak:
             GroupMoments.from_rows(X, groups, weights)
             # Beside the matrices, blocks of rows.
-            assert peak() < resources.bytes_of_moments(2, p) + 2 * X.nbytes
+            assert peak() < resources.moments_nbytes(2, p) + 2 * X.nbytes
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def run_out(*args, **kwargs):
 
 
 @pytest.mark.parametrize(
-    "where", ["fairspan.moments.accumulate._summed", "fairspan.cli.inputs.open_input"]
+    "where", ["fairspan.moments.accumulate._sum_by_code", "fairspan.cli.inputs.open_input"]
 )
 def test_the_command_line_tells_it_wherever_it_happens(monkeypatch, tmp_path, capsys, where):
     (tmp_path / "data.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n0,3,b\n")
@@ -88,22 +88,25 @@ def test_the_command_line_tells_it_wherever_it_happens(monkeypatch, tmp_path, ca
 
 def test_parts_that_fit_are_refused_where_their_sum_does_not():
     X, groups = rows(40, 300), np.repeat(["a", "b", "c", "d"], 10)
-    tally = MomentsTally(GroupLimit(max_memory=3 * 24 * 300**2))
+    tally = MomentsAggregator(GroupLimit(max_memory=3 * 24 * 300**2))
     parts = [
-        tally.over(rows_of(X[start : start + 20], groups[start : start + 20])) for start in (0, 20)
+        tally.aggregate(open_group_rows(X[start : start + 20], groups[start : start + 20]))
+        for start in (0, 20)
     ]
     with pytest.raises(InvalidInput, match=r"Matrices of 4 groups and 300 features"):
-        tally.merged(*parts)
+        tally.merge(*parts)
 
 
 def test_work_of_more_than_a_minute_is_told_beforehand(monkeypatch):
-    monkeypatch.setattr(resources, "_STEPS_A_SECOND", 1e4)  # a slow machine
+    monkeypatch.setattr(resources, "_OPERATIONS_PER_SECOND", 1e4)  # a slow machine
     with pytest.warns(FairspanWarning, match="40 rows and 300 features take a machine like this"):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2)
 
 
 def test_what_is_refused_is_not_called_long_before(monkeypatch):
-    monkeypatch.setattr(resources, "_STEPS_A_SECOND", 1e4)  # a warning would be an error here
+    monkeypatch.setattr(
+        resources, "_OPERATIONS_PER_SECOND", 1e4
+    )  # a warning would be an error here
     with pytest.raises(InvalidInput, match=r"Matrices of 1 group"):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2, max_memory=1000)
 
@@ -133,36 +136,36 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
     ("where", "work"),
     [
         (
-            "fairspan.moments.accumulate._summed",
+            "fairspan.moments.accumulate._sum_by_code",
             lambda: GroupMoments.from_rows(rows(8, 3), [0, 1] * 4, np.ones(8)),
         ),
-        ("fairspan.estimator.fit.subspace_of", lambda: FairPCA(1).fit_moments(MOMENTS)),
+        ("fairspan.estimator.fit.build_subspace", lambda: FairPCA(1).fit_moments(MOMENTS)),
         (
-            "fairspan.moments.thin.sparse_groups",
+            "fairspan.moments.wide.group_sparse_rows",
             lambda: FairPCA(1).fit(SPARSE, sensitive_features=np.arange(60) % 2),
         ),
         (
-            "fairspan.moments.thin.positions_of_groups",
+            "fairspan.moments.wide.row_indices_by_group",
             lambda: FairPCA(1).fit(FEW, sensitive_features=np.arange(30) % 2),
         ),
         (
-            "fairspan.moments.of_rows.merged",
+            "fairspan.moments.of_rows.merge_moments",
             lambda: audit(MODEL, rows(40, 3), np.arange(40) % 2),
         ),
         (
-            "fairspan.auditing.audit.judged_on_moments",
+            "fairspan.auditing.audit.evaluate_on_moments",
             lambda: audit(MODEL, moments=MOMENTS),
         ),
         (
-            "fairspan.moments.group_moments.merged",
+            "fairspan.moments.group_moments.merge_moments",
             lambda: MOMENTS + MOMENTS,
         ),
         (
-            "fairspan.moments.group_moments.GroupMoments.operator_about",
+            "fairspan.moments.group_moments.GroupMoments.second_moments_about",
             lambda: verify(MODEL, MOMENTS),
         ),
         (
-            "fairspan.report.report.fits_of",
+            "fairspan.report.report.fit_criteria",
             lambda: write_report("never.html", rows(40, 3), ["a", "b"] * 20),
         ),
     ],
@@ -176,7 +179,7 @@ def test_running_out_of_memory_is_an_error_of_ours_wherever_it_happens(monkeypat
 @pytest.mark.parametrize("saved", [MOMENTS, MODEL.subspace_], ids=["moments", "model"])
 def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(monkeypatch, tmp_path, saved):
     saved.save(tmp_path / "file")
-    monkeypatch.setattr("fairspan.storage._array", run_out)
+    monkeypatch.setattr("fairspan.storage._read_array", run_out)
     with pytest.raises(InvalidInput, match="Memory ran out"):
         type(saved).load(tmp_path / "file")
 
@@ -184,7 +187,7 @@ def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(monkeypatch, tmp_p
 def test_running_out_in_a_worker_tells_of_the_part(monkeypatch, tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n")
-    monkeypatch.setattr("fairspan.moments.accumulate._summed", run_out)
+    monkeypatch.setattr("fairspan.moments.accumulate._sum_by_code", run_out)
     with pytest.raises(InvalidInput, match=r"a\.csv: Memory ran out"):
         GroupMoments.from_rows(tmp_path, "g")
 
@@ -208,9 +211,9 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
 
     def noted(rows, assigned, *args, **kwargs):
         folds.append(assigned.n_folds)
-        return fold_moments(rows, assigned, *args, **kwargs)
+        return compute_fold_moments(rows, assigned, *args, **kwargs)
 
-    monkeypatch.setattr("fairspan.auditing.estimating.fold_moments", noted)
+    monkeypatch.setattr("fairspan.auditing.fold_statistics.compute_fold_moments", noted)
     names = ",".join(f"c{i}" for i in range(p))
     table = np.column_stack([rows(120, p), np.arange(120) % n_groups])
     np.savetxt(tmp_path / "data.csv", table, "%.6g", ",", header=f"{names},g", comments="")
@@ -232,6 +235,6 @@ def test_estimates_keep_to_the_memory_that_is_allowed(
 )
 def test_the_time_is_told_in_a_unit_that_reads_well(monkeypatch, minutes, said):
     monkeypatch.setattr("os.cpu_count", lambda: 4)  # which share the work
-    n_rows = round(minutes * 60 * 4 * resources._STEPS_A_SECOND / (2 * 1000**2))
+    n_rows = round(minutes * 60 * 4 * resources._OPERATIONS_PER_SECOND / (2 * 1000**2))
     with pytest.warns(FairspanWarning, match=f"about {said}"):
-        resources.tell_if_long(n_rows, 1000)
+        resources.warn_if_slow(n_rows, 1000)

@@ -8,7 +8,7 @@ import pytest
 import threadpoolctl
 
 from fairspan import FairPCA
-from fairspan.linalg.resources import in_threads, threads_of
+from fairspan.linalg.resources import limit_blas_threads, map_in_threads
 
 
 def libraries():
@@ -38,14 +38,14 @@ def elsewhere(function):
 
 
 def inside(package):
-    with threads_of(package):
+    with limit_blas_threads(package):
         return counts()
 
 
 def test_inside_a_limit_there_is_one_thread_or_those_of_one_package():
     assert set(inside(None)) == {1}
     assert sorted(inside("numpy")) in ([2], [1, 2])
-    with threads_of(None):
+    with limit_blas_threads(None):
         assert 2 in inside("scipy")
         assert set(counts()) == {1}
     assert set(counts()) == {2}
@@ -63,13 +63,13 @@ def test_while_two_threads_compute_each_of_them_is_alone():
     seen = []
 
     def second():
-        with threads_of("numpy"):
+        with limit_blas_threads("numpy"):
             second_is_inside.set()
             assert first_has_left.wait(60)
             seen.append(counts())
 
     with ThreadPoolExecutor(1) as pool:
-        with threads_of("numpy"):
+        with limit_blas_threads("numpy"):
             running = pool.submit(second)
             assert second_is_inside.wait(60)
             seen.append(counts())
@@ -83,19 +83,19 @@ def test_while_two_threads_compute_each_of_them_is_alone():
 def test_items_are_done_side_by_side_unless_somebody_else_computes():
     # Each waits for the other, so that one after the other would never end.
     together = Barrier(2, timeout=60)
-    assert sorted(in_threads(lambda item: (together.wait(), item)[1], [1, 2])) == [1, 2]
+    assert sorted(map_in_threads(lambda item: (together.wait(), item)[1], [1, 2])) == [1, 2]
     threads = set()
 
     def nested(item):
-        return in_threads(lambda each: threads.add(tuple(counts())) or each, [item, -item])
+        return map_in_threads(lambda each: threads.add(tuple(counts())) or each, [item, -item])
 
-    assert in_threads(nested, [3, 4]) == [[3, -3], [4, -4]]
+    assert map_in_threads(nested, [3, 4]) == [[3, -3], [4, -4]]
     assert {number for each in threads for number in each} == {1}
 
 
 def test_a_thread_that_fails_fails_the_call_and_leaves_the_limits():
     with pytest.raises(ZeroDivisionError):
-        in_threads(lambda number: 1 / number, [1, 0, 2])
+        map_in_threads(lambda number: 1 / number, [1, 0, 2])
     assert set(counts()) == {2}
 
 

@@ -13,11 +13,11 @@ import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error, traced
 from fairspan import FairPCA, FileRows, GroupMoments
 from fairspan.errors import InvalidInput
-from fairspan.moments.of_rows import fold_moments, sparse_folds
-from fairspan.moments.thin import SparseMoments
+from fairspan.moments.of_rows import compute_fold_moments, compute_sparse_fold_moments
+from fairspan.moments.wide import SparseMoments
 from fairspan.rows.groups import Folds
+from fairspan.rows.opening import open_group_rows
 from fairspan.rows.protocol import GroupLimit
-from fairspan.rows.registry import rows_of
 from sweeps import each_once
 
 
@@ -284,12 +284,14 @@ def test_every_part_and_its_rest_are_those_of_the_rows(kind, weighted, offset):
         "sparse": lambda: csr_array(X),
     }.get(kind, lambda: X)()
     weights = weights if weighted else np.ones(len(X))
-    found = fold_moments(rows_of(given, groups, weights if weighted else None), FOLDS)
-    folds, X = FOLDS.of_positions(0, len(X)), X.astype(np.float64)
+    found = compute_fold_moments(
+        open_group_rows(given, groups, weights if weighted else None), FOLDS
+    )
+    folds, X = FOLDS.folds_of_rows(0, len(X)), X.astype(np.float64)
     for moments, rows in (
-        (found.whole, folds >= 0),
-        *((found.parts[fold], folds == fold) for fold in range(5)),
-        *((found.without(fold), folds != fold) for fold in range(5)),
+        (found.total, folds >= 0),
+        *((found.by_fold[fold], folds == fold) for fold in range(5)),
+        *((found.excluding(fold), folds != fold) for fold in range(5)),
     ):
         expected = GroupMoments.from_rows(X[rows], groups[rows], weights[rows])
         assert_moments(moments, expected, rtol=1e-10)
@@ -302,11 +304,17 @@ def test_files_and_processes_give_the_same_folds(tmp_path):
     frame.to_csv(tmp_path / "rows.csv", index=False)
     # Several row groups, which two processes read.
     frame.to_parquet(tmp_path / "rows.parquet", index=False, row_group_size=700)
-    expected = fold_moments(rows_of(X, groups), FOLDS)
-    parquet = rows_of(tmp_path / "rows.parquet", "group")
-    assert parquet.n_parts == 5
-    for source in (rows_of(tmp_path / "rows.csv", "group"), parquet, replace(parquet, jobs=2)):
-        for found, known in zip(fold_moments(source, FOLDS).parts, expected.parts, strict=True):
+    expected = compute_fold_moments(open_group_rows(X, groups), FOLDS)
+    parquet = open_group_rows(tmp_path / "rows.parquet", "group")
+    assert parquet.n_partitions == 5
+    for source in (
+        open_group_rows(tmp_path / "rows.csv", "group"),
+        parquet,
+        replace(parquet, jobs=2),
+    ):
+        for found, known in zip(
+            compute_fold_moments(source, FOLDS).by_fold, expected.by_fold, strict=True
+        ):
             assert_moments(found, known)
 
 
@@ -314,10 +322,10 @@ def test_a_group_may_be_missing_in_a_fold():
     X, groups, _ = made(n=200)
     groups = groups.astype(object)
     groups[17] = "alone"
-    found = fold_moments(rows_of(X, groups), FOLDS)
-    fold = int(FOLDS.of_positions(17, 1)[0])
-    assert "alone" not in found.without(fold).labels
-    assert all("alone" in found.without(f).labels for f in range(5) if f != fold)
+    found = compute_fold_moments(open_group_rows(X, groups), FOLDS)
+    fold = int(FOLDS.folds_of_rows(17, 1)[0])
+    assert "alone" not in found.excluding(fold).labels
+    assert all("alone" in found.excluding(f).labels for f in range(5) if f != fold)
 
 
 def test_rows_in_clusters_are_left_out_together():
@@ -326,22 +334,22 @@ def test_rows_in_clusters_are_left_out_together():
     groups = groups[people * 6]
     labels = [(group, person) for group, person in zip(groups, people.tolist(), strict=True)]
     folds = Folds(5, by_cluster=True)
-    found = fold_moments(rows_of(X, labels), folds)
-    assert found.whole.labels == ["g0", "g1", "g2"]
-    assert_moments(found.whole, GroupMoments.from_rows(X, groups))
-    own = np.array([folds.of_cluster(person) for person in people.tolist()]) == 3
-    assert_moments(found.parts[3], GroupMoments.from_rows(X[own], groups[own]))
+    found = compute_fold_moments(open_group_rows(X, labels), folds)
+    assert found.total.labels == ["g0", "g1", "g2"]
+    assert_moments(found.total, GroupMoments.from_rows(X, groups))
+    own = np.array([folds.fold_of_cluster(person) for person in people.tolist()]) == 3
+    assert_moments(found.by_fold[3], GroupMoments.from_rows(X[own], groups[own]))
 
 
 def test_sparse_rows_of_many_features_stand_for_their_folds():
     rng = np.random.default_rng(1)
     X = csr_array(random_array((300, 1_600), density=0.01, rng=rng))
     groups = np.array(["a", "b"])[rng.integers(0, 2, 300)]
-    found = sparse_folds(rows_of(X, groups), FOLDS)
-    others = FOLDS.of_positions(0, 300) != 2
-    expected = SparseMoments.of_rows(rows_of(X[others], groups[others]))
-    np.testing.assert_allclose(found.without(2).means, expected.means)
-    np.testing.assert_allclose(found.without(2).variances, expected.variances)
+    found = compute_sparse_fold_moments(open_group_rows(X, groups), FOLDS)
+    others = FOLDS.folds_of_rows(0, 300) != 2
+    expected = SparseMoments.from_rows(open_group_rows(X[others], groups[others]))
+    np.testing.assert_allclose(found.excluding(2).means, expected.means)
+    np.testing.assert_allclose(found.excluding(2).variances, expected.variances)
 
 
 def test_too_many_groups_and_bad_rows_are_told_as_by_plain_moments(tmp_path):
@@ -349,11 +357,14 @@ def test_too_many_groups_and_bad_rows_are_told_as_by_plain_moments(tmp_path):
     (tmp_path / "rows.csv").write_text("x,g\n1,\n2,\n")
     missing = X.copy()
     missing[41, 2] = np.nan
-    assert fold_moments(rows_of(X, groups), FOLDS, GroupLimit(2)).whole.labels == ["g0", "g1"]
+    assert compute_fold_moments(open_group_rows(X, groups), FOLDS, GroupLimit(2)).total.labels == [
+        "g0",
+        "g1",
+    ]
     for rows, limit, said in (
-        (rows_of(X, np.arange(400)), GroupLimit(), "400 groups among 400 rows"),
-        (rows_of(X, groups), GroupLimit(1), "2 groups"),
-        (rows_of(missing, groups), GroupLimit(), r"row 42 \(index 41\)"),
+        (open_group_rows(X, np.arange(400)), GroupLimit(), "400 groups among 400 rows"),
+        (open_group_rows(X, groups), GroupLimit(1), "2 groups"),
+        (open_group_rows(missing, groups), GroupLimit(), r"row 42 \(index 41\)"),
         (
             FileRows.open(tmp_path / "rows.csv", ["g"], on_missing="drop"),
             GroupLimit(),
@@ -361,4 +372,4 @@ def test_too_many_groups_and_bad_rows_are_told_as_by_plain_moments(tmp_path):
         ),
     ):
         with pytest.raises(InvalidInput, match=said):
-            fold_moments(rows, FOLDS, limit)
+            compute_fold_moments(rows, FOLDS, limit)

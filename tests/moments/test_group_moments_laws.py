@@ -84,10 +84,10 @@ def test_classes_of_y_are_merged_over_and_merge_themselves(table, data):
     )
     assert_moments(both, table.by_hand())
     pairs = list(zip(table.labels.tolist(), y.tolist(), strict=True))
-    assert_moments(both.by_label, moments_by_hand(table.X, pairs, weights))
+    assert_moments(both.by_class, moments_by_hand(table.X, pairs, weights))
     again = GroupMoments.from_bytes(both.to_bytes())
     np.testing.assert_array_equal(again.scatters, both.scatters)
-    assert again.by_label.labels == both.by_label.labels
+    assert again.by_class.labels == both.by_class.labels
 
 
 @given(tables())
@@ -274,7 +274,7 @@ def test_dividing_moments_is_dividing_rows(rows, weighted):
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 def test_selected_features_have_the_moments_of_selected_columns(rows, center):
     whole, turned = (GroupMoments.from_rows(X, rows.labels) for X in (rows.X, rows.X[:, ::-1]))
-    selected = whole.selected(np.arange(4)[::-1])
+    selected = whole.select_features(np.arange(4)[::-1])
     np.testing.assert_allclose(
         selected.second_moments(center), turned.second_moments(center), rtol=1e-12
     )
@@ -401,7 +401,7 @@ def test_how_many_rows_covariances_are_of_is_told_nowhere(tmp_path):
     model = fs.FairPCA(1).fit_moments(loaded)
     result = fs.audit(model, moments=loaded)
     for group in result.models[0].groups:
-        assert (group.n, group.error_here.low, group.expected_error.low) == (0, None, None)
+        assert (group.n_rows, group.observed_error.low, group.expected_error.low) == (0, None, None)
         assert np.isnan(group.expected_error.value)
     assert "0 rows" not in str(result)
     assert ["a", "-"] in [line.split()[:2] for line in str(result).splitlines()]
@@ -411,7 +411,7 @@ def test_how_many_rows_covariances_are_of_is_told_nowhere(tmp_path):
     # Of b, not all rows are known.
     assert [merged.counts.tolist(), merged.weights.tolist()] == [[0, 0, 2], [1, 3, 2]]
     with pytest.raises(InvalidInput, match="No group has 1 row;"):
-        loaded.without_small_groups(1)
+        loaded.drop_small_groups(1)
 
 
 @pytest.mark.parametrize(

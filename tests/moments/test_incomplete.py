@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 
 from fairspan import FairPCA, GroupMoments, verify
 from fairspan.errors import FairspanWarning, InvalidInput
-from fairspan.moments import fixed_point, incomplete, normal
-from fairspan.moments.normal import Normal
-from fairspan.rows.registry import open_rows
+from fairspan.moments import em, fixed_point, normal_model
+from fairspan.moments.normal_model import NormalModel
+from fairspan.rows.opening import open_rows
 from sweeps import each_once
 
 
@@ -64,8 +64,8 @@ def test_the_likelihood_is_that_of_a_direct_maximum(share, is_weighted):
     np.testing.assert_allclose(found.means[0], best[:p], rtol=1e-6)
     covariance = found.scatters[0] / found.weights[0]
     np.testing.assert_allclose(covariance, root @ root.T, atol=1e-6 * np.trace(covariance))
-    assert found.completion.cells == np.isnan(rows).sum()
-    assert not found.completion.pool_weights.any()
+    assert found.em_summary.n_missing_cells == np.isnan(rows).sum()
+    assert not found.em_summary.pool_weights.any()
 
 
 def test_complete_rows_have_their_usual_moments():
@@ -95,11 +95,11 @@ def test_parts_of_a_file_and_of_a_cluster_give_the_same(tmp_path):
 def test_rows_of_a_pattern_alone_and_together_are_completed_alike():
     rows = incomplete_rows(5, 40, 70, 0.3)
     root = np.random.default_rng(6).standard_normal((70, 80))
-    model = Normal(np.nanmean(rows, axis=0), root @ root.T)
+    model = NormalModel(np.nanmean(rows, axis=0), root @ root.T)
     many = np.vstack([np.repeat(rows, 5, axis=0), rows])
-    completed = model.completed(many)
+    completed = model.complete(many)
     for row, found, trace in zip(
-        many, completed.filled(many), completed.traces(np.eye(70)), strict=True
+        many, completed.fill(many), completed.covariance_traces(np.eye(70)), strict=True
     ):
         seen = ~np.isnan(row)
         cross = model.covariance[np.ix_(~seen, seen)]
@@ -108,7 +108,7 @@ def test_rows_of_a_pattern_alone_and_together_are_completed_alike():
         np.testing.assert_allclose(found[~seen], model.mean[~seen] + off, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(found[seen], row[seen], rtol=1e-12)
         left = np.diag(model.covariance[np.ix_(~seen, ~seen)] - cross @ inverse @ cross.T)
-        units = model.deviations[~seen] ** 2
+        units = model.standard_deviations[~seen] ** 2
         np.testing.assert_allclose(trace, (left / units).sum(), rtol=1e-4)
 
 
@@ -116,7 +116,7 @@ def test_a_small_group_is_drawn_to_the_pool():
     rows = np.vstack([incomplete_rows(7, 400, 5, 0.1), incomplete_rows(7, 400, 5, 0.3)[:6]])
     groups = ["large"] * 400 + ["small"] * 6
     found = GroupMoments.from_rows(rows, groups, on_missing="em")
-    large, small = found.completion.pool_weights
+    large, small = found.em_summary.pool_weights
     together = (~np.isnan(rows[400:])).astype(int)
     lacking = 7 - (together.T @ together).min()
     assert large == 0
@@ -144,10 +144,10 @@ def test_columns_that_determine_each_other():
 def test_classes_of_y_are_kept():
     rows, y = incomplete_rows(10, 120, 3, 0.2), [0, 0, 1] * 40
     found = GroupMoments.from_rows(rows, ["a", "b"] * 60, labels=y, on_missing="em")
-    assert found.completion.cells.sum() == np.isnan(rows).sum()
-    pairs = found.by_label
-    own = pairs.of_groups(np.array([pair[0] == "a" for pair in pairs.labels]))
-    np.testing.assert_allclose(own.over_classes().scatters[0], found.scatters[0])
+    assert found.em_summary.n_missing_cells.sum() == np.isnan(rows).sum()
+    pairs = found.by_class
+    own = pairs.select_groups(np.array([pair[0] == "a" for pair in pairs.labels]))
+    np.testing.assert_allclose(own.sum_over_classes().scatters[0], found.scatters[0])
 
 
 def test_a_file_keeps_how_they_came(tmp_path):
@@ -156,8 +156,8 @@ def test_a_file_keeps_how_they_came(tmp_path):
     )
     found.save(tmp_path / "some.moments")
     again = GroupMoments.load(tmp_path / "some.moments")
-    assert (again.completion.cells == found.completion.cells).all()
-    assert again.completion.n_passes == found.completion.n_passes
+    assert (again.em_summary.n_missing_cells == found.em_summary.n_missing_cells).all()
+    assert again.em_summary.n_passes == found.em_summary.n_passes
     with pytest.raises(InvalidInput, match="completed by the EM algorithm"):
         again + found
 
@@ -210,9 +210,9 @@ def test_passes_that_lead_nowhere_are_told(monkeypatch):
 def test_a_pass_can_be_sent_to_another_process():
     rows = incomplete_rows(16, 50, 3, 0.2)
     source = open_rows(rows, ["a", "b"] * 25, {}, on_missing="em")
-    models = {label: Normal(np.zeros(3), np.eye(3)) for label in ("a", "b")}
-    step = incomplete._Expectation(models)
-    here, there = step.over(source), pickle.loads(pickle.dumps(step)).over(source)
+    models = {label: NormalModel(np.zeros(3), np.eye(3)) for label in ("a", "b")}
+    step = em._EStepAggregator(models)
+    here, there = step.aggregate(source), pickle.loads(pickle.dumps(step)).aggregate(source)
     for label in models:
         np.testing.assert_array_equal(here[label].second, there[label].second)
 
@@ -233,7 +233,7 @@ def test_columns_that_determine_each_other_keep_the_models_where_they_are(share)
     apart = (found.second_moments("group") - known.second_moments("group"))[0]
     assert np.abs(found.means - known.means).max() < 0.25 * units.max()
     assert np.abs(apart / np.outer(units, units)).max() < 0.8
-    assert found.completion.change < 1e-3
+    assert found.em_summary.last_change < 1e-3
     for block in range(5):  # each adds up to one still
         ones = np.r_[np.repeat(np.arange(5) == block, 6), np.zeros(3)]
         assert ones @ found.second_moments("group")[0] @ ones < 0.01
@@ -266,17 +266,17 @@ def test_certificates_of_the_same_rows_in_two_orders_do_not_refute_each_other(ma
     )
     for mine, theirs in ((one, other), (other, one)):
         if mine.status == "optimal":
-            assert mine.lower_bound <= theirs.objective + 2 * mine.tolerance
+            assert mine.lower_bound <= theirs.objective + 2 * mine.absolute_tol
 
 
 def test_what_is_left_is_how_far_further_passes_lead():
     rows, groups = incomplete_rows(20, 80, 4, 0.5), ["a", "b"] * 40
     found = GroupMoments.from_rows(rows, groups, on_missing="em")
-    assert found.completion.left < 1e-11
+    assert found.em_summary.left < 1e-11
     models = np.concatenate([found.means[:, None], found.second_moments("group")], axis=1)
     source = open_rows(rows, groups, {}, on_missing="em")
-    step = incomplete._Step(source, tuple(found.labels), found.completion.pool_weights, 0.0)
-    moved = np.abs(step(models) - models) / incomplete._units(models)
+    step = em._EMStep(source, tuple(found.labels), found.em_summary.pool_weights, 0.0)
+    moved = np.abs(step(models) - models) / em._standard_units(models)
     assert moved.max() <= 1e-12
 
 
@@ -313,11 +313,11 @@ def test_rows_in_another_order_that_leave_other_digits_are_no_forgery(seed, nest
 
 def test_patterns_of_their_own_take_a_bounded_memory(monkeypatch):
     rows = incomplete_rows(22, 300, 70, 0.5)
-    model = Normal(np.zeros(70), np.cov(incomplete_rows(22, 300, 70, 0.0).T))
+    model = NormalModel(np.zeros(70), np.cov(incomplete_rows(22, 300, 70, 0.0).T))
     matrix = np.diag(np.arange(70.0))
     whole, traces = model.filled(rows, matrix)
     monkeypatch.setattr(normal, "_MOST_NUMBERS", 20_000)
-    assert len(list(normal.blocks_to_complete(rows))) > 10
+    assert len(list(normal_model.blocks_to_complete(rows))) > 10
     parts, again = model.filled(rows, matrix)
     np.testing.assert_allclose(parts, whole, rtol=1e-9)
     np.testing.assert_allclose(again, traces, rtol=1e-9)

@@ -10,22 +10,22 @@ import scipy.sparse
 from by_hand import assert_moments, moments_by_hand, random_rows, relative_error
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput, InvalidType
-from fairspan.moments.group_moments import accumulate
-from fairspan.moments.of_rows import THIN_BEYOND, moments_of
-from fairspan.moments.thin import SparseMoments, ThinMoments
-from fairspan.rows.registry import rows_of
+from fairspan.moments.group_moments import compute_group_moments
+from fairspan.moments.of_rows import MIN_WIDE_FEATURES, compute_moments
+from fairspan.moments.wide import SparseMoments, WideMoments
+from fairspan.rows.opening import open_group_rows
 
 WIDE = random_rows(0, n=9, p=30)
 
 
 @pytest.fixture
 def few_features_are_many(monkeypatch):
-    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
+    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
 
 
 def thin(X, labels, weights=None):
-    moments = moments_of(rows_of(X, labels, weights))
-    assert isinstance(moments, ThinMoments)
+    moments = compute_moments(open_group_rows(X, labels, weights))
+    assert isinstance(moments, WideMoments)
     return moments
 
 
@@ -39,7 +39,7 @@ def test_means_variances_and_matrices(order, dtype, weights):
     moments = thin(given, WIDE.labels, weights)
     given[:] = 0  # what is kept is a copy
     expected = moments_by_hand(X, WIDE.labels, weights)
-    assert_moments(moments.matrices(), expected)
+    assert_moments(moments.to_dense(), expected)
     known = GroupMoments.from_rows(X, WIDE.labels, weights)
     for name, digits in (
         *(("means", 1e-13), ("mean", 1e-13)),
@@ -49,7 +49,7 @@ def test_means_variances_and_matrices(order, dtype, weights):
     scale = np.linspace(0.5, 3, 30)
     scaled = moments.divided_by(scale).divided_by(1 / scale[::-1])
     divided = known.divided_by(scale / scale[::-1])
-    assert_moments(scaled.matrices(), divided)
+    assert_moments(scaled.to_dense(), divided)
     assert relative_error(scaled.variances, divided.variances) <= 1e-12
 
 
@@ -66,9 +66,9 @@ def test_a_column_of_equal_numbers_has_no_variance():
 @pytest.mark.parametrize("center", ["global", "group", "none"])
 def test_coordinates_hold_all_that_a_subspace_of_any_dimension_can_want(center, d):
     moments = thin(WIDE.X, WIDE.labels)
-    posed = moments.in_coordinates(d, center)
-    known = moments.matrices().second_moments(center)
-    inside = posed.moments.operator_about(posed.point)
+    posed = moments.reduce_to_row_space(d, center)
+    known = moments.to_dense().second_moments(center)
+    inside = posed.moments.second_moments_about(posed.point)
     assert posed.moments.n_features <= 9 + 1 + d
     axes = posed.lift(np.eye(posed.moments.n_features))
     np.testing.assert_allclose(axes.T @ axes, np.eye(axes.shape[1]), atol=1e-14)
@@ -77,9 +77,9 @@ def test_coordinates_hold_all_that_a_subspace_of_any_dimension_can_want(center, 
         values = np.sort(np.linalg.eigvalsh(np.tensordot(weights, known, axes=1)))[::-1]
         found = inside.leading(np.array(weights), d)
         size = np.abs(values).sum()
-        assert abs(found.top_eigenvalue_sum - values[:d].sum()) <= 1e-12 * size
+        assert abs(found.eigenvalue_sum - values[:d].sum()) <= 1e-12 * size
         lifted = posed.lift(found.vectors)
-        np.testing.assert_allclose(posed.reduce(lifted), found.vectors, atol=1e-9)
+        np.testing.assert_allclose(posed.project(lifted), found.vectors, atol=1e-9)
         np.testing.assert_allclose(lifted.T @ lifted, np.eye(d), atol=1e-12)
         captured = np.einsum("ij,gik,kj->g", lifted, known, lifted)
         assert abs(weights @ captured - values[:d].sum()) <= 1e-12 * size
@@ -93,20 +93,20 @@ def test_labels_of_several_attributes_in_the_order_of_matrices():
     known = GroupMoments.from_rows(frame, ["sex", "old"], "w")
     assert moments.labels == known.labels
     assert moments.feature_names == known.feature_names
-    assert_moments(moments.matrices(), known)
-    assert repr(moments).startswith("<ThinMoments of 30 features, rows by group: f / ")
+    assert_moments(moments.to_dense(), known)
+    assert repr(moments).startswith("<WideMoments of 30 features, rows by group: f / ")
     again = pickle.loads(pickle.dumps(moments))
     np.testing.assert_array_equal(again.means, moments.means)
 
 
 def test_which_rows_stay(monkeypatch):
     X, labels = WIDE.X, WIDE.labels
-    assert THIN_BEYOND == 500
-    assert isinstance(moments_of(rows_of(X, labels)), GroupMoments)
-    monkeypatch.setattr("fairspan.moments.of_rows.THIN_BEYOND", 5)
-    assert isinstance(moments_of(rows_of(X, labels)), ThinMoments)
-    assert isinstance(moments_of(rows_of(X[:, :11], labels)), GroupMoments)
-    assert isinstance(moments_of(rows_of(X, labels, None, "drop")), GroupMoments)
+    assert MIN_WIDE_FEATURES == 500
+    assert isinstance(compute_moments(open_group_rows(X, labels)), GroupMoments)
+    monkeypatch.setattr("fairspan.moments.of_rows.MIN_WIDE_FEATURES", 5)
+    assert isinstance(compute_moments(open_group_rows(X, labels)), WideMoments)
+    assert isinstance(compute_moments(open_group_rows(X[:, :11], labels)), GroupMoments)
+    assert isinstance(compute_moments(open_group_rows(X, labels, None, "drop")), GroupMoments)
 
 
 KINDS = [
@@ -204,8 +204,8 @@ def test_rows_of_weight_zero_are_absent():
     X, labels, weights = thin_rows()
     weights[labels == "b"] = 0
     weights[::5] = 0
-    for make in (accumulate, lambda rows: SparseMoments.of_rows(rows).matrices()):
-        moments = make(rows_of(scipy.sparse.csr_array(X), labels, weights))
+    for make in (compute_group_moments, lambda rows: SparseMoments.from_rows(rows).to_dense()):
+        moments = make(open_group_rows(scipy.sparse.csr_array(X), labels, weights))
         assert_moments(moments, moments_by_hand(X, labels, weights))
 
 
@@ -227,15 +227,15 @@ def test_rows_with_missing_cells_or_groups_can_be_dropped(share):
     labels = labels.astype(object)
     labels[[30, 31]] = None
     kept = np.setdiff1d(np.arange(300), [17, 30, 31])
-    rows = rows_of(scipy.sparse.csr_array(X), labels, weights, "drop")
-    for moments in (accumulate(rows), SparseMoments.of_rows(rows).matrices()):
+    rows = open_group_rows(scipy.sparse.csr_array(X), labels, weights, "drop")
+    for moments in (compute_group_moments(rows), SparseMoments.from_rows(rows).to_dense()):
         assert_moments(moments, moments_by_hand(X[kept], labels[kept], weights[kept]))
         assert moments.n_dropped == 3
     X[3, 3] = np.inf
     with pytest.raises(
         InvalidInput, match=r"infinity, first in row 4 \(index 3\), column 4 \(index 3\)"
     ):
-        rows_of(scipy.sparse.csr_array(X), labels, weights, "drop")
+        open_group_rows(scipy.sparse.csr_array(X), labels, weights, "drop")
 
 
 @pytest.mark.parametrize(
@@ -279,20 +279,20 @@ def test_what_cannot_be_labels(labels, kind, said):
 def test_the_operator_is_that_of_the_matrices(center, scaled):
     X, labels, weights = thin_rows(share=0.06, filled=(1,))
     X[:, 1] += 50
-    sparse = SparseMoments.of_rows(rows_of(scipy.sparse.csr_array(X), labels, weights))
+    sparse = SparseMoments.from_rows(open_group_rows(scipy.sparse.csr_array(X), labels, weights))
     dense = GroupMoments.from_rows(X, labels, weights)
     assert relative_error(sparse.standard_deviations, dense.standard_deviations) <= 1e-12
     assert relative_error(sparse.mean, dense.mean) <= 1e-12
-    assert relative_error(sparse.matrices().scatters, dense.scatters) <= 1e-9
+    assert relative_error(sparse.to_dense().scatters, dense.scatters) <= 1e-9
     if scaled:
         once, twice = np.random.default_rng(8).uniform(0.5, 3, (2, X.shape[1]))
         sparse, dense = sparse.divided_by(once).divided_by(twice), dense.divided_by(once * twice)
-        assert_moments(sparse.matrices(), dense)
-    mine = sparse.operator_about(sparse.center_point(center))
-    theirs = dense.operator_about(dense.center_point(center))
+        assert_moments(sparse.to_dense(), dense)
+    mine = sparse.second_moments_about(sparse.center_point(center))
+    theirs = dense.second_moments_about(dense.center_point(center))
     rng = np.random.default_rng(5)
     basis = np.linalg.qr(rng.standard_normal((X.shape[1], 3)))[0]
-    for what in ("captured_variances", "residual_variances", "compressed", "applied"):
+    for what in ("captured_variances", "residual_variances", "compress", "apply"):
         assert relative_error(getattr(mine, what)(basis), getattr(theirs, what)(basis)) <= 1e-9
     assert relative_error(mine.traces, theirs.traces) <= 1e-12
     for mixture in ([1, 0, 0], [0.2, 0.5, 0.3], [1, -1, 0.5]):
@@ -305,10 +305,10 @@ def test_residuals_are_accurate_where_little_is_lost():
     X, labels, _ = thin_rows(share=0.05)
     X[:, 0] *= 1e8
     basis = np.eye(12)[:, :1]
-    sparse = SparseMoments.of_rows(rows_of(scipy.sparse.csr_array(X), labels))
-    lost = sparse.operator_about(sparse.mean).residual_variances(basis)
+    sparse = SparseMoments.from_rows(open_group_rows(scipy.sparse.csr_array(X), labels))
+    lost = sparse.second_moments_about(sparse.mean).residual_variances(basis)
     rest = GroupMoments.from_rows(X[:, 1:], labels)
-    expected = rest.operator_about(rest.mean).traces
+    expected = rest.second_moments_about(rest.mean).traces
     assert relative_error(lost, expected) <= 1e-12
 
 
@@ -318,29 +318,37 @@ def test_axes_that_are_not_orthonormal_are_not_used(monkeypatch):
     X, labels = rng.standard_normal((12, 40)), np.arange(12) % 2
     X[11] = X[10] + 1e-9 * rng.standard_normal(40)
     # Whatever is expected of products of rows, what they give is looked at.
-    monkeypatch.setattr("fairspan.moments.thin._LOST_BY_PRODUCTS", np.inf)
+    monkeypatch.setattr("fairspan.moments.wide._MAX_CHOLQR2_LOSS", np.inf)
     found = thin(X, labels)
-    assert not found.span.mixing.size
-    assert np.allclose(found.span.basis.T @ found.span.basis, np.eye(11), atol=1e-14)
-    monkeypatch.setattr("fairspan.moments.thin._FAULTY", 1e-17)
+    assert not found.row_space.row_weights.size
+    assert np.allclose(
+        found.row_space.explicit_axes.T @ found.row_space.explicit_axes, np.eye(11), atol=1e-14
+    )
+    monkeypatch.setattr("fairspan.moments.wide._MAX_AXES_ERROR", 1e-17)
     with pytest.raises(InvalidInput, match="Coordinates of the rows are off by"):
-        _ = thin(X, labels).span
+        _ = thin(X, labels).row_space
 
 
 @pytest.mark.usefixtures("few_features_are_many")
 @pytest.mark.parametrize(("condition", "by_products"), [(1e2, True), (1e3, True), (1e7, False)])
 def test_axes_of_nearly_dependent_rows_are_orthonormal(monkeypatch, condition, by_products):
-    monkeypatch.setattr("fairspan.moments.thin._LOST_ONCE", 0.0)  # always a second round
+    monkeypatch.setattr("fairspan.moments.wide._MAX_CHOLQR_LOSS", 0.0)  # always a second round
     rng = np.random.default_rng(1)
     turn, along = (np.linalg.qr(rng.standard_normal((m, 12)))[0] for m in (12, 3000))
     X = (turn * np.geomspace(1.0, 1 / condition, 12)) @ along.T
-    span = thin(X, np.arange(12) % 2).span
-    assert bool(span.mixing.size) == by_products
-    axes = span._lifted(np.eye(span.n_known)).astype(np.longdouble)
-    off = np.linalg.norm((axes.T @ axes - np.eye(span.n_known)).astype(float), 2)
+    span = thin(X, np.arange(12) % 2).row_space
+    assert bool(span.row_weights.size) == by_products
+    axes = span._lift_axes(np.eye(span.n_axes)).astype(np.longdouble)
+    off = np.linalg.norm((axes.T @ axes - np.eye(span.n_axes)).astype(float), 2)
     # A second round leaves what products with the rows lose, and the bound knows it.
-    assert off <= min(span.stretched, 3e-11)
+    assert off <= min(span.orthogonality_defect, 3e-11)
     assert off <= 1e-15 * condition + 1e-14
     # And they hold the rows.
-    about = X[span.thin.parts[0].positions.tolist() + span.thin.parts[1].positions.tolist()] - X[0]
-    assert np.abs(span.rows @ axes.T.astype(float) - about).max() <= 1e-13
+    about = (
+        X[
+            span.moments_of_rows.group_rows[0].row_indices.tolist()
+            + span.moments_of_rows.group_rows[1].row_indices.tolist()
+        ]
+        - X[0]
+    )
+    assert np.abs(span.row_coordinates @ axes.T.astype(float) - about).max() <= 1e-13

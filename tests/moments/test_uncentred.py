@@ -7,7 +7,7 @@ from by_hand import moments_by_hand
 from fairspan import GroupMoments
 from fairspan.errors import InvalidInput
 from fairspan.moments import accumulate
-from fairspan.moments.operators import DenseSecondMoments, deflated
+from fairspan.moments.operators import DenseSecondMoments, deflate
 
 RNG = np.random.default_rng(0)
 N = 700
@@ -47,7 +47,7 @@ TABLES = dict(tables())
 @pytest.mark.parametrize("few", [0, 128])
 @pytest.mark.parametrize("name", TABLES)
 def test_no_digits_are_lost(name, few, monkeypatch):
-    monkeypatch.setattr(accumulate, "FEW_FEATURES", few)
+    monkeypatch.setattr(accumulate, "MAX_MEMORY_BOUND_FEATURES", few)
     X = TABLES[name]
     moments = GroupMoments.from_rows(X, GROUPS)
     means, scatters = in_long_double(X, GROUPS)
@@ -67,7 +67,7 @@ def test_of_many_groups_rows_are_sorted():
 
 
 def test_parts_and_threads_change_no_bit(monkeypatch):
-    monkeypatch.setattr(accumulate, "_SPAN_NUMBERS", 600)
+    monkeypatch.setattr(accumulate, "_SPAN_ENTRIES", 600)
     X = TABLES["standardised"]
     together = GroupMoments.from_rows(X, GROUPS)
     monkeypatch.setattr(
@@ -98,7 +98,7 @@ def test_second_moments_are_those_along_an_orthonormal_basis_of_the_complement(p
     rows = rng.standard_normal((2, p, p))
     whole = DenseSecondMoments(rows @ rows.transpose(0, 2, 1))
     before = whole.matrices.copy()
-    left, rounding, complement = deflated(whole, F)
+    left, rounding, complement = deflate(whole, F)
     Q = complement.basis
     np.testing.assert_allclose(Q.T @ Q, np.eye(p - r), atol=1e-13)
     np.testing.assert_allclose(F.T @ Q, np.zeros((r, p - r)), atol=1e-13)
@@ -118,7 +118,7 @@ def test_a_column_of_large_numbers_that_a_direction_follows_leaves_the_others_th
     factor = rng.standard_normal((6, 6)) * scales[:, None]
     second = DenseSecondMoments((factor @ factor.T)[None])
     first = second.leading(np.ones(1), 1).vectors
-    left, rounding, complement = deflated(second, first)
+    left, rounding, complement = deflate(second, first)
     # Along the features themselves, but for a share of 1e-12.
     assert np.linalg.norm(complement.basis[axis]) <= 1e-10
     in_others = np.delete(factor, axis, axis=0)
@@ -131,5 +131,5 @@ def test_a_column_of_large_numbers_that_a_direction_follows_leaves_the_others_th
 
 def test_an_axis_is_left_out_exactly():
     second = DenseSecondMoments(np.diag([4.0, 3, 2, 1])[None])
-    complement = deflated(second, -np.eye(4)[:, [2]])[2]
+    complement = deflate(second, -np.eye(4)[:, [2]])[2]
     np.testing.assert_allclose(complement.basis[2], np.zeros(3), atol=1e-15)

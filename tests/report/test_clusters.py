@@ -47,7 +47,9 @@ def test_intervals_of_a_report_are_those_of_an_audit_with_clusters(frame, tmp_pa
         ends = [with_them[f"error_here_{end}"] for end in ("low", "high")]
         assert ends == pytest.approx([by_hand[f"error_here_{end}"] for end in ("low", "high")])
         # Eight rows of a person are hardly more than one.
-        assert ends[1] - ends[0] > 1.5 * (without["error_here_high"] - without["error_here_low"])
+        assert ends[1] - ends[0] > 1.5 * (
+            without["observed_error_high"] - without["observed_error_low"]
+        )
 
 
 def test_the_command_makes_the_same_report_and_judges_held_out_rows(frame, tmp_path, capsys):
@@ -67,8 +69,8 @@ def test_the_command_makes_the_same_report_and_judges_held_out_rows(frame, tmp_p
     given = json.loads(capsys.readouterr().out)["given"]
     more = persons(1)
     by_hand = fs.audit(model.subspace_, more, "g", clusters="who").models[0]
-    assert [each["error_here_high"] for each in given["models"][0]["groups"]] == pytest.approx(
-        [each.error_here.high for each in by_hand.groups]
+    assert [each["observed_error_high"] for each in given["models"][0]["groups"]] == pytest.approx(
+        [each.observed_error.high for each in by_hand.groups]
     )
     assert cli.run([*words, "--folds", "none", "--json"]) == 2
 

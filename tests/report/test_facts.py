@@ -9,12 +9,12 @@ from sklearn.decomposition import PCA
 
 from cli.by_hand import figures_by_hand, plain_pca_by_hand
 from fairspan import ErrorGap, FairPCA, GroupMoments, audit
-from fairspan.auditing.findings import find
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, InvalidType
-from fairspan.formatting.text import spoken
-from fairspan.registry import names_of
-from fairspan.report.curves import aligned, spread_along, telling_features
-from fairspan.report.report import ReportSettings, report_of
+from fairspan.auditing.findings import model_findings
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, InvalidType
+from fairspan.formatting.text import readable_name
+from fairspan.registry import builtin_names
+from fairspan.report.curves import align_components, evenly_spaced, most_loaded_features
+from fairspan.report.report import ReportSettings, build_report
 from report_rows import (
     ORIGIN,
     certificate_of,
@@ -45,23 +45,23 @@ def test_facts_are_plain_and_the_same_twice(k, p, d):
 @pytest.mark.parametrize("scale", [False, True])
 def test_plain_pca_is_that_of_singular_vectors(center, scale):
     X, labels = made_rows(3, 5)
-    facts = facts_by(X, labels, 2, center=center, scale=scale, criteria=[])
+    facts = facts_by(X, labels, 2, center=center, scale=scale, compare=[])
     by_hand = plain_pca_by_hand(X, labels, 2, center=center, standardize=scale)
     pca = facts["models"][0]
     assert (pca["name"], pca["is_plain_pca"]) == ("PCA", True)
     for key, of in (
-        ("error_here", lambda each: each.error),
-        ("error_here_low", lambda each: each.low),
-        ("error_here_high", lambda each: each.high),
-        ("best_error_here", lambda each: each.best_error),
-        ("loss_here", lambda each: each.error - each.best_error),
-        ("kept_here", lambda each: 1 - each.error / each.total_variance),
+        ("observed_error", lambda each: each.error),
+        ("observed_error_low", lambda each: each.low),
+        ("observed_error_high", lambda each: each.high),
+        ("observed_best_error", lambda each: each.best_error),
+        ("observed_loss", lambda each: each.error - each.best_error),
+        ("observed_kept", lambda each: 1 - each.error / each.total_variance),
     ):
         expected = [of(each) for each in by_hand.values()]
         np.testing.assert_allclose(column(pca, key), expected, rtol=1e-8, atol=1e-8)
     for group, each in zip(pca["groups"], by_hand.values(), strict=True):
         assert group["n"] == each.n
-        assert group["total_variance_here"] == pytest.approx(each.total_variance, rel=1e-9)
+        assert group["observed_total_variance"] == pytest.approx(each.total_variance, rel=1e-9)
 
 
 @pytest.mark.long
@@ -69,20 +69,24 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
     X, labels = made_rows(2, 6)
     facts = facts_by(X, labels, 2)
     names = [model["name"] for model in facts["models"]]
-    criteria = [name for name in names_of("criterion") if name != "total_error"]
-    assert names == ["PCA", *map(spoken, criteria)]
+    criteria = [name for name in builtin_names("criterion") if name != "total_error"]
+    assert names == ["PCA", *map(readable_name, criteria)]
     assert facts["main"] == names[1]
     fits = {
-        spoken(name): FairPCA(2, criterion=name).fit(X, sensitive_features=labels)
+        readable_name(name): FairPCA(2, criterion=name).fit(X, sensitive_features=labels)
         for name in criteria
     }
     audited = {each.name: each for each in audit(fits, X, labels).models}
     for name in names:
         model, expected = model_of(facts, name), audited[name]
-        values = [group.error_here.value for group in expected.groups]
-        np.testing.assert_allclose(column(model, "error_here"), values, rtol=1e-9)
-        assert model["total_error_here"] == pytest.approx(expected.total_error_here, rel=1e-9)
-        assert model["disparity_here_low"] == pytest.approx(expected.disparity_here.low, rel=1e-7)
+        values = [group.observed_error.value for group in expected.groups]
+        np.testing.assert_allclose(column(model, "observed_error"), values, rtol=1e-9)
+        assert model["observed_total_error"] == pytest.approx(
+            expected.observed_total_error, rel=1e-9
+        )
+        assert model["observed_disparity_low"] == pytest.approx(
+            expected.observed_disparity.low, rel=1e-7
+        )
     for name, fit in fits.items():
         certificate = certificate_of(facts, name)
         assert certificate["objective"] == pytest.approx(fit.solution_.objective, rel=1e-9)
@@ -93,11 +97,11 @@ def test_every_criterion_says_what_its_estimator_and_the_audit_say():
 
 def test_findings_are_those_of_the_audit():
     X, labels = made_rows(2, 5)
-    facts = facts_by(X, labels, 2, criteria=[])
+    facts = facts_by(X, labels, 2, compare=[])
     fair = FairPCA(2).fit(X, sensitive_features=labels)
     expected = audit({"PCA": PCA(2).fit(X), "minimax_loss": fair}, X, labels)
     found = {each["code"] for each in facts["findings"]}
-    assert {each.code for each in find(expected.models, expected.rows)} <= found
+    assert {each.code for each in model_findings(expected.models, expected.rows)} <= found
     assert found == {each.code for each in expected.findings}
 
 
@@ -105,25 +109,27 @@ def test_without_rows_there_are_no_intervals_and_a_finding_says_so():
     X, labels = made_rows(2, 5)
     moments = GroupMoments.from_rows(X, labels)
     few = ["nash_welfare"]
-    asked = ReportSettings.of("minimax_loss", few, 2, "global", False)
-    facts = report_of(moments, None, asked, ORIGIN).to_dict()
-    with_rows = facts_by(X, labels, 2, criteria=few)
+    asked = ReportSettings.validated("minimax_loss", few, 2, "global", False)
+    facts = build_report(moments, None, asked, ORIGIN).to_dict()
+    with_rows = facts_by(X, labels, 2, compare=few)
     assert "FS106" in [each["code"] for each in facts["findings"]]
     assert not facts["rows"]["has_intervals"]
     for here, there in zip(facts["models"], with_rows["models"], strict=True):
         np.testing.assert_allclose(
-            column(here, "error_here"), column(there, "error_here"), rtol=1e-9
+            column(here, "observed_error"), column(there, "observed_error"), rtol=1e-9
         )
-        assert {group["error_here_low"] for group in here["groups"]} == {None}
-        assert here["disparity_here_low"] is None
+        assert {group["observed_error_low"] for group in here["groups"]} == {None}
+        assert here["observed_disparity_low"] is None
 
 
 def test_by_dimension_every_fit_is_between_the_best_possible_and_nothing():
     X, labels = made_rows(3, 7)
-    facts = facts_by(X, labels, 3, criteria=[])
+    facts = facts_by(X, labels, 3, compare=[])
     assert dimensions_of(facts) == list(range(1, 8))
-    best, plain = (curve_of(facts, "PCA", key) for key in ("best_error_here", "error_here"))
-    fair, losses = (curve_of(facts, "minimax loss", key) for key in ("error_here", "loss_here"))
+    best, plain = (curve_of(facts, "PCA", key) for key in ("observed_best_error", "observed_error"))
+    fair, losses = (
+        curve_of(facts, "minimax loss", key) for key in ("observed_error", "observed_loss")
+    )
     slack = 1e-9 * best.max()
     for d, errors in enumerate(plain, start=1):
         pca = PCA(d).fit(X)
@@ -136,7 +142,7 @@ def test_by_dimension_every_fit_is_between_the_best_possible_and_nothing():
     assert (best <= fair + slack).all()
     assert (best <= plain + slack).all()
     np.testing.assert_allclose(losses, fair - best, atol=slack)
-    worst = curve_of(facts, "PCA", "loss_here").max(axis=1)
+    worst = curve_of(facts, "PCA", "observed_loss").max(axis=1)
     assert (losses.max(axis=1) <= worst + slack).all()
     assert set(curve_of(facts, "minimax loss", "status").ravel()) == {"optimal"}
 
@@ -146,12 +152,12 @@ def test_the_frontier_holds_every_answer_and_bounds_what_can_be_reached():
     X, labels = made_rows(2, 6)
     facts = facts_by(X, labels, 2)
     curve = facts["frontier"]
-    errors, slack = np.array(curve["errors_here"]), curve["largest_height"] + 1e-9
+    errors, slack = np.array(curve["observed_errors"]), curve["max_deviation"] + 1e-9
     assert (np.diff(errors[:, 0]) > 0).all()
     assert (np.diff(errors[:, 1]) < 0).all()
     for model in facts["models"]:
         # No vertex is worse in both.
-        assert not (errors > column(model, "error_here") + slack).all(axis=1).any()
+        assert not (errors > column(model, "observed_error") + slack).all(axis=1).any()
     low, high = np.min(curve["region_here"], axis=0), np.max(curve["region_here"], axis=0)
     rng = np.random.default_rng(1)
     for _ in range(200):
@@ -162,12 +168,12 @@ def test_the_frontier_holds_every_answer_and_bounds_what_can_be_reached():
         assert (at <= high + 1e-2 * high).all()
         # Below the curve nothing is reached: no vertex is worse in both.
         assert not (errors > at + slack).all(axis=1).any()
-    assert facts_by(*made_rows(3, 4), 2, criteria=[])["frontier"] is None
+    assert facts_by(*made_rows(3, 4), 2, compare=[])["frontier"] is None
 
 
 def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_group():
     X, labels = made_rows(2, 6)
-    facts = facts_by(X, labels, criteria=[])
+    facts = facts_by(X, labels, compare=[])
     d = facts["settings"]["n_components"]
     assert FairPCA(0.9).fit(X, sensitive_features=labels).n_components_ == d
     fewer = FairPCA(d - 1).fit(X, sensitive_features=labels)
@@ -176,10 +182,10 @@ def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_gro
         + ((X[labels == g].mean(axis=0) - X.mean(axis=0)) ** 2).sum()
         for g in fewer.groups_
     ]
-    assert kept.min() < 0.9 <= min(column(model_of(facts, "minimax loss"), "kept_here"))
+    assert kept.min() < 0.9 <= min(column(model_of(facts, "minimax loss"), "observed_kept"))
     assert facts["settings"]["chosen_by"] == "the fewest that keep 90 % of every group's variance"
-    assert facts_by(X, labels, 0.9, criteria=[])["settings"] == facts["settings"]
-    assert facts_by(X, labels, 4, criteria=[])["settings"]["chosen_by"] == "asked"
+    assert facts_by(X, labels, 0.9, compare=[])["settings"] == facts["settings"]
+    assert facts_by(X, labels, 4, compare=[])["settings"]["chosen_by"] == "asked"
 
 
 @pytest.mark.long
@@ -193,7 +199,7 @@ def test_weights_count_as_copies_of_rows_do():
     for one, other in zip(facts["models"], copies["models"], strict=True):
         if one["name"] != "robust error gap":  # whose radius depends on the number of rows
             np.testing.assert_allclose(
-                column(one, "error_here"), column(other, "error_here"), rtol=1e-6
+                column(one, "observed_error"), column(other, "observed_error"), rtol=1e-6
             )
 
 
@@ -210,27 +216,27 @@ def test_a_criterion_without_an_answer_is_told_of_and_not_shown():
 
 def test_settings_of_the_criterion_are_told_as_they_were_used():
     X, labels = made_rows(2, 4)
-    facts = facts_by(X, labels, 2, criterion=ErrorGap(2.0), criteria=["error_gap", "disparity"])
+    facts = facts_by(X, labels, 2, criterion=ErrorGap(2.0), compare=["error_gap", "disparity"])
     names = [model["name"] for model in facts["models"]]
     assert names == ["PCA", "error gap (penalty=2.0)", "error gap (penalty=0.5)", "disparity"]
     assert facts["settings"]["parameters"] == {"penalty": 2.0}
-    worse = np.argmax(column(facts["models"][0], "error_here"))
+    worse = np.argmax(column(facts["models"][0], "observed_error"))
     protected = certificate_of(facts, "disparity")["parameters"]["protected"]
     assert protected == groups_of(facts)[worse]
 
 
 def test_ordinary_pca_may_be_the_main_criterion():
-    facts = facts_by(*made_rows(2, 4), 2, criterion="total_error", criteria=[])
+    facts = facts_by(*made_rows(2, 4), 2, criterion="total_error", compare=[])
     assert facts["main"] == "PCA"
     assert facts["steps"]["start"] == facts["steps"]["plain"]
-    by_group = facts_by(*made_rows(2, 4), 2, criterion="total_error", criteria=[], center="group")
+    by_group = facts_by(*made_rows(2, 4), 2, criterion="total_error", compare=[], center="group")
     assert by_group["main"] == by_group["models"][1]["name"] == "total error"
 
 
 def test_names_are_shown_without_what_a_page_or_terminal_would_obey():
     X, _ = made_rows(2, 3)
     labels = np.where(np.arange(len(X)) % 3 == 0, "<b>\n", "\u202ea")
-    assert report_by(X, labels, 1, criteria=[]).names == ("<b>?", "?a")
+    assert report_by(X, labels, 1, compare=[]).group_names == ("<b>?", "?a")
 
 
 @pytest.mark.parametrize(
@@ -252,7 +258,7 @@ def test_settings_out_of_range_are_told(settings, error, said):
 
 def test_what_has_no_answer_as_a_whole_is_an_error():
     X, labels = made_rows(3, 4)
-    with pytest.raises(Incompatible, match="3 groups"):
+    with pytest.raises(IncompatibleParameters, match="3 groups"):
         facts_by(X, labels, 2, criterion="disparity")
     with pytest.raises(InvalidInput, match="one group"):
         facts_by(X, np.repeat("all", len(X)), 2)
@@ -264,15 +270,15 @@ def test_what_has_no_answer_as_a_whole_is_an_error():
 def test_of_two_groups_more_dimensions_are_looked_at(k):
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(40 * k, 18)), np.repeat([*"abc"[:k]], 40)
-    asked = ReportSettings.of("total_error", [], 2, "global", False)
-    facts = report_of(GroupMoments.from_rows(X, labels), None, asked, ORIGIN).to_dict()
+    asked = ReportSettings.validated("total_error", [], 2, "global", False)
+    facts = build_report(GroupMoments.from_rows(X, labels), None, asked, ORIGIN).to_dict()
     n_dimensions = len(dimensions_of(facts))
     assert n_dimensions == 18 if k == 2 else 8 <= n_dimensions <= 16
 
 
 def test_of_very_few_rows_nothing_is_expected_at_any_dimension():
     X = np.random.default_rng(0).normal(size=(4, 3))
-    facts = facts_by(X, [*"aabb"], 1, criteria=[])
+    facts = facts_by(X, [*"aabb"], 1, compare=[])
     assert {group["expected_loss"] for group in facts["models"][0]["groups"]} == {None}
     assert {each["expected_loss"] for each in facts["by_dimension"]} == {None}
 
@@ -283,48 +289,53 @@ FEW = ["minimax_error"]
 @pytest.mark.long
 @pytest.mark.parametrize(("k", "p", "d"), [(2, 30, 8), (2, 2, 1), (3, 30, 8), (12, 6, 2)])
 def test_it_is_never_larger_than_a_page_can_show(k, p, d):
-    steps = facts_by(*made_rows(k, p), d, criteria=FEW)["steps"]
+    steps = facts_by(*made_rows(k, p), d, compare=FEW)["steps"]
     assert 1 <= len(steps["points"]) <= 40
     assert len(steps["features"]) == min(p, 20)
     for point in steps["points"]:
         loadings = np.array(point["components"])
         assert loadings.shape == (min(point["n_components"], 5), min(p, 20))
-        assert len(point["variances_here"]) == len(loadings)
+        assert len(point["observed_variances"]) == len(loadings)
         assert (
-            len(point["errors_here"]) == len(point["losses_here"]) == len(point["kept_here"]) == k
+            len(point["observed_errors"])
+            == len(point["observed_losses"])
+            == len(point["observed_kept"])
+            == k
         )
 
 
 def test_each_step_of_the_frontier_has_the_errors_of_its_components():
     X, labels = made_rows(2, 6)
-    facts = facts_by(X, labels, 2, criteria=FEW)
+    facts = facts_by(X, labels, 2, compare=FEW)
     steps = facts["steps"]
     assert steps["features"] == [f"feature {i}" for i in range(6)]
     for point in steps["points"]:
         components = np.array(point["components"])
         by_hand = figures_by_hand(X, labels, components, X.mean(axis=0), 1.0, center="global")
         errors = [each.error for each in by_hand.values()]
-        np.testing.assert_allclose(point["errors_here"], errors, rtol=2e-3)
+        np.testing.assert_allclose(point["observed_errors"], errors, rtol=2e-3)
         kept = [1 - each.error / each.total_variance for each in by_hand.values()]
-        np.testing.assert_allclose(point["kept_here"], kept, atol=2e-3)
+        np.testing.assert_allclose(point["observed_kept"], kept, atol=2e-3)
         best = [each.best_error for each in by_hand.values()]
         np.testing.assert_allclose(
-            point["losses_here"], np.array(point["errors_here"]) - best, atol=1e-8
+            point["observed_losses"], np.array(point["observed_errors"]) - best, atol=1e-8
         )
         variances = ((X - X.mean(axis=0)) @ components.T).var(axis=0)
-        np.testing.assert_allclose(point["variances_here"], variances, rtol=2e-3)
-    first = np.array([point["errors_here"] for point in steps["points"]])
+        np.testing.assert_allclose(point["observed_variances"], variances, rtol=2e-3)
+    first = np.array([point["observed_errors"] for point in steps["points"]])
     assert (np.diff(first[:, 0] - first[:, 1]) > 0).all()
 
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "equal_error", "disparity", "total_error"])
 def test_pca_and_the_main_answer_are_steps_of_their_own(criterion):
-    facts = facts_by(*made_rows(2, 5), 2, criterion=criterion, criteria=[])
+    facts = facts_by(*made_rows(2, 5), 2, criterion=criterion, compare=[])
     steps, points = facts["steps"], facts["steps"]["points"]
     main = model_of(facts, facts["main"])
-    assert points[steps["start"]]["errors_here"] == column(main, "error_here").tolist()
+    assert points[steps["start"]]["observed_errors"] == column(main, "observed_error").tolist()
     np.testing.assert_allclose(
-        points[steps["plain"]]["errors_here"], column(facts["models"][0], "error_here"), rtol=1e-9
+        points[steps["plain"]]["observed_errors"],
+        column(facts["models"][0], "observed_error"),
+        rtol=1e-9,
     )
     assert points[steps["start"]]["label"] == main["name"]
     assert points[steps["plain"]]["label"].startswith("PCA")
@@ -338,18 +349,18 @@ def test_where_both_answers_are_the_same_it_is_one_step():
 
 
 def test_over_the_dimension_it_starts_at_the_one_that_was_asked_for():
-    facts = facts_by(*made_rows(3, 6), 4, criteria=FEW)
+    facts = facts_by(*made_rows(3, 6), 4, compare=FEW)
     steps = facts["steps"]
     assert [point["n_components"] for point in steps["points"]] == dimensions_of(facts)
     assert steps["points"][steps["start"]]["n_components"] == 4
-    fair = curve_of(facts, "minimax loss", "error_here").tolist()
-    assert [point["errors_here"] for point in steps["points"]] == fair
+    fair = curve_of(facts, "minimax loss", "observed_error").tolist()
+    assert [point["observed_errors"] for point in steps["points"]] == fair
     assert steps["plain"] is None
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_neighbouring_steps_have_components_of_the_same_sign_and_order(k):
-    points = facts_by(*made_rows(k, 6, seed=3), 3, criteria=FEW)["steps"]["points"]
+    points = facts_by(*made_rows(k, 6, seed=3), 3, compare=FEW)["steps"]["points"]
     for before, after in pairwise(points):
         m = min(len(before["components"]), len(after["components"]))
         agreement = np.array(before["components"][:m]) @ np.array(after["components"][:m]).T
@@ -360,7 +371,7 @@ def test_alignment_undoes_signs_and_order():
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.normal(size=(7, 3)))[0].T
     shuffled = basis[[2, 0, 1]] * np.array([[-1.0], [1.0], [-1.0]])
-    walk = aligned([shuffled, basis, -basis, basis[:2]], 1)
+    walk = align_components([shuffled, basis, -basis, basis[:2]], 1)
     for components in walk[:3]:
         np.testing.assert_array_equal(components, basis)
     np.testing.assert_array_equal(walk[3], basis[:2])
@@ -369,7 +380,7 @@ def test_alignment_undoes_signs_and_order():
 def test_points_are_spread_and_keep_both_ends():
     angles = np.linspace(0, np.pi / 2, 500) ** 3
     curve = np.column_stack([1 - np.cos(angles), 1 - np.sin(angles)]) * [1e6, 1e-3]
-    kept = spread_along(curve, 20)
+    kept = evenly_spaced(curve, 20)
     assert (kept[0], kept[-1], len(kept)) == (0, 499, 20)
     lengths = np.linalg.norm(np.diff(curve[kept] / np.ptp(curve, axis=0), axis=0), axis=1)
     assert lengths.max() < 2 * lengths.min()
@@ -379,5 +390,5 @@ def test_telling_features_are_the_largest_anywhere():
     components = np.zeros((3, 2, 50))
     for step, feature in enumerate((49, 7, 30)):
         components[step, 1, feature] = -1.0 + 0.1 * step
-    chosen = telling_features(list(components))
+    chosen = most_loaded_features(list(components))
     assert chosen == sorted({49, 7, 30} | set(range(7)) | set(range(8, 18)))

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import fairspan as fs
-from fairspan.formatting.text import number
-from fairspan.moments.group_moments import accumulate
+from fairspan.formatting.text import format_number
+from fairspan.moments.group_moments import compute_group_moments
 from fairspan.report import tables
-from fairspan.report.figures import of_dimensions
-from fairspan.report.page import page_of, said
-from fairspan.report.report import ReportSettings, report_of
+from fairspan.report.figures import dimensions_figure
+from fairspan.report.page import render_page, render_sentence
+from fairspan.report.report import ReportSettings, build_report
 from fairspan.rows.groups import Folds
-from fairspan.rows.registry import rows_of
+from fairspan.rows.opening import open_group_rows
 from known_truths import TRUTHS
 from page_tree import tree_of
 from report_rows import ORIGIN, changed, report_by
@@ -28,7 +28,7 @@ def rows_with_few(few=2):
 
 @pytest.fixture(scope="module")
 def made():
-    return report_by(*rows_with_few(), 2, criteria=["minimax_error"])
+    return report_by(*rows_with_few(), 2, compare=["minimax_error"])
 
 
 def text_in(page, section):
@@ -38,8 +38,8 @@ def text_in(page, section):
 def test_figures_and_verdict_are_those_of_the_audit(made):
     X, groups = rows_with_few()
     audit = fs.audit({"minimax loss": fs.FairPCA(2).fit(X, sensitive_features=groups)}, X, groups)
-    theirs = {(each["model"], each["group"]): each for each in audit.records()}
-    for mine in made.audit.records():
+    theirs = {(each["model"], each["group"]): each for each in audit.to_records()}
+    for mine in made.audit.to_records():
         if (mine["model"], mine["group"]) not in theirs:
             continue
         known = theirs[mine["model"], mine["group"]]
@@ -56,7 +56,7 @@ def test_figures_and_verdict_are_those_of_the_audit(made):
 
 
 def test_the_verdict_is_the_headline(made):
-    summary, verdict = text_in(page_of(made), "summary"), made.verdict
+    summary, verdict = text_in(render_page(made), "summary"), made.verdict
     headline = f"Summary {verdict.kind[0].upper()}{verdict.kind[1:]}. "
     assert summary.startswith(headline + verdict.sentence)
     assert verdict.action in summary
@@ -69,67 +69,71 @@ def test_the_verdict_is_the_headline(made):
 def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
     few = made.plain.groups[2]
     assert (few.group, few.state, few.is_estimated) == ("few", "cannot tell", False)
-    table = tables.of_expected_plain(made)
-    assert table.faint == (2,)
-    assert table.rows[2][3].below == "too few rows"
-    assert "few" not in str(said("answers_on_new_rows", made)).split("<dt>Change")[0]
-    assert "Too few rows for any estimate" in said("not_estimated", made)
-    section = tree_of(page_of(made)).with_id("summary")
+    table = tables.expected_pca_table(made)
+    assert table.muted_rows == (2,)
+    assert table.rows[2][3].detail == "too few rows"
+    assert "few" not in str(render_sentence("answers_on_new_rows", made)).split("<dt>Change")[0]
+    assert "Too few rows for any estimate" in render_sentence("not_estimated", made)
+    section = tree_of(render_page(made)).with_id("summary")
     assert "too few rows" in next(section.all("svg")).text
 
 
 def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
-    table = tables.of_expected_criteria(made)
+    table = tables.expected_criteria_table(made)
     for row, model in zip(table.rows, made.audit.models, strict=True):
         known = [each for each in model.groups if each.is_estimated]
         harmed = [each for each in known if each.state == "harmed"]
-        assert row[1].value in [each.expected_loss.value for each in harmed or known]
-        told = next(each for each in known if each.expected_loss.value == row[1].value)
-        assert row[2].value == told.group
-        ends = [float(text.replace(",", "")) for text in row[1].below.split()[::2]]
+        assert row[1].sort_value in [each.expected_loss.value for each in harmed or known]
+        told = next(each for each in known if each.expected_loss.value == row[1].sort_value)
+        assert row[2].sort_value == told.group
+        ends = [float(text.replace(",", "")) for text in row[1].detail.split()[::2]]
         interval = [told.expected_loss.low, told.expected_loss.high]
         assert ends == pytest.approx(interval, abs=0.01 * max(map(abs, interval)))
-        assert row[4].value == min(each.kept_here for each in model.groups)
+        assert row[4].sort_value == min(each.observed_kept for each in model.groups)
     X, groups = rows_with_few()
-    of_two = report_by(X[:400], groups[:400], 2, criteria=[])
-    table = tables.of_expected_criteria(of_two)
+    of_two = report_by(X[:400], groups[:400], 2, compare=[])
+    table = tables.expected_criteria_table(of_two)
     for row, model in zip(table.rows, of_two.audit.models, strict=True):
-        assert [row[4].value, row[5].value] == [each.kept_here for each in model.groups]
+        assert [row[4].sort_value, row[5].sort_value] == [
+            each.observed_kept for each in model.groups
+        ]
 
 
 def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
     report = changed(made, 0, [{"state": "cannot tell"}] * 3)
-    assert '<span class="figure">Cannot tell</span>' in said("answers_on_new_rows", report)
-    assert "not shown to harm any" in said("pca_on_new_rows", report)
+    assert '<span class="figure">Cannot tell</span>' in render_sentence(
+        "answers_on_new_rows", report
+    )
+    assert "not shown to harm any" in render_sentence("pca_on_new_rows", report)
 
 
 def test_each_number_of_dimensions_is_judged_by_parts_of_the_rows(made):
     """From moments by fold, as an audit of blocks; that asked for, as the audit of the rows."""
     X, groups = rows_with_few()
     curve = made.curves.dimensions
-    assert [each.n_components for each in curve if each.expected] == [1, 2, 3, 4, 5]
-    folds = Folds(10, 0).of_positions(0, len(X))
+    assert [each.n_components for each in curve if each.pca_estimates] == [1, 2, 3, 4, 5]
+    folds = Folds(10, 0).folds_of_rows(0, len(X))
     blocks = [fs.GroupMoments.from_rows(X[folds == f], groups[folds == f]) for f in range(10)]
     for d in (1, 3):
         pca = fs.FairPCA(d, criterion="total_error").fit(X, sensitive_features=groups)
         audit = fs.audit(pca, moments=blocks, folds=10)
-        for told, known in zip(curve[d - 1].expected, audit.models[0].groups, strict=True):
+        for told, known in zip(curve[d - 1].pca_estimates, audit.models[0].groups, strict=True):
             assert told.state == known.state
             for name in ("expected_loss", "expected_error"):
-                one, other = (getattr(each, name).columns("") for each in (told, known))
+                one, other = (getattr(each, name).to_record("") for each in (told, known))
                 assert one == {
                     end: each if each is None else pytest.approx(each, rel=1e-6)
                     for end, each in other.items()
                 }
-    assert curve[1].expected == made.plain.groups
+    assert curve[1].pca_estimates == made.pca.groups
 
 
 def test_the_page_tells_where_pca_harms_and_shows_who_is_too_few(made):
-    section = text_in(page_of(made), "walk")
+    section = text_in(render_page(made), "walk")
     harmed = [
         (figures.expected_loss.value, each.n_components)
         for each in made.curves.dimensions
-        for figures in each.expected
+        for figures in each.pca_estimates
         if figures.state == "harmed"
     ]
     assert harmed
@@ -137,17 +141,17 @@ def test_the_page_tells_where_pca_harms_and_shows_who_is_too_few(made):
     n_harmed = len({d for _, d in harmed})
     assert f"harms a group with {n_harmed} of the 5 numbers of dimensions" in section
     assert f"most with {d}, where" in section
-    assert f"loses {number(loss)}." in section
-    drawn = of_dimensions(made)
+    assert f"loses {format_number(loss)}." in section
+    drawn = dimensions_figure(made)
     assert "too few rows" in drawn.svg
     assert "Dotted: excess loss on these rows" in drawn.caption
 
 
 def test_moments_alone_have_no_verdict_and_the_page_says_so():
-    moments = accumulate(rows_of(*rows_with_few(), None))
-    asked = ReportSettings.of("minimax_loss", [], 2, "global", False)
-    report = report_of(moments, None, asked, ORIGIN)
-    facts, page = report.to_dict(), page_of(report)
+    moments = compute_group_moments(open_group_rows(*rows_with_few(), None))
+    asked = ReportSettings.validated("minimax_loss", [], 2, "global", False)
+    report = build_report(moments, None, asked, ORIGIN)
+    facts, page = report.to_dict(), render_page(report)
     assert facts["verdict"] is None
     assert facts["verdicts"] == facts["changes"] == []
     summary = text_in(page, "summary")
@@ -161,20 +165,20 @@ def test_moments_alone_have_no_verdict_and_the_page_says_so():
 @pytest.mark.long
 def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
     X, groups = rows_with_few(40)
-    report = report_by(X, groups, 2, criteria=["error_gap"])
+    report = report_by(X, groups, 2, compare=["error_gap"])
     slow = report.audit.models[2]
     assert (slow.name, slow.has_estimates) == ("error gap", False)
     assert "not fitted again" in slow.why_no_estimates
-    assert "error gap" in str(said("not_estimated", report))
+    assert "error gap" in str(render_sentence("not_estimated", report))
     assert [each.model for each in report.audit.verdicts] == ["minimax loss"]
-    asked = report_by(X, groups, 2, criterion="error_gap", criteria=[])
+    asked = report_by(X, groups, 2, criterion="error_gap", compare=[])
     assert asked.main.why_no_estimates is None
 
 
 def test_columns_of_words_are_told_from_columns_of_figures(made):
-    for table in tables.of_report(made).values():
+    for table in tables.report_tables(made).values():
         for column in table.columns:
-            has_words = any(isinstance(cell.value, str) for cell in column.cells)
+            has_words = any(isinstance(cell.sort_value, str) for cell in column.cells)
             assert column.is_text == has_words, column.heading
 
 
@@ -215,9 +219,9 @@ def test_an_audit_says_what_is_true(truth):
 
 @pytest.mark.parametrize("truth", mostly_long(TRUTHS, 5), ids=lambda each: each.name)
 def test_the_page_says_what_is_true(truth):
-    report = report_by(*truth.rows(), truth.d, criteria=["total_error"])
-    check(truth, report.audit, report.main, report.plain)
+    report = report_by(*truth.rows(), truth.d, compare=["total_error"])
+    check(truth, report.audit, report.main, report.pca)
     verdict = report.verdict
-    summary = text_in(page_of(report), "summary")
+    summary = text_in(render_page(report), "summary")
     assert verdict.sentence in summary
     assert verdict.action in summary

@@ -14,10 +14,10 @@ import pytest
 import fairspan as fs
 from audit_pages import HOSTILE, PAGES, SHOWN, hostile_pair, twelve_groups, two_groups
 from fairspan.certificates.certificate import Status
-from fairspan.cli.output import certificate_in_words
-from fairspan.formatting.text import change, decimals_of, number, relative
-from fairspan.report.figures import of_frontier
-from fairspan.report.page import page_of, said
+from fairspan.cli.formatting import certificate_text
+from fairspan.formatting.text import common_decimals, format_change, format_number, format_relative
+from fairspan.report.figures import frontier_figure
+from fairspan.report.page import render_page, render_sentence
 from page_tree import tree_of
 from report_rows import certified, changed, made_rows, report_by
 
@@ -143,7 +143,7 @@ def test_hostile_names_in_every_step_end_no_script():
     data = next(tree.all("script")).text
     assert not set("<>&") & set(data)
     for step in json.loads(data)["steps"]:
-        assert all(name in step["said"] for name in report.names)
+        assert all(name in step["said"] for name in report.group_names)
 
 
 def _body(table):
@@ -154,7 +154,7 @@ def test_json_of_the_walk_has_what_the_report_has():
     report, page = two_groups()
     data, curves = json.loads(next(tree_of(page).all("script")).text), report.curves
     assert len(data["steps"]) == len(curves.steps) <= 40
-    assert data["jumps"] == {"plain": curves.plain, "main": curves.start}
+    assert data["jumps"] == {"plain": curves.pca_step, "main": curves.main_step}
     for told, step in zip(data["steps"], curves.steps, strict=True):
         np.testing.assert_allclose(told["loadings"], step.loadings, atol=0.00501)
 
@@ -164,7 +164,7 @@ def test_page_stays_small_with_many_groups_steps_and_features():
     report = twelve_groups()[0]
     n_steps, names = 40, [f"a feature with a name {i}" for i in range(81)]
     (first, *_), step = report.curves.dimensions, report.curves.steps[0]
-    expected = report.plain.groups
+    expected = report.pca.groups
     curves = replace(
         report.curves,
         dimensions=tuple(
@@ -185,7 +185,7 @@ def test_page_stays_small_with_many_groups_steps_and_features():
         features=tuple(range(20)),
     )
     moments = replace(fs.GroupMoments.from_rows(*wide_rows()), feature_names=tuple(names))
-    page = page_of(replace(report, curves=curves, moments=moments))
+    page = render_page(replace(report, curves=curves, moments=moments))
     # Of which 50 000 are the figures that it gives as JSON.
     assert len(page.encode()) < 450_000
     assert page.count("a feature with a name 7<") >= 2
@@ -211,27 +211,35 @@ OF_CRITERIA = "Ordinary PCA and each fair criterion"
 @PAGES
 def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(made):
     report, page = made()
-    plain, total = report.plain, report.plain.total_error_here
+    plain, total = report.plain, report.plain.observed_total_error
     table = tables_of(page)[f"PCA with {plain.n_components}\u00a0dimensions"]
     errors, best, losses = (
-        decimals_of(values)
+        common_decimals(values)
         for values in (
-            [*(group.error_here.value for group in plain.groups), total],
-            [group.best_error_here for group in plain.groups],
-            [group.loss_here for group in plain.groups],
+            [*(group.observed_error.value for group in plain.groups), total],
+            [group.observed_best_error for group in plain.groups],
+            [group.observed_loss for group in plain.groups],
         )
     )
     for row, group in zip(cells_of(table), plain.groups, strict=True):
-        low, high = (number(end, errors) for end in (group.error_here.low, group.error_here.high))
-        assert row[1] == f"{number(group.error_here.value, errors)}{low} to\u00a0{high}"
-        assert row[2:4] == [number(group.best_error_here, best), number(group.loss_here, losses)]
-        assert row[4] == relative(group.loss_here / group.best_error_here)
-        assert row[5].split() == [f"{100 * group.kept_here:.1f}", "%"]
-        for text, value in zip(row[2:4], (group.best_error_here, group.loss_here), strict=True):
+        low, high = (
+            format_number(end, errors)
+            for end in (group.observed_error.low, group.observed_error.high)
+        )
+        assert row[1] == f"{format_number(group.observed_error.value, errors)}{low} to\u00a0{high}"
+        assert row[2:4] == [
+            format_number(group.observed_best_error, best),
+            format_number(group.observed_loss, losses),
+        ]
+        assert row[4] == format_relative(group.observed_loss / group.observed_best_error)
+        assert row[5].split() == [f"{100 * group.observed_kept:.1f}", "%"]
+        for text, value in zip(
+            row[2:4], (group.observed_best_error, group.observed_loss), strict=True
+        ):
             assert float(text) == pytest.approx(value, rel=0.005)
     (foot,) = next(table.all("tfoot")).all("tr")
     shown = [cell.text for cell in foot.all("th", "td")][:2]
-    assert shown == ["all rows", number(total, errors)]
+    assert shown == ["all rows", format_number(total, errors)]
 
 
 @PAGES
@@ -243,20 +251,20 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
         assert all(head.count(name) == 2 for name in report.names), "error and loss of each"
     else:
         assert "largest loss" in head
-    decimals = decimals_of(model.total_error_here for model in models)
+    decimals = common_decimals(model.observed_total_error for model in models)
     for row, model, fit in zip(cells_of(table), models, report.fits, strict=True):
         assert row[0].lower().startswith(model.name.split(" (")[0].lower())
         assert fit.problem.criterion.formula.sentence in row[0]
-        more = change(report.total_change(model))
-        assert row[-2] == more + number(model.total_error_here, decimals)
+        more = format_change(report.relative_error_change(model))
+        assert row[-2] == more + format_number(model.observed_total_error, decimals)
         assert (row[-1] == "proven") == (fit.certificate.status == "optimal")
-    for _, why in report.unavailable:
+    for _, why in report.skipped_criteria:
         assert why in tree_of(page).text
 
 
 def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
     report = certified(two_groups()[0], 1, lower_bound=0.0, status=Status.OPEN_GAP)
-    told = [row[-1] for row in cells_of(tables_of(page_of(report))[OF_CRITERIA])]
+    told = [row[-1] for row in cells_of(tables_of(render_page(report))[OF_CRITERIA])]
     assert told[1] == "open gap"
     assert [each == "proven" for each in told] == [
         fit.certificate.status == "optimal" for fit in report.fits
@@ -266,7 +274,7 @@ def test_an_answer_is_called_proven_where_it_is_and_nowhere_else():
 
 def test_a_loose_tolerance_stands_with_every_status():
     report = certified(two_groups()[0], 1, tol=0.01, status=Status.OPTIMAL)
-    page = page_of(report)
+    page = render_page(report)
     assert cells_of(tables_of(page)[OF_CRITERIA])[1][-1] == "proven within 1 %"
     text = " ".join(tree_of(page).text.split())
     assert "Proven within 1 %: no projection" in text
@@ -274,9 +282,9 @@ def test_a_loose_tolerance_stands_with_every_status():
     X, labels = made_rows(2, 4)
     fair = fs.FairPCA(2, tol=0.01).fit(X, sensitive_features=labels)
     model = fs.audit(fair, X, labels, folds=None).models[0]
-    assert (model.status, model.tol, model.called) == ("optimal", 0.01, "optimal within 1 %")
-    assert "Status: optimal within 1 %:" in certificate_in_words(fair.solution_)
-    assert fs.displays.GroupLossDisplay.undrawn(fair).status == "optimal within 1 %"
+    assert (model.status, model.tol, model.status_text) == ("optimal", 0.01, "optimal within 1 %")
+    assert "Status: optimal within 1 %:" in certificate_text(fair.solution_)
+    assert fs.displays.GroupLossDisplay.compute(fair).status == "optimal within 1 %"
 
 
 @pytest.mark.long
@@ -284,16 +292,16 @@ def test_a_loose_tolerance_stands_with_every_status():
 def test_groups_that_share_the_largest_loss_are_told_alike_everywhere(n_alike):
     # As a fit leaves them: the last of those that share it is ahead by rounding.
     losses = np.array([7.0 + 1e-9 * i if i < n_alike else 1.0 for i in range(12)])
-    report = changed(twelve_groups()[0], 1, [{"loss_here": float(each)} for each in losses])
+    report = changed(twelve_groups()[0], 1, [{"observed_loss": float(each)} for each in losses])
     steps = list(report.curves.steps)
-    steps[report.curves.start] = replace(steps[report.curves.start], losses=losses)
+    steps[report.curves.main_step] = replace(steps[report.curves.main_step], losses=losses)
     report = replace(report, curves=replace(report.curves, steps=tuple(steps)))
-    page, first = page_of(report), report.names[0]
+    page, first = render_page(report), report.group_names[0]
     whose = first if n_alike == 1 else f"{first} and {n_alike - 1} more"
     assert cells_of(tables_of(page)[OF_CRITERIA])[1][2] == whose
     assert f"largest loss 7, of {whose};" in tree_of(page).text
     losers = f"{n_alike}\u00a0groups alike" if n_alike > 1 else f"'{first}'"
-    text = html.unescape(re.sub("<[^>]*>", "", str(said("answers", report))))
+    text = html.unescape(re.sub("<[^>]*>", "", str(render_sentence("answers", report))))
     assert f"for {losers}" in text
 
 
@@ -306,7 +314,7 @@ def test_sorting_values_are_those_of_the_report(made):
     values = [[cell.attributes["data-value"] for cell in row] for row in rows]
     for told, group, name in zip(values, report.plain.groups, report.names, strict=True):
         assert told[0] == name
-        known = [group.n, group.proportion, group.total_variance_here]
+        known = [group.n, group.proportion, group.observed_total_variance]
         assert list(map(float, told[1:])) == pytest.approx(known, rel=1e-11)
 
 
@@ -334,14 +342,14 @@ def test_summary_says_whose_loss_rises():
     report, _ = two_groups()
     (g,) = (
         g
-        for g, (before, after) in enumerate(
-            zip(report.plain.groups, report.main.groups, strict=True)
-        )
-        if after.loss_here > before.loss_here
+        for g, (before, after) in enumerate(zip(report.pca.groups, report.main.groups, strict=True))
+        if after.observed_loss > before.observed_loss
     )
-    before, after = (number(model.groups[g].loss_here) for model in (report.plain, report.main))
-    told = f"The loss of '<bdi>{report.names[g]}</bdi>' rises from {before} to {after}."
-    assert told in said("summary", report)
+    before, after = (
+        format_number(model.groups[g].observed_loss) for model in (report.pca, report.main)
+    )
+    told = f"The loss of '<bdi>{report.group_names[g]}</bdi>' rises from {before} to {after}."
+    assert told in render_sentence("summary", report)
 
 
 @PAGES
@@ -370,7 +378,7 @@ def test_marks_of_the_walk_lie_on_the_drawn_frontier():
     distances = np.linalg.norm(marks[:, None] - drawn, axis=2).min(axis=1)
     assert np.median(distances) < 1
     (first,) = (each for each in svg.all("circle"))
-    start = report.curves.start
+    start = report.curves.main_step
     assert [float(first.attributes[each]) for each in ("cx", "cy")] == marks[start].tolist()
 
 
@@ -385,10 +393,10 @@ def test_no_answer_is_drawn_below_the_frontier():
     report = two_groups()[0]
     # As coarse as can be: its ends alone.
     frontier = replace(report.curves.frontier, errors=report.curves.frontier.errors[[0, -1]])
-    drawn = of_frontier(replace(report, curves=replace(report.curves, frontier=frontier)))
+    drawn = frontier_figure(replace(report, curves=replace(report.curves, frontier=frontier)))
     corners = np.vstack([_points(path) for path in tree_of(str(drawn.svg)).all("path")])
-    for step in (report.curves.plain, report.curves.start):
-        mark = np.array(drawn.places[step][0])
+    for step in (report.curves.pca_step, report.curves.main_step):
+        mark = np.array(drawn.mark_positions[step][0])
         assert np.abs(corners - mark).max(axis=1).min() < 0.1
 
 
@@ -397,7 +405,7 @@ def test_every_answer_is_drawn_inside_what_can_be_reached():
     # A few corners of the region alone: answers still lie inside what is drawn of it.
     report = two_groups()[0]
     region = report.curves.region[:: max(1, len(report.curves.region) // 3)]
-    drawn = of_frontier(replace(report, curves=replace(report.curves, region=region)))
+    drawn = frontier_figure(replace(report, curves=replace(report.curves, region=region)))
     fills = [
         _points(path)
         for path in tree_of(str(drawn.svg)).all("path")
@@ -406,7 +414,7 @@ def test_every_answer_is_drawn_inside_what_can_be_reached():
     # The other one is its mark in the legend.
     region = max(fills, key=len)
     sides = np.roll(region, -1, axis=0) - region
-    for ((x, y),) in drawn.places:
+    for ((x, y),) in drawn.mark_positions:
         to_mark = np.array([x, y]) - region
         turns = sides[:, 0] * to_mark[:, 1] - sides[:, 1] * to_mark[:, 0]
         lengths = np.maximum(np.linalg.norm(sides, axis=1), 1e-9)
@@ -426,7 +434,7 @@ def test_every_group_has_a_mark_in_its_own_panel():
     assert marks.shape == (len(report.curves.steps), 12, 2)
     losses = np.array([step.losses for step in report.curves.steps])
     # The panels begin with the group that loses most.
-    groups = report.plain.groups
+    groups = report.pca.groups
     order = sorted(range(12), key=lambda g: -groups[g].expected_loss.value)
     for panel, g in enumerate(order):
         slope, offset = np.polyfit(losses[:, g], marks[:, panel, 1], 1)
@@ -443,7 +451,7 @@ def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
     report = replace(report, curves=replace(report.curves, dimensions=(first, *others)))
     label = next(
         svg.attributes["aria-label"]
-        for svg in tree_of(page_of(report)).all("svg")
+        for svg in tree_of(render_page(report)).all("svg")
         if "at d = 1" in svg.attributes["aria-label"]
     )
     assert "and none at d = 1;" in label
@@ -452,14 +460,14 @@ def test_dimensions_without_a_fair_answer_are_left_out_of_the_curve():
 @pytest.mark.long
 def test_what_is_not_proven_is_not_called_proven():
     report = two_groups()[0]
-    bound = report.fit.certificate.objective - 0.25
+    bound = report.main_fit.certificate.objective - 0.25
     open_gap = certified(report, 1, lower_bound=bound, status=Status.OPEN_GAP)
-    assert said("proof", open_gap).startswith("Not proven")
-    assert "0.25" in said("proof", open_gap)
-    assert "Proven" not in tree_of(page_of(open_gap)).with_id("summary").text
+    assert render_sentence("proof", open_gap).startswith("Not proven")
+    assert "0.25" in render_sentence("proof", open_gap)
+    assert "Proven" not in tree_of(render_page(open_gap)).with_id("summary").text
     unknown = certified(report, 1, lower_bound=-np.inf, status=Status.OPEN_GAP)
-    assert "no bound" in said("proof", unknown)
-    assert "Not proven" in tree_of(page_of(unknown)).with_id("summary").text
+    assert "no bound" in render_sentence("proof", unknown)
+    assert "Not proven" in tree_of(render_page(unknown)).with_id("summary").text
 
 
 @pytest.mark.long
@@ -467,8 +475,8 @@ def test_names_of_ten_thousand_letters_leave_the_page_small_and_the_facts_whole(
     X, labels = made_rows(2, 4)
     names = {"group 00": "a" * 10_000, "group 01": "b" * 10_000}
     report = report_by(X, [names[label] for label in labels], 2)
-    assert [group.group for group in report.plain.groups] == sorted(names.values())
-    page = page_of(report)
+    assert [group.group for group in report.pca.groups] == sorted(names.values())
+    page = render_page(report)
     assert len(page) < 400_000
     assert max(map(len, re.findall("a+|b+", tree_of(page).text))) <= 100
 
@@ -478,11 +486,11 @@ def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to
     X, labels = made_rows(18, 4, n=8)
     report = report_by(X, labels, 2)
     slow = {"equal error", "error gap", "robust error gap"}
-    assert {name for name, _ in report.unavailable} == {"disparity", *slow}
-    page = page_of(report)
+    assert {name for name, _ in report.skipped_criteria} == {"disparity", *slow}
+    page = render_page(report)
     assert len(page) < 400_000
     captions = [each.text for each in tree_of(page).all("figcaption")]
-    harmed = {g.group for m in (report.plain, report.main) for g in m.groups if g.state == "harmed"}
+    harmed = {g.group for m in (report.pca, report.main) for g in m.groups if g.state == "harmed"}
     drawn = "the 14 of 18 groups that lose most under PCA or are harmed"
     assert all(drawn in each for each in captions), captions
     summary = next(tree_of(page).with_id("summary").all("figure"))
@@ -496,7 +504,7 @@ def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to
     ]
     assert len(boxes) >= 3
     assert all(f"group {g:02d}" in box.text for box in boxes for g in range(18))
-    chosen = report_by(X, labels, 2, criteria=["error_gap"])
+    chosen = report_by(X, labels, 2, compare=["error_gap"])
     assert [fit.name for fit in chosen.fits] == ["PCA", "minimax loss", "error gap"]
 
 
@@ -504,15 +512,15 @@ def test_a_page_of_so_few_rows_that_nothing_can_be_expected():
     rng = np.random.default_rng(0)
     report = report_by(rng.normal(size=(6, 4)), [*"aaabbb"], 2)
     assert report.verdict.kind == "cannot tell"
-    summary = tree_of(page_of(report)).with_id("summary").text
+    summary = tree_of(render_page(report)).with_id("summary").text
     assert report.verdict.sentence in " ".join(summary.split())
 
 
 def test_a_page_of_groups_that_are_alike():
     X, _ = made_rows(2, 4)
     rows = np.vstack([X, X]), np.repeat(["a", "b"], len(X)), 2
-    text = tree_of(page_of(report_by(*rows, criteria=[]))).text
+    text = tree_of(render_page(report_by(*rows, compare=[]))).text
     assert "of equal size." in text
     assert "reconstructs every group with an error of" in text
-    alone = report_by(*rows, criterion="total_error", criteria=[])
-    assert said("criteria", alone) == "No fair criterion was requested."
+    alone = report_by(*rows, criterion="total_error", compare=[])
+    assert render_sentence("criteria", alone) == "No fair criterion was requested."

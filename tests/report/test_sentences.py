@@ -13,17 +13,17 @@ import fairspan as fs
 from audit_pages import two_groups
 from fairspan import EqualError
 from fairspan.auditing.expected_losses import Estimate
-from fairspan.formatting.text import number
+from fairspan.formatting.text import format_number
 from fairspan.report import figures, tables
-from fairspan.report.figures import inline_svg
-from fairspan.report.page import page_of, slider_of
-from fairspan.report.page import said as sentence
+from fairspan.report.figures import alternative
+from fairspan.report.page import render_page, slider_data
+from fairspan.report.page import render_sentence as sentence
 from report_rows import certified, changed, curve_of, made_rows, report_by
 
 
 @pytest.fixture(scope="module")
 def of_minimax_loss():
-    return report_by(*made_rows(2, 4), 2, criteria=[])
+    return report_by(*made_rows(2, 4), 2, compare=[])
 
 
 def said(name, report):
@@ -31,19 +31,21 @@ def said(name, report):
 
 
 def test_the_features_in_which_a_group_loses_most_are_named(of_minimax_loss):
-    text, plain = said("by_feature", of_minimax_loss), of_minimax_loss.plain
+    text, plain = said("feature_errors", of_minimax_loss), of_minimax_loss.plain
     group = re.search(r"<bdi>(.*?)</bdi>", text)[1]
-    found = plain.by_feature.largest(group)
-    shares = sorted(plain.by_feature.best_known[plain.by_feature.groups.index(group)])[::-1]
+    found = plain.feature_errors.largest(group)
+    shares = sorted(plain.feature_errors.best_estimate[plain.feature_errors.groups.index(group)])[
+        ::-1
+    ]
     assert [part for _, part in found] == pytest.approx(np.array(shares[:3]) / sum(shares))
     for name, part in found:
         assert f"{100 * part:.1f} % is in {name}" in re.sub("<.*?>", "", text)
 
 
 def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone():
-    report = report_by(*made_rows(2, 4), 2, criterion="equal_error", criteria=[])
+    report = report_by(*made_rows(2, 4), 2, criterion="equal_error", compare=[])
     # Ordinary PCA has a lower error over all rows, so a claim about all projections is false.
-    assert report.plain.total_error_here < report.fit.certificate.lower_bound
+    assert report.pca.observed_total_error < report.main_fit.certificate.lower_bound
     assert "no projection to 2 dimensions with equal errors lowers" in said("proof", report)
     assert (
         "no subspace of as many dimensions with equal errors is" in report.verification["words"][0]
@@ -51,8 +53,8 @@ def test_the_bound_of_equal_errors_is_claimed_of_equal_errors_alone():
 
 
 def test_the_bound_within_a_tolerance_is_claimed_of_such_errors_alone():
-    report = report_by(*made_rows(2, 4), 2, criterion=EqualError(0.01), criteria=[])
-    errors = report.fit.certificate.errors
+    report = report_by(*made_rows(2, 4), 2, criterion=EqualError(0.01), compare=[])
+    errors = report.main_fit.certificate.errors
     assert abs(errors[0] - errors[1]) == pytest.approx(0.01, rel=1e-9)
     among = "with errors at most 0.01 apart"
     assert f"no projection to 2 dimensions {among} lowers" in said("proof", report)
@@ -60,10 +62,10 @@ def test_the_bound_within_a_tolerance_is_claimed_of_such_errors_alone():
 
 
 def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
-    report = report_by(*made_rows(3, 4), 2, criteria=[])
+    report = report_by(*made_rows(3, 4), 2, compare=[])
     assert "looked at" not in said("walk", report)
     some = report.curves.dimensions[:3]
-    d = max(some, key=lambda each: each.plain_losses.max()).n_components
+    d = max(some, key=lambda each: each.pca_losses.max()).n_components
     few = replace(report, curves=replace(report.curves, dimensions=some))
     assert re.match(
         rf"PCA costs a group most with {d} dimensions?, of the 3 numbers that were looked at: ",
@@ -84,8 +86,8 @@ def test_what_is_largest_is_claimed_of_the_dimensions_that_were_looked_at():
 def test_chance_is_ruled_out_where_the_interval_leaves_zero_out_and_only_there(
     of_minimax_loss, low, high, claim
 ):
-    gap = Estimate(of_minimax_loss.plain.disparity_here.value, low, high)
-    text = said("pca", changed(of_minimax_loss, 0, disparity_here=gap))
+    gap = Estimate(of_minimax_loss.pca.observed_disparity.value, low, high)
+    text = said("pca", changed(of_minimax_loss, 0, observed_disparity=gap))
     assert claim in text
     assert ("chance" in text) is (claim == "larger than chance explains")
 
@@ -100,20 +102,20 @@ def test_shares_of_weight_are_not_told_as_shares_of_rows():
         ((45.0, 40.0), "in 2 groups of equal weight."),
     ):
         each = None if weights is None else np.where(labels == "group 00", *weights)
-        report = report_by(X, labels, 1, criteria=[], weights=each)
+        report = report_by(X, labels, 1, compare=[], weights=each)
         assert said("data", report).endswith(told)
 
 
 def test_the_disparity_is_the_difference_that_is_told(of_minimax_loss):
-    plain = of_minimax_loss.plain
-    error = {each.group: each.error_here.value for each in plain.groups}
+    plain = of_minimax_loss.pca
+    error = {each.group: each.observed_error.value for each in plain.groups}
     of, minus = re.findall(r"<bdi>(.*?)</bdi>", said("disparity", of_minimax_loss))
-    assert plain.disparity_here.value == pytest.approx(error[of] - error[minus], rel=1e-9)
+    assert plain.observed_disparity.value == pytest.approx(error[of] - error[minus], rel=1e-9)
 
 
 @pytest.mark.parametrize(("gap", "claimed"), [(0.0, "0.25"), (0.125, "0.25")])
 def test_proven_is_claimed_to_the_tolerance_at_most(of_minimax_loss, gap, claimed):
-    objective = of_minimax_loss.fit.certificate.objective
+    objective = of_minimax_loss.main_fit.certificate.objective
     report = certified(of_minimax_loss, 1, lower_bound=objective - gap, tolerance=0.25)
     assert said("proof", report).endswith(f"by more than {claimed}.")
 
@@ -128,27 +130,27 @@ def _whose(values, names):
 
 @pytest.mark.long
 def test_the_worst_of_many_groups_is_the_one_that_is_named():
-    report = report_by(*made_rows(5, 4), 2, criteria=["minimax_error"])
-    rows = zip(report.audit.models, tables.of_criteria(report).rows, strict=True)
+    report = report_by(*made_rows(5, 4), 2, compare=["minimax_error"])
+    rows = zip(report.audit.models, tables.criteria_table(report).rows, strict=True)
     for model, (_, largest, whose, *_) in rows:
-        losses = [group.loss_here for group in model.groups]
-        assert largest.value == max(losses)
-        assert whose.text == _whose(losses, report.names)
+        losses = [group.observed_loss for group in model.groups]
+        assert largest.sort_value == max(losses)
+        assert whose.text == _whose(losses, report.group_names)
     steps, told = report.curves.steps, set()
-    rows = tables.of_steps(report).rows
+    rows = tables.steps_table(report).rows
     for step, row in zip(steps[:-1], rows[:-1], strict=True):  # of all, nothing is lost
         for figures_here, at in ((step.errors, 1), (step.losses, 3)):
             g = int(np.argmax(figures_here))
-            assert row[at].value == figures_here[g]
-            assert row[at + 1].text == _whose(figures_here, report.names)
+            assert row[at].sort_value == figures_here[g]
+            assert row[at + 1].text == _whose(figures_here, report.group_names)
             told.add(g)
     assert len(told) > 1
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_error_over_all_rows_counts_every_row_once_at_every_step(k):
-    report = report_by(*made_rows(k, 4), 2, criteria=[])
-    sizes = np.array([each.n for each in report.plain.groups], dtype=float)
+    report = report_by(*made_rows(k, 4), 2, compare=[])
+    sizes = np.array([each.n_rows for each in report.pca.groups], dtype=float)
     for step in report.curves.steps:
         known = np.average(step.errors, weights=sizes)
         assert step.total_error == pytest.approx(known, rel=1e-9, abs=1e-9)
@@ -156,16 +158,16 @@ def test_the_error_over_all_rows_counts_every_row_once_at_every_step(k):
 
 @pytest.mark.parametrize("criterion", ["minimax_loss", "minimax_error", "nash_welfare"])
 def test_a_bound_on_the_largest_loss_is_drawn_only_where_it_was_proven(criterion):
-    report = report_by(*made_rows(3, 4), 2, criterion=criterion, criteria=[])
-    drawn = figures.of_losses(report).svg
+    report = report_by(*made_rows(3, 4), 2, criterion=criterion, compare=[])
+    drawn = figures.losses_figure(report).svg
     assert ('id="l-bound"' in drawn) is (criterion == "minimax_loss")
 
 
 def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_loss):
     steps = of_minimax_loss.curves.steps
-    told = slider_of(of_minimax_loss, [[] for _ in steps])["data"]["steps"]
+    told = slider_data(of_minimax_loss, [[] for _ in steps])["data"]["steps"]
     for step, each in zip(steps, told, strict=True):
-        first, second = map(number, step.errors)
+        first, second = map(format_number, step.errors)
         assert f"group 00 {first}" in each["said"]
         assert f"group 01 {second}" in each["said"]
 
@@ -174,8 +176,8 @@ def test_what_is_read_out_at_a_step_gives_each_group_its_own_error(of_minimax_lo
 def test_pca_by_dimension_knows_no_groups_and_is_judged_about_their_own_centre(center):
     X, labels = made_rows(3, 4)
     X = X + 2.0 * (labels == "group 01")[:, None]
-    facts = report_by(X, labels, 2, criteria=[], center=center).to_dict()
-    for d, errors in enumerate(curve_of(facts, "PCA", "error_here"), start=1):
+    facts = report_by(X, labels, 2, compare=[], center=center).to_dict()
+    for d, errors in enumerate(curve_of(facts, "PCA", "observed_error"), start=1):
         axes = PCA(d).fit(X).components_
         for g, error in zip(sorted(set(labels)), errors, strict=True):
             mean = X[labels == g].mean(axis=0) if center == "group" else X.mean(axis=0)
@@ -199,13 +201,13 @@ def test_the_reader_s_own_style_changes_no_byte(style):
     report, page = two_groups()
     with matplotlib.rc_context(STYLES[style]):
         before = dict(matplotlib.rcParams)
-        assert page_of(report) == page
+        assert render_page(report) == page
         assert dict(matplotlib.rcParams) == before
 
 
 def test_words_for_those_who_do_not_see_a_figure_are_not_made_shorter():
     told = "of font-family: serif; xlink:href x"
-    assert f' aria-label="{told}" ' in inline_svg(Figure(), "k", told)
+    assert f' aria-label="{told}" ' in alternative(Figure(), "k", told)
 
 
 @pytest.mark.long
@@ -213,5 +215,5 @@ def test_half_a_pair_of_surrogates_in_a_group_s_name_is_shown_as_a_question_mark
     X, labels = made_rows(2, 3)
     labels = labels.astype(object)
     labels[labels == "group 00"] = "\ud800 one"
-    fs.write_report(tmp_path / "page.html", X, labels, n_components=1, criteria=[])
+    fs.write_report(tmp_path / "page.html", X, labels, n_components=1, compare=[])
     assert "? one" in (tmp_path / "page.html").read_text(encoding="utf-8")

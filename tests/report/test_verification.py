@@ -23,7 +23,7 @@ from fairspan import (
     RobustErrorGap,
 )
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.estimator.fit import fit_with_problem
+from fairspan.estimator.fit import fit_moments
 from page_tree import tree_of
 from report_rows import ORIGIN, certificate_of, facts_by, made_rows, model_of
 from sweeps import mostly_long
@@ -82,8 +82,8 @@ def test_it_finds_what_the_certificate_says(criterion, k, d, center, scale, caps
 )
 def test_no_subspace_is_below_the_bound(criterion):
     X, labels = made_rows(2, 5)
-    certificate = certificate_of(facts_by(X, labels, 2, criterion=criterion, criteria=[]))
-    problem = fit_with_problem(GroupMoments.from_rows(X, labels), 2, criterion=criterion)[1]
+    certificate = certificate_of(facts_by(X, labels, 2, criterion=criterion, compare=[]))
+    problem = fit_moments(GroupMoments.from_rows(X, labels), 2, criterion=criterion)[1]
     rng = np.random.default_rng(5)
     for _ in range(300):
         basis = np.linalg.qr(rng.normal(size=(5, 2)))[0]
@@ -96,7 +96,7 @@ def test_no_subspace_is_below_the_bound(criterion):
 @pytest.mark.long
 def test_the_bound_of_many_groups_is_recomputed_also_where_a_gap_stays_open():
     X, labels = made_rows(12, 8)
-    facts = facts_by(X, labels, 3, criteria=[])
+    facts = facts_by(X, labels, 3, compare=[])
     certificate = certificate_of(facts)
     found = run(facts, GroupMoments.from_rows(X, labels))
     assert certificate["status"] == "open gap"
@@ -108,12 +108,12 @@ def test_components_are_written_down_only_where_the_mixture_does_not_tell_them(m
     # Every direction is as good for the mixture, but not for both groups.
     rows = np.vstack([np.diag([2.0, 1.0]), -np.diag([2.0, 1.0])])
     X, labels = np.vstack([rows, rows[:, ::-1]]), ["a"] * 4 + ["b"] * 4
-    facts = facts_by(X, labels, 1, criteria=[])
+    facts = facts_by(X, labels, 1, compare=[])
     moments = GroupMoments.from_rows(X, labels)
     assert "V = np.array([" in facts["verification"]["snippet"]
     assert run(facts, moments)["objective"] == pytest.approx(certificate_of(facts)["objective"])
-    monkeypatch.setattr("fairspan.report.program._MOST_NUMBERS", 0)
-    without = facts_by(X, labels, 1, criteria=[])
+    monkeypatch.setattr("fairspan.report.program._MAX_COMPONENT_ENTRIES", 0)
+    without = facts_by(X, labels, 1, compare=[])
     found = run(without, moments)
     assert "objective" not in found
     assert found["lower_bound"] == pytest.approx(certificate_of(facts)["lower_bound"])
@@ -121,9 +121,9 @@ def test_components_are_written_down_only_where_the_mixture_does_not_tell_them(m
 
 
 def test_it_begins_with_the_moments_that_are_meant():
-    origin = replace(ORIGIN, moments="moments = GroupMoments.from_rows(X, 'sex')")
+    origin = replace(ORIGIN, moments_code="moments_code = GroupMoments.from_rows(X, 'sex')")
     X, labels = made_rows(2, 3)
-    assert origin.moments in facts_by(X, labels, 1, origin=origin)["verification"]["snippet"]
+    assert origin.moments_code in facts_by(X, labels, 1, origin=origin)["verification"]["snippet"]
 
 
 def test_an_unknown_group_is_told_and_not_passed_over():
@@ -146,7 +146,7 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
     pca = PCA(d).fit(rows.z_scored(0))
     left = rows.z_scored(0) - pca.inverse_transform(pca.transform(rows.z_scored(0)))
     total = (left**2).sum(axis=1).mean()
-    assert facts["models"][0]["total_error_here"] == pytest.approx(total, rel=1e-8)
+    assert facts["models"][0]["observed_total_error"] == pytest.approx(total, rel=1e-8)
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ def test_on_real_rows_everything_is_proven_and_recomputed(name, d):
 )
 def test_the_proof_of_the_robust_error_gap_is_told_as_it_is(k, said):
     X, labels = made_rows(k, 4)
-    facts = facts_by(X, labels, 1, criterion=RobustErrorGap(0.7, 0.4), criteria=[])
+    facts = facts_by(X, labels, 1, criterion=RobustErrorGap(0.7, 0.4), compare=[])
     assert said in " ".join(facts["verification"]["words"])
 
 
 def test_what_rounding_does_to_a_logarithm_is_the_same_in_any_unit():
     X, labels = made_rows(2, 5)
     near, far = (
-        facts_by(unit * X, labels, 2, criterion="nash_welfare", criteria=[])["verification"]
+        facts_by(unit * X, labels, 2, criterion="nash_welfare", compare=[])["verification"]
         for unit in (2.0**-12, 2.0**12)
     )
     assert 0.1 < far["tolerance"] / near["tolerance"] < 10
@@ -189,7 +189,7 @@ MODELS = {
     "oblique": fitted(criterion="total_error", restriction=fs.MeanParity(oblique=True)),
     "nested": fitted(nested=True),
     "marginal": fitted(criterion="total_error", restriction=fs.MeanParity(attributes="marginal")),
-    "by class": fitted(criterion="total_error", restriction=fs.MeanParity(given_labels="all")),
+    "by class": fitted(criterion="total_error", restriction=fs.MeanParity(within_classes="all")),
     "pipeline": make_pipeline(StandardScaler(), PCA(3)).fit(X),
     "kernel": KernelPCA(2, kernel="rbf", gamma=0.1, fit_inverse_transform=True).fit(X),
 }
@@ -199,20 +199,20 @@ MODELS = {
 def written(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "page.html"
     facts = fs.write_report(
-        path, X, PEOPLE, models=MODELS, labels=Y, criterion="total_error", criteria=[], folds=5
+        path, X, PEOPLE, models=MODELS, y=Y, criterion="total_error", compare=[], folds=5
     )
     return facts, path.read_text(encoding="utf-8")
 
 
 def test_figures_are_those_of_an_audit(written):
     facts, page = written
-    audit = fs.audit(MODELS, X, PEOPLE, labels=Y, folds=5)
+    audit = fs.audit(MODELS, X, PEOPLE, y=Y, folds=5)
     expected = {model.name: model for model in audit.models}
     given = {model["name"]: model for model in facts["given"]["models"]}
     assert set(MODELS) <= set(given)
     for name in MODELS:
         for mine, theirs in zip(given[name]["groups"], expected[name].groups, strict=True):
-            assert mine["error_here"] == pytest.approx(theirs.error_here.value)
+            assert mine["observed_error"] == pytest.approx(theirs.observed_error.value)
             if theirs.is_estimated:
                 assert mine["expected_loss"] == pytest.approx(theirs.expected_loss.value)
                 assert mine["state"] == theirs.state
@@ -226,7 +226,7 @@ def test_each_restricted_model_is_called_what_it_is(written):
     assert kinds["oblique"].startswith("oblique, total error")
     assert kinds["nested"].startswith("nested, minimax loss")
     assert "attributes='marginal'" in kinds["marginal"]
-    assert "given_labels='all'" in kinds["by class"]
+    assert "within_classes='all'" in kinds["by class"]
     assert kinds["kernel"].startswith("no projection")
     assert {verdict["model"] for verdict in facts["given"]["verdicts"]} >= {"oblique", "nested"}
     assert "it is no projection" in page
@@ -241,18 +241,18 @@ def test_held_out_rows_judge_the_models(tmp_path):
         PEOPLE["sex"][:half],
         models=fair,
         test=(X[half:], PEOPLE["sex"][half:]),
-        criteria=[],
+        compare=[],
         folds=5,
     )
     given = facts["given"]
     assert (given["held_out"], given["rows"]["n"], facts["rows"]["n"]) == (True, half, half)
     expected = fs.metrics.reconstruction_error(fair, X[half:], PEOPLE["sex"][half:])
-    assert [group["error_here"] for group in given["models"][0]["groups"]] == pytest.approx(
+    assert [group["observed_error"] for group in given["models"][0]["groups"]] == pytest.approx(
         list(expected.values())
     )
     assert not given["models"][0]["fitted_here"]
     assert facts["settings"]["n_components"] == 2
-    here, page = given["models"][0]["certificate_here"], (tmp_path / "page.html").read_text()
+    here, page = given["models"][0]["refit_bound"], (tmp_path / "page.html").read_text()
     assert here["lower_bound"] <= here["objective"]
     assert "change since the fit" in page
     assert "<p>FS209 minimax_loss: on these rows minimax_loss is " in page
@@ -264,12 +264,12 @@ def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
         name: fs.FairPCA(2, scale=name == "scaled").fit(X, sensitive_features=sex)
         for name in ("scaled", "plain")
     }
-    facts = fs.write_report(path, X, sex, models=models, criteria=[], folds=5)
+    facts = fs.write_report(path, X, sex, models=models, compare=[], folds=5)
     assert facts["settings"]["standardize"] is True
     assert facts["settings"]["n_components"] == 2
     main = model_of(facts, facts["main"])
     errors = [
-        [g["error_here"] for g in each["groups"]]
+        [g["observed_error"] for g in each["groups"]]
         for each in (main, model_of(facts["given"], "scaled"))
     ]
     assert errors[0] == pytest.approx(errors[1])
@@ -292,7 +292,7 @@ def test_a_relative_criterion_is_called_by_its_name(tmp_path):
     path = tmp_path / "page.html"
     relative = fs.MinimaxLoss(relative=True)
     facts = fs.write_report(
-        path, X, PEOPLE["sex"], n_components=2, criterion=relative, criteria=[], folds=5
+        path, X, PEOPLE["sex"], n_components=2, criterion=relative, compare=[], folds=5
     )
     names = [model["name"] for model in facts["models"]]
     assert names[:2] == ["PCA", "relative minimax loss"]

@@ -17,7 +17,7 @@ from scipy import sparse
 import fairspan as fs
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.registry import rows_of
+from fairspan.rows.opening import open_group_rows
 from report_rows import made_rows
 
 X, LABELS = made_rows(2, 4)
@@ -33,7 +33,7 @@ def frame():
 @pytest.fixture
 def undrawn(monkeypatch):
     """Pages are written as a word, for tests that look at facts alone: drawing takes seconds."""
-    monkeypatch.setattr("fairspan.report.page.page_of", lambda report: "a page")
+    monkeypatch.setattr("fairspan.report.page.render_page", lambda report: "a page")
 
 
 def figures(facts):
@@ -52,7 +52,7 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
     assert facts["title"] == "What PCA does to each group of these rows"
     assert facts["made"]["command"] == (
         "fairspan.write_report(path, X, sensitive_features, n_components=2, "
-        "criteria=['minimax_error'])"
+        "compare=['minimax_error'])"
     )
 
 
@@ -71,8 +71,10 @@ def test_the_same_rows_give_the_same_figures_wherever_they_are(frame, tmp_path, 
     for each in facts.values():
         for model, expected in zip(figures(each), figures(facts["array"]), strict=True):
             for group, other in zip(model, expected, strict=True):
-                assert group["error_here"] == pytest.approx(other["error_here"], rel=1e-9)
-                assert group["error_here_low"] == pytest.approx(other["error_here_low"], rel=1e-9)
+                assert group["observed_error"] == pytest.approx(other["observed_error"], rel=1e-9)
+                assert group["observed_error_low"] == pytest.approx(
+                    other["observed_error_low"], rel=1e-9
+                )
     assert facts["frame"]["data"]["feature_names"] == NAMES
     assert facts["array"]["data"]["feature_names"][0] == "feature 0"
     assert facts["csv"]["data"]["name"] == "rows.csv"
@@ -134,7 +136,7 @@ class Counted:
     n_rows = property(lambda self: self.rows.n_rows)
 
     def selected(self, names):
-        return Counted(self.rows.selected(names), self.passes)
+        return Counted(self.rows.select_features(names), self.passes)
 
     def blocks(self):
         self.passes.append("read")
@@ -145,12 +147,12 @@ class Counted:
 def test_rows_are_read_five_times_and_again_only_where_subspaces_are_unstable(tmp_path, undrawn):
     rng = np.random.default_rng(0)
     steady = rng.normal(size=(400, 4)) * [9, 6, 2, 1]
-    rows = Counted(rows_of(steady, ["a", "b"] * 200), [])
+    rows = Counted(open_group_rows(steady, ["a", "b"] * 200), [])
     fs.write_report(tmp_path / "page.html", rows, **FEW)
     # For moments, a hash, moments by fold and spreads; and the first of them for repeated rows.
     assert len(rows.passes) == 5
     # So few rows that every assignment to folds finds other best subspaces.
-    rows = Counted(rows_of(X, LABELS), [])
+    rows = Counted(open_group_rows(X, LABELS), [])
     fs.write_report(tmp_path / "page.html", rows, **FEW)
     assert len(rows.passes) == 9
 
@@ -188,7 +190,7 @@ def test_a_failure_leaves_what_stood_there(tmp_path, monkeypatch):
     def broken(report):
         raise RuntimeError("a fault of our own")
 
-    monkeypatch.setattr("fairspan.report.page.page_of", broken)
+    monkeypatch.setattr("fairspan.report.page.render_page", broken)
     with pytest.raises(RuntimeError):
         fs.write_report(page, X, LABELS, **FEW)
     assert page.read_text() == "an earlier page"
@@ -246,7 +248,7 @@ def test_what_does_not_fit_a_page_is_refused_before_rows_are_read(
     def read(*_, **__):
         raise AssertionError("the rows were read")
 
-    monkeypatch.setattr("fairspan.report.writing.matrices_of", read)
+    monkeypatch.setattr("fairspan.report.write_report.compute_dense_moments", read)
     with pytest.raises((InvalidInput, InvalidParameter), match=said):
         fs.write_report(tmp_path / "page.html", np.ones(shape), list("abab"), **settings)
 
@@ -271,8 +273,8 @@ def test_rows_with_missing_values_are_read_as_an_audit_reads_them(
     assert facts["rows"]["n"] == moments.counts.sum()
     assert facts["rows"]["n_dropped"] == {"drop": 2, "em": 1, "em-drop-empty": 2}[on_missing]
     assert f'on_missing="{on_missing}", n_components=2' in facts["made"]["command"]
-    errors = [group.error_here.value for group in found.models[0].groups]
-    assert [each["error_here"] for each in figures(facts)[1]] == pytest.approx(errors)
+    errors = [group.observed_error.value for group in found.models[0].groups]
+    assert [each["observed_error"] for each in figures(facts)[1]] == pytest.approx(errors)
 
 
 def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, undrawn):

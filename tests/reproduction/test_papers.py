@@ -140,7 +140,7 @@ def test_columns_are_taken_by_the_prefix_of_their_names(folder, monkeypatch):
     assert data.feature_names == ("height", "weight")
     np.testing.assert_array_equal(data.X, [[1, 5], [2, 6], [3, 7], [4, 8]])
     assert data.sensitive_features.tolist() == ["f", "m", "f", "m"]
-    assert data.labels.tolist() == [0, 1, 1, 0]
+    assert data.y.tolist() == [0, 1, 1, 0]
 
 
 def test_groups_are_crossed_and_features_left_out(folder):

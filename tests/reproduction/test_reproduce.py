@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from fairspan.errors import InvalidParameter
-from fairspan.formatting.text import terminal_width
+from fairspan.formatting.text import display_width
 from reproduction.experiment import Result
 from reproduction.page import RESULTS
 from reproduction.registry import EXPERIMENTS, experiment_of
@@ -234,14 +234,14 @@ WIDE = Result(
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_columns_that_do_not_fit_follow_below_beside_those_that_name_the_rows(width):
     lines = text_of(WIDE, width).splitlines()
-    assert max(map(terminal_width, lines)) <= width
+    assert max(map(display_width, lines)) <= width
     tables = "\n".join(lines).split("\n\n")[1:]
     assert len(tables) > 1
     headings = [re.split(r"\s{2,}", table.splitlines()[0]) for table in tables]
     assert all(heading[:2] == ["data", "d"] for heading in headings)
     assert [name for heading in headings for name in heading[2:]] == list(WIDE.columns[2:])
     for table, heading in zip(tables, headings, strict=True):
-        assert len({terminal_width(line) for line in table.splitlines()[:2]}) == 1
+        assert len({display_width(line) for line in table.splitlines()[:2]}) == 1
         for line, row in zip(table.splitlines()[2:], WIDE.rows, strict=True):
             cells = [shown(row[WIDE.columns.index(name)]) for name in heading]
             assert line.split() == cells

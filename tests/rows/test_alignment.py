@@ -34,7 +34,7 @@ CLUSTERS = pd.Series(np.arange(N) // 2)
 X = WHOLE.drop(index=0)
 FIRST, LAST = 0, N - 1
 MODEL = FairPCA(1).fit(X.to_numpy(), sensitive_features=GROUPS.drop(index=FIRST).to_numpy())
-BY_CLASS = FairPCA(1, restriction=MeanParity(given_labels="all"))
+BY_CLASS = FairPCA(1, restriction=MeanParity(within_classes="all"))
 
 
 def predict(rows):
@@ -68,7 +68,7 @@ DOORS = {
     ),
     "audit": lambda row: audit(MODEL, X, GROUPS.drop(index=row), folds=None),
     "audit, labels": lambda row: audit(
-        MODEL, X, GROUPS.drop(index=FIRST), labels=CLASSES.drop(index=row), folds=None
+        MODEL, X, GROUPS.drop(index=FIRST), y=CLASSES.drop(index=row), folds=None
     ),
     "audit, clusters": lambda row: audit(
         MODEL, X.assign(sex=GROUPS), "sex", clusters=CLUSTERS.drop(index=row), folds=5
@@ -88,7 +88,7 @@ DOORS = {
         protected="w",
         sample_weight=WEIGHTS.drop(index=row),
     ),
-    "signed_bias": lambda row: metrics.signed_bias(
+    "prediction_bias": lambda row: metrics.prediction_bias(
         predict, X, GROUPS.drop(index=row), protected="w"
     ),
     "statistical_parity, a mapping": lambda row: metrics.statistical_parity(
@@ -97,8 +97,8 @@ DOORS = {
     "UCB1SearchCV": lambda row: UCB1SearchCV(
         FairPCA(1), {"n_components": [1]}, n_pulls=1, random_state=0
     ).fit(X, sensitive_features=GROUPS.drop(index=row)),
-    "GroupLossDisplay": lambda row: GroupLossDisplay.undrawn(MODEL, X, GROUPS.drop(index=row)),
-    "FeatureErrorDisplay": lambda row: FeatureErrorDisplay.undrawn(
+    "GroupLossDisplay": lambda row: GroupLossDisplay.compute(MODEL, X, GROUPS.drop(index=row)),
+    "FeatureErrorDisplay": lambda row: FeatureErrorDisplay.compute(
         MODEL, X, GROUPS.drop(index=row)
     ),
 }

@@ -15,7 +15,7 @@ from somebody_elses_parts.sqlite_rows import SqliteRows, SqliteTable
 
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.rows.registry import open_rows
+from fairspan.rows.opening import open_rows
 from sweeps import each_once
 
 X = np.arange(18.0).reshape(6, 3) ** 1.5
@@ -373,8 +373,8 @@ def no_matrices(monkeypatch):
     def fail(*_):
         pytest.fail("a matrix was made")
 
-    monkeypatch.setattr("fairspan.moments.accumulate._summed", fail)
-    monkeypatch.setattr("fairspan.moments.sparse.RowGroup.of", fail)
+    monkeypatch.setattr("fairspan.moments.accumulate._sum_by_code", fail)
+    monkeypatch.setattr("fairspan.moments.sparse.GroupRows.from_rows", fail)
 
 
 def csv(tmp_path):
@@ -545,8 +545,8 @@ def test_intervals_of_pandas_are_labels(kind, tmp_path):
     ages_of = {part[0] if kind == "crossed" else part for part in parts}
     assert ages_of == set(expected)
     again = audit({"loaded": loaded}, table, labels, folds=None).models[0]
-    assert [each.error_here.value for each in again.groups] == pytest.approx(
-        [each.error_here.value for each in found.models[0].groups], rel=1e-12
+    assert [each.observed_error.value for each in again.groups] == pytest.approx(
+        [each.observed_error.value for each in found.models[0].groups], rel=1e-12
     )
 
 

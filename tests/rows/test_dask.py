@@ -18,9 +18,9 @@ import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance
 from fairspan import FairPCA, GroupMoments
 from fairspan.errors import FairspanError, InvalidInput, InvalidType
-from fairspan.moments.group_moments import MomentsTally
-from fairspan.rows.protocol import PartedRows
-from fairspan.rows.registry import rows_of
+from fairspan.moments.group_moments import MomentsAggregator
+from fairspan.rows.opening import open_group_rows
+from fairspan.rows.protocol import PartitionedRows
 from rows.dask_cluster import (
     DEADLINE,
     block_that_fails_once,
@@ -162,8 +162,8 @@ def test_an_audit_on_a_cluster_is_the_audit_on_the_rows_with_its_intervals(clien
     for weight in (None, "w"):
         here = fs.audit(model, frame(), "sex", sample_weight=weight)
         there = fs.audit(model, more, "sex", sample_weight=weight)
-        first = here.records()[0]
-        assert first["error_here_low"] < first["error_here"] < first["error_here_high"]
+        first = here.to_records()[0]
+        assert first["observed_error_low"] < first["observed_error"] < first["observed_error_high"]
         # How many rows are in the partitions before nobody knows: other rows are left out together.
         assert_same_figures(there, here, but=OF_FOLDS)
 
@@ -191,11 +191,11 @@ def assert_same_figures(audit, expected, but=()):
 
 
 def test_rows_are_opened_once_and_can_be_read_again(client):
-    rows = rows_of(collection(), "sex")
-    assert isinstance(rows, PartedRows)
+    rows = open_group_rows(collection(), "sex")
+    assert isinstance(rows, PartitionedRows)
     assert (rows.n_features, rows.feature_names, rows.n_rows) == (4, tuple(NAMES), None)
-    assert rows_of(array(), GROUPS).n_rows == len(X)
-    first, second = (rows.tallied(MomentsTally()).to_bytes() for _ in range(2))
+    assert open_group_rows(array(), GROUPS).n_rows == len(X)
+    first, second = (rows.aggregate(MomentsAggregator()).to_bytes() for _ in range(2))
     assert first == second
 
 

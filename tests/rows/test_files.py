@@ -19,8 +19,8 @@ from pyarrow import parquet
 
 from fairspan import FileRows, GroupMoments
 from fairspan.errors import FairspanError, FairspanWarning, InvalidInput
-from fairspan.moments.group_moments import MomentsTally, accumulate
-from fairspan.rows.files.file_rows import sigint_blocked
+from fairspan.moments.group_moments import MomentsAggregator, compute_group_moments
+from fairspan.rows.files.file_rows import block_sigint
 from fairspan.rows.protocol import GroupLimit
 
 
@@ -29,7 +29,7 @@ def values_of(rows):
 
 
 def labels_of(rows):
-    return [label for block in rows.blocks() for label in block.labels.to_list()]
+    return [label for block in rows.blocks() for label in block.group_labels.to_list()]
 
 
 def rows_of_text(path, text, **choice):
@@ -68,7 +68,7 @@ def test_many_blocks_are_numbered_and_add_up(tmp_path, ending):
         expected = block.first_row + len(block.values)
     np.testing.assert_array_equal(values_of(rows), X)  # reading again starts from the beginning
     assert labels_of(rows) == labels.tolist()
-    moments = accumulate(rows)
+    moments = compute_group_moments(rows)
     for position, label in enumerate("abc"):
         group = X[labels == label].astype(float)
         assert moments.counts[position] == len(group)
@@ -116,7 +116,7 @@ def test_labels_written_by_polars(tmp_path, kind):
 def test_column_names_with_dots_and_brackets(tmp_path):
     frame = pd.DataFrame([[1.0, 2, 3, 4]], columns=["x", "x.1", "y[0]", "y.z"])
     frame.to_parquet(tmp_path / "t.parquet")
-    rows = FileRows.open(tmp_path / "t.parquet").selected(("y.z", "x", "y[0]"))
+    rows = FileRows.open(tmp_path / "t.parquet").select_features(("y.z", "x", "y[0]"))
     assert values_of(rows).tolist() == [[4.0, 1.0, 3.0]]
 
 
@@ -133,10 +133,10 @@ def test_the_index_that_pandas_wrote_is_no_feature_unless_named(tmp_path):
 
 
 def test_features_are_matched_by_name_in_any_order(path):
-    rows = rows_of_text(path, "a,note,b\n1,x,2\n").selected(("b", "a"))
+    rows = rows_of_text(path, "a,note,b\n1,x,2\n").select_features(("b", "a"))
     assert (rows.feature_names, values_of(rows).tolist()) == (("b", "a"), [[2.0, 1.0]])
     with pytest.raises(InvalidInput, match="no column 'c'"):
-        rows.selected(("a", "c"))
+        rows.select_features(("a", "c"))
 
 
 def test_a_folder_may_hold_empty_parts(tmp_path):
@@ -158,7 +158,7 @@ def test_parts_with_labels_of_different_types_are_an_error(tmp_path):
         InvalidInput,
         match=r"2.parquet holds (large_)?string in column 'g', but .*1.parquet holds int64",
     ):
-        accumulate(FileRows.open(tmp_path, groups=["g"]))
+        compute_group_moments(FileRows.open(tmp_path, groups=["g"]))
 
 
 _READ_ALL = """
@@ -387,10 +387,10 @@ def test_a_megabyte_of_missing_cells_is_an_error_that_names_the_first(path):
 def test_missing_cells_and_labels(path, written, quote):
     text = f"x,g\n1,a\n2,{quote}{written}{quote}\n"
     with pytest.raises(InvalidInput, match=r"label in line 3 is missing"):
-        accumulate(rows_of_text(path, text, groups=["g"]))
+        compute_group_moments(rows_of_text(path, text, groups=["g"]))
     text = f"x,g\n1,a\n{written},b\n"
     with pytest.raises(InvalidInput, match=r"NaN, first in line 3, column 'x'"):
-        accumulate(rows_of_text(path, text, groups=["g"]))
+        compute_group_moments(rows_of_text(path, text, groups=["g"]))
 
 
 @pytest.mark.parametrize(
@@ -438,7 +438,7 @@ def test_line_breaks_within_quotes_wherever_blocks_meet(path):
 def test_labels_are_text_unless_a_feature_has_the_same_column(path):
     rows = rows_of_text(path, "x,g\n1,01\n0.5,1\n2,1.0\n", groups=["g"])
     assert labels_of(rows) == ["01", "1", "1.0"]
-    rows = rows_of_text(path, "x,g\n1,2\n0.5,3\n", groups=["g"]).selected(("x", "g"))
+    rows = rows_of_text(path, "x,g\n1,2\n0.5,3\n", groups=["g"]).select_features(("x", "g"))
     assert values_of(rows).tolist() == [[1.0, 2.0], [0.5, 3.0]]
     assert labels_of(rows) == [2, 3]
     assert {type(label) for label in labels_of(rows)} == {float}
@@ -475,9 +475,9 @@ def parted(tmp_path):
 @pytest.mark.long
 def test_any_number_of_processes_gives_the_same_bits(parted):
     rows = FileRows.open(parted, ["g"])
-    alone = accumulate(rows).to_bytes()
+    alone = compute_group_moments(rows).to_bytes()
     for jobs in (1, 3):
-        assert accumulate(replace(rows, jobs=jobs)).to_bytes() == alone
+        assert compute_group_moments(replace(rows, jobs=jobs)).to_bytes() == alone
 
 
 @pytest.mark.long
@@ -489,14 +489,14 @@ def test_an_error_comes_back_with_the_place_it_is_about(parted):
     with pytest.raises(
         InvalidInput, match=r"row group 17: X contains NaN, first in row 4 \(index 3\), .*'y'"
     ):
-        accumulate(rows)
+        compute_group_moments(rows)
 
 
 @dataclass(frozen=True)
-class Killing(MomentsTally):
+class Killing(MomentsAggregator):
     """Kills the process that it runs in."""
 
-    def over(self, rows):
+    def aggregate(self, rows):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -504,7 +504,7 @@ class Killing(MomentsTally):
 def test_a_process_that_is_killed_is_an_error_that_says_so(parted):
     rows = replace(FileRows.open(parted, ["g"]), jobs=2)
     with pytest.raises(FairspanError, match="processes that read files was killed"):
-        rows.tallied(Killing())
+        rows.aggregate(Killing())
 
 
 def test_an_interruption_waits_until_workers_are_started():
@@ -520,7 +520,7 @@ def test_an_interruption_waits_until_workers_are_started():
 
 
 def _interrupted_while_blocked(reached):
-    with sigint_blocked():
+    with block_sigint():
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         reached.append("the end")
 
@@ -533,4 +533,4 @@ def test_results_that_nobody_takes_end_the_processes_without_a_word(parted):
     frame.to_parquet(parted, row_group_size=50)
     rows = replace(FileRows.open(parted, ["g"]), jobs=2)
     with pytest.raises(InvalidInput, match="3 groups among 100 rows so far"):
-        accumulate(rows, GroupLimit(max_groups=2))
+        compute_group_moments(rows, GroupLimit(max_groups=2))

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
 from fairspan import FairPCA, FairSubspace, GroupMoments, audit, metrics
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
-from fairspan.moments.group_moments import accumulate
-from fairspan.rows.arrays import on_host
+from fairspan.moments.group_moments import compute_group_moments
+from fairspan.rows.arrays import to_numpy
 from fairspan.rows.matrices import DeviceRows
-from fairspan.rows.registry import rows_of
+from fairspan.rows.opening import open_group_rows
 from rows.source_cases import CASES
 from spoiling import answered_or_refused
 from sweeps import each_once
@@ -64,9 +64,9 @@ def test_the_contract_of_every_source(there, case):
 def test_moments_are_those_of_numpy(there, weighted, offset, numbers):
     rows = random_rows(2, n=5000, p=6, groups=("a", "b", "c"), offset=offset)
     weights = rows.weights if weighted else None
-    source = rows_of(there(rows.X), rows.labels, weights)
+    source = open_group_rows(there(rows.X), rows.labels, weights)
     assert isinstance(source, DeviceRows)
-    moments = accumulate(replace(source, block_numbers=numbers))
+    moments = compute_group_moments(replace(source, block_entries=numbers))
     assert_moments(moments, moments_by_hand(rows.X, rows.labels, weights))
     assert_moments(moments, GroupMoments.from_rows(rows.X, rows.labels, weights))
 
@@ -85,8 +85,10 @@ def test_moments_are_those_of_numpy(there, weighted, offset, numbers):
     numbers=[None, 1],
 )
 def test_labels_may_lie_there_too(there, labels, numbers):
-    source = rows_of(there(ROWS.X), there(labels))
-    moments = accumulate(source if numbers is None else replace(source, block_numbers=numbers))
+    source = open_group_rows(there(ROWS.X), there(labels))
+    moments = compute_group_moments(
+        source if numbers is None else replace(source, block_entries=numbers)
+    )
     assert_moments(moments, moments_by_hand(ROWS.X, labels.tolist()))
     assert {type(label) for label in moments.labels} == {type(labels.tolist()[0])}
 
@@ -109,8 +111,8 @@ def test_a_group_of_one_row_and_rows_sorted_by_group(there):
     labels = np.sort(CODES)
     labels[-1] = 9
     for named in (labels, there(labels)):
-        source = replace(rows_of(there(ROWS.X), named), block_numbers=1)
-        assert_moments(accumulate(source), moments_by_hand(ROWS.X, labels.tolist()))
+        source = replace(open_group_rows(there(ROWS.X), named), block_entries=1)
+        assert_moments(compute_group_moments(source), moments_by_hand(ROWS.X, labels.tolist()))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -120,13 +122,13 @@ def test_a_group_that_begins_with_outliers_loses_no_digits(there, weighted):
     X[2500:] += 1e3
     # The outliers weigh nearly nothing, so that what they would spoil is not drowned by them.
     weights = np.where(np.arange(5000) < 2, 1e-30, 1.0) if weighted else None
-    source = replace(rows_of(there(X), ["a"] * 5000, weights), block_numbers=1)
-    assert_moments(accumulate(source), moments_by_hand(X, ["a"] * 5000, weights))
+    source = replace(open_group_rows(there(X), ["a"] * 5000, weights), block_entries=1)
+    assert_moments(compute_group_moments(source), moments_by_hand(X, ["a"] * 5000, weights))
 
 
 def test_a_column_that_is_constant_in_a_group_has_no_variance(there):
     X = np.where(np.arange(6) == 2, 0.1 + 1e6, ROWS.X)
-    moments = accumulate(replace(rows_of(there(X), CODES), block_numbers=1))
+    moments = compute_group_moments(replace(open_group_rows(there(X), CODES), block_entries=1))
     assert not moments.scatters[:, 2, :].any()
 
 
@@ -149,7 +151,9 @@ def test_what_is_not_finite_is_named_as_in_numpy(there, value, weighted):
         with pytest.raises(
             InvalidInput, match=r"row 4322 \(index 4321\), column 5 \(index 4\)\."
         ) as caught:
-            accumulate(replace(rows_of(there(X), labels, weights), block_numbers=1))
+            compute_group_moments(
+                replace(open_group_rows(there(X), labels, weights), block_entries=1)
+            )
         assert caught.value.args[:2] == expected.value.args[:2]
     model = FairPCA(2).fit(ROWS.X, sensitive_features=CODES)
     for use in (model.transform, model.score, model.subspace_.transform):
@@ -166,34 +170,36 @@ def test_rows_with_missing_values_are_dropped_and_counted(there, weighted):
     labels[[17, 30]] = None
     kept = ~np.isin(np.arange(5000), [0, 17, 30, 4999])
     weights = np.where(np.arange(5000) % 7 == 0, 0, ROWS.weights) if weighted else None
-    source = rows_of(there(X), labels, weights, "drop")
-    moments = accumulate(replace(source, block_numbers=1))
+    source = open_group_rows(there(X), labels, weights, "drop")
+    moments = compute_group_moments(replace(source, block_entries=1))
     given = None if weights is None else weights[kept]
     assert_moments(moments, moments_by_hand(X[kept], labels[kept].tolist(), given))
     assert moments.n_dropped == 4
     X[40, 5] = np.inf
     with pytest.raises(InvalidInput, match="infinity"):
-        accumulate(rows_of(there(X), labels, weights, "drop"))
+        compute_group_moments(open_group_rows(there(X), labels, weights, "drop"))
 
 
 def test_rows_are_dropped_also_where_the_labels_lie_there(there):
     X = ROWS.X.copy()
     X[[0, 4999], [1, 3]] = np.nan
-    moments = accumulate(rows_of(there(X), there(CODES), None, "drop"))
+    moments = compute_group_moments(open_group_rows(there(X), there(CODES), None, "drop"))
     assert_moments(moments, moments_by_hand(X[1:-1], CODES[1:-1].tolist()))
     assert moments.n_dropped == 2
 
 
 def test_no_row_left(there):
     with pytest.raises(InvalidInput, match=r"no rows \(2 rows with missing values left out\)"):
-        accumulate(rows_of(there(np.full((2, 2), np.nan)), ["a", "b"], None, "drop"))
+        compute_group_moments(
+            open_group_rows(there(np.full((2, 2), np.nan)), ["a", "b"], None, "drop")
+        )
 
 
 def test_numbers_whose_squares_overflow(there):
     with pytest.raises(InvalidInput, match="overflow float64"):
         GroupMoments.from_rows(there(ROWS.X * 1e200), CODES)
     model = FairSubspace(np.eye(6)[:1], None)
-    assert np.isfinite(on_host(model.transform(there(ROWS.X * 1e306 / 50)))).all()
+    assert np.isfinite(to_numpy(model.transform(there(ROWS.X * 1e306 / 50)))).all()
 
 
 @pytest.mark.parametrize(
@@ -226,7 +232,7 @@ def test_labels_and_weights_that_do_not_fit(there):
     with pytest.raises(InvalidInput, match="negative, NaN or infinite weight"):
         GroupMoments.from_rows(X, CODES, there(-ROWS.weights))
     with pytest.raises(InvalidParameter, match="missing"):
-        rows_of(X, CODES, None, "fill")
+        open_group_rows(X, CODES, None, "fill")
     with pytest.raises(InvalidInput, match=r"label in row 8 \(index 7\) is missing"):
         GroupMoments.from_rows(X, [*"abcabca", None, *ROWS.labels[8:]])
 
@@ -253,17 +259,17 @@ def test_transform_keeps_kind_device_and_single_precision(there, dtype, scale):
     assert same_place(reduced, there(X))
     assert str(reduced.dtype).endswith(kept)
     tolerance = 1e-5 if kept == "float32" else 1e-10
-    np.testing.assert_allclose(on_host(reduced), expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(to_numpy(reduced), expected, rtol=tolerance, atol=tolerance)
     again = model.inverse_transform(reduced)
     assert same_place(again, there(X))
     assert str(again.dtype).endswith(kept)
-    np.testing.assert_allclose(on_host(again), model.inverse_transform(expected), rtol=1e-6)
+    np.testing.assert_allclose(to_numpy(again), model.inverse_transform(expected), rtol=1e-6)
 
 
 def test_a_subspace_without_a_mean_projects_the_rows_themselves(there):
     line = FairSubspace(np.array([[0.6, 0.8]]), None)
-    assert on_host(line.transform(there(np.array([[3.0, 4.0]])))).tolist() == [[5.0]]
-    assert on_host(line.inverse_transform(there(np.array([[5.0]])))).tolist() == [[3.0, 4.0]]
+    assert to_numpy(line.transform(there(np.array([[3.0, 4.0]])))).tolist() == [[5.0]]
+    assert to_numpy(line.inverse_transform(there(np.array([[5.0]])))).tolist() == [[3.0, 4.0]]
 
 
 def test_another_width_is_refused(there):
@@ -309,8 +315,8 @@ def test_audits_and_metrics_are_those_of_numpy(there, weighted):
     for one, other in zip(received.models, expected.models, strict=True):
         for group, same in zip(one.groups, other.groups, strict=True):
             np.testing.assert_allclose(
-                [group.error_here.value, group.error_here.low, group.error_here.high],
-                [same.error_here.value, same.error_here.low, same.error_here.high],
+                [group.observed_error.value, group.observed_error.low, group.observed_error.high],
+                [same.observed_error.value, same.observed_error.low, same.observed_error.high],
                 rtol=1e-9,
             )
     there_error = metrics.reconstruction_error(model, there(ROWS.X), there(CODES))
@@ -350,12 +356,14 @@ def test_only_sums_leave_the_device(torch, monkeypatch):
 
     def watched(array):
         sizes.append(array.numel())
-        return on_host(array)
+        return to_numpy(array)
 
-    monkeypatch.setattr(summing, "on_host", watched)
+    monkeypatch.setattr(summing, "to_numpy", watched)
     monkeypatch.setattr(DeviceRows, "blocks", None)
-    source = rows_of(torch.tensor(ROWS.X), torch.tensor(CODES))
-    assert_moments(accumulate(replace(source, block_numbers=1)), moments_by_hand(ROWS.X, CODES))
+    source = open_group_rows(torch.tensor(ROWS.X), torch.tensor(CODES))
+    assert_moments(
+        compute_group_moments(replace(source, block_numbers=1)), moments_by_hand(ROWS.X, CODES)
+    )
     assert max(sizes) == 64 * 6  # the first rows of a group, whatever the number of rows
 
 

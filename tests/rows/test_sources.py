@@ -22,10 +22,10 @@ from fairspan.errors import (
     UnknownGroup,
 )
 from fairspan.extending import CodedLabels, RowSource
-from fairspan.moments.group_moments import accumulate
-from fairspan.rows.arrays import labels_in
-from fairspan.rows.groups import Folds, LabelCoder
-from fairspan.rows.registry import rows_of
+from fairspan.moments.group_moments import compute_group_moments
+from fairspan.rows.arrays import labels_from_values
+from fairspan.rows.groups import Folds, LabelEncoder
+from fairspan.rows.opening import open_group_rows
 
 RNG = np.random.default_rng(12)
 N = 40
@@ -229,13 +229,13 @@ def test_an_index_of_other_values_is_taken_by_position():
 
 @pytest.mark.parametrize("table", ["C order", "pandas", "pyarrow chunks"])
 def test_a_source_can_be_read_twice(table):
-    source = rows_of(TABLES[table], SEX)
+    source = open_group_rows(TABLES[table], SEX)
     assert isinstance(source, RowSource)
     assert source.n_rows == N
     for _ in range(2):
         blocks = list(source.blocks())
         np.testing.assert_array_equal(np.vstack([block.values for block in blocks]), X)
-        assert [label for block in blocks for label in block.labels.to_list()] == SEX.tolist()
+        assert [label for block in blocks for label in block.group_labels.to_list()] == SEX.tolist()
 
 
 @pytest.mark.long
@@ -250,7 +250,7 @@ def test_frames_of_several_blocks(kind):
     within = GroupMoments.from_rows(kind(columns | {"g": groups.tolist()}), "g", weights)
     assert_moments(beside, expected)
     assert_moments(within, expected)
-    assert len(list(rows_of(kind(columns), groups).blocks())) > 1
+    assert len(list(open_group_rows(kind(columns), groups).blocks())) > 1
 
 
 def test_whole_numbers_of_an_array_beyond_the_exact_ones_are_rounded_with_a_warning():
@@ -341,10 +341,10 @@ def test_a_column_is_not_both_group_and_weight(tmp_path):
 
 
 def test_codes_stay_the_same_over_blocks_and_new_groups_come_last():
-    coder = LabelCoder()
-    assert coder.encode(CodedLabels.of(["b", "a"])).tolist() == [0, 1]
-    assert coder.encode(CodedLabels.of(["c", "a", "b"])).tolist() == [2, 1, 0]
-    assert coder.encode(CodedLabels.of([])).tolist() == []
+    coder = LabelEncoder()
+    assert coder.encode(CodedLabels.from_labels(["b", "a"])).tolist() == [0, 1]
+    assert coder.encode(CodedLabels.from_labels(["c", "a", "b"])).tolist() == [2, 1, 0]
+    assert coder.encode(CodedLabels.from_labels([])).tolist() == []
     assert coder.labels == ["b", "a", "c"]
 
 
@@ -353,18 +353,18 @@ def test_texts_of_one_width_are_coded_as_a_list_of_them(n_labels):
     texts = [f"group {i}" * (1 + i % 3) for i in range(n_labels)] + ["", "rare"] * (n_labels > 2)
     # A label that comes after the first 256 rows, too.
     labels = np.array([*(texts[:2] * 150), *texts, *texts[::-1]], dtype="U")
-    found, known = labels_in(labels, "labels"), CodedLabels.of(labels.tolist())
-    assert (found.distinct, found.codes.tolist()) == (known.distinct, known.codes.tolist())
-    assert all(type(label) is str for label in found.distinct)
+    found, known = labels_from_values(labels, "labels"), CodedLabels.from_labels(labels.tolist())
+    assert (found.categories, found.codes.tolist()) == (known.categories, known.codes.tolist())
+    assert all(type(label) is str for label in found.categories)
 
 
 def test_another_type_in_a_later_block_names_the_row_of_the_table():
-    coder = LabelCoder()
-    coder.encode(CodedLabels.of(["a", "b"]))
+    coder = LabelEncoder()
+    coder.encode(CodedLabels.from_labels(["a", "b"]))
     with pytest.raises(
         InvalidInput, match=r"mix text with whole number \(row 102 \(index 101\): 1\)"
     ):
-        coder.encode(CodedLabels.of(["a", 1]), first_row=100)
+        coder.encode(CodedLabels.from_labels(["a", 1]), first_row=100)
 
 
 @pytest.mark.parametrize("missing", [None, math.nan, np.float64("nan"), np.datetime64("NaT")])
@@ -372,28 +372,28 @@ def test_another_type_in_a_later_block_names_the_row_of_the_table():
 def test_missing_labels_name_the_row(missing, others):
     labels = [*others, missing, *others]
     with pytest.raises(InvalidInput, match=r"label in row 9 \(index 8\) is missing"):
-        LabelCoder().encode(CodedLabels.of(labels), first_row=7)
+        LabelEncoder().encode(CodedLabels.from_labels(labels), first_row=7)
 
 
 def test_a_closed_coder_codes_by_position_and_names_unknown_groups():
-    coder = LabelCoder(["x", "a"])
-    assert coder.encode(CodedLabels.of(["a", "x", "a"])).tolist() == [1, 0, 1]
+    coder = LabelEncoder(["x", "a"])
+    assert coder.encode(CodedLabels.from_labels(["a", "x", "a"])).tolist() == [1, 0, 1]
     with pytest.raises(UnknownGroup, match=r"'c' \(first in row 13 \(index 12\)\).*'x', 'a'"):
-        coder.encode(CodedLabels.of(["a", "a", "c"]), first_row=10)
+        coder.encode(CodedLabels.from_labels(["a", "a", "c"]), first_row=10)
     with pytest.raises(UnknownGroup, match=r"the group 1 \(first in row 1 \(index 0\)\)"):
-        coder.encode(CodedLabels.of([1]))
+        coder.encode(CodedLabels.from_labels([1]))
     assert coder.labels == ["x", "a"]
 
 
 def test_whole_numbers_stay_whole_beside_a_missing_one():
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0], "g": [1, None, 2]})
-    found = accumulate(rows_of(frame, "g", None, "drop"))
+    found = compute_group_moments(open_group_rows(frame, "g", None, "drop"))
     assert found.labels == [1, 2]
     assert [type(label) for label in found.labels] == [int, int]
 
 
 def test_of_every_ten_consecutive_rows_one_is_in_each_fold():
-    folds = Folds(10, seed=3).of_positions(0, 5_000).reshape(-1, 10)
+    folds = Folds(10, seed=3).folds_of_rows(0, 5_000).reshape(-1, 10)
     assert (np.sort(folds, axis=1) == np.arange(10)).all()
     # Not always in the same order, so that nothing periodic in the rows can follow the folds.
     assert len(np.unique(folds[:, 0])) == 10
@@ -402,17 +402,17 @@ def test_of_every_ten_consecutive_rows_one_is_in_each_fold():
 
 
 def test_folds_depend_on_position_and_seed_alone():
-    whole = Folds(7, seed=1).of_positions(0, 1_000)
-    parts = [Folds(7, seed=1).of_positions(start, 250) for start in range(0, 1_000, 250)]
+    whole = Folds(7, seed=1).folds_of_rows(0, 1_000)
+    parts = [Folds(7, seed=1).folds_of_rows(start, 250) for start in range(0, 1_000, 250)]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
-    assert (Folds(7, seed=2).of_positions(0, 1_000) != whole).mean() > 0.5
+    assert (Folds(7, seed=2).folds_of_rows(0, 1_000) != whole).mean() > 0.5
 
 
 def test_all_rows_of_a_cluster_are_in_one_fold():
     rng = np.random.default_rng(0)
     people = rng.integers(0, 400, 3_000)
     labels = [("a" if person % 2 else "b", f"person {person}") for person in people]
-    found = Folds(10, seed=0, by_cluster=True).of_rows(CodedLabels.of(labels), 0, 0)
+    found = Folds(10, seed=0, by_cluster=True).assign(CodedLabels.from_labels(labels), 0, 0)
     assert found.groups.to_list() == [label for label, _ in labels]
     for person in np.unique(people):
         assert len(np.unique(found.folds[people == person])) == 1
@@ -421,16 +421,16 @@ def test_all_rows_of_a_cluster_are_in_one_fold():
 
 
 def test_intersections_keep_their_labels_beside_a_cluster():
-    labels = CodedLabels.of([("a", "x", 1), ("b", "x", 2)])
-    found = Folds(2, by_cluster=True).of_rows(labels, 0, 0)
+    labels = CodedLabels.from_labels([("a", "x", 1), ("b", "x", 2)])
+    found = Folds(2, by_cluster=True).assign(labels, 0, 0)
     assert found.groups.to_list() == [("a", "x"), ("b", "x")]
     assert found.clusters.to_list() == [1, 2]
 
 
 def test_a_missing_cluster_is_refused():
-    labels = CodedLabels.of([("a", "one"), ("a", None)])
+    labels = CodedLabels.from_labels([("a", "one"), ("a", None)])
     with pytest.raises(InvalidInput, match=r"cluster of row 7 \(index 6\) is missing"):
-        Folds(5, by_cluster=True).of_rows(labels, 5, 0)
+        Folds(5, by_cluster=True).assign(labels, 5, 0)
 
 
 @pytest.mark.parametrize("folds", [1, 0, -3, 2.5, "ten", True])
@@ -573,5 +573,5 @@ def test_missing_vectors_and_entries_are_dropped_and_counted():
 def test_blocks_of_wide_vectors_stay_small():
     wide = VECTOR_RNG.standard_normal((3_000, 600))
     face = pa.FixedSizeListArray.from_arrays(wide.ravel(), 600)
-    rows = rows_of(pa.table({"face": face}), ["a"] * 3_000)
+    rows = open_group_rows(pa.table({"face": face}), ["a"] * 3_000)
     assert max(len(block.values) for block in rows.blocks()) <= 1_200

@@ -1,4 +1,4 @@
-"""Rows in Spark DataFrames, in a real session, against numpy and pandas on the same rows."""
+"""Rows in Spark DataFrameAdapter, in a real session, against numpy and pandas on the same rows."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ import pytest
 import fairspan as fs
 from by_hand import assert_moments, moments_by_hand, projector_distance, random_rows
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, MissingDependency
-from fairspan.moments.group_moments import MomentsTally, accumulate
-from fairspan.rows.registry import rows_of
+from fairspan.moments.group_moments import MomentsAggregator, compute_group_moments
+from fairspan.rows.opening import open_group_rows
 from rows.dask_cluster import lines_of_docs
 from rows.source_cases import CASES
 
@@ -114,13 +114,13 @@ def test_numbers_of_every_kind_count(spark):
 def test_equal_means_in_each_class_of_y(attributes, spark):
     frame = table().assign(age=np.arange(300) % 5 % 2, y=np.arange(300) % 7 % 2)
     frame = frame.drop(columns=["w", "id"] if len(attributes) > 1 else ["w", "id", "age"])
-    rows, parity = on_spark(spark, frame), fs.MeanParity(given_labels=[1], attributes="marginal")
+    rows, parity = on_spark(spark, frame), fs.MeanParity(within_classes=[1], attributes="marginal")
     model = fs.FairPCA(1, criterion="total_error", restriction=parity)
     model.fit(rows, "y", sensitive_features=attributes)
     expected = fs.FairPCA(1, criterion="total_error", restriction=parity)
     expected.fit(frame, "y", sensitive_features=attributes)
     np.testing.assert_allclose(model.components_, expected.components_, atol=1e-9)
-    assert fs.verify(model, rows, attributes, labels="y").holds
+    assert fs.verify(model, rows, attributes, y="y").holds
     assert fs.verify(model, model.moments_).holds
     with pytest.raises(InvalidInput, match="rows are not in memory"):
         model.fit(rows, frame["y"], sensitive_features=attributes)
@@ -138,10 +138,10 @@ def test_several_attributes_are_crossed_and_partitions_may_be_empty(spark):
 
 
 def test_results_that_are_fetched_one_by_one_give_the_same_bits_every_time(spark):
-    rows = rows_of(on_spark(spark, table().drop(columns=["id"]), 11), "sex", "w")
-    once = accumulate(rows)
+    rows = open_group_rows(on_spark(spark, table().drop(columns=["id"]), 11), "sex", "w")
+    once = compute_group_moments(rows)
     assert_moments(once, moments_by_hand(ROWS.X, ROWS.labels, ROWS.weights))
-    assert accumulate(rows).to_bytes() == once.to_bytes()
+    assert compute_group_moments(rows).to_bytes() == once.to_bytes()
 
 
 def test_no_rows_at_all(spark):
@@ -165,8 +165,8 @@ def test_fit_audit_and_transform_equal_those_on_pandas(spark):
 
     # Rows have no positions in Spark, so that by these other rows would be left out together.
     settings = {"sensitive_features": "sex", "sample_weight": "w", "clusters": "id"}
-    there = fs.audit(fair, distributed, **settings).records()
-    here = fs.audit(fair, frame, **settings).records()
+    there = fs.audit(fair, distributed, **settings).to_records()
+    here = fs.audit(fair, frame, **settings).to_records()
     for one, other in zip(there, here, strict=True):
         assert one.keys() == other.keys()
         for name, value in one.items():
@@ -221,7 +221,7 @@ def test_missing_labels_are_an_error_or_dropped_and_counted(spark):
         InvalidInput, match=r"partition 1: The group label in row 11 \(index 10\) is missing"
     ):
         fs.GroupMoments.from_rows(rows, "sex")
-    moments = accumulate(rows_of(rows, "sex", on_missing="drop"))
+    moments = compute_group_moments(open_group_rows(rows, "sex", on_missing="drop"))
     kept = np.setdiff1d(np.arange(300), [70, 71, 299])
     assert_moments(moments, moments_by_hand(ROWS.X[kept], ROWS.labels[kept]))
     assert moments.n_dropped == 3
@@ -249,11 +249,11 @@ def test_text_arrays_and_names_are_refused_before_a_job_starts(spark):
 
 
 def test_a_worker_that_dies_once_costs_nothing(spark, tmp_path):
-    class Dying(MomentsTally):
+    class Dying(MomentsAggregator):
         """Ends the process of the first task that has read its rows."""
 
-        def over(self, rows):
-            moments = super().over(rows)
+        def aggregate(self, rows):
+            moments = super().aggregate(rows)
             try:
                 flag = os.open(tmp_path / "died", os.O_CREAT | os.O_EXCL)
             except FileExistsError:
@@ -261,21 +261,21 @@ def test_a_worker_that_dies_once_costs_nothing(spark, tmp_path):
             os.close(flag)
             os._exit(1)
 
-    rows = rows_of(on_spark(spark, table().drop(columns=["id"])), "sex", "w")
-    recovered = rows.tallied(Dying())
+    rows = open_group_rows(on_spark(spark, table().drop(columns=["id"])), "sex", "w")
+    recovered = rows.aggregate(Dying())
     assert (tmp_path / "died").exists()
-    assert recovered.to_bytes() == rows.tallied(MomentsTally()).to_bytes()
+    assert recovered.to_bytes() == rows.aggregate(MomentsAggregator()).to_bytes()
 
 
 def test_a_worker_without_a_package_says_which(spark):
-    rows = rows_of(on_spark(spark, table()), "sex", "w")
+    rows = open_group_rows(on_spark(spark, table()), "sex", "w")
 
-    class Lacking(MomentsTally):
-        def over(self, rows):
+    class Lacking(MomentsAggregator):
+        def aggregate(self, rows):
             import there_is_no_such_package  # noqa: F401
 
     with pytest.raises(MissingDependency, match="workers has no package there_is_no_such_package"):
-        rows.tallied(Lacking())
+        rows.aggregate(Lacking())
 
 
 def test_the_lines_that_the_documentation_shows(spark, tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from bank import BANK
 from fairspan import FairPCA
 from fairspan.certificates.certificate import certify
-from fairspan.errors import Incompatible
+from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria import (
     Disparity,
     EqualError,
@@ -25,7 +25,7 @@ from fairspan.problem.criteria import (
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.published.riemannian import RiemannianSubgradient
 from fairspan.solvers.published.samadi_et_al import MultiplicativeWeights, Semidefinite
-from fairspan.solvers.solve import Auto, check_accepted
+from fairspan.solvers.solve import AutoSolver, check_supported
 from fairspan.solvers.two_groups.boundary import BoundarySearch
 from problems import (
     MINIMAX,
@@ -43,7 +43,7 @@ from problems import (
 from sweeps import each_once, mostly_long
 
 SOLVERS = (
-    Auto(),
+    AutoSolver(),
     BoundarySearch(),
     DualNewton(),
     MultiplicativeWeights(max_iter=50),
@@ -60,7 +60,7 @@ def accepted():
         for criterion, optimum in entry.optima:
             problem = problem_of(entry.matrices, entry.n_components, criterion)
             for solver in SOLVERS:
-                if solver.objection(problem) is None:
+                if solver.unsupported_reason(problem) is None:
                     name = f"{entry.name}-{criterion}-{solver.name}"
                     yield pytest.param(solver, entry, criterion, optimum, id=name)
 
@@ -81,9 +81,9 @@ def test_a_solver_keeps_its_claims(solver, entry, criterion, optimum):
     relaxed = entry.relaxed.get(criterion.name, optimum)
     if solver.name != "riemannian" and criterion.name != "robust_error_gap":
         assert solution.lower_bound <= relaxed + slack
-    worst = max(solution.gap, solution.violation)
+    worst = max(solution.gap, solution.constraint_violation)
     assert (solution.status in ("optimal", "unresolved")) == (
-        worst <= max(solution.tolerance, solution.resolution)
+        worst <= max(solution.absolute_tol, solution.resolution)
     )
     if solver.name in EXACT:
         assert solution.objective == pytest.approx(optimum, abs=slack)
@@ -97,7 +97,7 @@ def nested():
     for parameters in accepted():
         _, entry, criterion, _ = parameters.values
         # A single component is nested in nothing.
-        if entry.n_components > 1 and criterion.can_be_nested:
+        if entry.n_components > 1 and criterion.supports_nesting:
             yield parameters
 
 
@@ -129,7 +129,9 @@ def test_a_solver_keeps_its_claims_of_nested_components(solver, entry, criterion
 def answered(solver, matrices, d=2):
     """By one solver, if it takes the largest error of so many groups."""
     problem = problem_of(matrices, d, MinimaxError())
-    problem = problem if solver.objection(problem) is None else replace(problem, criterion=GAP)
+    problem = (
+        problem if solver.unsupported_reason(problem) is None else replace(problem, criterion=GAP)
+    )
     return solver.solve(problem, 1e-6, 0)
 
 
@@ -178,12 +180,14 @@ def test_a_solver_that_cannot_names_those_that_can(solver, criterion, k):
     if k > 2 and isinstance(criterion, EqualError):
         pytest.skip("refused whatever the solver")
     problem = problem_of(random_moments(np.random.default_rng(9), k, 4), 1, criterion)
-    if solver.objection(problem) is None:
-        check_accepted(solver, problem)
+    if solver.unsupported_reason(problem) is None:
+        check_supported(solver, problem)
         return
-    with pytest.raises(Incompatible, match=f"'{solver.name}'.*'{criterion.name}'") as error:
-        check_accepted(solver, problem)
-    able = [s.name for s in SOLVERS[1:] if s.objection(problem) is None]
+    with pytest.raises(
+        IncompatibleParameters, match=f"'{solver.name}'.*'{criterion.name}'"
+    ) as error:
+        check_supported(solver, problem)
+    able = [s.name for s in SOLVERS[1:] if s.unsupported_reason(problem) is None]
     assert able
     assert all(f"'{name}'" in error.value.args[1] for name in able)
 
@@ -260,8 +264,8 @@ def test_bounds_agree_with_a_conic_solver(criterion, seed):
     relaxed = conic_optimum(problem)
     slack = 2e-6 * problem.total_variance
     try:
-        solution = Auto().solve(problem, 1e-9)
-    except Incompatible:
+        solution = AutoSolver().solve(problem, 1e-9)
+    except IncompatibleParameters:
         # Equal errors at exactly d components may be out of reach though the relaxation has some.
         assert isinstance(criterion, EqualError)
         return

@@ -7,7 +7,7 @@ import pytest
 
 from fairspan import FairPCA, GroupMoments, MeanParity
 from fairspan.certificates.certificate import Solver
-from fairspan.errors import Incompatible
+from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria import (
     EqualError,
     ErrorGap,
@@ -18,7 +18,11 @@ from fairspan.problem.criteria import (
     RobustErrorGap,
     TotalError,
 )
-from fairspan.solvers.growing_subspace import GrownSpace, cholesky_ceiling, solve_growing
+from fairspan.solvers.growing_subspace import (
+    SearchSubspace,
+    complement_eigenvalue_bound,
+    solve_growing,
+)
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 from fairspan.solvers.solve import solve_problem
 from fairspan.solvers.two_groups.boundary import BoundarySearch
@@ -34,7 +38,7 @@ class Growing(Solver):
     name = "growing"
 
     def objection(self, problem):
-        return self.solver.objection(problem)
+        return self.solver.unsupported_reason(problem)
 
     def solve(self, problem, tol, random_state=None):
         return solve_growing(problem, self.solver, tol, random_state)
@@ -44,7 +48,7 @@ def both(matrices, d, criterion, tol=1e-9):
     """Solved with whole matrices, and in a subspace that grows."""
     first, second = (problem_of(matrices, d, criterion) for _ in range(2))
     solver = BoundarySearch()
-    solver = solver if solver.objection(first) is None else DualNewton()
+    solver = solver if solver.unsupported_reason(first) is None else DualNewton()
     return solver.solve(first, tol), solve_growing(second, solver, tol)
 
 
@@ -119,12 +123,14 @@ def test_what_cancels_in_a_mixture_counts_as_rounding_of_its_ceilings():
     problem = problem_of([large + slight, large], 2, EqualError())
     second = problem.second_moments
     weights = np.array([1.0, -1.0])
-    assert second.size(weights) == pytest.approx(2 * np.linalg.norm(large))
+    assert second.norm_bound(weights) == pytest.approx(2 * np.linalg.norm(large))
     basis = np.eye(60)[:, :3]
     mixture = second.mixture(weights)
     least = 1e-16 * np.linalg.norm(large)
     level = 2 * np.linalg.norm(mixture)
-    proven = cholesky_ceiling(mixture, basis, mixture @ basis, level, second.size(weights))
+    proven = complement_eigenvalue_bound(
+        mixture, basis, mixture @ basis, level, second.norm_bound(weights)
+    )
     assert proven > level + least
 
 
@@ -136,9 +142,11 @@ def test_a_factor_proves_what_lies_beside_any_subspace():
     beside = np.eye(12) - basis @ basis.T
     largest = float(np.linalg.eigvalsh(beside @ matrix @ beside)[-1])
     size = float(np.linalg.norm(matrix))
-    above = cholesky_ceiling(matrix, basis, matrix @ basis, 1.001 * largest, size)
+    above = complement_eigenvalue_bound(matrix, basis, matrix @ basis, 1.001 * largest, size)
     assert above == pytest.approx(1.001 * largest, rel=1e-9)
-    assert cholesky_ceiling(matrix, basis, matrix @ basis, 0.999 * largest, size) == np.inf
+    assert (
+        complement_eigenvalue_bound(matrix, basis, matrix @ basis, 0.999 * largest, size) == np.inf
+    )
 
 
 def test_a_ceiling_has_room_for_the_rounding_of_what_it_was_proven_with():
@@ -147,19 +155,19 @@ def test_a_ceiling_has_room_for_the_rounding_of_what_it_was_proven_with():
     matrix = np.diag(np.linspace(1.0, 2.0, p))
     none = np.zeros((p, 0))
     trace = p * level - np.trace(matrix)
-    alone = cholesky_ceiling(matrix, none, none, level, 0.0) - level
+    alone = complement_eigenvalue_bound(matrix, none, none, level, 0.0) - level
     assert alone >= (p + 1) * epsilon * trace
     for m in (1, 30):
         basis = np.eye(p)[:, :m]
-        ceiling = cholesky_ceiling(matrix, basis, matrix @ basis, level, 1e6)
+        ceiling = complement_eigenvalue_bound(matrix, basis, matrix @ basis, level, 1e6)
         assert ceiling - level >= (p + m) * epsilon * np.sqrt(m + 1) * 1e6
 
 
 def test_a_subspace_of_all_dimensions_lacks_nothing():
     matrices = random_moments(np.random.default_rng(2), 2, 6)
     second = problem_of(matrices, 2, MinimaxError()).second_moments
-    space = GrownSpace.of(second, second.n_held(2), np.eye(6))
-    assert space.mixture(np.array([0.3, 0.7])).excess(2, 0.0) == 0.0
+    space = SearchSubspace.from_basis(second, second.n_ritz(2), np.eye(6))
+    assert space.project_mixture(np.array([0.3, 0.7])).top_sum_excess(2, 0.0) == 0.0
 
 
 def test_what_a_subspace_lacks_is_proven_of_all_mixtures_together():
@@ -167,14 +175,16 @@ def test_what_a_subspace_lacks_is_proven_of_all_mixtures_together():
     rng = np.random.default_rng(2)
     matrices = [1e-3 * with_spectrum(rng, 0.8 ** np.arange(80)) for _ in range(2)]
     second = problem_of(matrices, 2, MinimaxError()).second_moments
-    space = GrownSpace.of(second, second.n_held(2), np.eye(80)[:, :8])
+    space = SearchSubspace.from_basis(second, second.n_ritz(2), np.eye(80)[:, :8])
     mixtures = [np.array(each) for each in ((0.4, 0.6), (0.41, 0.59), (1.2, -0.2), (1.0, 0.0))]
     for goal in (np.inf, 1e-12):
-        proven = space.proven(mixtures, 2, min(goal, 1.0))
+        proven = space.prove_missing_sums(mixtures, 2, min(goal, 1.0))
         for weights in mixtures:
-            lacking = top_sum(second.mixture(weights), 2) - space.mixture(weights).top_sum(2)
+            lacking = top_sum(second.mixture(weights), 2) - space.project_mixture(weights).ritz_sum(
+                2
+            )
             assert lacking - 1e-15 <= proven[weights.tobytes()] <= goal
-            space = space.with_columns(second.sought(weights, 2).vectors)
+            space = space.expand(second.approximate_leading(weights, 2).vectors)
 
 
 CRITERIA = (
@@ -210,7 +220,7 @@ def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
 def test_that_no_subspace_has_equal_errors_is_said_of_all_dimensions():
     matrices = np.array([np.eye(40), 2 * np.eye(40)])
     for solver in (BoundarySearch(), Growing(BoundarySearch())):
-        with pytest.raises(Incompatible, match="the least reachable gap is 38"):
+        with pytest.raises(IncompatibleParameters, match="the least reachable gap is 38"):
             solver.solve(problem_of(matrices, 2, EqualError()), 1e-6)
 
 
@@ -221,7 +231,7 @@ def test_auto_projects_where_few_eigenvalues_matter(n_features, falls, projects,
     values = unit * (1.0 + np.arange(n_features)) ** -falls
     problem = problem_of([np.diag(values), np.diag(0.5 * values)], 5, MinimaxLoss())
     solution = solve_problem(problem, BoundarySearch(), 1e-9)
-    assert (solution.eigen == "projected") == projects
+    assert (solution.eigensolver == "projected") == projects
 
 
 @pytest.mark.parametrize("criterion", [each for each in CRITERIA if each not in RELATIVE], ids=str)
@@ -234,7 +244,7 @@ def test_a_group_without_variance_beside_others(criterion):
     problem = problem_of(matrices, 1, criterion)
     try:
         dense, projected = both(matrices, 1, criterion)
-    except Incompatible:
+    except IncompatibleParameters:
         return
     assert projected.status == dense.status == "optimal"
     assert projected.objective == pytest.approx(dense.objective, abs=2e-9 * problem.total_variance)
@@ -253,7 +263,7 @@ def test_beside_a_restriction_losses_are_against_the_optima_of_all_directions(cr
     dense, projected = (
         FairPCA(**settings, solver=each).fit_moments(moments) for each in (solver, Growing(solver))
     )
-    assert projected.solution_.eigen == "projected"
+    assert projected.solution_.eigensolver == "projected"
     assert projected.solution_.status == dense.solution_.status == "optimal"
     assert projected.solution_.objective == pytest.approx(dense.solution_.objective, rel=1e-9)
     # The optima of the groups, in all directions and in those that are left, are counted as well.

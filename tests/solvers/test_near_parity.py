@@ -10,15 +10,15 @@ import pytest
 import fairspan
 from by_hand import projector_distance, random_rows
 from fairspan import CovarianceParity, FairPCA, GroupMoments, MeanParity
-from fairspan.certificates.proofs import CovariancesProof, CovarianceTraceProof
-from fairspan.errors import Incompatible
+from fairspan.certificates.proofs import CovarianceDifferenceProof, CovarianceTraceProof
+from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria import TotalError
-from fairspan.problem.problem import CovariancesWithin
-from fairspan.solvers.near_parity import (
-    ascended,
-    best_within,
-    program,
-    scalar_multiplier,
+from fairspan.problem.problem import CovarianceDifferenceLimit
+from fairspan.solvers.covariance_limit import (
+    best_feasible_subspace,
+    local_ascent,
+    scalar_dual_multiplier,
+    solve_semidefinite_relaxation,
 )
 from problems import problem_of, random_basis
 from real_data import load
@@ -83,7 +83,7 @@ def test_a_large_tolerance_is_pca_and_a_small_one_is_exact():
 
 
 def test_as_many_components_as_features_cannot_bring_means_closer():
-    with pytest.raises(Incompatible, match="Allowed: at least") as error:
+    with pytest.raises(IncompatibleParameters, match="Allowed: at least") as error:
         fit(MeanParity(0.1), 6)
     assert f"{np.linalg.norm(figures()[1]):.6g}" in str(error.value)
     assert fit(MeanParity(1e3), 6).group_errors_.max() <= 1e-9
@@ -106,7 +106,7 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
     try:
         model = fit(CovarianceParity(tolerance=limit), d, solver="semidefinite")
         ascended = fit(CovarianceParity(tolerance=limit), d)
-    except Incompatible as error:
+    except IncompatibleParameters as error:
         assert "Allowed: at least" in str(error)  # noqa: PT017
         return
     for each in (model, ascended):
@@ -118,7 +118,7 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
     S, D, _ = of_equal_means()
     solution = model.solution_
     assert solution.lower_bound <= solution.objective
-    enough = max(solution.tolerance, solution.resolution)
+    enough = max(solution.absolute_tol, solution.resolution)
     assert (solution.status == "optimal") == (solution.gap <= enough)
     # No random subspace within the limit is better than the bound.
     rng = np.random.default_rng(0)
@@ -132,8 +132,8 @@ def test_tolerated_covariances_stay_within_the_limit_and_above_the_bound(d, shar
 def proven_by(multipliers, S, D, limit, basis):
     """The upper bound on tr(V'SV), which must not depend on the subspace it is told at."""
     problem = problem_of([S], basis.shape[1], TotalError())
-    problem = replace(problem, limit=CovariancesWithin(D, limit))
-    proof = CovariancesProof(problem.proportions, multipliers)
+    problem = replace(problem, limit=CovarianceDifferenceLimit(D, limit))
+    proof = CovarianceDifferenceProof(problem.proportions, multipliers)
     gap, rounding = proof.gap(problem, basis, problem.errors(basis))
     other = np.eye(len(S))[:, : basis.shape[1]]
     at_other = np.trace(other.T @ S @ other) + proof.gap(problem, other, problem.errors(other))[0]
@@ -163,10 +163,10 @@ def test_the_bound_is_the_optimum_of_the_program_with_a_schur_complement(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         conic.solve(cvxpy.CLARABEL)
-    multipliers, start = program(S, D, d, limit)
+    multipliers, start = solve_semidefinite_relaxation(S, D, d, limit)
     bound = proven_by(multipliers, S, D, limit, start)
     assert bound == pytest.approx(conic.value, abs=1e-5 * np.trace(S))
-    best = best_within(S, D, limit, [start])
+    best = best_feasible_subspace(S, D, limit, [start])
     np.testing.assert_allclose(best.T @ best, np.eye(d), atol=1e-12)
     assert beyond(best, D) <= limit + 2e-9 * np.linalg.norm(D, 2)
     assert np.trace(best.T @ S @ best) <= bound + 1e-8 * np.trace(S)
@@ -193,7 +193,7 @@ def test_the_best_within_the_limit_in_any_unit(unit):
     S, _, D = figures()
     limit = 0.1 * np.linalg.norm(D, 2)
     start = np.linalg.eigh(S)[1][:, -2:]
-    here, there = (best_within(u * S, u * D, u * limit, [start]) for u in (1.0, unit))
+    here, there = (best_feasible_subspace(u * S, u * D, u * limit, [start]) for u in (1.0, unit))
     assert beyond(there, D) <= limit * (1 + 1e-7)
     assert np.trace(there.T @ S @ there) == pytest.approx(np.trace(here.T @ S @ here), rel=1e-6)
 
@@ -207,7 +207,7 @@ def test_a_limit_that_pca_meets_changes_nothing():
 
 def test_limits_out_of_reach_name_the_least():
     """The least norm of V'DV is told by the eigenvalues of D alone."""
-    with pytest.raises(Incompatible, match="Allowed: at least") as error:
+    with pytest.raises(IncompatibleParameters, match="Allowed: at least") as error:
         fit(CovarianceParity(tolerance=0.0), 5)
     least = float(str(error.value).split("at least ")[1].split(",")[0])
     model = fit(CovarianceParity(tolerance=least * 1.0001), 5)
@@ -215,11 +215,11 @@ def test_limits_out_of_reach_name_the_least():
 
 
 def test_other_solvers_and_too_many_features_are_refused():
-    with pytest.raises(Incompatible, match="'auto' and 'semidefinite'"):
+    with pytest.raises(IncompatibleParameters, match="'auto' and 'semidefinite'"):
         fit(CovarianceParity(tolerance=0.1), solver="boundary")
     assert fit(MeanParity(0.1), solver="boundary").solver_ == "boundary"
-    with pytest.raises(Incompatible, match="up to 60"):
-        program(np.eye(61), np.eye(61), 2, 0.1)
+    with pytest.raises(IncompatibleParameters, match="up to 60"):
+        solve_semidefinite_relaxation(np.eye(61), np.eye(61), 2, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_no_other_start_of_an_ascent_ends_higher(share):
     S, D, _ = of_equal_means()
     found = fit(CovarianceParity(tolerance=limit), 3)
     rng = np.random.default_rng(1)
-    ended = [ascended(S, D, limit, random_basis(rng, len(S), 3)) for _ in range(20)]
+    ended = [local_ascent(S, D, limit, random_basis(rng, len(S), 3)) for _ in range(20)]
     kept = [np.vdot(V, S @ V) for V in ended if beyond(V, D) <= limit * (1 + 1e-6)]
     assert np.trace(figures()[0]) - found.solution_.objective >= max(kept) * (1 - 1e-4)
 
@@ -289,7 +289,7 @@ def test_adult_by_sex_has_equal_covariances(d, reached, bound):
     assert apart <= 1e-6 * np.linalg.norm(first - second)
     assert fairspan.verify(model, moments).holds
     # Of the 41 positive and 36 negative eigenvalues, 36 pairs: 37 only by padding.
-    with pytest.raises(Incompatible, match="Allowed: at least"):
+    with pytest.raises(IncompatibleParameters, match="Allowed: at least"):
         FairPCA(37, **settings).fit_moments(moments)
 
 
@@ -303,9 +303,9 @@ def test_the_scalar_bound_is_the_least_on_a_grid_and_above_every_subspace(limit)
     def bound(nu):
         return np.linalg.eigvalsh(S - nu * D)[-2:].sum() + 2 * abs(nu) * limit
 
-    nu = scalar_multiplier(S, D, 2, limit)
+    nu = scalar_dual_multiplier(S, D, 2, limit)
     assert bound(nu) <= min(map(bound, np.linspace(-3, 3, 2001))) + 1e-6
-    basis = ascended(S, D, limit, np.eye(8)[:, :2])
+    basis = local_ascent(S, D, limit, np.eye(8)[:, :2])
     np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-12)
     assert beyond(basis, D) <= limit + 1e-9
     assert np.trace(basis.T @ S @ basis) <= bound(nu) + 1e-9
@@ -315,7 +315,7 @@ def test_the_scalar_bound_is_the_least_on_a_grid_and_above_every_subspace(limit)
 def test_the_scalar_bound_is_found_far_from_zero(sign):
     # Eigenvalues 10 - nu / 10 and 1 + nu / 100 are the largest two, and equal at the optimum.
     S, D = np.diag([10.0, 1.0, 1.0]), np.diag([0.1, -0.01, 1.0])
-    nu = scalar_multiplier(S, sign * D, 1, 0.0)
+    nu = scalar_dual_multiplier(S, sign * D, 1, 0.0)
     assert nu == pytest.approx(sign * 9 / 0.11, rel=1e-4)
     assert np.linalg.eigvalsh(S - nu * sign * D)[-1] == pytest.approx(1 + 0.09 / 0.11, rel=1e-5)
 
@@ -327,7 +327,7 @@ def test_what_a_number_proves_is_its_formula_whatever_the_difference_sums_to(nu,
     p, d, limit = 6, 2, 0.5
     S, D = (each @ each.T for each in rng.standard_normal((2, p, p)))
     D += (trace - np.trace(D)) / p * np.eye(p)
-    problem = replace(problem_of([S], d, TotalError()), limit=CovariancesWithin(D, limit))
+    problem = replace(problem_of([S], d, TotalError()), limit=CovarianceDifferenceLimit(D, limit))
     bound = np.linalg.eigvalsh(S - nu * D)[-d:].sum() + abs(nu) * d * limit
     for _ in range(5):
         V, proof = random_basis(rng, p, d), CovarianceTraceProof(problem.proportions, nu)
@@ -350,5 +350,7 @@ def test_where_one_group_varies_more_everywhere_equal_covariances_are_those_of_n
     total = (narrow.var(axis=0).sum() + wide.var(axis=0).sum()) / 2
     assert model.solution_.objective == pytest.approx(total - 4 - 9, rel=1e-9)
     assert fairspan.verify(model, X, groups).holds
-    with pytest.raises(Incompatible, match=r"up to 3 components: .* 0 positive and 3 negative"):
+    with pytest.raises(
+        IncompatibleParameters, match=r"up to 3 components: .* 0 positive and 3 negative"
+    ):
         FairPCA(4, **settings).fit(X, sensitive_features=groups)

@@ -14,14 +14,14 @@ from fairspan.errors import InvalidInput
 from fairspan.estimator.fit import fit_subspace
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.problem import Problem, WarmStart
-from fairspan.problem.reduction import criterion_of
-from fairspan.registry import names_of
+from fairspan.problem.reduction import get_criterion
+from fairspan.registry import builtin_names
 from fairspan.solvers.growing_subspace import solve_growing
 from fairspan.solvers.many_groups.dual_newton import DualNewton
 
 FloatArray = npt.NDArray[np.float64]
 
-CRITERIA = names_of("criterion")
+CRITERIA = builtin_names("criterion")
 # A small subspace is grown from 500 features on, where the spectrum decays.
 FEATURES = (499, 500, 501, 800)
 SPECTRA = ("decaying", "flat")
@@ -76,12 +76,12 @@ def test_a_start_is_projected_onto_the_subspace_that_grows(criterion: str) -> No
         ["a", "b"],
         np.ones(2),
         3,
-        criterion_of(criterion),
+        get_criterion(criterion),
     )
     # The worst start there is: along the features that vary least.
     start = WarmStart(np.array([0.5, 0.5]), np.eye(60)[:, -3:])
     cold = solve_growing(problem, DualNewton(), 1e-9)
-    warm = solve_growing(replace(problem, start=start), DualNewton(), 1e-9)
+    warm = solve_growing(replace(problem, warm_start=start), DualNewton(), 1e-9)
     assert warm.objective == pytest.approx(cold.objective, rel=1e-9)
     assert warm.status == cold.status == "optimal"
 
@@ -89,7 +89,7 @@ def test_a_start_is_projected_onto_the_subspace_that_grows(criterion: str) -> No
 def test_a_start_in_other_coordinates_is_refused() -> None:
     second = DenseSecondMoments(np.array([np.eye(4)]))
     problem = Problem(
-        second, ["a"], np.ones(1), 1, NashWelfare(), start=WarmStart(np.ones(1), np.eye(4))
+        second, ["a"], np.ones(1), 1, NashWelfare(), warm_start=WarmStart(np.ones(1), np.eye(4))
     )
     with pytest.raises(InvalidInput, match="in 4 coordinates"):
         replace(problem, second_moments=DenseSecondMoments(np.array([np.eye(3)])))

@@ -11,10 +11,10 @@ from scipy.optimize import minimize
 import fairspan as fs
 from by_hand import random_rows
 from fairspan import FairPCA
-from fairspan.auditing.models import plain_pca
+from fairspan.auditing.models import ordinary_pca
 from fairspan.errors import InvalidInput, InvalidParameter
-from fairspan.metrics import group_figures
-from fairspan.solvers.solve import Auto
+from fairspan.metrics import group_errors
+from fairspan.solvers.solve import AutoSolver
 from problems import (
     MINIMAX,
     RELATIVE,
@@ -82,7 +82,7 @@ def test_no_mixture_of_the_groups_has_more_than_the_value(seed, k, criterion):
     rng = np.random.default_rng(seed)
     p = int(rng.integers(3, 7))
     matrices, d = random_moments(rng, k, p), int(rng.integers(1, p))
-    solution = Auto().solve(problem_of(matrices, d, criterion), 1e-9)
+    solution = AutoSolver().solve(problem_of(matrices, d, criterion), 1e-9)
     basis, size = solution.components.T, np.trace(matrices, axis1=1, axis2=2).max()
     corners = matrices / divisors_of(matrices, criterion)[:, None, None]
     for shares in rng.dirichlet(np.full(k, 0.5), 50):
@@ -146,7 +146,7 @@ def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed)
     matrices = random_moments(rng, k, 4)
     normalised = matrices / traces_of(matrices)[:, None, None]
     error, loss, least, plain_error, plain_loss = (
-        Auto().solve(problem_of(each, 2, criterion), 1e-9).lower_bound
+        AutoSolver().solve(problem_of(each, 2, criterion), 1e-9).lower_bound
         for each, criterion in (
             *((matrices, ERROR), (matrices, LOSS), (normalised, VARIANCE)),
             *((normalised, fs.MinimaxError()), (normalised, fs.MinimaxLoss())),
@@ -159,7 +159,7 @@ def test_the_least_share_kept_is_what_the_largest_relative_error_leaves(k, seed)
 def test_an_end_is_optimal_where_a_group_has_little_to_keep():
     # Of the second group no direction keeps as much as the first one's second best.
     matrices = np.array([np.diag([9.0, 8.0]), np.diag([0.1, 0.2])])
-    solution = Auto().solve(problem_of(matrices, 1, VARIANCE), 1e-9)
+    solution = AutoSolver().solve(problem_of(matrices, 1, VARIANCE), 1e-9)
     assert solution.objective == pytest.approx(-0.2, abs=1e-12)
     np.testing.assert_allclose(solution.weights, [0, 1], atol=1e-12)
     np.testing.assert_allclose(np.abs(solution.components), [[0, 1]], atol=1e-7)
@@ -230,8 +230,8 @@ def test_units_near_the_ends_of_the_range(criterion, unit):
 def test_a_relative_criterion_says_so():
     assert repr(LOSS) == "MinimaxLoss(relative=True)"
     assert repr(fs.MinimaxError()) == "MinimaxError()"
-    assert "share of the group's variance" in LOSS.formula.sentence
-    assert "share" not in fs.MinimaxLoss().formula.sentence
+    assert "share of the group's variance" in LOSS.formula.summary
+    assert "share" not in fs.MinimaxLoss().formula.summary
     for made in (fs.MinimaxLoss, fs.MinimaxError):
         with pytest.raises(InvalidParameter, match="relative is 1"):
             made(relative=1)
@@ -301,7 +301,7 @@ def credit():
 def test_credit_plain_pca_as_published(credit):
     table = {d: each for d, each in table_of_plain_pca_errors() if "lower" in each and d <= 22}
     for d, figures in table.items():
-        errors = group_figures(plain_pca(credit, d, "group", scale=False), credit).errors
+        errors = group_errors(ordinary_pca(credit, d, "group", scale=False), credit).errors
         assert errors == pytest.approx([figures["higher"], figures["lower"]], abs=5.01e-5)
     assert len(table) == 22
 
@@ -336,7 +336,7 @@ def test_faces_gap_is_closed(faces, d, criterion):
 def test_faces_plain_pca_as_published(faces):
     table = dict(table_of_plain_pca_errors())
     # The leading 20 components contain those of every smaller dimension.
-    plain = plain_pca(faces, 20, "group", scale=False)
+    plain = ordinary_pca(faces, 20, "group", scale=False)
     second = faces.second_moments("group")
     for d in (1, 5, 20):
         basis = plain.components[:d]

@@ -123,7 +123,7 @@ def drawn_rows(rng: np.random.Generator) -> Drawn:
     if kind == "marginal attributes":
         restriction = fs.MeanParity(attributes="marginal")
     elif kind == "classes of y":
-        restriction = fs.MeanParity(given_labels="all")
+        restriction = fs.MeanParity(within_classes="all")
     elif kind == "tolerance":
         restriction = fs.MeanParity(float(10.0 ** rng.uniform(-6, -1)))
     elif kind == "oblique":

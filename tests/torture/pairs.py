@@ -135,13 +135,13 @@ def is_relative(criterion_: Any) -> bool:
 
 def _unequal(reached: Any, bound: Any, model: fs.FairPCA, tol: float) -> float:
     """How much less unequal errors may cost than equal ones, for which the bound is."""
-    if not reached.violation:
+    if not reached.constraint_violation:
         return 0.0
     total = float(bound.weights.sum())
     shares = model.moments_.proportions
     leverage = float(np.abs(bound.weights / total - shares).sum()) if total > 0 else 1.0
     most = 2 * tol * reached.objective if reached.status == "optimal" else np.inf
-    return min(leverage * reached.violation, most)
+    return min(leverage * reached.constraint_violation, most)
 
 
 def _ordinary(rng: np.random.Generator) -> Case:

@@ -115,7 +115,7 @@ def test_bias_and_coverage(kind, turned, variant, n, how_many):
         if variant == "weights":
             settings["sample_weight"] = rng.uniform(0.5, 1.5, len(X))
         found = figures(subspace, X, labels, "few", **settings)
-        on_rows.append(found.loss_here - truth)
+        on_rows.append(found.observed_loss - truth)
         corrected.append(found.expected_loss.value - truth)
         crossed.append(found.cross_fitted_loss - truth)
         covered.append(found.expected_loss.low <= truth <= found.expected_loss.high)

@@ -4,48 +4,58 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fairspan.auditing.by_feature import FeatureErrors
-from fairspan.auditing.data_findings import (
-    FirstRows,
-    find_in_rows,
-    look_at_first_rows,
-    missing_values,
-    table_of_missing,
+from fairspan.auditing.evaluation import evaluate_on_moments, evaluate_on_rows
+from fairspan.auditing.expected_losses import (
+    DEFAULT_LEVEL,
+    DEFAULT_OPTIONS,
+    EstimationOptions,
+    estimation_options,
 )
-from fairspan.auditing.expected_losses import LEVEL, USUAL, Expectations, expectations
-from fairspan.auditing.findings import find, find_in_data
-from fairspan.auditing.judging import judged_on_moments, judged_on_rows
-from fairspan.auditing.models import Audited, attributes_of, known_labels_of, models_of
+from fairspan.auditing.feature_errors import FeatureErrors
+from fairspan.auditing.findings import data_findings, model_findings
+from fairspan.auditing.models import (
+    AuditedModel,
+    audited_models,
+    known_labels_of,
+    restriction_columns,
+)
 from fairspan.auditing.results import (
     AuditedRows,
     Finding,
     MissingValues,
     ModelResult,
     Verdict,
-    changes_of,
-    verdicts_of,
+    change_records,
+    make_verdicts,
 )
-from fairspan.auditing.table import table_of
+from fairspan.auditing.row_findings import (
+    FirstRowsSummary,
+    missing_values_table,
+    row_findings,
+    summarize_first_rows,
+    summarize_missing_values,
+)
+from fairspan.auditing.table import audit_table
 from fairspan.errors import InvalidInput, InvalidType, caller_remedies
-from fairspan.formatting.results import data_frame
+from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.table import Table
-from fairspan.formatting.text import WIDTH, Paint, plain, wrapped
-from fairspan.linalg.resources import memory_error_hint
+from fairspan.formatting.text import MAX_WIDTH, Styler, unstyled, wrap_text
+from fairspan.linalg.resources import explain_memory_errors
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import FoldMoments, Moments, SummedFolds
-from fairspan.registry import factory_of
-from fairspan.rows.arrays import RowsInMemory
-from fairspan.rows.missing import missing_cells
-from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
-from fairspan.rows.registry import (
+from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments, Moments
+from fairspan.registry import get_factory
+from fairspan.rows.arrays import InMemoryRows
+from fairspan.rows.missing import count_missing
+from fairspan.rows.opening import (
     match_groups,
     open_rows,
     row_remedies,
     warn_of_unused_categories,
 )
+from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
 
-_INDENT = " " * len("FS101 ")
-_BETWEEN = 10
+_FINDING_INDENT = " " * len("FS101 ")
+_SEED_STRIDE = 10
 
 
 @dataclass(frozen=True)
@@ -71,8 +81,8 @@ class Audit:
     findings: tuple[Finding, ...]
     rows: AuditedRows
     verdicts: tuple[Verdict, ...] = ()
-    level: float = LEVEL
-    material: float = 0.01
+    level: float = DEFAULT_LEVEL
+    materiality: float = 0.01
 
     @property
     def verdict(self) -> Verdict:
@@ -105,11 +115,11 @@ class Audit:
         MissingDependency
             pandas is not installed.
         """
-        return data_frame(changes_of(self.models), "Audit.changes()")
+        return to_data_frame(change_records(self.models), "Audit.changes()")
 
-    def records(self) -> list[dict[str, Any]]:
+    def to_records(self) -> list[dict[str, Any]]:
         """One flat dictionary for each group of each model; None where there is no figure."""
-        return [record for model in self.models for record in model.records]
+        return [record for model in self.models for record in model.to_records]
 
     def frame(self) -> Any:
         """The data as a pandas DataFrame: one row for each group of each model.
@@ -118,13 +128,13 @@ class Audit:
         -------
         pandas.DataFrame
             Columns: model, group, n, n_clusters (with `clusters`), proportion. On these rows:
-            total_variance_here, error_here with error_here_low and error_here_high,
-            best_error_here, loss_here, kept_here, kurtosis_here, and drift_here (change of the
+            observed_total_variance, observed_error with observed_error_low and observed_error_high,
+            observed_best_error, observed_loss, observed_kept, observed_kurtosis, and drift (change of the
             error since the fit on other rows) with _low and _high. For new rows: expected_error and
             expected_loss with _low and _high, cross_fitted_loss, expected_best_error, state
-            ("harmed", "minor", "not shown", "cannot tell"), cross_fitted_instability,
-            expected_change with _low and _high, rows_needed and detectable_loss. Of the model:
-            disparity_here and expected_disparity with _low and _high, instability and least_cosine
+            ("harmed", "minor", "not shown", "cannot tell"), relative_optimism,
+            expected_change with _low and _high, n_rows_needed and min_detectable_loss. Of the model:
+            observed_disparity and expected_disparity with _low and _high, instability and least_cosine
             (of a model fitted on these rows, how much it depends on them), n_components, center.
 
         Raises
@@ -132,15 +142,15 @@ class Audit:
         MissingDependency
             pandas is not installed.
         """
-        return data_frame(self.records(), "Audit.frame()")
+        return to_data_frame(self.to_records(), "Audit.frame()")
 
-    def by_feature(self) -> Any:
+    def feature_errors(self) -> Any:
         """The error of each feature in each group under every projection.
 
         Returns
         -------
         pandas.DataFrame
-            Columns: model, group, feature, error_here (on these rows; over the features they sum to
+            Columns: model, group, feature, observed_error (on these rows; over the features they sum to
             the error of the group) and expected_error (on new rows), in squared units of the
             features, scaled where the model scales. With P the projection and S_g the second moment
             of the group, they are the diagonal of (I - P) S_g (I - P).
@@ -156,11 +166,11 @@ class Audit:
         >>> from fairspan import audit
         >>> X = np.array([[3.0, 1], [-3, -1], [1, 2], [-1, -2]])
         >>> result = audit(np.eye(2)[:1], X, ["a", "a", "b", "b"])
-        >>> result.by_feature()[["group", "feature", "error_here"]].round(3).values.tolist()
+        >>> result.by_feature()[["group", "feature", "observed_error"]].round(3).values.tolist()
         [['a', 'x0', 0.0], ['a', 'x1', 1.0], ['b', 'x0', 0.0], ['b', 'x1', 4.0]]
         """
-        return data_frame(
-            [record for each in self._errors_by_feature for record in each.records],
+        return to_data_frame(
+            [record for each in self._feature_error_tables for record in each.to_records],
             "Audit.by_feature()",
         )
 
@@ -169,14 +179,14 @@ class Audit:
         return {
             "verdict": asdict(self.verdicts[0]) if self.verdicts else None,
             "verdicts": [asdict(verdict) for verdict in self.verdicts],
-            "changes": changes_of(self.models),
+            "changes": change_records(self.models),
             "level": self.level,
-            "material": self.material,
+            "materiality": self.materiality,
             "rows": asdict(self.rows),
             "models": [model.to_dict() for model in self.models],
             "findings": [{**asdict(each), "vetoes": each.vetoes} for each in self.findings],
-            "by_feature": [
-                record for each in self._errors_by_feature for record in each.shown().records
+            "feature_errors": [
+                record for each in self._feature_error_tables for record in each.top().to_records
             ],
         }
 
@@ -187,7 +197,7 @@ class Audit:
         ----------
         ax : matplotlib Axes, optional
             Where to draw; without it, a new figure is made with pyplot.
-        quantity : {"expected_loss", "error_here", "loss_here", "kept_here"}, optional
+        quantity : {"expected_loss", "observed_error", "observed_loss", "observed_kept"}, optional
             The loss on new rows with its interval, which is shown by default where it is known; on
             these rows, e_g with its interval, e_g - e*_g, or 1 - e_g / tr S_g. The last two have
             no intervals.
@@ -204,12 +214,12 @@ class Audit:
         InvalidInput
             Expected losses of an audit that has none.
         """
-        return factory_of("picture", "audit")(self, quantity).plot(ax)
+        return get_factory("picture", "audit")(self, quantity).plot(ax)
 
     def table(self) -> Table:
         """The figures of every group under every model, with verdicts and findings as notes."""
-        table = table_of(self.models, self.rows.n_features, self.level, self.rows.left_out)
-        verdicts = [(title, f": {each}") for title, each in self._named_verdicts()]
+        table = audit_table(self.models, self.rows.n_features, self.level, self.rows.dropped_text)
+        verdicts = [(title, f": {each}") for title, each in self._titled_verdicts()]
         # A warning has its code emphasised.
         findings = [
             (each.code, f" {each.message}") if each.severity == "warning" else str(each)
@@ -217,7 +227,7 @@ class Audit:
         ]
         return replace(table, notes=(*verdicts, *findings))
 
-    def in_words(self, width: int = WIDTH, paint: Paint = plain) -> str:
+    def to_text(self, width: int = MAX_WIDTH, paint: Styler = unstyled) -> str:
         """The verdict, the table and the findings, in lines of at most `width` columns.
 
         Parameters
@@ -228,13 +238,13 @@ class Audit:
         """
         verdicts = [
             line
-            for title, each in self._named_verdicts()
-            for line in wrapped(f"{title}: {each}", width, "  ")
+            for title, each in self._titled_verdicts()
+            for line in wrap_text(f"{title}: {each}", width, "  ")
         ]
         findings = [
             line
             for each in self.findings
-            for line in finding_lines(each.code, each.severity, each.message, width, paint)
+            for line in format_finding(each.code, each.severity, each.message, width, paint)
         ]
         missing = self.rows.missing
         return "\n".join(
@@ -242,33 +252,33 @@ class Audit:
                 *([*verdicts, ""] if verdicts else []),
                 self.table().to_text(width, paint),
                 "",
-                *([table_of_missing(missing).to_text(width, paint), ""] if missing else []),
+                *([missing_values_table(missing).to_text(width, paint), ""] if missing else []),
                 *findings,
             ]
         ).rstrip()
 
     def __repr__(self) -> str:
-        return self.in_words()
+        return self.to_text()
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
 
     @property
-    def _errors_by_feature(self) -> list[FeatureErrors]:
-        return [each.by_feature for each in self.models if each.by_feature is not None]
+    def _feature_error_tables(self) -> list[FeatureErrors]:
+        return [each.feature_errors for each in self.models if each.feature_errors is not None]
 
-    def _named_verdicts(self) -> list[tuple[str, Verdict]]:
+    def _titled_verdicts(self) -> list[tuple[str, Verdict]]:
         """Each verdict under the name of its model, where there are several."""
         several = len(self.verdicts) > 1
         return [(each.model if several else "Verdict", each) for each in self.verdicts]
 
 
-def finding_lines(code: str, severity: str, message: str, width: int, paint: Paint) -> list[str]:
+def format_finding(code: str, severity: str, message: str, width: int, paint: Styler) -> list[str]:
     """A finding in lines of at most `width` columns; the code of a warning is coloured."""
-    first, *others = wrapped(f"{code} {message}", width, _INDENT)
+    first_rows, *others = wrap_text(f"{code} {message}", width, _FINDING_INDENT)
     if severity == "warning":
-        first = paint(code, "warning") + first.removeprefix(code)
-    return [first, *others]
+        first_rows = paint(code, "warning") + first_rows.removeprefix(code)
+    return [first_rows, *others]
 
 
 def audit(
@@ -276,14 +286,14 @@ def audit(
     X: Any = None,
     sensitive_features: Any = None,
     *,
-    labels: Any = None,
+    y: Any = None,
     sample_weight: Any = None,
     moments: GroupMoments | Sequence[GroupMoments] | None = None,
     folds: int | None = 10,
     repeats: int = 1,
     clusters: Any = None,
-    level: float = LEVEL,
-    material: float = 0.01,
+    level: float = DEFAULT_LEVEL,
+    materiality: float = 0.01,
     random_state: Any = 0,
     max_groups: int | None = None,
     on_missing: OnMissing = "error",
@@ -307,7 +317,7 @@ def audit(
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     labels : (n,) array-like, or column name of X, optional
         y, the class of each row. It is needed to fit models again without each fold if their
-        restriction holds in each class (`MeanParity(given_labels=...)`).
+        restriction holds in each class (`MeanParity(within_classes=...)`).
     sample_weight : (n,) array-like, or column name of X, optional
         The intervals treat them as sampling weights.
     moments : GroupMoments, or sequence of them, instead of rows
@@ -396,27 +406,32 @@ def audit(
             "Allowed: rows (X and sensitive_features), or moments in their place",
             "Pass X and sensitive_features to get intervals",
         )
-    options = expectations(
+    options = estimation_options(
         folds,
         level,
-        material,
+        materiality,
         random_state,
         by_cluster=clusters is not None,
-        has_labels=labels is not None,
-        repeats=repeats,
+        has_y=y is not None,
+        runs=repeats,
     )
-    beside = {"labels": labels, "clusters": clusters}
+    extra_labels = {"y": y, "clusters": clusters}
     if X is not None:
-        attributes = attributes_of(models)
+        attributes = restriction_columns(models)
         with caller_remedies(row_remedies(X)):
             rows = open_rows(
-                X, sensitive_features, beside, sample_weight, on_missing, attributes=attributes
+                X,
+                sensitive_features,
+                extra_labels,
+                sample_weight,
+                on_missing,
+                attributes=attributes,
             )
             warn_of_unused_categories(rows)
-            audited = models_of(models, rows.n_features)
-            rows = match_groups(rows, known_labels_of(audited, has_classes=labels is not None))
+            audited = audited_models(models, rows.n_features)
+            rows = match_groups(rows, known_labels_of(audited, has_classes=y is not None))
             return audit_rows(audited, rows, options=options, max_groups=max_groups)
-    for name, values in beside.items():
+    for name, values in extra_labels.items():
         if values is not None:
             raise InvalidInput(
                 f"{name} was given with moments",
@@ -435,9 +450,9 @@ def audit(
         )
     if not blocks:
         raise InvalidInput("moments is empty", "Allowed: at least one block", "Pass a block")
-    blocks = [each.apart(attributes_of(models)) for each in blocks]
-    audited = models_of(models, blocks[0].n_features)
-    known = known_labels_of(audited, has_classes=blocks[0].by_label is not None)
+    blocks = [each.with_attributes(restriction_columns(models)) for each in blocks]
+    audited = audited_models(models, blocks[0].n_features)
+    known = known_labels_of(audited, has_classes=blocks[0].by_class is not None)
     return audit_moments(audited, [each.matched_to(known) for each in blocks], options)
 
 
@@ -457,103 +472,107 @@ def check_one_assignment(repeats: int) -> None:
 
 
 def audit_rows(
-    audited: Sequence[Audited],
-    source: Rows,
+    audited: Sequence[AuditedModel],
+    rows: Rows,
     moments: Moments | None = None,
     *,
-    options: Expectations = USUAL,
+    options: EstimationOptions = DEFAULT_OPTIONS,
     max_groups: int | None = None,
 ) -> Audit:
     """Audit on rows, read twice: for moments, and for spreads."""
-    return audit_in_folds(audited, source, moments, options=options, max_groups=max_groups)[0]
+    return audit_rows_with_folds(audited, rows, moments, options=options, max_groups=max_groups)[0]
 
 
-@memory_error_hint()
-def audit_in_folds(
-    audited: Sequence[Audited],
+@explain_memory_errors()
+def audit_rows_with_folds(
+    audited: Sequence[AuditedModel],
     source: Rows,
     moments: Moments | None = None,
     *,
-    options: Expectations = USUAL,
+    options: EstimationOptions = DEFAULT_OPTIONS,
     max_groups: int | None = None,
 ) -> tuple[Audit, FoldMoments | None]:
     """The same, and the moments by fold where estimates for new rows were made."""
     names = next(filter(None, (each.subspace.feature_names for each in audited)), None)
     if names is not None:
-        source = source.selected(names)
+        source = source.select_features(names)
     limit = GroupLimit(
         max_groups,
-        n_known=max(len(each.known_groups) for each in audited),
+        n_fitted_groups=max(len(each.training_groups) for each in audited),
         max_memory=options.max_memory,
     )
     # Folds, blocks and draws are those of the rows that remain, so the figures are those of a table
     # from which the others were removed before.
     rows = source
     n_dropped = 0
-    if isinstance(source, RowsInMemory) and source.on_missing == "drop":
+    if isinstance(source, InMemoryRows) and source.on_missing == "drop":
         rows, n_dropped = source.without_dropped()
     runs = []
-    for number in range(options.repeats):
+    for repeat in range(options.repeats):
         # Seeds in between are those of the further assignments that one audit may make.
-        again = replace(options, seed=options.seed + _BETWEEN * number)
-        runs.append(judged_on_rows(audited, rows, moments, limit, again))
+        run_options = replace(options, seed=options.seed + _SEED_STRIDE * repeat)
+        runs.append(evaluate_on_rows(audited, rows, moments, limit, run_options))
         moments = runs[0][1]
-    _, moments, ordered, _ = runs[0]
+    _, moments, monotone_columns, _ = runs[0]
     moments = replace(moments, n_dropped=max(moments.n_dropped, n_dropped))
-    n_beside = options.has_labels + options.by_cluster
-    first = look_at_first_rows(audited, rows, moments, n_beside, by_cluster=options.by_cluster)
-    is_incomplete = moments.n_dropped > 0 or moments.normal is not None
-    cells = missing_cells(source, n_beside) if is_incomplete else None
+    n_beside = options.has_y + options.has_clusters
+    first_rows = summarize_first_rows(
+        audited, rows, moments, n_beside, by_cluster=options.has_clusters
+    )
+    is_incomplete = moments.n_dropped > 0 or moments.imputation_model is not None
+    cells = count_missing(source, n_beside) if is_incomplete else None
     columns = source.feature_names or tuple(f"x{j}" for j in range(source.n_features))
-    missing = missing_values(cells, first, moments, columns)
+    missing = summarize_missing_values(cells, first_rows, moments, columns)
     audits = [
-        _finished(audited, results, moments, options, ordered, first, missing)
+        _assemble_audit(audited, results, moments, options, monotone_columns, first_rows, missing)
         for results, *_ in runs
     ]
-    chosen = _most_frequent([[each.kind for each in audit.verdicts] for audit in audits])
-    found = replace(audits[chosen], verdicts=_with_frequencies(audits, chosen))
-    folds = runs[chosen][3]
-    if isinstance(folds, SummedFolds):
+    selected = _index_of_modal_verdict([[each.kind for each in audit.verdicts] for audit in audits])
+    found = replace(audits[selected], verdicts=_with_agreement(audits, selected))
+    folds = runs[selected][3]
+    if isinstance(folds, DenseFoldMoments):
         folds = replace(folds, n_dropped=max(folds.n_dropped, n_dropped))
     return found, folds
 
 
-def _most_frequent(kinds: Sequence[Sequence[str]]) -> int:
+def _index_of_modal_verdict(verdict_kinds: Sequence[Sequence[str]]) -> int:
     """Position of the first audit with the most frequent kind of its first verdict."""
-    firsts = [each[0] if each else "" for each in kinds]
+    firsts = [each[0] if each else "" for each in verdict_kinds]
     return firsts.index(max(firsts, key=firsts.count))
 
 
-def _with_frequencies(audits: Sequence[Audit], chosen: int) -> tuple[Verdict, ...]:
+def _with_agreement(audits: Sequence[Audit], selected: int) -> tuple[Verdict, ...]:
     """The verdicts of one of several audits, with how many gave the same kind."""
-    same = zip(*(audit.verdicts for audit in audits), strict=True)
+    verdicts_by_model = zip(*(audit.verdicts for audit in audits), strict=True)
     return tuple(
         replace(
-            each[chosen],
-            found_in=sum(other.kind == each[chosen].kind for other in each),
+            each[selected],
+            found_in=sum(other.kind == each[selected].kind for other in each),
             tried=len(audits),
         )
-        for each in same
+        for each in verdicts_by_model
     )
 
 
-@memory_error_hint()
+@explain_memory_errors()
 def audit_moments(
-    audited: Sequence[Audited], blocks: Sequence[GroupMoments], options: Expectations = USUAL
+    audited: Sequence[AuditedModel],
+    blocks: Sequence[GroupMoments],
+    options: EstimationOptions = DEFAULT_OPTIONS,
 ) -> Audit:
     """Audit on moments alone; two or more blocks give jackknife intervals."""
     pooled = sum(blocks[1:], start=blocks[0])
-    results = judged_on_moments(audited, pooled, blocks, options)
-    return _finished(audited, results, pooled, options, has_intervals=len(blocks) > 1)
+    results = evaluate_on_moments(audited, pooled, blocks, options)
+    return _assemble_audit(audited, results, pooled, options, has_intervals=len(blocks) > 1)
 
 
-def _finished(
-    audited: Sequence[Audited],
+def _assemble_audit(
+    audited: Sequence[AuditedModel],
     results: Sequence[ModelResult],
     moments: Moments,
-    options: Expectations,
-    ordered: tuple[int, ...] = (),
-    first: FirstRows | None = None,
+    options: EstimationOptions,
+    monotone_columns: tuple[int, ...] = (),
+    first_rows: FirstRowsSummary | None = None,
     missing: MissingValues | None = None,
     *,
     has_intervals: bool = True,
@@ -564,19 +583,21 @@ def _finished(
         has_intervals,
         moments.n_dropped,
         missing,
-        options.by_cluster,
+        options.has_clusters,
     )
-    estimated = options.folds is not None and has_intervals
+    has_estimates = options.folds is not None and has_intervals
     findings = [
-        *find_in_data(audited, moments, ordered),
-        *find_in_rows(missing, None if options.by_cluster else first, moments),
-        *find(results, rows),
+        *data_findings(audited, moments, monotone_columns),
+        *row_findings(missing, None if options.has_clusters else first_rows, moments),
+        *model_findings(results, rows),
     ]
     return Audit(
         tuple(results),
         tuple(sorted(findings, key=lambda each: each.severity != "warning")),
         rows,
-        verdicts_of(results, findings, options.level, options.material) if estimated else (),
+        make_verdicts(results, findings, options.level, options.materiality)
+        if has_estimates
+        else (),
         options.level,
-        options.material,
+        options.materiality,
     )

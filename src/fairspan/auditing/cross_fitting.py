@@ -6,19 +6,19 @@ from typing import cast
 
 import numpy as np
 
-from fairspan.auditing.models import Audited
+from fairspan.auditing.models import AuditedModel
 from fairspan.errors import FairspanError
 from fairspan.estimator.fit import fit_subspace
-from fairspan.linalg.resources import in_threads
+from fairspan.linalg.resources import map_in_threads
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.group_means import Center
+from fairspan.moments.base import Center
 from fairspan.moments.of_rows import FoldMoments, Moments
 from fairspan.moments.operators import (
     DenseSecondMoments,
     Projector,
-    Reconstructs,
+    Reconstructor,
     SecondMoments,
-    errors_under,
+    reconstruction_errors,
 )
 from fairspan.progress import Stage
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
@@ -33,11 +33,11 @@ r(V); r(V_f); r(V_f) - r(U_f); r(V_f) - (1 - w) r(U) - w r(U_f); and r(V_f) less
 it is compared with.
 """
 # With more features, best subspaces are found by iteration, to a share of the variance.
-_FEW, _UNCERTAIN = 500, 1e-9
+_MAX_DENSE_FEATURES, _ITERATIVE_TOL = 500, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Benchmark:
+class GroupOptima:
     """The best subspaces of the groups, of one dimension, about one centre, in one unit.
 
     Attributes
@@ -52,28 +52,28 @@ class Benchmark:
         Found on all rows but those of a fold.
     """
 
-    points: FloatArray
+    centers: FloatArray
     scale: FloatArray | None
-    own: tuple[Projector, ...] = ()
-    others: tuple[tuple[Projector, ...], ...] = ()
+    best: tuple[Projector, ...] = ()
+    best_by_fold: tuple[tuple[Projector, ...], ...] = ()
 
-    def frame(self, group: int) -> tuple[bytes, bytes]:
+    def coordinates_key(self, group: int) -> tuple[bytes, bytes]:
         """What `centred` depends on: benchmarks of several dimensions share it."""
         scale = b"" if self.scale is None else self.scale.tobytes()
-        return self.point_of(group).tobytes(), scale
+        return self.center_of(group).tobytes(), scale
 
-    def centred(self, values: FloatArray, group: int) -> FloatArray:
+    def center_and_scale(self, values: FloatArray, group: int) -> FloatArray:
         """Rows of a group about its centre, in the unit."""
-        rows = values - self.point_of(group)
+        rows = values - self.center_of(group)
         return np.asarray(rows if self.scale is None else rows / self.scale)
 
-    def point_of(self, group: int) -> FloatArray:
+    def center_of(self, group: int) -> FloatArray:
         """About which the errors of a group are measured, (p,)."""
-        return np.asarray(self.points[group if len(self.points) > 1 else 0])
+        return np.asarray(self.centers[group if len(self.centers) > 1 else 0])
 
 
 @dataclass(frozen=True, eq=False)
-class Projection:
+class EvaluatedModel:
     """A model as the rows are judged by it.
 
     Attributes
@@ -94,19 +94,19 @@ class Projection:
         Of the largest principal angle between the model and any fit of `by_fold`.
     """
 
-    benchmark: int
-    projector: Reconstructs
+    optima_index: int
+    model: Reconstructor
     errors: FloatArray
-    by_fold: tuple[Projector, ...] = ()
-    baseline: int | None = None
-    errors_by_fold: FloatArray = field(default_factory=lambda: np.zeros((1, 1)))
-    least_cosine: float = 1.0
+    refits: tuple[Projector, ...] = ()
+    baseline_index: int | None = None
+    refit_errors: FloatArray = field(default_factory=lambda: np.zeros((1, 1)))
+    min_cosine: float = 1.0
 
 
-def measured_by(
-    errors: Callable[[Sequence[tuple[Benchmark, Reconstructs]]], FloatArray],
-    benchmarks: Sequence[Benchmark],
-    projections: Sequence[Projection],
+def measure_quantities(
+    squared_residuals: Callable[[Sequence[tuple[GroupOptima, Reconstructor]]], FloatArray],
+    optima: Sequence[GroupOptima],
+    models: Sequence[EvaluatedModel],
     group: int,
     fold: int,
     n_folds: int,
@@ -123,30 +123,34 @@ def measured_by(
     n_folds : int
         K.
     """
-    share = (n_folds - 1) / (2 * n_folds - 1)
-    again = [each for each in projections if each.by_fold]
-    pairs: list[tuple[Benchmark, Reconstructs]] = [
-        *((each, each.own[group]) for each in benchmarks),
-        *((each, each.others[fold][group]) for each in benchmarks),
-        *((benchmarks[each.benchmark], each.projector) for each in projections),
-        *((benchmarks[each.benchmark], each.by_fold[fold]) for each in again),
+    held_out_weight = (n_folds - 1) / (2 * n_folds - 1)
+    refitted_models = [each for each in models if each.refits]
+    pairs: list[tuple[GroupOptima, Reconstructor]] = [
+        *((each, each.best[group]) for each in optima),
+        *((each, each.best_by_fold[fold][group]) for each in optima),
+        *((optima[each.optima_index], each.model) for each in models),
+        *((optima[each.optima_index], each.refits[fold]) for each in refitted_models),
     ]
-    b, m = len(benchmarks), len(projections)
-    inside, outside, own, refitted = np.split(errors(pairs), [b, 2 * b, 2 * b + m])
+    b, m = len(optima), len(models)
+    inside, outside, own, refitted = np.split(squared_residuals(pairs), [b, 2 * b, 2 * b + m])
     result = np.zeros((m, len(QUANTITIES), own.shape[1]))
     result[:, 0] = result[:, 1] = own
-    result[[bool(each.by_fold) for each in projections], 1] = refitted
-    of = [each.benchmark for each in projections]
-    result[:, 2] = result[:, 1] - outside[of]
-    result[:, 3] = result[:, 1] - (1 - share) * inside[of] - share * outside[of]
-    for each, quantities in zip(projections, result, strict=True):
-        if each.baseline is not None:
-            quantities[4] = quantities[1] - result[each.baseline, 1]
+    result[[bool(each.refits) for each in models], 1] = refitted
+    optima_index = [each.optima_index for each in models]
+    result[:, 2] = result[:, 1] - outside[optima_index]
+    result[:, 3] = (
+        result[:, 1]
+        - (1 - held_out_weight) * inside[optima_index]
+        - held_out_weight * outside[optima_index]
+    )
+    for each, quantities in zip(models, result, strict=True):
+        if each.baseline_index is not None:
+            quantities[4] = quantities[1] - result[each.baseline_index, 1]
     return result
 
 
 @dataclass(frozen=True, eq=False)
-class CrossFitted:
+class CrossFit:
     """Models and what they are compared with, found on all rows and without each fold.
 
     Attributes
@@ -164,21 +168,21 @@ class CrossFitted:
         Why models could not be fitted again without a fold, by their name.
     """
 
-    benchmarks: tuple[Benchmark, ...]
+    optima: tuple[GroupOptima, ...]
     training_errors: tuple[FloatArray, ...]
-    projections: tuple[Projection, ...]
-    shares: FloatArray
-    known: BoolArray
-    failures: dict[str, str]
+    models: tuple[EvaluatedModel, ...]
+    fold_shares: FloatArray
+    has_enough_rows: BoolArray
+    refit_failures: dict[str, str]
 
 
-def cross_fitted(
-    audited: Sequence[Audited],
+def cross_fit(
+    models: Sequence[AuditedModel],
     errors: Sequence[FloatArray],
-    fitted_here: Sequence[bool],
+    in_sample: Sequence[bool],
     folds: FoldMoments,
     n_folds: int,
-) -> CrossFitted:
+) -> CrossFit:
     """Find every group's best subspace without each fold, and fit the models again.
 
     Parameters
@@ -192,74 +196,74 @@ def cross_fitted(
     n_folds : int
         K, with folds that have no rows.
     """
-    whole = folds.whole
-    places = [_place_of(each.subspace, whole) for each in audited]
-    firsts = dict(reversed(list(zip(places, audited, strict=True))))
-    order = list(firsts)
-    own = _best_of(firsts, whole, whole)
-    plain = [each.subspace.dimension for each in audited if _is_plain(each)]
-    has_several = len({each.subspace.dimension for each in audited}) > 1
+    whole = folds.total
+    keys = [_optima_key(each.subspace, whole) for each in models]
+    model_by_key = dict(reversed(list(zip(keys, models, strict=True))))
+    distinct_keys = list(model_by_key)
+    own = _best_subspaces_by_key(model_by_key, whole, whole)
+    plain = [each.subspace.dimension for each in models if _is_pca(each)]
+    has_several = len({each.subspace.dimension for each in models}) > 1
     failures = {
-        each.name: each.why_not_refitted
-        for each, here in zip(audited, fitted_here, strict=True)
-        if here and each.why_not_refitted
+        each.name: each.no_refit_reason
+        for each, here in zip(models, in_sample, strict=True)
+        if here and each.no_refit_reason
     }
 
-    def without(fold: int) -> tuple[list[_Best], list[Projector | None]]:
-        training = folds.without(fold)
-        known = _Training(training, max(plain, default=0), has_several)
+    def without(fold: int) -> tuple[list[_BestSubspaces], list[Projector | None]]:
+        training = folds.excluding(fold)
+        known = _TrainingMoments(training, max(plain, default=0), has_several)
         again: list[Projector | None] = []
-        for each, here in zip(audited, fitted_here, strict=True):
+        for each, here in zip(models, in_sample, strict=True):
             again.append(None)
             if here and each.name not in failures:
                 try:
-                    again[-1] = _refitted(each, known)
+                    again[-1] = _refit(each, known)
                 except FairspanError as error:
                     failures[each.name] = str(error.args[0])
-        found = _best_of(firsts, training, whole)
-        stage.add()
+        found = _best_subspaces_by_key(model_by_key, training, whole)
+        stage.advance()
         return found, again
 
     with Stage("fitting again without each part", n_folds, "parts") as stage:
-        parts = in_threads(without, range(n_folds))
-    others = list(zip(*(found for found, _ in parts), strict=True))
+        fold_results = map_in_threads(without, range(n_folds))
+    best_by_fold = list(zip(*(found for found, _ in fold_results), strict=True))
     refits = [
         () if None in again else tuple(filter(None, again))
-        for again in zip(*(again for _, again in parts), strict=True)
+        for again in zip(*(again for _, again in fold_results), strict=True)
     ]
-    names = [each.name for each in audited]
+    names = [each.name for each in models]
     benchmarks = [
-        Benchmark(
-            points_of(each.subspace, whole),
+        GroupOptima(
+            reference_points(each.subspace, whole),
             each.subspace.scale,
-            tuple(map(Projector, mine.bases)),
+            tuple(map(Projector, model_errors.bases)),
             tuple(tuple(map(Projector, each.bases)) for each in found),
         )
-        for each, mine, found in zip(firsts.values(), own, others, strict=True)
+        for each, model_errors, found in zip(model_by_key.values(), own, best_by_fold, strict=True)
     ]
-    counts = np.min([found.counts for found in others[0]], axis=0)
-    return CrossFitted(
+    counts = np.min([found.counts for found in best_by_fold[0]], axis=0)
+    return CrossFit(
         tuple(benchmarks),
-        tuple(np.array([each.errors for each in found]) for found in others),
+        tuple(np.array([each.errors for each in found]) for found in best_by_fold),
         tuple(
-            Projection(
-                order.index(place),
+            EvaluatedModel(
+                distinct_keys.index(place),
                 each.subspace.projector,
-                mine,
+                model_errors,
                 again,
                 names.index(each.baseline) if each.baseline in names else None,
-                *_refits_on_all_rows(each.subspace, again, whole, mine),
+                *_refit_errors_and_cosine(each.subspace, again, whole, model_errors),
             )
-            for each, place, mine, again in zip(audited, places, errors, refits, strict=True)
+            for each, place, model_errors, again in zip(models, keys, errors, refits, strict=True)
         ),
-        1 - np.array([found.weights for found in others[0]]) / whole.weights,
-        np.array([counts > each.subspace.dimension for each in audited]),
+        1 - np.array([found.weights for found in best_by_fold[0]]) / whole.weights,
+        np.array([counts > each.subspace.dimension for each in models]),
         failures,
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Best:
+class _BestSubspaces:
     """Each group's best subspace: its basis, its error on the same rows, and what these weigh."""
 
     bases: tuple[FloatArray, ...]
@@ -269,61 +273,67 @@ class _Best:
 
 
 # Models of one place have the same benchmark: dimension, centre and scale agree.
-_Place = tuple[int, bytes, bytes]
+_OptimaKey = tuple[int, bytes, bytes]
 
 
-def _place_of(subspace: FairSubspace, whole: Moments) -> _Place:
+def _optima_key(subspace: FairSubspace, whole: Moments) -> _OptimaKey:
     scale = b"" if subspace.scale is None else subspace.scale.tobytes()
-    return subspace.dimension, points_of(subspace, whole).tobytes(), scale
+    return subspace.dimension, reference_points(subspace, whole).tobytes(), scale
 
 
-def _best_of(firsts: Mapping[_Place, Audited], moments: Moments, whole: Moments) -> list[_Best]:
+def _best_subspaces_by_key(
+    model_by_key: Mapping[_OptimaKey, AuditedModel], moments: Moments, total: Moments
+) -> list[_BestSubspaces]:
     """The benchmarks of all places, found on the rows of some moments."""
-    by_frame: dict[tuple[bytes, bytes], list[_Place]] = {}
-    for place in firsts:
-        by_frame.setdefault(place[1:], []).append(place)
-    found: dict[_Place, _Best] = {}
-    for alike in by_frame.values():
-        subspace = firsts[alike[0]].subspace
-        dimensions = [place[0] for place in alike]
-        best = _best(moments, points_of(subspace, whole), subspace.scale, dimensions, whole)
-        found |= dict(zip(alike, best, strict=True))
-    return [found[place] for place in firsts]
+    keys_by_coordinates: dict[tuple[bytes, bytes], list[_OptimaKey]] = {}
+    for place in model_by_key:
+        keys_by_coordinates.setdefault(place[1:], []).append(place)
+    found: dict[_OptimaKey, _BestSubspaces] = {}
+    for keys in keys_by_coordinates.values():
+        subspace = model_by_key[keys[0]].subspace
+        dimensions = [place[0] for place in keys]
+        best = _best_subspaces(
+            moments, reference_points(subspace, total), subspace.scale, dimensions, total
+        )
+        found |= dict(zip(keys, best, strict=True))
+    return [found[place] for place in model_by_key]
 
 
-def _best(
+def _best_subspaces(
     moments: Moments,
     points: FloatArray,
     scale: FloatArray | None,
     dimensions: Sequence[int],
     whole: Moments,
-) -> list[_Best]:
+) -> list[_BestSubspaces]:
     """The best subspaces of the groups of `whole`, of each dimension, found on some moments."""
     met = [i for i, label in enumerate(whole.labels) if label in set(moments.labels)]
-    second = _about(points if len(points) == 1 else points[met], scale, moments)
+    second = _second_moments_about(points if len(points) == 1 else points[met], scale, moments)
     m, k, p = len(dimensions), whole.n_groups, moments.n_features
     bases = [[np.eye(d, p)] * k for d in dimensions]
     errors, weights = np.zeros((m, k)), np.zeros(k)
     counts = np.zeros(k, dtype=np.int64)
     for alone, group in zip(np.eye(len(met)), met, strict=True):
-        for i, vectors in enumerate(_leading(second, alone, dimensions)):
+        for i, vectors in enumerate(_leading_eigenvectors(second, alone, dimensions)):
             bases[i][group] = np.ascontiguousarray(vectors.T)
             errors[i, group] = float(second.residual_variances(vectors) @ alone)
     counts[met], weights[met] = moments.counts, moments.weights
     return [
-        _Best(tuple(mine), error, counts, weights)
-        for mine, error in zip(bases, errors, strict=True)
+        _BestSubspaces(tuple(model_errors), error, counts, weights)
+        for model_errors, error in zip(bases, errors, strict=True)
     ]
 
 
-def _about(points: FloatArray, scale: FloatArray | None, moments: Moments) -> SecondMoments:
+def _second_moments_about(
+    points: FloatArray, scale: FloatArray | None, moments: Moments
+) -> SecondMoments:
     """Second moments about one point, or one for each group, in the unit."""
     if scale is not None:
         moments, points = moments.divided_by(scale), points / scale
-    return moments.operator_about(points[0] if len(points) == 1 else points)
+    return moments.second_moments_about(points[0] if len(points) == 1 else points)
 
 
-def _leading(
+def _leading_eigenvectors(
     second: SecondMoments, weights: FloatArray, dimensions: Sequence[int]
 ) -> list[FloatArray]:
     """The leading eigenvectors of a mixture of groups, (p, d) for each dimension.
@@ -332,65 +342,75 @@ def _leading(
     iteration, as exactly as it needs.
     """
     most = max(dimensions)
-    if second.n_features <= _FEW or not hasattr(second, "sought"):
+    if second.n_features <= _MAX_DENSE_FEATURES or not hasattr(second, "approximate_leading"):
         vectors = second.leading(weights, most).vectors
         return [vectors[:, :d] for d in dimensions]
-    goal = _UNCERTAIN * float(second.traces @ weights)
-    return [second.sought(weights, d, sum_goal=goal).vectors[:, :d] for d in dimensions]
+    goal = _ITERATIVE_TOL * float(second.traces @ weights)
+    return [
+        second.approximate_leading(weights, d, sum_goal=goal).vectors[:, :d] for d in dimensions
+    ]
 
 
-def _is_plain(each: Audited) -> bool:
+def _is_pca(each: AuditedModel) -> bool:
     """Whether a model is ordinary PCA, whose components are the same for any d that has them."""
-    return each.is_plain_pca or each.subspace.certificate is None
+    return each.is_pca or each.subspace.certificate is None
 
 
-class _Training:
+class _TrainingMoments:
     """What models are fitted to again: eigenproblems that several of them share are solved once.
 
     Parameters
     ----------
-    moments : GroupMoments, SparseMoments or ThinMoments
+    moments : GroupMoments, SparseMoments or WideMoments
     most : int
         The largest dimension of an ordinary PCA.
     has_several : bool
         Whether the models have several dimensions: then groups are decomposed for all of them.
     """
 
-    def __init__(self, moments: Moments, most: int, has_several: bool) -> None:
-        self._moments, self._most, self._has_several = moments, most, has_several
-        self._known: dict[tuple[str, bytes], tuple[Moments, SecondMoments]] = {}
-        self._plain: dict[tuple[str, bytes], FloatArray] = {}
+    def __init__(self, moments: Moments, max_pca_dimension: int, precompute_spectra: bool) -> None:
+        self._moments, self._most, self._has_several = (
+            moments,
+            max_pca_dimension,
+            precompute_spectra,
+        )
+        self._second_moments: dict[tuple[str, bytes], tuple[Moments, SecondMoments]] = {}
+        self._pca: dict[tuple[str, bytes], FloatArray] = {}
 
-    def about(self, center: Center, scale: FloatArray | None) -> tuple[Moments, SecondMoments]:
+    def second_moments_about(
+        self, center: Center, scale: FloatArray | None
+    ) -> tuple[Moments, SecondMoments]:
         """The moments in a unit, and their second moments about a centre."""
         key = (center, b"" if scale is None else scale.tobytes())
-        if key not in self._known:
+        if key not in self._second_moments:
             scaled = self._moments if scale is None else self._moments.divided_by(scale)
-            second = scaled.operator_about(scaled.center_point(center))
+            second = scaled.second_moments_about(scaled.center_point(center))
             if self._has_several and isinstance(second, DenseSecondMoments):
-                for alone in np.eye(second.n_groups) if second.n_features <= _FEW else ():
-                    second.solved.spectrum(alone)
-            self._known[key] = scaled, second
-        return self._known[key]
+                for alone in (
+                    np.eye(second.n_groups) if second.n_features <= _MAX_DENSE_FEATURES else ()
+                ):
+                    second.eigen_cache.decomposition(alone)
+            self._second_moments[key] = scaled, second
+        return self._second_moments[key]
 
-    def plain(self, about: Center, scale: FloatArray | None) -> FloatArray:
+    def pca_components(self, about: Center, scale: FloatArray | None) -> FloatArray:
         """Components of ordinary PCA, (most, p)."""
         key = (about, b"" if scale is None else scale.tobytes())
-        if key not in self._plain:
-            scaled, second = self.about(about, scale)
+        if key not in self._pca:
+            scaled, second = self.second_moments_about(about, scale)
             shares = scaled.weights / scaled.weights.sum()
-            self._plain[key] = _leading(second, shares, [self._most])[0].T
-        return self._plain[key]
+            self._pca[key] = _leading_eigenvectors(second, shares, [self._most])[0].T
+        return self._pca[key]
 
 
-def _refitted(each: Audited, training: _Training) -> Projector:
+def _refit(each: AuditedModel, training: _TrainingMoments) -> Projector:
     """A model fitted again with its own settings, in the units of the existing one."""
     subspace, made = each.subspace, each.subspace.certificate
-    if made is None or _is_plain(each):
+    if made is None or _is_pca(each):
         about: Center = "none" if subspace.center == "none" else "global"
-        return Projector(training.plain(about, subspace.scale)[: subspace.dimension])
+        return Projector(training.pca_components(about, subspace.scale)[: subspace.dimension])
     center = cast(Center, subspace.center)
-    moments, second = training.about(center, subspace.scale)
+    moments, second = training.second_moments_about(center, subspace.scale)
     near = None
     if made.groups == tuple(moments.labels) and not subspace.is_nested:
         # The rows may be in other coordinates than those of the fit, and the subspace with them.
@@ -404,12 +424,12 @@ def _refitted(each: Audited, training: _Training) -> Projector:
         tol=max(made.tol, each.refit_tol),
         allow_extra=subspace.is_soft,
         nested=subspace.is_nested,
-        near=near,
-        second=second if isinstance(second, DenseSecondMoments) else None,
+        warm_start=near,
+        second_moments=second if isinstance(second, DenseSecondMoments) else None,
     ).projector
 
 
-def _refits_on_all_rows(
+def _refit_errors_and_cosine(
     subspace: FairSubspace, refits: Sequence[Projector], whole: Moments, errors: FloatArray
 ) -> tuple[FloatArray, float]:
     """Errors of all rows under each refit, (K, k), and the least cosine; see :class:`Projection`.
@@ -418,16 +438,16 @@ def _refits_on_all_rows(
     """
     if not refits:
         return errors[None], 1.0
-    second = _about(points_of(subspace, whole), subspace.scale, whole)
+    second = _second_moments_about(reference_points(subspace, whole), subspace.scale, whole)
     basis = np.linalg.qr(subspace.projector.basis)[0]
     cosines = [
         np.linalg.svd(basis.T @ np.linalg.qr(each.basis)[0], compute_uv=False)[-1]
         for each in refits
     ]
-    return np.array([errors_under(each, second) for each in refits]), float(min(cosines))
+    return np.array([reconstruction_errors(each, second) for each in refits]), float(min(cosines))
 
 
-def points_of(subspace: FairSubspace, whole: Moments) -> FloatArray:
+def reference_points(subspace: FairSubspace, total: Moments) -> FloatArray:
     """About which errors are measured, (1, p), or (k, p) where each group has its own mean."""
-    point = subspace.reference_point(whole)
-    return whole.means if point is None else np.asarray(point)[None]
+    point = subspace.center_point(total)
+    return total.means if point is None else np.asarray(point)[None]

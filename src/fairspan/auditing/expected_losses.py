@@ -16,17 +16,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairspan.auditing.cross_fitting import QUANTITIES, CrossFitted
-from fairspan.auditing.row_statistics import RowFigures
-from fairspan.auditing.student import student_quantile
-from fairspan.errors import Incompatible, InvalidParameter
+from fairspan.auditing.cross_fitting import QUANTITIES, CrossFit
+from fairspan.auditing.distributions import student_isf
+from fairspan.auditing.row_statistics import RowStatistics
+from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.problem.problem import signed_disparity
 from fairspan.random_state import generator_of
-from fairspan.registry import check_count
+from fairspan.registry import check_integer
 from fairspan.rows.groups import Folds
 from fairspan.typing import FloatArray
 
-LEVEL = 0.95
+DEFAULT_LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class Estimate:
     low: float | None = None
     high: float | None = None
 
-    def columns(self, name: str) -> dict[str, float | None]:
+    def to_record(self, name: str) -> dict[str, float | None]:
         """The figure and the ends of its interval as columns of a table; None where unknown."""
-        return {name: known(self.value), f"{name}_low": self.low, f"{name}_high": self.high}
+        return {name: none_if_nan(self.value), f"{name}_low": self.low, f"{name}_high": self.high}
 
     @property
     def has_interval(self) -> bool:
@@ -60,25 +60,25 @@ class Estimate:
         )
         return Estimate(value, low, high)
 
-    def cut_at_zero(self) -> "Estimate":
+    def clipped_at_zero(self) -> "Estimate":
         """With a low end that is not below zero, as of an error."""
         return Estimate(self.value, max(self.low or 0.0, 0.0), self.high)
 
     @classmethod
-    def around(
+    def from_standard_error(
         cls,
         value: float,
         standard_error: float,
-        freedom: float,
-        tests: int = 1,
-        level: float = LEVEL,
+        df: float,
+        n_tests: int = 1,
+        level: float = DEFAULT_LEVEL,
     ) -> "Estimate":
         """A two-sided Student interval; with several tests a simultaneous one (Bonferroni)."""
-        half = half_width(standard_error, freedom, tests, level)
-        return cls(value, value - half, value + half)
+        margin = half_width(standard_error, df, n_tests, level)
+        return cls(value, value - margin, value + margin)
 
 
-def known(value: float) -> float | None:
+def none_if_nan(value: float) -> float | None:
     """A figure as plain values have it: None where there is none."""
     return None if math.isnan(value) else value
 
@@ -86,11 +86,14 @@ def known(value: float) -> float | None:
 def half_width(standard_error: float, freedom: float, tests: int, level: float) -> float:
     """Of a two-sided Student interval; with several tests of a simultaneous one (Bonferroni)."""
     # Huge degrees of freedom are the normal limit, which the quantile reaches by itself.
-    return student_quantile((1 - level) / (2 * tests), float(freedom)) * standard_error
+    return student_isf((1 - level) / (2 * tests), float(freedom)) * standard_error
 
 
 def error_estimates(
-    errors: FloatArray, standard_errors: FloatArray, counts: FloatArray, level: float = LEVEL
+    errors: FloatArray,
+    standard_errors: FloatArray,
+    counts: FloatArray,
+    level: float = DEFAULT_LEVEL,
 ) -> list[Estimate]:
     """Student intervals of each group's mean error; none for a group of one row.
 
@@ -98,7 +101,7 @@ def error_estimates(
     The lower end is cut at zero, below which no error lies.
     """
     return [
-        Estimate.around(error, standard_error, n - 1, level=level).cut_at_zero()
+        Estimate.from_standard_error(error, standard_error, n - 1, level=level).clipped_at_zero()
         if n > 1
         else Estimate(error)
         for error, standard_error, n in zip(
@@ -116,8 +119,8 @@ def disparity_estimate(
     errors: FloatArray,
     standard_errors: FloatArray,
     counts: FloatArray,
-    level: float = LEVEL,
-    by_fold: FloatArray | None = None,
+    level: float = DEFAULT_LEVEL,
+    refit_errors: FloatArray | None = None,
 ) -> Estimate:
     """The disparity with Welch's interval for two independent samples.
 
@@ -136,15 +139,19 @@ def disparity_estimate(
     # As shares, so that no power of an error overflows.
     shares = (standard_errors[pair] / total) ** 2
     freedom = 1.0 / float((shares**2 / (counts[pair] - 1)).sum())
-    if by_fold is not None:
-        total = float(np.hypot(total, jackknife_error(by_fold[:, pair[1]] - by_fold[:, pair[0]])))
-    return Estimate.around(
+    if refit_errors is not None:
+        total = float(
+            np.hypot(
+                total, jackknife_standard_error(refit_errors[:, pair[1]] - refit_errors[:, pair[0]])
+            )
+        )
+    return Estimate.from_standard_error(
         value, total, freedom, len(list(combinations(range(len(errors)), 2))), level
     )
 
 
-def jackknife(
-    value: float, without_each: Sequence[float], tests: int = 1, level: float = LEVEL
+def jackknife_estimate(
+    value: float, leave_one_out: Sequence[float], n_tests: int = 1, level: float = DEFAULT_LEVEL
 ) -> Estimate:
     """Delete-a-block jackknife: the interval from the values with each block left out.
 
@@ -152,18 +159,20 @@ def jackknife(
     ----------
     value : float
         With all blocks.
-    without_each : sequence of B >= 2 floats
+    leave_one_out : sequence of B >= 2 floats
     tests : int
         For a simultaneous interval over so many figures.
     """
-    values = np.asarray(without_each, dtype=np.float64)
-    return Estimate.around(value, float(jackknife_error(values)), len(values) - 1, tests, level)
+    values = np.asarray(leave_one_out, dtype=np.float64)
+    return Estimate.from_standard_error(
+        value, float(jackknife_standard_error(values)), len(values) - 1, n_tests, level
+    )
 
 
-def jackknife_error(without_each: FloatArray) -> FloatArray:
+def jackknife_standard_error(leave_one_out: FloatArray) -> FloatArray:
     """sqrt((B - 1) / B sum_f (theta_f - their mean)^2), along the first of the axes."""
-    n_blocks = len(without_each)
-    deviations = without_each - without_each.mean(axis=0)
+    n_blocks = len(leave_one_out)
+    deviations = leave_one_out - leave_one_out.mean(axis=0)
     # No square that could overflow.
     return np.asarray(math.sqrt((n_blocks - 1) / n_blocks) * np.hypot.reduce(deviations, axis=0))
 
@@ -173,13 +182,13 @@ State = Literal["harmed", "minor", "not shown", "cannot tell"]
 
 # Where the test error exceeds the error on the rows by more than this share of the best error, the
 # estimate moves with the folds, and is averaged over several.
-UNSTABLE = 0.1
+MAX_OPTIMISM = 0.1
 # The fourth moment of n numbers, over the squared variance, is n where one of them is all that
 # matters, and stays the same for any n where there is a fourth moment: 15 for squares of a normal
 # number, which few numbers exceed by chance. More than this share of n is too much for intervals.
-_HEAVY_SHARE, _NOT_HEAVY = 0.1, 30.0
+_MAX_KURTOSIS_SHARE, _MIN_HEAVY_KURTOSIS = 0.1, 30.0
 # So many rows, each as far out as the kurtosis allows, may have added to a mean.
-_FEW_ROWS = 4.0
+_N_OUTLYING_ROWS = 4.0
 _NEW_ERROR, _CROSS, _CORRECTED, _CHANGE = (
     QUANTITIES.index(name)
     for name in ("new_error", "cross_fitted_loss", "corrected_loss", "change")
@@ -191,7 +200,7 @@ UNKNOWN = Estimate(math.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpectedFigures:
+class GroupEstimates:
     """What a model would do to new rows of a group, in squared (scaled) units of the features.
 
     By default nothing is known: figures are NaN.
@@ -211,20 +220,20 @@ class ExpectedFigures:
         The least error that any subspace of the same dimension has on new rows, corrected.
     state : {"harmed", "minor", "not shown", "cannot tell"}
         By intervals that hold for all groups at once.
-    cross_fitted_instability : float
+    relative_optimism : float
         By how much the group's best subspace does worse on rows that were left out, as a share of
         the best error.
     expected_change : Estimate
         In error, against the ordinary PCA beside it, by intervals that hold for all groups at once.
-    detectable_loss : float
+    min_detectable_loss : float
         The least loss that these rows can show, where the state is "cannot tell"; otherwise NaN.
-    times_the_rows : float
+    sample_size_factor : float
         How many times as many rows would show the loss, or the least one that matters if that is
-        larger (:func:`rows_to_show`); NaN where they would not.
+        larger (:func:`required_sample_size`); NaN where they would not.
     is_unstable : bool
         Whether the rows would tell that the model harms the group, or the sign of the change, but
         the loss or the change is no larger than its jackknife spread.
-    is_dominated : bool
+    is_heavy_tailed : bool
         Whether a few rows decide the loss, so that its interval means little.
     n_clusters : int or None
         Clusters, such as persons, that the group has rows of; None where they are not known.
@@ -235,40 +244,40 @@ class ExpectedFigures:
     cross_fitted_loss: float = math.nan
     expected_best_error: float = math.nan
     state: State = "cannot tell"
-    cross_fitted_instability: float = math.nan
+    relative_optimism: float = math.nan
     expected_change: Estimate = UNKNOWN
-    detectable_loss: float = math.nan
-    times_the_rows: float = math.nan
+    min_detectable_loss: float = math.nan
+    sample_size_factor: float = math.nan
     is_unstable: bool = False
-    is_dominated: bool = False
+    is_heavy_tailed: bool = False
     n_clusters: int | None = None
 
     @property
-    def why_unknown(self) -> str:
+    def state_reason(self) -> str:
         """Why the state is "cannot tell", where it is not the interval's width alone."""
         if self.state != "cannot tell":
             return ""
         if not self.is_estimated:
             return "too few rows"
-        return "unstable model" * self.is_unstable or "a few rows dominate" * self.is_dominated
+        return "unstable model" * self.is_unstable or "a few rows dominate" * self.is_heavy_tailed
 
     @property
     def is_estimated(self) -> bool:
         """Whether anything is known of new rows."""
         return not math.isnan(self.expected_loss.value)
 
-    def is_impossible(self, rounding: float) -> bool:
+    def has_negative_loss(self, rounding_bound: float) -> bool:
         """Whether the whole interval of the loss is below zero, beyond rounding."""
-        return self.expected_loss.high is not None and self.expected_loss.high < -rounding
+        return self.expected_loss.high is not None and self.expected_loss.high < -rounding_bound
 
 
 @dataclass(frozen=True)
-class ExpectedOfModel:
+class ModelEstimates:
     """What a model would do to new rows of all groups.
 
     Attributes
     ----------
-    groups : sequence of k ExpectedFigures
+    groups : sequence of k GroupEstimates
     disparity : Estimate
         Of the expected errors.
     pair : (int, int)
@@ -281,15 +290,15 @@ class ExpectedOfModel:
         Cosine of the largest principal angle between the model and its fits without a fold.
     """
 
-    groups: Sequence[ExpectedFigures]
+    groups: Sequence[GroupEstimates]
     disparity: Estimate = UNKNOWN
-    pair: tuple[int, int] = (0, 0)
+    disparity_pair: tuple[int, int] = (0, 0)
     instability: float | None = None
-    least_cosine: float | None = None
+    min_cosine: float | None = None
 
 
 @dataclass(frozen=True)
-class Expectations:
+class EstimationOptions:
     """How estimates of what new rows would show are made.
 
     Attributes
@@ -304,7 +313,7 @@ class Expectations:
         For the assignment of rows to folds.
     by_cluster : bool
         Whether the last column of the labels names the cluster of a row.
-    has_labels : bool
+    has_y : bool
         Whether the last column of the labels, but for the cluster, is the class that a row has in
         y.
     max_memory : int or None
@@ -315,39 +324,39 @@ class Expectations:
 
     folds: int | None = 10
     level: float = 0.95
-    material: float = 0.01
+    materiality: float = 0.01
     seed: int = 0
-    by_cluster: bool = False
-    has_labels: bool = False
+    has_clusters: bool = False
+    has_y: bool = False
     max_memory: int | None = None
     repeats: int = 1
 
 
-def are_heavy(kurtosis: float, n: int) -> bool:
+def is_heavy_tailed(kurtosis: float, n: int) -> bool:
     """Whether a few of n numbers decide their mean, so that no interval can be trusted.
 
     Examples
     --------
-    >>> are_heavy(15.0, 100), are_heavy(40.0, 100), are_heavy(40.0, 1000)
+    >>> is_heavy_tailed(15.0, 100), is_heavy_tailed(40.0, 100), is_heavy_tailed(40.0, 1000)
     (False, True, False)
     """
-    return kurtosis > max(_HEAVY_SHARE * n, _NOT_HEAVY)
+    return kurtosis > max(_MAX_KURTOSIS_SHARE * n, _MIN_HEAVY_KURTOSIS)
 
 
-USUAL = Expectations()
+DEFAULT_OPTIONS = EstimationOptions()
 """As :func:`fairspan.audit` makes them by default."""
 
 
-def expectations(
+def estimation_options(
     folds: int | None,
     level: float,
     material: float,
     random_state: Any,
     *,
     by_cluster: bool,
-    has_labels: bool = False,
-    repeats: int = 1,
-) -> Expectations:
+    has_y: bool = False,
+    runs: int = 1,
+) -> EstimationOptions:
     """Settings that were given by a user, checked.
 
     Raises
@@ -367,35 +376,35 @@ def expectations(
             "Use the default, 0.01",
         )
     if folds is None and by_cluster:
-        raise Incompatible(
+        raise IncompatibleParameters(
             "clusters was given, and folds is None",
             "Allowed: clusters with folds, which keep each cluster in one",
             "Leave folds at its default, 10",
         )
-    check_count("repeats", repeats)
+    check_integer("repeats", runs)
     if folds is not None:
         Folds(folds)
-    elif repeats > 1:
-        raise Incompatible(
-            f"repeats is {repeats}, and folds is None",
+    elif runs > 1:
+        raise IncompatibleParameters(
+            f"repeats is {runs}, and folds is None",
             "Allowed: several assignments of rows to folds, where there are folds",
             "Leave folds at its default, 10",
         )
-    whole = isinstance(random_state, numbers.Integral) and random_state >= 0
-    seed = int(random_state) if whole else int(generator_of(random_state).integers(2**31))
-    return Expectations(
-        folds, float(level), float(material), seed, by_cluster, has_labels, repeats=repeats
+    is_seed = isinstance(random_state, numbers.Integral) and random_state >= 0
+    seed = int(random_state) if is_seed else int(generator_of(random_state).integers(2**31))
+    return EstimationOptions(
+        folds, float(level), float(material), seed, by_cluster, has_y, repeats=runs
     )
 
 
-def expected_figures(
-    repeats: Sequence[tuple[CrossFitted, RowFigures]],
+def estimate_models(
+    runs: Sequence[tuple[CrossFit, RowStatistics]],
     best_errors: Sequence[FloatArray],
     variances: Sequence[FloatArray],
     roundings: Sequence[FloatArray],
-    options: Expectations,
-    loss_is_shown: Callable[[int, int], bool] = lambda model, group: False,
-) -> list[ExpectedOfModel]:
+    options: EstimationOptions,
+    is_loss_significant: Callable[[int, int], bool] = lambda model, group: False,
+) -> list[ModelEstimates]:
     """Estimates for each model and each group; without figures if there are too few rows.
 
     A model that was fitted on these rows varies with them. Let theta_f be a figure under the fit
@@ -404,146 +413,157 @@ def expected_figures(
 
     Parameters
     ----------
-    repeats : sequence of (CrossFitted, RowFigures)
+    repeats : sequence of (CrossFit, RowStatistics)
         Of one or several assignments of rows to folds. Best errors are averaged over these for
         models of which some move with the folds; its own figures, whatever other models there are
         stay the same.
     best_errors, variances, roundings : sequences of (k,) arrays
         Of each model, on the rows: e*_g, tr S_g, and the size up to which a loss is rounding.
     options : Expectations
-    loss_is_shown : callable
+    is_loss_significant : callable
         Of a model and a group by position, whether a test shows a loss that cross-fitting does not.
     """
-    cross, figures = repeats[0]
+    cross, figures = runs[0]
     means, errors = figures.means.copy(), figures.standard_errors
-    average = np.asarray(
-        (cross.known & (instabilities(cross, figures, best_errors) > UNSTABLE)).any(axis=1)
+    needs_averaging = np.asarray(
+        (
+            cross.has_enough_rows & (relative_optimism(cross, figures, best_errors) > MAX_OPTIMISM)
+        ).any(axis=1)
     )[:, None]
-    left_out = np.mean([left_out_errors(f) for _, f in repeats], axis=0)
-    left_out = np.where(average, left_out, left_out_errors(figures))
-    means[:, _CROSS] = means[:, _NEW_ERROR] - left_out
-    bests = np.mean([best_errors_on_new_rows(*each) for each in repeats], axis=0)
-    bests = np.where(average, bests, best_errors_on_new_rows(cross, figures))
-    is_known = np.logical_and.reduce([each.known for each, _ in repeats]) & (figures.sizes > 1)
-    k, sizes, degrees = len(figures.sizes), figures.sizes.tolist(), figures.degrees
+    held_out_best = np.mean([held_out_best_errors(f) for _, f in runs], axis=0)
+    held_out_best = np.where(needs_averaging, held_out_best, held_out_best_errors(figures))
+    means[:, _CROSS] = means[:, _NEW_ERROR] - held_out_best
+    best_errors_new_rows = np.mean([corrected_best_errors(*each) for each in runs], axis=0)
+    best_errors_new_rows = np.where(
+        needs_averaging, best_errors_new_rows, corrected_best_errors(cross, figures)
+    )
+    is_known = np.logical_and.reduce([each.has_enough_rows for each, _ in runs]) & (
+        figures.n_independent > 1
+    )
+    k, sizes, degrees = len(figures.n_independent), figures.n_independent.tolist(), figures.df
 
-    def half(i: int, g: int, quantity: int, beside: float = 0.0, tests: int = k) -> float:
+    def margin(i: int, g: int, quantity: int, beside: float = 0.0, tests: int = k) -> float:
         uncertain = float(np.hypot(errors[i, quantity, g], beside))
         return half_width(uncertain, float(degrees[i, quantity, g]), tests, options.level)
 
-    def of_group(i: int, g: int, spread: float, of_change: float) -> ExpectedFigures:
-        each = cross.projections[i]
-        error, crossed, change = (float(means[i, q, g]) for q in (_NEW_ERROR, _CROSS, _CHANGE))
-        best, own = float(bests[i, g]), half(i, g, _NEW_ERROR, spread, tests=1)
-        beside = float(figures.training_errors[i, _CROSS, g]) if each.by_fold else 0.0
-        value, moved = error - best, half(i, g, _CHANGE, of_change)
-        low, high = crossed - half(i, g, _CROSS, beside), value + half(i, g, _CORRECTED)
-        learnt = error - crossed - float(best_errors[i][g])
-        matters, rounding = options.material * float(variances[i][g]), float(roundings[i][g])
+    def of_group(i: int, g: int, spread: float, of_change: float) -> GroupEstimates:
+        each = cross.models[i]
+        error, cross_fitted, change = (float(means[i, q, g]) for q in (_NEW_ERROR, _CROSS, _CHANGE))
+        best, own = float(best_errors_new_rows[i, g]), margin(i, g, _NEW_ERROR, spread, tests=1)
+        beside = float(figures.training_standard_errors[i, _CROSS, g]) if each.refits else 0.0
+        value, change_margin = error - best, margin(i, g, _CHANGE, of_change)
+        low, high = cross_fitted - margin(i, g, _CROSS, beside), value + margin(i, g, _CORRECTED)
+        optimism = error - cross_fitted - float(best_errors[i][g])
+        matters, rounding = options.materiality * float(variances[i][g]), float(roundings[i][g])
         if max(abs(low), abs(value), abs(high)) <= rounding:
             low = value = high = 0.0
         tails = float(np.nan_to_num(figures.kurtosis[i, _CROSS, g])), sizes[g]
-        state = _state(
+        state = _classify_loss(
             (low, value, high),
-            crossed,
-            learnt,
+            cross_fitted,
+            optimism,
             (matters, rounding),
             tails,
             float(errors[i, _CROSS, g]),
         )
         # The loss that a claim rests on; and how large it is at least, if only the test shows it.
-        claimed, least = crossed, 2 * value - high
-        is_settled = state != "cannot tell" or tails[0] > _NOT_HEAVY
-        if not is_settled and value >= matters and least > rounding and loss_is_shown(i, g):
-            state, claimed, low = "harmed", value, max(low, least)
-        needed = _needed(
+        claimed_loss, loss_low = cross_fitted, 2 * value - high
+        is_decided = state != "cannot tell" or tails[0] > _MIN_HEAVY_KURTOSIS
+        if (
+            not is_decided
+            and value >= matters
+            and loss_low > rounding
+            and is_loss_significant(i, g)
+        ):
+            state, claimed_loss, low = "harmed", value, max(low, loss_low)
+        needed = _sample_size_figures(
             state,
             max(value, matters),
             float(np.hypot(errors[i, _CROSS, g], beside)),
-            learnt * (len(cross.shares) - 1) / (2 * len(cross.shares) - 1),
+            optimism * (len(cross.fold_shares) - 1) / (2 * len(cross.fold_shares) - 1),
             tails,
-            quantile_of(k, options.level),
+            power_quantile(k, options.level),
         )
-        is_unstable = state == "harmed" and claimed <= spread
-        has_sign = half(i, g, _CHANGE) < abs(change) <= of_change
-        return ExpectedFigures(
+        is_unstable = state == "harmed" and claimed_loss <= spread
+        sign_depends_on_refits = margin(i, g, _CHANGE) < abs(change) <= of_change
+        return GroupEstimates(
             expected_error=Estimate(error, max(error - own, 0.0), error + own),
             expected_loss=Estimate(value, low, high),
-            cross_fitted_loss=crossed,
+            cross_fitted_loss=cross_fitted,
             expected_best_error=best,
             state="cannot tell" if is_unstable else state,
-            cross_fitted_instability=learnt / best if best > 0 else 0.0,
+            relative_optimism=optimism / best if best > 0 else 0.0,
             expected_change=UNKNOWN
-            if each.baseline is None
-            else Estimate(change, change - moved, change + moved),
-            detectable_loss=needed[0],
-            times_the_rows=needed[1],
-            is_unstable=is_unstable or (each.baseline is not None and has_sign),
-            is_dominated=are_heavy(*tails),
-            n_clusters=sizes[g] if options.by_cluster else None,
+            if each.baseline_index is None
+            else Estimate(change, change - change_margin, change + change_margin),
+            min_detectable_loss=needed[0],
+            sample_size_factor=needed[1],
+            is_unstable=is_unstable or (each.baseline_index is not None and sign_depends_on_refits),
+            is_heavy_tailed=is_heavy_tailed(*tails),
+            n_clusters=sizes[g] if options.has_clusters else None,
         )
 
-    def of_model(i: int) -> ExpectedOfModel:
-        each = cross.projections[i]
-        plain = each if each.baseline is None else cross.projections[each.baseline]
-        spreads = jackknife_error(each.errors_by_fold)
-        of_changes = jackknife_error(each.errors_by_fold - plain.errors_by_fold)
+    def of_model(i: int) -> ModelEstimates:
+        each = cross.models[i]
+        plain = each if each.baseline_index is None else cross.models[each.baseline_index]
+        spreads = jackknife_standard_error(each.refit_errors)
+        of_changes = jackknife_standard_error(each.refit_errors - plain.refit_errors)
         groups = [
             of_group(i, g, float(spreads[g]), float(of_changes[g]))
             if is_known[i, g]
-            else ExpectedFigures()
+            else GroupEstimates()
             for g in range(k)
         ]
         known_ones = np.flatnonzero(is_known[i])
         if not len(known_ones):
-            return ExpectedOfModel(groups)
+            return ModelEstimates(groups)
         losses = [groups[g].expected_loss for g in known_ones]
         halves = np.array([float((each.high or 0.0) - (each.low or 0.0)) / 2 for each in losses])
         ratios = np.divide(spreads[known_ones], halves, out=np.zeros_like(halves), where=halves > 0)
         low, high = widest_pair(means[i, _NEW_ERROR, known_ones]) if len(known_ones) > 1 else (0, 0)
-        return ExpectedOfModel(
+        return ModelEstimates(
             groups,
             disparity_estimate(
                 means[i, _NEW_ERROR, known_ones],
                 errors[i, _NEW_ERROR, known_ones],
                 degrees[i, _NEW_ERROR, known_ones] + 1,
                 options.level,
-                each.errors_by_fold[:, known_ones],
+                each.refit_errors[:, known_ones],
             )
             if len(known_ones) > 1
             else UNKNOWN,
             (int(known_ones[low]), int(known_ones[high])),
-            float(ratios.max()) if each.by_fold else None,
-            each.least_cosine if each.by_fold else None,
+            float(ratios.max()) if each.refits else None,
+            each.min_cosine if each.refits else None,
         )
 
-    return [of_model(i) for i in range(len(cross.projections))]
+    return [of_model(i) for i in range(len(cross.models))]
 
 
-def best_errors_on_new_rows(cross: CrossFitted, figures: RowFigures) -> FloatArray:
+def corrected_best_errors(cross: CrossFit, figures: RowStatistics) -> FloatArray:
     """Each group's best error on new rows, corrected, for each model, (m, k)."""
     training = [
-        (cross.shares * cross.training_errors[each.benchmark]).sum(axis=0)
-        for each in cross.projections
+        (cross.fold_shares * cross.training_errors[each.optima_index]).sum(axis=0)
+        for each in cross.models
     ]
-    return np.asarray((np.array(training) + left_out_errors(figures)) / 2)
+    return np.asarray((np.array(training) + held_out_best_errors(figures)) / 2)
 
 
-def left_out_errors(figures: RowFigures) -> FloatArray:
+def held_out_best_errors(figures: RowStatistics) -> FloatArray:
     """Mean errors of best subspaces on the folds that they were found without, (m, k)."""
     return np.asarray(figures.means[:, _NEW_ERROR] - figures.means[:, _CROSS])
 
 
-def instabilities(
-    cross: CrossFitted, figures: RowFigures, best_errors: Sequence[FloatArray]
+def relative_optimism(
+    cross: CrossFit, figures: RowStatistics, best_errors: Sequence[FloatArray]
 ) -> FloatArray:
     """By how much best subspaces do worse on rows left out, as a share of best errors, (m, k)."""
-    best = best_errors_on_new_rows(cross, figures)
-    beyond = left_out_errors(figures) - np.array(best_errors)
+    best = corrected_best_errors(cross, figures)
+    beyond = held_out_best_errors(figures) - np.array(best_errors)
     return np.asarray(np.divide(beyond, best, out=np.zeros_like(beyond), where=best > 0))
 
 
-def _needed(
+def _sample_size_figures(
     state: State,
     loss: float,
     standard_error: float,
@@ -555,15 +575,15 @@ def _needed(
 
     NaN where there is something to tell, or where a few rows decide, and more tell nothing.
     """
-    if state != "cannot tell" or are_heavy(*tails) or not (loss > 0 and standard_error > 0):
+    if state != "cannot tell" or is_heavy_tailed(*tails) or not (loss > 0 and standard_error > 0):
         return math.nan, math.nan
     n, bias = tails[1], max(learnt, 0.0) * tails[1]
     spread = standard_error * math.sqrt(n)
-    least = least_shown(n, spread, bias, quantile)
-    return least, times_the_rows(n, loss, spread, bias, quantile)
+    loss_low = min_detectable_loss(n, spread, bias, quantile)
+    return loss_low, sample_size_factor(n, loss, spread, bias, quantile)
 
 
-def _state(
+def _classify_loss(
     loss: tuple[float, float, float],
     crossed: float,
     learnt: float,
@@ -595,13 +615,15 @@ def _state(
     standard_error : float
         Of the cross-fitted loss.
     """
-    (low, value, high), (matters, rounding), is_heavy = loss, least, are_heavy(*tails)
+    (low, value, high), (matters, rounding), is_heavy = loss, least, is_heavy_tailed(*tails)
     if not any(loss):  # not even the tails of what is only rounding
         return "not shown"
     # By the kurtosis of n losses, none is further from their mean than sigma (kurtosis n)^(1/4): so
     # much a few rows can have moved it.
-    doubt = _FEW_ROWS * standard_error * (tails[0] / tails[1]) ** 0.25 if is_heavy else 0.0
-    if low - doubt > rounding and crossed >= max(matters, learnt):
+    outlier_margin = (
+        _N_OUTLYING_ROWS * standard_error * (tails[0] / tails[1]) ** 0.25 if is_heavy else 0.0
+    )
+    if low - outlier_margin > rounding and crossed >= max(matters, learnt):
         return "harmed"
     if is_heavy:
         return "cannot tell"  # intervals mean little where a few rows decide
@@ -613,10 +635,12 @@ def _state(
 
 # A loss is shown in so many of the audits of other rows. The formula is that of cross-fitted losses
 # and holds to first order: at its n the power was .6 to 1, so more rows than that are named.
-_POWER, _MARGIN = 0.8, 1.3
+_POWER, _SAFETY_FACTOR = 0.8, 1.3
 
 
-def rows_to_show(loss: float, spread: float, bias: float, quantile: float) -> float:
+def required_sample_size(
+    loss: float, standard_deviation: float, bias: float, quantile: float
+) -> float:
     """The n at which a loss is shown: max{[(z s + sqrt(z^2 s^2 + 4 l B)) / 2 l]^2, 3 B / l}.
 
     A loss l is shown where the low end of the cross-fitted loss is above zero, and where that loss
@@ -635,42 +659,42 @@ def rows_to_show(loss: float, spread: float, bias: float, quantile: float) -> fl
 
     Examples
     --------
-    >>> round(rows_to_show(1.0, 2.0, 3.0, 2.0), 2)
+    >>> round(required_sample_size(1.0, 2.0, 3.0, 2.0), 2)
     21.58
     """
-    reach = quantile * spread
-    by_spread = (reach + math.sqrt(reach**2 + 4 * loss * bias)) / (2 * loss)
-    return max(by_spread**2, 3 * bias / loss)
+    scaled_deviation = quantile * standard_deviation
+    root_n = (scaled_deviation + math.sqrt(scaled_deviation**2 + 4 * loss * bias)) / (2 * loss)
+    return max(root_n**2, 3 * bias / loss)
 
 
-def least_shown(n: float, spread: float, bias: float, quantile: float) -> float:
+def min_detectable_loss(n: float, spread: float, bias: float, quantile: float) -> float:
     """The least loss that n rows show: the same solved for l.
 
     Examples
     --------
-    >>> round(least_shown(21.58, 2.0, 3.0, 2.0), 2)
+    >>> round(min_detectable_loss(21.58, 2.0, 3.0, 2.0), 2)
     1.0
     """
     return max(quantile * spread / math.sqrt(n) + bias / n, 3 * bias / n)
 
 
-def quantile_of(tests: int, level: float) -> float:
+def power_quantile(n_tests: int, level: float) -> float:
     """z: of the low end, simultaneous over so many groups, and of the power."""
-    tails = (1 - level) / (2 * tests), 1 - _POWER
-    return sum(student_quantile(tail, math.inf) for tail in tails)
+    tails = (1 - level) / (2 * n_tests), 1 - _POWER
+    return sum(student_isf(tail, math.inf) for tail in tails)
 
 
-def times_the_rows(n: float, loss: float, spread: float, bias: float, quantile: float) -> float:
+def sample_size_factor(n: float, loss: float, spread: float, bias: float, quantile: float) -> float:
     """How many times as many rows as these n show a loss, with a margin."""
-    return _MARGIN * max(rows_to_show(loss, spread, bias, quantile) / n, 1.0)
+    return _SAFETY_FACTOR * max(required_sample_size(loss, spread, bias, quantile) / n, 1.0)
 
 
-def rounded_up(rows: float) -> int:
+def round_up_two_digits(rows: float) -> int:
     """A number of rows with two digits.
 
     Examples
     --------
-    >>> rounded_up(1234.5), rounded_up(7.2)
+    >>> round_up_two_digits(1234.5), round_up_two_digits(7.2)
     (1300, 8)
     """
     unit = 10 ** max(len(str(int(rows))) - 2, 0)

@@ -11,76 +11,82 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairspan.auditing.cross_fitting import CrossFitted
-from fairspan.auditing.expected_losses import Expectations
-from fairspan.auditing.row_statistics import RowFigures
+from fairspan.auditing.cross_fitting import CrossFit
+from fairspan.auditing.expected_losses import EstimationOptions
+from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.imputed import imputed_rows
-from fairspan.moments.of_rows import Moments, matrices_of
+from fairspan.moments.multiple_imputation import draw_imputations
+from fairspan.moments.of_rows import Moments, compute_dense_moments
 from fairspan.rows.protocol import GroupLimit, Rows
 
-Repeats = list[tuple[CrossFitted, RowFigures]]
+Repeats = list[tuple[CrossFit, RowStatistics]]
 
 
-def tables_of(
-    rows: Rows, moments: Moments | None, limit: GroupLimit, options: Expectations
+def impute_rows(
+    rows: Rows, moments: Moments | None, limit: GroupLimit, options: EstimationOptions
 ) -> tuple[Sequence[Rows], Moments]:
     """Tables in which missing cells are drawn, one where none is missing; and the rows' moments."""
-    beside = {"has_labels": options.has_labels, "by_cluster": options.by_cluster}
-    if not isinstance(moments, GroupMoments) or moments.completion is None:
-        moments = matrices_of(rows, limit, **beside)
-    assert moments.completion is not None
-    if not moments.completion.cells.any():
-        return [next(imputed_rows(rows, moments, limit, options.seed, **beside))], moments
-    return list(imputed_rows(rows, moments, limit, options.seed, **beside)), moments
+    label_columns = {"has_y": options.has_y, "by_cluster": options.has_clusters}
+    if not isinstance(moments, GroupMoments) or moments.em_summary is None:
+        moments = compute_dense_moments(rows, limit, **label_columns)
+    assert moments.em_summary is not None
+    if not moments.em_summary.n_missing_cells.any():
+        return [
+            next(draw_imputations(rows, moments, limit, options.seed, **label_columns))
+        ], moments
+    return list(draw_imputations(rows, moments, limit, options.seed, **label_columns)), moments
 
 
-def pooled_repeats(tables: Sequence[Repeats]) -> Repeats:
+def pool_runs(imputations: Sequence[Repeats]) -> Repeats:
     """What several tables say, for each assignment of rows to folds that all of them have."""
     found: Repeats = []
-    for of_tables in zip(*tables, strict=False):
+    for of_tables in zip(*imputations, strict=False):
         crosses, figures = zip(*of_tables, strict=True)
-        found.append((_pooled_models(crosses), pooled_figures(figures)))
+        found.append((_pool_cross_fits(crosses), pool_statistics(figures)))
     return found
 
 
-def pooled_figures(tables: Sequence[RowFigures]) -> RowFigures:
+def pool_statistics(imputations: Sequence[RowStatistics]) -> RowStatistics:
     """Figures of rows in several tables, as one."""
-    first, m = tables[0], len(tables)
-    means = np.array([each.means for each in tables])
-    within = np.mean([each.standard_errors**2 for each in tables], axis=0)
+    first, m = imputations[0], len(imputations)
+    means = np.array([model_versions.means for model_versions in imputations])
+    within = np.mean([model_versions.standard_errors**2 for model_versions in imputations], axis=0)
     between = (1 + 1 / m) * means.var(axis=0, ddof=1)
     total = within + between
-    share = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
-    usual = first.degrees
-    observed = (usual + 1) / (usual + 3) * usual * (1 - share)
+    missing_information = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+    complete_df = first.df
+    observed_df = (complete_df + 1) / (complete_df + 3) * complete_df * (1 - missing_information)
     with np.errstate(divide="ignore"):
-        freedom = 1 / (share**2 / (m - 1) + 1 / observed)
+        df = 1 / (missing_information**2 / (m - 1) + 1 / observed_df)
     return replace(
         first,
         means=means.mean(axis=0),
         standard_errors=np.sqrt(total),
-        kurtosis=np.mean([each.kurtosis for each in tables], axis=0),
-        training_errors=np.mean([each.training_errors for each in tables], axis=0),
-        freedom=freedom,
+        kurtosis=np.mean([model_versions.kurtosis for model_versions in imputations], axis=0),
+        training_standard_errors=np.mean(
+            [model_versions.training_standard_errors for model_versions in imputations], axis=0
+        ),
+        df_override=df,
     )
 
 
-def _pooled_models(tables: Sequence[CrossFitted]) -> CrossFitted:
+def _pool_cross_fits(imputations: Sequence[CrossFit]) -> CrossFit:
     """Best errors on the rows, and errors of models fitted again, as means over tables."""
-    first = tables[0]
+    first = imputations[0]
     projections = tuple(
         replace(
-            each[0],
-            errors_by_fold=np.mean([one.errors_by_fold for one in each], axis=0),
-            least_cosine=min(one.least_cosine for one in each),
+            model_versions[0],
+            refit_errors=np.mean([version.refit_errors for version in model_versions], axis=0),
+            min_cosine=min(version.min_cosine for version in model_versions),
         )
-        for each in zip(*(table.projections for table in tables), strict=True)
+        for model_versions in zip(*(table.models for table in imputations), strict=True)
     )
-    errors = zip(*(table.training_errors for table in tables), strict=True)
+    errors = zip(*(table.training_errors for table in imputations), strict=True)
     return replace(
         first,
-        training_errors=tuple(np.mean(each, axis=0) for each in errors),
-        projections=projections,
-        failures={name: why for table in tables for name, why in table.failures.items()},
+        training_errors=tuple(np.mean(model_versions, axis=0) for model_versions in errors),
+        models=projections,
+        refit_failures={
+            name: reason for table in imputations for name, reason in table.refit_failures.items()
+        },
     )

@@ -9,45 +9,45 @@ import numpy as np
 from fairspan.errors import InvalidInput, UnknownGroup
 from fairspan.estimator.fit import fit_subspace
 from fairspan.linalg.double_double import exact_sum
-from fairspan.model.foreign import RowModel
-from fairspan.model.subspace import FairSubspace, ReadModel, read_as_it_is
-from fairspan.moments.group_means import Center
+from fairspan.model.adapters import ReconstructionModel
+from fairspan.model.subspace import AdaptedModel, FairSubspace, adapt_model
+from fairspan.moments.base import Center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.rows.groups import Label, listed, printable
+from fairspan.rows.groups import Label, format_list, printable
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.typing import FloatArray
 
-_PLAIN = "total_error"
-_UNKNOWN = "how it was fitted is not known, so it was not fitted again without each part"
-MOST_ESTIMATED = 16
+_PCA_CRITERION = "total_error"
+_UNKNOWN_TRAINING = "how it was fitted is not known, so it was not fitted again without each part"
+MAX_ESTIMATED_DIMENSIONS = 16
 """Numbers of dimensions of which it is estimated what new rows would show."""
 
 
 # Of fits for curves and pages, as a share of the objective: more than a picture shows, and far less
 # than rows leave uncertain.
-TOLERANCE_OF_CURVES = 1e-6
+CURVE_TOL = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Audited:
+class AuditedModel:
     """A model under audit.
 
     Attributes
     ----------
     name : str
     subspace : FairSubspace
-    moments : GroupMoments, SparseMoments, ThinMoments or None
+    moments : GroupMoments, SparseMoments, WideMoments or None
         Of the rows that it was fitted on, if it carries them.
     n_fitted : int or None
         Number of rows that it was fitted on, if it is known.
     is_plain_pca : bool
     baseline : str or None
         Name of the ordinary PCA that it is compared with.
-    by_rows : RowModel or None
+    by_rows : ReconstructionModel or None
         What it does to rows, where it is no projection. Its subspace then is a stand-in that holds
         features, units and dimension alone.
-    why_not_refitted : str
+    no_refit_reason : str
         Why it is not to be fitted again without parts of the rows; empty if it may be.
     refit_tol : float
         At which gap, as a share of the objective, these fits may stop if that of the model is less.
@@ -55,16 +55,16 @@ class Audited:
 
     name: str
     subspace: FairSubspace
-    moments: Moments | None
-    n_fitted: int | None
-    is_plain_pca: bool
+    training_moments: Moments | None
+    n_training_rows: int | None
+    is_pca: bool
     baseline: str | None = None
-    by_rows: RowModel | None = None
-    why_not_refitted: str = ""
+    row_model: ReconstructionModel | None = None
+    no_refit_reason: str = ""
     refit_tol: float = 0.0
 
     @property
-    def known_groups(self) -> tuple[Label, ...]:
+    def training_groups(self) -> tuple[Label, ...]:
         """Groups that the model was fitted on; none if it was fitted on a single one.
 
         A model of a single group is ordinary PCA, which knows nothing of groups.
@@ -75,15 +75,15 @@ class Audited:
     @property
     def is_fair(self) -> bool:
         """Whether it was fitted by another criterion than ordinary PCA, or under a restriction."""
-        return self.subspace.certificate is not None and not self.is_plain_pca
+        return self.subspace.certificate is not None and not self.is_pca
 
     def check_groups(self, labels: Sequence[Label]) -> None:
         """Raise UnknownGroup if the rows hold a group that the model was not fitted on."""
-        unknown = [label for label in labels if label not in self.known_groups]
-        if self.known_groups and unknown:
+        unknown = [label for label in labels if label not in self.training_groups]
+        if self.training_groups and unknown:
             raise UnknownGroup(
-                f"The rows hold groups that model '{self.name}' does not know: {listed(unknown)}",
-                f"It was fitted on the groups {listed(self.known_groups)}",
+                f"The rows hold groups that model '{self.name}' does not know: {format_list(unknown)}",
+                f"It was fitted on the groups {format_list(self.training_groups)}",
                 "Check the group column for misspelt or new values, or fit again with that group",
             )
 
@@ -92,25 +92,29 @@ class Audited:
 
         Parameters
         ----------
-        moments : GroupMoments, SparseMoments or ThinMoments
+        moments : GroupMoments, SparseMoments or WideMoments
             Of the audited rows.
         errors : (k,) array
             The model's errors on them.
         """
-        if self.n_fitted != int(moments.counts.sum()):
+        if self.n_training_rows != int(moments.counts.sum()):
             return False
         certificate = self.subspace.certificate
-        if self.subspace.center == "none" and self.moments is None and certificate is not None:
+        if (
+            self.subspace.center == "none"
+            and self.training_moments is None
+            and certificate is not None
+        ):
             # Nothing was centred, so there is no mean to compare; the errors tell instead.
             return len(certificate.errors) == len(errors) and bool(
                 np.allclose(certificate.errors, errors, rtol=1e-9, atol=0)
             )
-        mean = self.subspace.mean if self.moments is None else self.moments.mean
+        mean = self.subspace.mean if self.training_moments is None else self.training_moments.mean
         spread = np.maximum(moments.standard_deviations, np.finfo(np.float64).tiny)
         return mean is not None and bool((np.abs(mean - moments.mean) <= 1e-6 * spread).all())
 
 
-def models_of(models: Any, n_features: int | None = None) -> list[Audited]:
+def audited_models(models: Any, n_features: int | None = None) -> list[AuditedModel]:
     """Read one model or a mapping, and add ordinary PCA where a model carries moments.
 
     Parameters
@@ -133,7 +137,7 @@ def models_of(models: Any, n_features: int | None = None) -> list[Audited]:
         )
     audited = [read_model(str(name), model, n_features) for name, model in named.items()]
     _check_same_features(audited)
-    return with_plain_beside(audited)
+    return with_pca_baselines(audited)
 
 
 def known_labels_of(models: Any, *, has_classes: bool = False) -> KnownLabels:
@@ -155,7 +159,7 @@ def known_labels_of(models: Any, *, has_classes: bool = False) -> KnownLabels:
     return KnownLabels()
 
 
-def attributes_of(models: Any) -> tuple[str | int, ...]:
+def restriction_columns(models: Any) -> tuple[str | int, ...]:
     """The columns that restrictions of some models need and that are no features, each once.
 
     Parameters
@@ -170,88 +174,105 @@ def attributes_of(models: Any) -> tuple[str | int, ...]:
     return tuple(found)
 
 
-def plain_pca(moments: Moments, n_components: int, center: Any, *, scale: bool) -> FairSubspace:
+def ordinary_pca(moments: Moments, n_components: int, center: Any, *, scale: bool) -> FairSubspace:
     """Ordinary PCA of these rows, to be judged about `center`.
 
     Ordinary PCA knows no groups, so with center="group" it is still that of the mean of all rows;
     only its errors are measured about each group's own mean, as in Samadi et al. (2018).
     """
-    fitted_about: Center = "none" if center == "none" else "global"
-    pca = fit_subspace(moments, n_components, criterion=_PLAIN, center=fitted_about, scale=scale)
+    fit_center: Center = "none" if center == "none" else "global"
+    pca = fit_subspace(
+        moments, n_components, criterion=_PCA_CRITERION, center=fit_center, scale=scale
+    )
     return replace(pca, center=center)
 
 
 def audited_pca(
     moments: Moments, n_components: int, center: Any, *, scale: bool, name: str = "PCA"
-) -> Audited:
+) -> AuditedModel:
     """Ordinary PCA of these rows under audit, by this name."""
     return replace(
-        read_model(name, plain_pca(moments, n_components, center, scale=scale)), is_plain_pca=True
+        read_model(name, ordinary_pca(moments, n_components, center, scale=scale)), is_pca=True
     )
 
 
-def _is_ordinary(subspace: FairSubspace) -> bool:
+def _is_ordinary_pca(subspace: FairSubspace) -> bool:
     """Whether a fit is PCA as everybody has it; about each group's own mean it is another one."""
     certificate = subspace.certificate
     return (
         certificate is not None
         and certificate.restriction is None
-        and certificate.criterion.name == _PLAIN
+        and certificate.criterion.name == _PCA_CRITERION
         and subspace.center in ("global", "none")
     )
 
 
 def _default_name(model: Any, n_features: int | None) -> str:
-    does = read_as_it_is(model, n_features).does
+    does = adapt_model(model, n_features).mapping
     if isinstance(does, FairSubspace) and does.certificate is not None:
-        return "PCA" if _is_ordinary(does) else does.certificate.minimised
+        return "PCA" if _is_ordinary_pca(does) else does.certificate.problem_text
     return "array" if isinstance(model, np.ndarray) else type(model).__name__
 
 
-def read_model(name: str, model: Any, n_features: int | None = None) -> Audited:
+def read_model(name: str, model: Any, n_features: int | None = None) -> AuditedModel:
     """A model under audit, by this name."""
-    read, shown = read_as_it_is(model, n_features), printable(name)
-    if isinstance(read.does, RowModel):
+    read, shown = adapt_model(model, n_features), printable(name)
+    if isinstance(read.mapping, ReconstructionModel):
         # It has the features, units and dimension of the model.
-        axes = np.eye(read.does.dimension, read.does.n_features)
-        stand_in = FairSubspace(axes, None, read.does.scale, feature_names=read.does.feature_names)
-        return Audited(shown, stand_in, None, read.n_fitted, False, None, read.does, _UNKNOWN)
-    certificate = read.does.certificate
+        axes = np.eye(read.mapping.dimension, read.mapping.n_features)
+        stand_in = FairSubspace(
+            axes, None, read.mapping.scale, feature_names=read.mapping.feature_names
+        )
+        return AuditedModel(
+            shown, stand_in, None, read.n_fit_rows, False, None, read.mapping, _UNKNOWN_TRAINING
+        )
+    certificate = read.mapping.certificate
     if certificate is None:
-        why = "" if read.is_pca or read.part is None else _UNKNOWN
-        return Audited(shown, read.does, None, read.n_fitted, read.is_pca, why_not_refitted=why)
-    return Audited(
-        shown, read.does, _moments_of(read), sum(certificate.counts), _is_ordinary(read.does)
+        why = "" if read.is_pca or read.row_model is None else _UNKNOWN_TRAINING
+        return AuditedModel(
+            shown, read.mapping, None, read.n_fit_rows, read.is_pca, no_refit_reason=why
+        )
+    return AuditedModel(
+        shown,
+        read.mapping,
+        _carried_moments(read),
+        sum(certificate.counts),
+        _is_ordinary_pca(read.mapping),
     )
 
 
-def _moments_of(read: ReadModel) -> Moments | None:
+def _carried_moments(read: AdaptedModel) -> Moments | None:
     """The moments that a model carries, in units of the rows that it takes."""
     if not isinstance(read.moments, Moments):
         return None
-    part, kept = read.part, read.moments
-    scale = read.does.scale
-    if part is None or part.mean is None:
-        return kept
-    if not isinstance(kept, GroupMoments):
+    preprocessing, carried = read.row_model, read.moments
+    scale = read.mapping.scale
+    if preprocessing is None or preprocessing.mean is None:
+        return carried
+    if not isinstance(carried, GroupMoments):
         return None
-    again = kept.divided_by(1 / (np.ones_like(part.mean) if part.scale is None else part.scale))
-    means, rest = exact_sum(again.means, part.mean)
-    corrections = 0.0 if again.mean_corrections is None else again.mean_corrections
+    unscaled = carried.divided_by(
+        1
+        / (np.ones_like(preprocessing.mean) if preprocessing.scale is None else preprocessing.scale)
+    )
+    means, rest = exact_sum(unscaled.means, preprocessing.mean)
+    corrections = 0.0 if unscaled.mean_corrections is None else unscaled.mean_corrections
     means, corrections = exact_sum(means, rest + corrections)
-    again = replace(
-        again,
+    unscaled = replace(
+        unscaled,
         means=means,
         mean_corrections=corrections,
-        feature_names=part.feature_names,
+        feature_names=preprocessing.feature_names,
     )
-    deviations = again.standard_deviations
-    usual = np.where(deviations > 0, deviations, 1.0)
+    deviations = unscaled.standard_deviations
+    pooled_deviations = np.where(deviations > 0, deviations, 1.0)
     # Ordinary PCA beside it is that of features in the same units.
-    return again if scale is None or np.allclose(scale, usual) else None
+    return unscaled if scale is None or np.allclose(scale, pooled_deviations) else None
 
 
-def with_plain_beside(audited: Sequence[Audited], here: Moments | None = None) -> list[Audited]:
+def with_pca_baselines(
+    models: Sequence[AuditedModel], row_moments: Moments | None = None
+) -> list[AuditedModel]:
     """Add one ordinary PCA for each dimension, centre, scaling and set of training rows.
 
     Parameters
@@ -261,66 +282,75 @@ def with_plain_beside(audited: Sequence[Audited], here: Moments | None = None) -
         Of the audited rows: a fair model that carries no moments of its own is compared with their
         ordinary PCA, in the units of the model.
     """
-    plain: dict[_Kind, str] = {_kind_of(m): m.name for m in audited if m.is_plain_pca}
-    wanted = {
-        _kind_of(m): m
-        for m in audited
-        if (m.moments or (here is not None and m.is_fair)) and _kind_of(m) not in plain
+    plain: dict[_BaselineKey, str] = {_baseline_key(m): m.name for m in models if m.is_pca}
+    needed = {
+        _baseline_key(m): m
+        for m in models
+        if (m.training_moments or (row_moments is not None and m.is_fair))
+        and _baseline_key(m) not in plain
     }
-    taken = {each.name for each in audited}
-    added = []
-    for kind, like in wanted.items():
-        name = _plain_name(kind, list(wanted))
+    used_names = {each.name for each in models}
+    baselines = []
+    for key, example in needed.items():
+        name = _baseline_name(key, list(needed))
         # Somebody's own model may be called PCA; two sets of training rows may need one each.
-        name = name if name not in taken else f"{name} beside {like.name}"
-        if like.moments is not None:
-            pca = audited_pca(like.moments, *kind[:2], scale=kind[2], name=name)
+        name = name if name not in used_names else f"{name} beside {example.name}"
+        if example.training_moments is not None:
+            pca = audited_pca(example.training_moments, *key[:2], scale=key[2], name=name)
         else:
-            assert here is not None
-            unit = like.subspace.scale
+            assert row_moments is not None
+            unit = example.subspace.scale
             pca = audited_pca(
-                here if unit is None else here.divided_by(unit), *kind[:2], scale=False, name=name
+                row_moments if unit is None else row_moments.divided_by(unit),
+                *key[:2],
+                scale=False,
+                name=name,
             )
             if unit is not None:
                 mean = pca.subspace.mean
                 own = replace(pca.subspace, scale=unit, mean=None if mean is None else mean * unit)
                 pca = replace(pca, subspace=own)
-        added.append(replace(pca, moments=like.moments))
-        taken.add(name)
-        plain[kind] = name
+        baselines.append(replace(pca, training_moments=example.training_moments))
+        used_names.add(name)
+        plain[key] = name
     named = [
-        replace(each, baseline=None if each.is_plain_pca else plain.get(_kind_of(each)))
-        for each in audited
+        replace(each, baseline=None if each.is_pca else plain.get(_baseline_key(each)))
+        for each in models
     ]
-    return named + added
+    return named + baselines
 
 
 # Dimension, centre, whether scaled, and which training rows.
-_Kind = tuple[int, str, bool, bytes]
+_BaselineKey = tuple[int, str, bool, bytes]
 
 
-def _kind_of(each: Audited) -> _Kind:
+def _baseline_key(each: AuditedModel) -> _BaselineKey:
     scaled = each.subspace.scale is not None
     # The same rows give the same bytes; other rows other means. A saved model has one of all rows.
-    own = each.subspace.mean if each.moments is None else each.moments.means
+    own = each.subspace.mean if each.training_moments is None else each.training_moments.means
     rows = b"" if own is None else own.tobytes()
     return each.subspace.dimension, each.subspace.center, scaled, rows
 
 
-def _plain_name(kind: _Kind, kinds: Sequence[_Kind]) -> str:
+def _baseline_name(kind: _BaselineKey, kinds: Sequence[_BaselineKey]) -> str:
     """Name it PCA, with what distinguishes it from the other ordinary PCAs."""
-    spelled = (f"d={kind[0]}", f"center={kind[1]}", "scaled" if kind[2] else "unscaled")
-    differs = (len({other[i] for other in kinds}) > 1 for i in range(3))
-    return " ".join(["PCA", *(word for word, tells in zip(spelled, differs, strict=True) if tells)])
+    qualifiers = (f"d={kind[0]}", f"center={kind[1]}", "scaled" if kind[2] else "unscaled")
+    varies = (len({other[i] for other in kinds}) > 1 for i in range(3))
+    return " ".join(
+        [
+            "PCA",
+            *(word for word, varies_here in zip(qualifiers, varies, strict=True) if varies_here),
+        ]
+    )
 
 
-def _check_same_features(audited: Sequence[Audited]) -> None:
-    widths = {each.subspace.n_features for each in audited}
+def _check_same_features(audited: Sequence[AuditedModel]) -> None:
+    feature_counts = {each.subspace.n_features for each in audited}
     names = {each.subspace.feature_names for each in audited} - {None}
-    if len(widths) > 1 or len(names) > 1:
-        spelled = "; ".join(f"{each.name}: {each.subspace.n_features}" for each in audited)
+    if len(feature_counts) > 1 or len(names) > 1:
+        qualifiers = "; ".join(f"{each.name}: {each.subspace.n_features}" for each in audited)
         raise InvalidInput(
-            f"The models were fitted on different features ({spelled})",
+            f"The models were fitted on different features ({qualifiers})",
             "Allowed side by side are models of the same features in the same order",
             "Audit them one at a time",
         )
@@ -328,58 +358,62 @@ def _check_same_features(audited: Sequence[Audited]) -> None:
 
 def pca_by_dimension(
     moments: Moments, dimensions: Sequence[int], center: Any, *, scale: bool
-) -> list[Audited]:
+) -> list[AuditedModel]:
     """Ordinary PCA of these rows with each number of dimensions; all are audited in one pass."""
-    most = audited_pca(moments, max(dimensions), center, scale=scale)
+    largest_pca = audited_pca(moments, max(dimensions), center, scale=scale)
     return [
         replace(
-            most,
-            name=name_at("PCA", d),
+            largest_pca,
+            name=dimension_name("PCA", d),
             subspace=replace(
-                most.subspace, components=most.subspace.components[:d], certificate=None
+                largest_pca.subspace,
+                components=largest_pca.subspace.components[:d],
+                certificate=None,
             ),
         )
         for d in dimensions
     ]
 
 
-def name_at(name: str, n_components: int) -> str:
+def dimension_name(name: str, n_components: int) -> str:
     """What a model with so many dimensions is called.
 
     Examples
     --------
-    >>> name_at("PCA", 3)
+    >>> dimension_name("PCA", 3)
     'PCA, d = 3'
     """
     return f"{name}, d = {n_components}"
 
 
-def chosen_dimensions(n_features: int, asked: int, most: int = MOST_ESTIMATED) -> list[int]:
+def select_dimensions(
+    n_features: int, requested: int, max_count: int = MAX_ESTIMATED_DIMENSIONS
+) -> list[int]:
     """The audited dimensions: all if there are few, otherwise the smaller half and some others.
 
     Examples
     --------
-    >>> chosen_dimensions(5, 2)
+    >>> select_dimensions(5, 2)
     [1, 2, 3, 4, 5]
-    >>> chosen = chosen_dimensions(81, 34, 40)
+    >>> chosen = select_dimensions(81, 34, 40)
     >>> len(chosen), chosen[18:24], 34 in chosen, chosen[-1]
     (40, [19, 20, 23, 26, 30, 33], True, 81)
     """
-    if n_features <= most:
+    if n_features <= max_count:
         return list(range(1, n_features + 1))
-    first = list(range(1, most // 2 + 1))
+    first = list(range(1, max_count // 2 + 1))
     # One place is kept for the dimension that was requested.
-    rest = np.linspace(first[-1], n_features, most - len(first))[1:]
-    return sorted({asked, *first, *rest.round().astype(int).tolist()})
+    rest = np.linspace(first[-1], n_features, max_count - len(first))[1:]
+    return sorted({requested, *first, *rest.round().astype(int).tolist()})
 
 
-def estimated_of(dimensions: Sequence[int], asked: int) -> list[int]:
+def select_estimated(dimensions: Sequence[int], requested: int) -> list[int]:
     """The audited dimensions for which losses on new rows are estimated.
 
     Examples
     --------
-    >>> estimated_of(range(1, 41), 30)
+    >>> select_estimated(range(1, 41), 30)
     [1, 2, 3, 4, 5, 6, 7, 8, 13, 17, 22, 26, 30, 31, 35, 40]
     """
-    place = list(dimensions).index(asked) + 1
-    return [dimensions[i - 1] for i in chosen_dimensions(len(dimensions), place)]
+    place = list(dimensions).index(requested) + 1
+    return [dimensions[i - 1] for i in select_dimensions(len(dimensions), place)]

@@ -8,23 +8,23 @@ import numpy as np
 
 from fairspan.auditing.cross_fitting import (
     QUANTITIES,
-    Benchmark,
-    Projection,
-    measured_by,
+    EvaluatedModel,
+    GroupOptima,
+    measure_quantities,
 )
-from fairspan.linalg.resources import threads_for
+from fairspan.linalg.resources import single_thread_if_small
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import Reconstructs, squared_residuals
-from fairspan.rows.groups import CodedLabels, FoldedLabels, Folds, Label, LabelCoder, side_by_side
-from fairspan.rows.protocol import KnownRows, Rows, RowSource, tallied
+from fairspan.moments.operators import Reconstructor, squared_residuals
+from fairspan.rows.groups import CodedLabels, Folds, Label, LabelEncoder, RowLabels, sort_by_code
+from fairspan.rows.protocol import BaseRows, Rows, RowSource, aggregate
 from fairspan.typing import FloatArray, IntegerArray
 
 # Fewer rows may be in order by chance.
-_FEWEST_ROWS = 20
+_MIN_ROWS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class RowFigures:
+class RowStatistics:
     """Means over the rows of each group, and how uncertain they are.
 
     Attributes
@@ -47,29 +47,29 @@ class RowFigures:
 
     means: FloatArray
     standard_errors: FloatArray
-    sizes: IntegerArray
+    n_independent: IntegerArray
     kurtosis: FloatArray
-    training_errors: FloatArray
-    ordered: tuple[int, ...] = ()
-    freedom: FloatArray | None = None
+    training_standard_errors: FloatArray
+    monotone_columns: tuple[int, ...] = ()
+    df_override: FloatArray | None = None
 
     @property
-    def degrees(self) -> FloatArray:
+    def df(self) -> FloatArray:
         """Degrees of freedom of all standard errors, (m, q, k)."""
-        if self.freedom is not None:
-            return self.freedom
-        return np.broadcast_to(np.asarray(self.sizes - 1.0), self.means.shape)
+        if self.df_override is not None:
+            return self.df_override
+        return np.broadcast_to(np.asarray(self.n_independent - 1.0), self.means.shape)
 
 
-def row_figures(
+def compute_row_statistics(
     rows: Rows,
     moments: Moments,
-    benchmarks: Sequence[Benchmark],
-    projections: Sequence[Projection],
+    benchmarks: Sequence[GroupOptima],
+    projections: Sequence[EvaluatedModel],
     folds: Folds | None = None,
     *,
-    has_labels: bool = False,
-) -> RowFigures:
+    has_y: bool = False,
+) -> RowStatistics:
     """Read all rows once, and judge every projection by every row.
 
     With r_i of row i, r its weighted group mean and n rows of the group, the standard error is
@@ -79,35 +79,35 @@ def row_figures(
 
     Parameters
     ----------
-    rows : RowSource or PartedRows
+    rows : RowSource or PartitionedRows
     moments : GroupMoments or SparseMoments
         Of the same rows, with k groups.
     benchmarks : sequence of Benchmark
     projections : sequence of m Projections
     folds : Folds, optional
         As the benchmarks were made with; without them, errors alone are measured.
-    has_labels : bool
+    has_y : bool
         Whether the rows' labels hold, beside the group, the class that a row has in y.
     """
     mean_weights = moments.weights / np.maximum(moments.counts, 1)
-    seen = RowStatistics(
+    aggregator = RowStatisticsAggregator(
         tuple(moments.labels),
         # Powers of two, so that weights keep their digits.
         np.ldexp(1.0, np.frexp(mean_weights)[1]),
         tuple(benchmarks),
         tuple(projections),
         folds,
-        has_labels,
+        has_y,
     )
     # Products of few features are done before a second thread is awake.
-    with threads_for(rows.n_features):
-        sums = tallied(rows, seen)
+    with single_thread_if_small(rows.n_features):
+        sums = aggregate(rows, aggregator)
     assert sums is not None
-    return seen.figures(sums)
+    return aggregator.finish(sums)
 
 
 @dataclass(eq=False)
-class Sums:
+class RunningSums:
     """Sums over rows, so far.
 
     Attributes
@@ -124,15 +124,15 @@ class Sums:
         empty before any row.
     """
 
-    powers: FloatArray
+    power_sums: FloatArray
     totals: FloatArray
-    order: FloatArray
-    clusters: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
+    monotonicity: FloatArray
+    cluster_sums: dict[tuple[int, str], FloatArray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
-class RowStatistics:
-    """The pass; see :func:`row_figures`.
+class RowStatisticsAggregator:
+    """The pass; see :func:`compute_row_statistics`.
 
     Attributes
     ----------
@@ -142,132 +142,139 @@ class RowStatistics:
     benchmarks : tuple of Benchmark
     projections : tuple of Projection
     folds : Folds or None
-    has_labels : bool
+    has_y : bool
     """
 
     labels: tuple[Label, ...]
     weight_units: FloatArray
-    benchmarks: tuple[Benchmark, ...]
-    projections: tuple[Projection, ...]
+    benchmarks: tuple[GroupOptima, ...]
+    projections: tuple[EvaluatedModel, ...]
     folds: Folds | None
-    has_labels: bool = False
+    has_y: bool = False
 
-    def over(self, rows: RowSource) -> Sums | None:
+    def aggregate(self, rows: RowSource) -> RunningSums | None:
         """The sums over some rows."""
-        coder, k = LabelCoder(self.labels), len(self.labels)
+        coder, k = LabelEncoder(self.labels), len(self.labels)
         n_quantities = len(QUANTITIES) if self.folds else 1
         n_folds = 1 if self.folds is None else self.folds.n_folds
         powers = np.zeros((n_folds, len(self.projections), n_quantities, 5, k))
-        sums = Sums(powers, np.zeros((n_folds, 2, k)), np.empty((4, 0)))
-        references, units = self._references()[:, :n_quantities], self._units()
-        before = rows.first_position if isinstance(rows, KnownRows) else 0
+        sums = RunningSums(powers, np.zeros((n_folds, 2, k)), np.empty((4, 0)))
+        references, units = self._reference_means()[:, :n_quantities], self._scales()
+        first_position = rows.row_offset if isinstance(rows, BaseRows) else 0
         for block in rows.blocks():
-            assert block.labels is not None
-            if not sums.order.size or sums.order[2:].any():
-                sums.order = _joined_order(sums.order, _order_of(block.values))
-            known = self._folded(block.labels, block.first_row, before)
-            before += len(block.values)
+            assert block.group_labels is not None
+            if not sums.monotonicity.size or sums.monotonicity[2:].any():
+                sums.monotonicity = _merge_monotonicity(
+                    sums.monotonicity, _monotonicity(block.values)
+                )
+            labels = self._assign_folds(block.group_labels, block.first_row, first_position)
+            first_position += len(block.values)
             # Rows of weight zero may carry a group that has no other rows, so they go first.
-            kept = np.flatnonzero(
+            weighted_rows = np.flatnonzero(
                 np.ones(len(block.values)) if block.weights is None else block.weights
             )
-            order, places = side_by_side(
-                coder.encode(known.groups[kept], block.first_row) * n_folds + known.folds[kept]
+            order, slices = sort_by_code(
+                coder.encode(labels.groups[weighted_rows], block.first_row) * n_folds
+                + labels.folds[weighted_rows]
             )
-            for code, place in places:
-                chosen = kept[order[place]]
+            for code, slice_ in slices:
+                positions = weighted_rows[order[slice_]]
                 group, fold = divmod(code, n_folds)
-                weights = np.ones(len(chosen)) if block.weights is None else block.weights[chosen]
+                weights = (
+                    np.ones(len(positions)) if block.weights is None else block.weights[positions]
+                )
                 weights = weights / self.weight_units[group]
-                measured = self._measured(block.values[chosen], group, fold)
+                measured = self._measure(block.values[positions], group, fold)
                 measured = (measured - references[:, :, group, None]) / units
-                clusters = None if known.clusters is None else known.clusters[chosen]
-                _add(sums, measured, weights, (fold, group), clusters)
+                clusters = None if labels.clusters is None else labels.clusters[positions]
+                _accumulate(sums, measured, weights, (fold, group), clusters)
         return sums
 
-    def merged(self, left: Sums, right: Sums) -> Sums:
+    def merge(self, left: RunningSums, right: RunningSums) -> RunningSums:
         """The sums over both parts."""
-        mine, theirs = left.clusters, right.clusters
+        mine, theirs = left.cluster_sums, right.cluster_sums
         both = {key: mine[key] + theirs[key] for key in theirs if key in mine}
-        return Sums(
-            left.powers + right.powers,
+        return RunningSums(
+            left.power_sums + right.power_sums,
             left.totals + right.totals,
-            _joined_order(left.order, right.order),
+            _merge_monotonicity(left.monotonicity, right.monotonicity),
             {**mine, **theirs, **both},
         )
 
-    def figures(self, sums: Sums) -> RowFigures:
+    def finish(self, sums: RunningSums) -> RowStatistics:
         """Means and standard errors of all rows."""
-        _, m, q, _, k = sums.powers.shape
-        (weight, counts), powers = sums.totals.sum(axis=0), sums.powers.sum(axis=0)
+        _, m, q, _, k = sums.power_sums.shape
+        (weight, counts), powers = sums.totals.sum(axis=0), sums.power_sums.sum(axis=0)
         offsets = powers[:, :, 0] / weight
-        squared, linear, squares = (powers[:, :, i] for i in (1, 2, 3))
-        spread = squares - 2 * offsets * linear + offsets**2 * squared
+        sum_w2, sum_w2x, sum_w2x2 = (powers[:, :, i] for i in (1, 2, 3))
+        squared_deviations = sum_w2x2 - 2 * offsets * sum_w2x + offsets**2 * sum_w2
         sizes = counts.astype(np.int64)
         if self.folds is not None and self.folds.by_cluster:
-            spread, sizes = np.zeros((m, q, k)), np.zeros(k, dtype=np.int64)
-            for (group, _), values in sums.clusters.items():
+            squared_deviations, sizes = np.zeros((m, q, k)), np.zeros(k, dtype=np.int64)
+            for (group, _), values in sums.cluster_sums.items():
                 own = values[:-1].reshape(m, q) - offsets[:, :, group] * values[-1]
-                spread[:, :, group] += own**2
+                squared_deviations[:, :, group] += own**2
                 sizes[group] += 1
         with np.errstate(invalid="ignore", divide="ignore"):
             correction = np.where(sizes > 1, sizes / np.maximum(sizes - 1, 1), 0.0)
-            errors = np.sqrt(np.maximum(spread, 0.0) * correction) / weight
-            kurtosis = counts * powers[:, :, 4] / squares**2
-        units = self._units()
-        return RowFigures(
-            units * offsets + self._references()[:, :q],
+            errors = np.sqrt(np.maximum(squared_deviations, 0.0) * correction) / weight
+            kurtosis = counts * powers[:, :, 4] / sum_w2x2**2
+        units = self._scales()
+        return RowStatistics(
+            units * offsets + self._reference_means()[:, :q],
             units * errors,
             sizes,
             kurtosis,
-            units * _training_errors(sums, errors),
+            units * _training_standard_errors(sums, errors),
             tuple(
-                np.flatnonzero(sums.order[2:].any(axis=0) & (counts.sum() >= _FEWEST_ROWS)).tolist()
+                np.flatnonzero(
+                    sums.monotonicity[2:].any(axis=0) & (counts.sum() >= _MIN_ROWS)
+                ).tolist()
             ),
         )
 
-    def _references(self) -> FloatArray:
+    def _reference_means(self) -> FloatArray:
         """What is near the mean of each quantity, by the moments, (m, 5, k)."""
         found = np.zeros((len(self.projections), len(QUANTITIES), len(self.labels)))
         found[:, :2] = np.array([each.errors for each in self.projections])[:, None]
         return found
 
-    def _units(self) -> FloatArray:
+    def _scales(self) -> FloatArray:
         """What figures of each model are divided by, so that no power overflows, (m, 1, 1)."""
         largest = [float(each.errors.max()) for each in self.projections]
         return np.array([size if size > 0 else 1.0 for size in largest])[:, None, None]
 
-    def _folded(self, labels: CodedLabels, first_row: int, before: int) -> FoldedLabels:
+    def _assign_folds(self, labels: CodedLabels, first_row: int, before: int) -> RowLabels:
         known = (
-            FoldedLabels(labels, np.zeros(len(labels), dtype=np.intp))
+            RowLabels(labels, np.zeros(len(labels), dtype=np.intp))
             if self.folds is None
-            else self.folds.of_rows(labels, first_row, before)
+            else self.folds.assign(labels, first_row, before)
         )
-        if self.has_labels:
+        if self.has_y:
             known = replace(known, groups=known.groups.without_last_attribute())
         return known
 
-    def _measured(self, values: FloatArray, group: int, fold: int) -> FloatArray:
+    def _measure(self, values: FloatArray, group: int, fold: int) -> FloatArray:
         """All quantities of rows of one group in one fold, (m, q, r)."""
 
-        def residuals(pairs: Sequence[tuple[Benchmark, Reconstructs]]) -> FloatArray:
+        def residuals(pairs: Sequence[tuple[GroupOptima, Reconstructor]]) -> FloatArray:
             found, alike = np.empty((len(pairs), len(values))), dict[Any, list[int]]()
             for i, (benchmark, _) in enumerate(pairs):
-                alike.setdefault(benchmark.frame(group), []).append(i)
+                alike.setdefault(benchmark.coordinates_key(group), []).append(i)
             for places in alike.values():
-                rows = pairs[places[0]][0].centred(values, group)
+                rows = pairs[places[0]][0].center_and_scale(values, group)
                 found[places] = squared_residuals(rows, [pairs[i][1] for i in places])
             return found
 
         if self.folds is None:
-            own = [(self.benchmarks[each.benchmark], each.projector) for each in self.projections]
+            own = [(self.benchmarks[each.optima_index], each.model) for each in self.projections]
             return residuals(own)[:, None]
-        return measured_by(
+        return measure_quantities(
             residuals, self.benchmarks, self.projections, group, fold, self.folds.n_folds
         )
 
 
-def _order_of(rows: FloatArray) -> FloatArray:
+def _monotonicity(rows: FloatArray) -> FloatArray:
     """What `Sums.order` says of consecutive rows, (4, p)."""
     if not len(rows):
         return np.empty((4, 0))
@@ -275,7 +282,7 @@ def _order_of(rows: FloatArray) -> FloatArray:
     return np.array([rows[0], rows[-1], rises, falls], dtype=np.float64)
 
 
-def _joined_order(left: FloatArray, right: FloatArray) -> FloatArray:
+def _merge_monotonicity(left: FloatArray, right: FloatArray) -> FloatArray:
     """What `Sums.order` says of both parts, of which the right one follows the left one."""
     if not left.size or not right.size:
         return left if left.size else right
@@ -283,7 +290,7 @@ def _joined_order(left: FloatArray, right: FloatArray) -> FloatArray:
     return np.array([left[0], right[1], rises, falls])
 
 
-def _training_errors(sums: Sums, errors: FloatArray) -> FloatArray:
+def _training_standard_errors(sums: RunningSums, errors: FloatArray) -> FloatArray:
     """What other rows to fit to would change of each mean, (m, q, k).
 
     With S^2 the variance of the folds' means and s the standard error that the rows explain: S^2
@@ -293,19 +300,21 @@ def _training_errors(sums: Sums, errors: FloatArray) -> FloatArray:
     weights = sums.totals[:, 0]
     if len(weights) < 2:
         return np.zeros_like(errors)
-    means = sums.powers[:, :, :, 0] / np.maximum(weights, np.finfo(np.float64).tiny)[:, None, None]
+    means = (
+        sums.power_sums[:, :, :, 0] / np.maximum(weights, np.finfo(np.float64).tiny)[:, None, None]
+    )
     shares = weights / weights.sum(axis=0)
     mean = np.einsum("fg,fmqg->mqg", shares, means)
     variance = np.einsum("fg,fmqg->mqg", shares, (means - mean) ** 2)
-    several = np.maximum((weights > 0).sum(axis=0), 2)
-    variance *= several / (several - 1)
+    n_folds = np.maximum((weights > 0).sum(axis=0), 2)
+    variance *= n_folds / (n_folds - 1)
     return np.asarray(
-        np.sqrt(np.maximum(variance - several * errors**2, 0.0) * (1 / several + 1 / (several - 1)))
+        np.sqrt(np.maximum(variance - n_folds * errors**2, 0.0) * (1 / n_folds + 1 / (n_folds - 1)))
     )
 
 
-def _add(
-    sums: Sums,
+def _accumulate(
+    sums: RunningSums,
     measured: FloatArray,
     weights: FloatArray,
     place: tuple[int, int],
@@ -313,7 +322,7 @@ def _add(
 ) -> None:
     """Add rows of one group in one fold, (m, q, r), in place."""
     fold, group = place
-    powers, weighted = sums.powers[fold], measured * weights
+    powers, weighted = sums.power_sums[fold], measured * weights
     with np.errstate(over="ignore"):  # of errors that are far apart; these have no kurtosis
         powers[:, :, 0, group] += weighted.sum(axis=2)
         powers[:, :, 1, group] += float(weights @ weights)
@@ -323,9 +332,11 @@ def _add(
     sums.totals[fold, :, group] += weights.sum(), len(weights)
     if clusters is None:
         return
-    flat = np.vstack([weighted.reshape(-1, len(weights)), weights])
-    order, places = side_by_side(clusters.codes)
+    weighted_with_weights = np.vstack([weighted.reshape(-1, len(weights)), weights])
+    order, places = sort_by_code(clusters.codes)
     for code, own in places:
-        key = (group, repr(clusters.distinct[code]))
-        more = flat[:, order[own]].sum(axis=1)
-        sums.clusters[key] = sums.clusters[key] + more if key in sums.clusters else more
+        key = (group, repr(clusters.categories[code]))
+        increment = weighted_with_weights[:, order[own]].sum(axis=1)
+        sums.cluster_sums[key] = (
+            sums.cluster_sums[key] + increment if key in sums.cluster_sums else increment
+        )

@@ -29,20 +29,20 @@ import numpy as np
 from fairspan.certificates.proofs import Proof
 from fairspan.formatting.table import Table
 from fairspan.formatting.text import counted
-from fairspan.linalg import graded_eigh, rounding_of_basis, rounding_of_errors, with_positive_signs
+from fairspan.linalg import basis_rounding_bound, error_rounding_bound, graded_eigh, normalize_signs
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import softened
+from fairspan.moments.operators import encoder_columns
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.problem import Problem, is_within, used_parameters
-from fairspan.problem.reduction import largest_column
+from fairspan.problem.problem import Problem, is_feasible, reported_parameters
+from fairspan.problem.reduction import describe_dominant_feature
 from fairspan.problem.restrictions import Restriction
 from fairspan.rows.groups import Label, table_name
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
 # A larger tolerance is stated with every result.
-USUAL_TOLERANCE = 1e-6
+LOOSE_TOL = 1e-6
 
 
 class Status(StrEnum):
@@ -62,10 +62,10 @@ class Status(StrEnum):
     @property
     def message(self) -> str:
         """What the status means and what can be done about it."""
-        return _MESSAGES[self]
+        return _STATUS_MESSAGES[self]
 
 
-_MESSAGES = {
+_STATUS_MESSAGES = {
     Status.OPTIMAL: "no subspace is better by more than the tolerance",
     Status.UNRESOLVED: "the gap is no larger than what double precision can tell of these data, "
     "but that is more than the tolerance",
@@ -132,7 +132,7 @@ class Certificate:
         objective.
     violation : float
         By how much the groups' errors differ if the criterion requires equal errors; otherwise 0.
-    theorem_3_2 : bool or None
+    theorem_3_2_holds : bool or None
         For the robust error gap, whether the condition of that theorem of Vu et al. (2022) holds:
         if not, their equation (6) may fall short of the supremum, which is what is minimised here.
     groups : tuple of k labels
@@ -188,10 +188,10 @@ class Certificate:
     status: Status
     proof: Proof | None
     scale: float
-    tolerance: float
+    absolute_tol: float
     resolution: float
-    violation: float
-    theorem_3_2: bool | None
+    constraint_violation: float
+    theorem_3_2_holds: bool | None
     groups: tuple[Label, ...]
     errors: FloatArray
     total_variance: float
@@ -199,13 +199,13 @@ class Certificate:
     counts: tuple[int, ...] = ()
     center: str = "global"
     restriction: Restriction | None = None
-    reason: str | None = None
+    unresolved_reason: str | None = None
     steps: "tuple[Certificate, ...]" = ()
     prefixes: "tuple[Certificate, ...]" = ()
     solver: str = ""
     n_eigenproblems: int = 0
     trace: tuple[TracePoint, ...] = ()
-    eigen: str = "dense"
+    eigensolver: str = "dense"
     version: str = __version__
 
     @property
@@ -242,78 +242,93 @@ class Certificate:
     @property
     def message(self) -> str:
         """What the status means for this solution, and what can be done about it."""
-        means = self.status.message
+        text = self.status.message
         if self.status is Status.OPEN_GAP and math.isfinite(self.relative_gap):
-            most = f"{100 * self.relative_gap:.2g} % of the objective"
-            means = means.replace("the gap if there is a bound", most)
+            gap_text = f"{100 * self.relative_gap:.2g} % of the objective"
+            text = text.replace("the gap if there is a bound", gap_text)
         if self.steps and self.status is Status.OPEN_GAP:
             proven = sum(step.status is Status.OPTIMAL for step in self.steps)
-            means = (
+            text = (
                 f"components are nested, each chosen beside those before it ({proven} of "
                 f"{len(self.steps)} proven optimal so); {len(self.steps)} components chosen "
                 "together may be better, by at most the gap"
             )
-        if self.within:
-            means += f", {self.tol:.2g} of the objective"
-        if self.reason is None:
-            return means
-        helps = '; divide it by its unit, or use scale=True or center="global"'
-        return f"{means}: {self.reason}" + (helps if "column" in self.reason else "")
+        if self.tolerance_suffix:
+            text += f", {self.tol:.2g} of the objective"
+        if self.unresolved_reason is None:
+            return text
+        remedy = '; divide it by its unit, or use scale=True or center="global"'
+        return f"{text}: {self.unresolved_reason}" + (
+            remedy if "column" in self.unresolved_reason else ""
+        )
 
     @property
-    def restricted_by(self) -> str | None:
+    def restriction_text(self) -> str | None:
         """The restriction with its settings, such as "MeanParity(tolerance=0.0)"."""
         return None if self.restriction is None else repr(self.restriction)
 
     @property
-    def minimised(self) -> str:
+    def problem_text(self) -> str:
         """What was minimised, under which restriction, and whether components are nested."""
-        hidden = "" if self.restriction is None else f" with {self.restriction!r}"
-        return f"{'nested ' if self.steps else ''}{self.criterion.name}{hidden}"
+        restriction = "" if self.restriction is None else f" with {self.restriction!r}"
+        return f"{'nested ' if self.steps else ''}{self.criterion.name}{restriction}"
 
     @property
-    def called(self) -> str:
+    def status_text(self) -> str:
         """The status, with a tolerance that is larger than usual, as "optimal within 1 %"."""
-        return f"{self.status}{self.within}"
+        return f"{self.status}{self.tolerance_suffix}"
 
     @property
-    def within(self) -> str:
+    def tolerance_suffix(self) -> str:
         """Of an optimal solution with a tolerance that is larger than usual, " within 1 %"."""
-        return within(self.status, self.tol)
+        return tolerance_suffix(self.status, self.tol)
 
     def to_dict(self) -> dict[str, Any]:
         """What was minimised and what is proven, as plain values; a bound may not be finite."""
-        told = ("objective", "lower_bound", "gap")
-        more = ("relative_gap", "tolerance", "resolution", "reason", "message", "solver", "eigen")
-        others = ("n_eigenproblems", "violation", "theorem_3_2", "total_variance")
+        step_fields = ("objective", "lower_bound", "gap")
+        result_fields = (
+            "relative_gap",
+            "absolute_tol",
+            "resolution",
+            "unresolved_reason",
+            "message",
+            "solver",
+            "eigensolver",
+        )
+        run_fields = (
+            "n_eigenproblems",
+            "constraint_violation",
+            "theorem_3_2_holds",
+            "total_variance",
+        )
         steps = zip((*self.prefixes, self), self.steps, strict=False)
         return {
             "criterion": self.criterion.name,
-            "parameters": used_parameters(self.criterion, self.groups),
-            "restriction": self.restricted_by,
+            "parameters": reported_parameters(self.criterion, self.groups),
+            "restriction": self.restriction_text,
             "n_components": self.n_components,
             # Of nested components, the first 1, 2, .. of them and each step.
             "nested": [
                 {
                     "n_components": d,
-                    "objective": together.objective,
-                    "lower_bound": together.lower_bound,
+                    "objective": prefix.objective,
+                    "lower_bound": prefix.lower_bound,
                     "step": {
-                        **{name: getattr(step, name) for name in told},
+                        **{name: getattr(step, name) for name in step_fields},
                         "status": str(step.status),
                     },
                 }
-                for d, (together, step) in enumerate(steps, start=1)
+                for d, (prefix, step) in enumerate(steps, start=1)
             ]
             or None,
-            **{name: getattr(self, name) for name in (*told, *more, *others)},
+            **{name: getattr(self, name) for name in (*step_fields, *result_fields, *run_fields)},
             "status": str(self.status),
             "weights": self.weights.tolist(),
-            "wants_equal_errors": self.criterion.wants_equal_errors,
-            "bounds_largest_loss": self.criterion.measures_losses and not self.criterion.relative,
+            "requires_equal_errors": self.criterion.requires_equal_errors,
+            "bounds_largest_loss": self.criterion.uses_excess_loss and not self.criterion.relative,
         }
 
-    def of_first(self, n_components: int) -> "Certificate":
+    def truncate(self, n_components: int) -> "Certificate":
         """That of the first of nested components alone."""
         if n_components == len(self.steps):
             return self
@@ -323,23 +338,25 @@ class Certificate:
             prefixes=self.prefixes[: n_components - 1],
         )
 
-    def plus(self, lost: float) -> "Certificate":
+    def with_offset(self, offset: float) -> "Certificate":
         """The same where the criterion is larger by a constant, whatever is chosen."""
-        if not lost:
+        if not offset:
             return self
         return replace(
             self,
-            objective=self.objective + lost,
-            lower_bound=self.lower_bound + lost,
+            objective=self.objective + offset,
+            lower_bound=self.lower_bound + offset,
             trace=tuple(
-                TracePoint(each.n_eigenproblems, each.lower_bound + lost, each.upper_bound + lost)
+                TracePoint(
+                    each.n_eigenproblems, each.lower_bound + offset, each.upper_bound + offset
+                )
                 for each in self.trace
             ),
         )
 
     def __repr__(self) -> str:
         return (
-            f"<Certificate {self.called}: objective {self.objective:.6g}, gap {self.gap:.1e}, "
+            f"<Certificate {self.status_text}: objective {self.objective:.6g}, gap {self.gap:.1e}, "
             f"{counted(self.n_eigenproblems, 'eigenproblem')} by {self.solver}>"
         )
 
@@ -351,17 +368,17 @@ class Certificate:
             ("objective", f"{self.objective:.6g}"),
             ("lower bound", bound),
             ("gap", gap),
-            ("tolerance", f"{self.tolerance:.1e}"),
+            ("tolerance", f"{self.absolute_tol:.1e}"),
             ("resolution of double precision", f"{self.resolution:.1e}"),
             ("eigenproblems", f"{self.n_eigenproblems:,}"),
             ("solver", self.solver),
         ]
-        if self.violation > self.tolerance:
-            rows.append(("groups' errors differ too much by", f"{self.violation:.1e}"))
-        notes = (f"{self.called}: {self.message}.",)
-        return Table.of_texts("Certificate", ("", "value"), rows, notes=notes)._repr_html_()
+        if self.constraint_violation > self.absolute_tol:
+            rows.append(("groups' errors differ too much by", f"{self.constraint_violation:.1e}"))
+        notes = (f"{self.status_text}: {self.message}.",)
+        return Table.from_texts("Certificate", ("", "value"), rows, notes=notes)._repr_html_()
 
-    def table(self, caption: str) -> Table:
+    def to_table(self, caption: str) -> Table:
         """What a notebook shows: the groups, and what was proven."""
         rows = [
             (table_name(group), f"{count:,}", f"{error:.4g}", f"{loss:.4g}")
@@ -370,14 +387,14 @@ class Certificate:
             )
         ]
         bound = f"{self.lower_bound:.6g}" if math.isfinite(self.lower_bound) else "none is known"
-        said = (
-            f"{self.called}: {self.criterion.name} is {self.objective:.6g}, lower bound: "
+        note = (
+            f"{self.status_text}: {self.criterion.name} is {self.objective:.6g}, lower bound: "
             f"{bound} (by {self.solver}, fairspan {self.version})"
         )
-        return Table.of_texts(caption, ("group", "rows", "error", "loss"), rows, notes=(said,))
+        return Table.from_texts(caption, ("group", "rows", "error", "loss"), rows, notes=(note,))
 
 
-def within(status: str, tol: float) -> str:
+def tolerance_suffix(status: str, tol: float) -> str:
     """What to add to the status "optimal" if its tolerance is larger than usual.
 
     Examples
@@ -385,7 +402,7 @@ def within(status: str, tol: float) -> str:
     >>> within("optimal", 0.01), within("optimal", 1e-9), within("open gap", 0.01)
     (' within 1 %', '', '')
     """
-    is_loose = status == Status.OPTIMAL and tol > USUAL_TOLERANCE
+    is_loose = status == Status.OPTIMAL and tol > LOOSE_TOL
     return f" within {tol * 100:.2g} %" if is_loose else ""
 
 
@@ -398,7 +415,7 @@ class Solver(Protocol):
         """The name by which it can be requested."""
 
     @abstractmethod
-    def objection(self, problem: Problem) -> str | None:
+    def unsupported_reason(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
 
     @abstractmethod
@@ -415,23 +432,23 @@ _EPSILON = float(np.finfo(np.float64).eps)
 # nothing unresolved by that.
 KNOWN_WELL = 1e-11
 # Without matrices, errors are taken to be uncertain by this share of the variance.
-_UNSURE = 1e-14
+_OPERATOR_ROUNDING = 1e-14
 # A search goes a little further than what will be asked, and no further than a few roundings.
-_STRICTER, _LEAST = 0.75, 4 * _EPSILON
+_TARGET_SAFETY, _UNAVOIDABLE_ROUNDING = 0.75, 4 * _EPSILON
 # An objective of no more than so many resolutions cannot be told from zero.
-_ZERO = 2.0
+_ZERO_RESOLUTIONS = 2.0
 # What counts as the same length, of the columns of a soft projection's basis.
-_SAME_LENGTH = 1e-12
+_UNIT_LENGTH_TOL = 1e-12
 
 
-def evaluate(
+def evaluate_solution(
     problem: Problem,
     basis: FloatArray,
     proof: Proof | FloatArray,
     *,
     tol: float,
     lower_bound: float | None = None,
-    room: float = 1.0,
+    tolerance_factor: float = 1.0,
 ) -> Certificate:
     """Value, bound and status of a subspace: one routine for fits and for verification.
 
@@ -455,49 +472,55 @@ def evaluate(
     Certificate
     """
     proof = proof if isinstance(proof, Proof) else Proof(proof)
-    criterion, (errors, roundings) = problem.criterion, errors_with_roundings(problem, basis)
+    criterion, (errors, roundings) = problem.criterion, errors_and_rounding(problem, basis)
     objective = criterion.value(errors, problem)
-    own = criterion.rounding(roundings, errors, problem)
+    objective_rounding = criterion.rounding_bound(roundings, errors, problem)
     if lower_bound is None:
-        gap, lowered = proof.gap(problem, basis, errors)
-        unsure = gap
-        if problem.unrestricted is None and criterion.is_never_negative:
-            gap, unsure = min(gap, objective), min(gap, objective + own)
+        gap, bound_rounding = proof.gap(problem, basis, errors)
+        gap_upper = gap
+        if problem.parent is None and criterion.is_nonnegative:
+            gap, gap_upper = min(gap, objective), min(gap, objective + objective_rounding)
     else:
-        gap, lowered = objective - lower_bound, own
-        unsure = gap
-    violation = max(criterion.violation(errors), 0.0)
-    if problem.n_groups > 1 and criterion.wants_equal_errors:
+        gap, bound_rounding = objective - lower_bound, objective_rounding
+        gap_upper = gap
+    violation = max(criterion.constraint_violation(errors), 0.0)
+    if problem.n_groups > 1 and criterion.requires_equal_errors:
         # Errors are equal up to rounding, which weights that nearly cancel make much of.
-        weights = criterion.dual_weights(proof.weights, problem)
-        own += float(np.abs(problem.proportions - weights / weights.sum()) @ roundings)
-    resolution = own + lowered
+        weights = criterion.dual_feasible_weights(proof.weights, problem)
+        objective_rounding += float(
+            np.abs(problem.proportions - weights / weights.sum()) @ roundings
+        )
+    resolution = objective_rounding + bound_rounding
     scale = criterion.scale(errors, problem)
     # Both are to hold: the bound is met, and so is the constraint.
     # Beside a bound that is known to be zero, the value itself is uncertain; and a bound above the
     # value shows by how much both are.
-    worst = max(abs(gap), unsure, violation)
-    if problem.limit is not None and not is_within(problem.limit, basis):
-        worst = np.inf
+    shortfall = max(abs(gap), gap_upper, violation)
+    if problem.limit is not None and not is_feasible(problem.limit, basis):
+        shortfall = np.inf
     tolerance = tol * scale
     # Within a restriction, what no choice changes is a part of the objective, and is not zero.
-    least = scale if problem.unrestricted is None else criterion.largest(errors, problem)
-    is_small = resolution <= room * tol * size_beside(problem, errors, resolution)
-    is_zero = is_small and least <= room * _ZERO * resolution
-    is_known = is_zero or resolution <= room * max(tol, USUAL_TOLERANCE) * scale
+    free_magnitude = (
+        scale if problem.parent is None else criterion.largest_scaled_error(errors, problem)
+    )
+    is_small = resolution <= tolerance_factor * tol * size_beside(problem, errors, resolution)
+    is_zero = is_small and free_magnitude <= tolerance_factor * _ZERO_RESOLUTIONS * resolution
+    is_known = is_zero or resolution <= tolerance_factor * max(tol, LOOSE_TOL) * scale
     if is_known and is_small:
         tolerance = max(tolerance, resolution)
     status = Status.OPEN_GAP
     # Scores with roots are steep at errors near zero: that a bound is met does not make them known.
-    unknown = own if criterion.has_concave_scores else 0.0
+    objective_uncertainty = objective_rounding if criterion.has_concave_scores else 0.0
     # Beside a large constant, the last digit of the objective may be more than the tolerance.
-    unknown = max(unknown, _EPSILON * abs(objective + problem.offset))
-    if is_known and max(worst, unknown) <= room * tolerance:
+    objective_uncertainty = max(
+        objective_uncertainty, _EPSILON * abs(objective + problem.objective_offset)
+    )
+    if is_known and max(shortfall, objective_uncertainty) <= tolerance_factor * tolerance:
         status = Status.OPTIMAL
-    elif worst <= room * resolution:
+    elif shortfall <= tolerance_factor * resolution:
         status = Status.UNRESOLVED
     return Certificate(
-        components=np.ascontiguousarray(softened(basis).T),
+        components=np.ascontiguousarray(encoder_columns(basis).T),
         criterion=criterion,
         n_components=problem.n_components,
         tol=tol,
@@ -506,13 +529,13 @@ def evaluate(
         status=status,
         proof=proof,
         scale=scale,
-        tolerance=tolerance,
+        absolute_tol=tolerance,
         resolution=resolution,
-        violation=violation,
-        theorem_3_2=criterion.theorem_3_2_holds(problem),
-        groups=tuple(problem.labels),
-        errors=errors + problem.left_out,
-        total_variance=problem.whole.total_variance,
+        constraint_violation=violation,
+        theorem_3_2_holds=criterion.theorem_3_2_holds(problem),
+        groups=tuple(problem.group_labels),
+        errors=errors + problem.common_error,
+        total_variance=problem.unrestricted.total_variance,
     )
 
 
@@ -540,33 +563,35 @@ def certify(
     -------
     Certificate
     """
-    found = evaluate(
-        problem, by_pooled_variance(problem, basis), proof, tol=tol, lower_bound=lower_bound
+    certificate = evaluate_solution(
+        problem, rotate_to_principal_axes(problem, basis), proof, tol=tol, lower_bound=lower_bound
     )
-    return replace(found, n_eigenproblems=n_eigenproblems, trace=tuple(trace), solver=solver)
+    return replace(certificate, n_eigenproblems=n_eigenproblems, trace=tuple(trace), solver=solver)
 
 
-def reason_of(
-    found: Certificate, problem: Problem, moments: Moments, center: Any, *, is_scaled: bool
+def unresolved_reason(
+    certificate: Certificate, problem: Problem, moments: Moments, center: Any, *, is_scaled: bool
 ) -> str | None:
     """Why double precision cannot resolve a gap: large numbers, how rows move, a tiny objective."""
-    if found.status is not Status.UNRESOLVED:
+    if certificate.status is not Status.UNRESOLVED:
         return None
-    column = None if is_scaled else largest_column(moments, center)
+    column = None if is_scaled else describe_dominant_feature(moments, center)
     if column is not None:
         return column
-    completion = moments.completion if isinstance(moments, GroupMoments) else None
+    completion = moments.em_summary if isinstance(moments, GroupMoments) else None
     if completion is not None and completion.left > KNOWN_WELL:
         return (
             "the EM algorithm ended while its models were still up to "
             f"{completion.left:.0e} standard deviations from their limit"
         )
-    if found.restriction is not None and found.restriction.oblique:
+    if certificate.restriction is not None and certificate.restriction.oblique:
         return "how rows are moved depends on directions along which they hardly vary"
-    return problem.criterion.why_unresolved(max(found.scale, found.resolution), problem)
+    return problem.criterion.unresolved_reason(
+        max(certificate.scale, certificate.resolution), problem
+    )
 
 
-def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
+def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
     """The gap for a search to reach, absolute: a share of the objective, or what can be resolved.
 
     Parameters
@@ -577,57 +602,70 @@ def goal(problem: Problem, errors: FloatArray, tol: float) -> float:
     tol : float
         Relative.
     """
-    sought = _STRICTER * tol * problem.criterion.scale(errors, problem)
-    least = problem.criterion.rounding(_least_roundings(problem, errors), errors, problem)
+    wanted_gap = _TARGET_SAFETY * tol * problem.criterion.scale(errors, problem)
+    rounding = problem.criterion.rounding_bound(
+        _unavoidable_rounding(problem, errors), errors, problem
+    )
     # In the end the room for rounding is a part of the gap.
-    return max(sought - 2 * least, least)
+    return max(wanted_gap - 2 * rounding, rounding)
 
 
-def by_pooled_variance(problem: Problem, basis: FloatArray) -> FloatArray:
+def rotate_to_principal_axes(problem: Problem, basis: FloatArray) -> FloatArray:
     """Rotate a basis inside its subspace: principal axes of the pooled moment, largest first.
 
     Of a soft projection, only columns of full length are rotated; the others are left to follow.
     """
-    full = np.linalg.norm(basis, axis=0) >= 1 - _SAME_LENGTH
-    compressed = problem.second_moments.compressed(basis[:, full])
+    has_unit_length = np.linalg.norm(basis, axis=0) >= 1 - _UNIT_LENGTH_TOL
+    compressed = problem.second_moments.compress(basis[:, has_unit_length])
     pooled = np.tensordot(problem.proportions, compressed, axes=1)
     axes = graded_eigh(pooled, len(pooled) - 1)[1] if len(pooled) else pooled
-    rotated = basis[:, full] @ axes[:, ::-1]
+    rotated = basis[:, has_unit_length] @ axes[:, ::-1]
     # Products leave columns orthonormal to some ten roundings, which the variance kept would show
     # where hardly any is lost. A step of Newton's method leaves one.
     rotated -= rotated @ (rotated.T @ rotated - np.eye(rotated.shape[1])) / 2
-    return with_positive_signs(np.hstack([rotated, basis[:, ~full]]))
+    return normalize_signs(np.hstack([rotated, basis[:, ~has_unit_length]]))
 
 
-def errors_with_roundings(problem: Problem, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
+def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Each group's error, and by how much rounding may have moved it, shapes (k,)."""
-    second = problem.dense
+    second_moments = problem.dense_moments
     if not problem.has_matrices:
-        return problem.errors(basis), np.asarray(_UNSURE * second.traces)
-    inner, (lengths, moved) = second.inner_errors(basis), second.roundings_left(basis)
-    from_inside = rounding_of_errors(second.spreads, inner, lengths)
-    of_offsets = 2 * np.sqrt(inner) * moved + moved**2
-    outside = problem.fixed_rounding + _EPSILON * (second.outside - problem.fixed)
-    errors = inner + second.outside
-    of_all = from_inside + of_offsets + outside + _best_roundings(problem)
-    return errors, of_all + problem.off_by_coordinates(errors + problem.left_out)
+        return problem.errors(basis), np.asarray(_OPERATOR_ROUNDING * second_moments.traces)
+    inner_errors, (residual_row_norms, offset_rounding) = (
+        second_moments.inner_errors(basis),
+        second_moments.residual_projector_norms(basis),
+    )
+    inner_rounding = error_rounding_bound(
+        second_moments.column_rms, inner_errors, residual_row_norms
+    )
+    offset_rounding_bound = 2 * np.sqrt(inner_errors) * offset_rounding + offset_rounding**2
+    fixed_rounding = problem.fixed_rounding + _EPSILON * (
+        second_moments.excluded_variances - problem.fixed_errors
+    )
+    errors = inner_errors + second_moments.excluded_variances
+    rounding = (
+        inner_rounding + offset_rounding_bound + fixed_rounding + _best_error_rounding(problem)
+    )
+    return errors, rounding + problem.coordinate_rounding(errors + problem.common_error)
 
 
-def _best_roundings(problem: Problem) -> FloatArray:
+def _best_error_rounding(problem: Problem) -> FloatArray:
     """By how much the errors may be off that a restricted problem subtracts, shape (k,)."""
-    whole = problem.unrestricted
-    if whole is None or not problem.criterion.measures_losses:
+    whole = problem.parent
+    if whole is None or not problem.criterion.uses_excess_loss:
         return np.zeros(problem.n_groups)
     optima = enumerate(whole.group_optima)
-    return np.array([errors_with_roundings(whole, best.vectors)[1][g] for g, best in optima])
+    return np.array([errors_and_rounding(whole, best.vectors)[1][g] for g, best in optima])
 
 
-def _least_roundings(problem: Problem, errors: FloatArray) -> FloatArray:
+def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
     """Of errors, by any way to work them out; less than is left room for in the end."""
-    inner = np.maximum(errors - problem.fixed, 0.0)
+    inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
     if not problem.has_matrices:
-        return _LEAST * inner
-    return _LEAST * inner + rounding_of_basis(problem.dense.deviations, inner)
+        return _UNAVOIDABLE_ROUNDING * inner_errors
+    return _UNAVOIDABLE_ROUNDING * inner_errors + basis_rounding_bound(
+        problem.dense_moments.root_traces, inner_errors
+    )
 
 
 def size_beside(problem: Problem, errors: FloatArray, resolution: float) -> float:
@@ -636,18 +674,18 @@ def size_beside(problem: Problem, errors: FloatArray, resolution: float) -> floa
     So what is zero by structure, as where d dimensions hold all rows, is optimal, but not where a
     column of large numbers makes the variance of all others rounding.
     """
-    largest = problem.criterion.largest(errors, problem)
+    largest = problem.criterion.largest_scaled_error(errors, problem)
     if largest > resolution:
         return largest
     variance = float((problem.second_moments.traces / problem.divisors).max())
     if problem.n_components == problem.n_features:
         return variance
-    least = problem.least_column_variance / float(problem.divisors.max())
+    least = problem.smallest_feature_variance / float(problem.divisors.max())
     if problem.has_matrices:
         return least
     # The resolution of sparse rows is a share of the variance. Small errors are sums of what is
     # left of rows, and rounded by much less.
-    turned = _UNSURE * np.sqrt(np.maximum(problem.second_moments.traces, 0.0))
-    inner = np.maximum(errors - problem.fixed, 0.0)
-    unsure = (2 * np.sqrt(inner) * turned + turned**2) / problem.divisors
-    return variance if unsure.max() <= USUAL_TOLERANCE * least else least
+    turned = _OPERATOR_ROUNDING * np.sqrt(np.maximum(problem.second_moments.traces, 0.0))
+    inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
+    unsure = (2 * np.sqrt(inner_errors) * turned + turned**2) / problem.divisors
+    return variance if unsure.max() <= LOOSE_TOL * least else least

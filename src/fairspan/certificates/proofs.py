@@ -13,29 +13,34 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg import scaled_to_one, smallest_sum, symmetric
+from fairspan.linalg import scaled_to_one, smallest_eigenvalue_sum, symmetrize
 from fairspan.moments.operators import DenseSecondMoments
-from fairspan.problem.problem import CovariancesWithin, MeansWithin, Problem, is_within
+from fairspan.problem.problem import (
+    CovarianceDifferenceLimit,
+    MeanDistanceLimit,
+    Problem,
+    is_feasible,
+)
 from fairspan.typing import FloatArray
 
 # How near the bound comes to the least value on the polygon of supporting lines.
-PRECISION = 1e-11
+POLYGON_TOL = 1e-11
 # Up to this share of the distance of two means, a limit nearly requires that they are equal.
-_NEARLY_EQUAL = 1e-4
+_SMALL_LIMIT_RATIO = 1e-4
 # By how many roundings of the largest errors clipping may move a corner of it inwards.
-_CLIPPED = 32 * float(np.finfo(np.float64).eps)
-_MOST_SPLITS = 400
+_CLIPPING_ROUNDING = 32 * float(np.finfo(np.float64).eps)
+_MAX_SPLITS = 400
 # The largest number of supporting lines in a proof, each of which takes an eigenproblem; fits make
 # up to about 410.
 MAX_LINES = 1000
 
 
-def least_beyond_lines(
+def lower_bound_beyond_lines(
     scores: Callable[[FloatArray], FloatArray],
     normals: FloatArray,
     offsets: FloatArray,
     traces: FloatArray,
-    precision: float,
+    tol: float,
 ) -> float:
     """Lower bound on the largest score of any errors that lie beyond all lines.
 
@@ -63,49 +68,53 @@ def least_beyond_lines(
     x, y = traces
     corners = np.array([(0.0, 0.0), (x, 0.0), (x, y), (0.0, y)])
     for normal, offset in zip(normals, offsets, strict=True):
-        corners = clipped(corners, normal, offset)
+        corners = clip_polygon(corners, normal, offset)
     if len(corners) == 0:
         return -np.inf
-    ends = np.stack([corners, np.roll(corners, -1, axis=0)], axis=1)
+    segments = np.stack([corners, np.roll(corners, -1, axis=0)], axis=1)
     # A step along (-1, -1) from within may leave through these sides alone: the inner normal of a
     # counterclockwise side (dx, dy) is (-dy, dx).
-    along = ends[:, 1] - ends[:, 0]
-    ends = ends[along[:, 0] >= along[:, 1]]
-    values = scores(ends)
+    sides = segments[:, 1] - segments[:, 0]
+    segments = segments[sides[:, 0] >= sides[:, 1]]
+    values = scores(segments)
     n_splits = 0
     while True:
-        bounds, shares = _least_of_chords(values)
-        wide = bounds < values.max(axis=-1).min() - precision
-        n_splits += int(np.count_nonzero(wide))
-        if not wide.any() or n_splits > _MOST_SPLITS:
+        bounds, shares = _min_of_chord_maxima(values)
+        needs_split = bounds < values.max(axis=-1).min() - tol
+        n_splits += int(np.count_nonzero(needs_split))
+        if not needs_split.any() or n_splits > _MAX_SPLITS:
             return float(bounds.min())
         # Chords meet near the point where the scores do, which is soon an end of a part.
-        first, last = ends[wide, 0], ends[wide, 1]
-        between = first + shares[wide, None] * (last - first)
-        ends = np.concatenate([ends[~wide], *_halves(ends[wide], between)])
-        values = np.concatenate([values[~wide], *_halves(values[wide], scores(between))])
+        starts, stops = segments[needs_split, 0], segments[needs_split, 1]
+        split_points = starts + shares[needs_split, None] * (stops - starts)
+        segments = np.concatenate(
+            [segments[~needs_split], *_split_segments(segments[needs_split], split_points)]
+        )
+        values = np.concatenate(
+            [values[~needs_split], *_split_segments(values[needs_split], scores(split_points))]
+        )
 
 
-def _halves(ends: FloatArray, between: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _split_segments(ends: FloatArray, between: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(n, 2, m) ends of the parts that (n, m) points between leave of as many."""
     return np.stack([ends[:, 0], between], axis=1), np.stack([between, ends[:, 1]], axis=1)
 
 
-def _least_of_chords(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _min_of_chord_maxima(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Least of the largest of the chords of each part, and at which share of it they meet.
 
-    As :func:`least_of_largest` for each of the parts, from (n, 2, m) values at their ends.
+    As :func:`min_of_max_affine` for each of the parts, from (n, 2, m) values at their ends.
     """
-    first, last = values[:, 0], values[:, 1]
-    before, after = first[:, 0] - first[:, -1], last[:, 0] - last[:, -1]
-    meet = before * after < 0
-    share = np.divide(before, before - after, out=np.zeros_like(before), where=meet)
-    least = values.max(axis=2).min(axis=1)
-    meeting = (first + share[:, None] * (last - first)).max(axis=1)
-    return np.where(meet, np.minimum(least, meeting), least), share
+    starts, stops = values[:, 0], values[:, 1]
+    before, after = starts[:, 0] - starts[:, -1], stops[:, 0] - stops[:, -1]
+    crosses = before * after < 0
+    fraction = np.divide(before, before - after, out=np.zeros_like(before), where=crosses)
+    end_minimum = values.max(axis=2).min(axis=1)
+    crossing_value = (starts + fraction[:, None] * (stops - starts)).max(axis=1)
+    return np.where(crosses, np.minimum(end_minimum, crossing_value), end_minimum), fraction
 
 
-def clipped(corners: FloatArray, normal: FloatArray, offset: float) -> FloatArray:
+def clip_polygon(corners: FloatArray, normal: FloatArray, offset: float) -> FloatArray:
     """Corners of the part of a convex polygon where normal.e >= offset, shape (m, 2)."""
     values = corners @ normal - offset
     if (values >= 0).all():
@@ -113,19 +122,19 @@ def clipped(corners: FloatArray, normal: FloatArray, offset: float) -> FloatArra
     # Polygons have few corners, for which Python's floats are faster than arrays.
     points = corners.tolist()
     heights = values.tolist()
-    kept = []
+    clipped = []
     for i, (x, y) in enumerate(points):
         following = (i + 1) % len(points)
         if heights[i] >= 0:
-            kept.append((x, y))
+            clipped.append((x, y))
         if (heights[i] >= 0) != (heights[following] >= 0):
-            share = heights[i] / (heights[i] - heights[following])
+            fraction = heights[i] / (heights[i] - heights[following])
             next_x, next_y = points[following]
-            kept.append((x + share * (next_x - x), y + share * (next_y - y)))
-    return np.array(kept, dtype=np.float64).reshape(-1, 2)
+            clipped.append((x + fraction * (next_x - x), y + fraction * (next_y - y)))
+    return np.array(clipped, dtype=np.float64).reshape(-1, 2)
 
 
-def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:
+def min_of_max_affine(scores: Sequence[Sequence[float]] | FloatArray) -> float:
     """Least of the largest of affine functions on a simplex, from their values at its vertices.
 
     Parameters
@@ -138,16 +147,18 @@ def least_of_largest(scores: Sequence[Sequence[float]] | FloatArray) -> float:
     float
         Attained at a vertex, or on a side where two functions cross.
     """
-    least = min(max(row) for row in scores)
+    end_minimum = min(max(row) for row in scores)
     for u, v in combinations(scores, 2):
         before, after = u[0] - u[-1], v[0] - v[-1]
         if before * after < 0:
-            share = before / (before - after)
+            fraction = before / (before - after)
             # From the nearer vertex, which the rounding of one far out would drown.
-            if share > 0.5:
-                u, v, share = v, u, after / (after - before)
-            least = min(least, max(a + share * (b - a) for a, b in zip(u, v, strict=True)))
-    return float(least)
+            if fraction > 0.5:
+                u, v, fraction = v, u, after / (after - before)
+            end_minimum = min(
+                end_minimum, max(a + fraction * (b - a) for a, b in zip(u, v, strict=True))
+            )
+    return float(end_minimum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,11 +206,11 @@ class Proof:
                 "Use the proof that a fit returned",
             )
 
-    def fits(self, problem: Problem) -> bool:
+    def applies_to(self, problem: Problem) -> bool:
         """Whether it can prove anything of a problem."""
         return len(self.weights) == problem.n_groups
 
-    def turned(self, axes: FloatArray) -> "Proof":
+    def change_coordinates(self, axes: FloatArray) -> "Proof":
         """The same where (m, r) matrices of axes make columns in other coordinates."""
         return self
 
@@ -214,31 +225,33 @@ class Proof:
         errors : (k,) array
             Of the basis.
         """
-        criterion, (bound, lowered) = problem.criterion, self.bound(problem, basis, errors)
+        criterion, (bound, lowered) = problem.criterion, self.lower_bound(problem, basis, errors)
         gap = criterion.value(errors, problem) - bound
-        if criterion.wants_equal_errors:
+        if criterion.requires_equal_errors:
             # Where they are not quite equal, the value may be below the bound of those that are:
             # what this is worth counts against it.
             gap = abs(gap)
         return gap, lowered
 
-    def bound(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+    def lower_bound(
+        self, problem: Problem, basis: FloatArray, errors: FloatArray
+    ) -> tuple[float, float]:
         """What no subspace has a value below, and what of that is room for rounding.
 
         It holds for the second moments of any rows, not only of those that the proof was made of.
         Parameters are those of :meth:`gap`, of any basis.
         """
-        second, criterion = problem.dense, problem.criterion
-        weights = criterion.dual_weights(self.weights, problem)
-        least = second.smallest_sum(weights, problem.n_components)
-        exact = least.value + float(weights @ second.outside)
-        rounding = least.rounding + problem.bound_off_by_coordinates(weights, errors)
-        bound = criterion.bound(exact - rounding, weights, problem)
-        return bound, criterion.bound(exact, weights, problem) - bound
+        second, criterion = problem.dense_moments, problem.criterion
+        weights = criterion.dual_feasible_weights(self.weights, problem)
+        end_minimum = second.smallest_eigenvalue_sum(weights, problem.n_components)
+        exact = end_minimum.value + float(weights @ second.excluded_variances)
+        rounding = end_minimum.rounding_error + problem.bound_rounding(weights, errors)
+        bound = criterion.lower_bound(exact - rounding, weights, problem)
+        return bound, criterion.lower_bound(exact, weights, problem) - bound
 
 
 @dataclass(frozen=True, eq=False)
-class LinesProof(Proof):
+class SupportingLinesProof(Proof):
     """The supporting lines of two groups' errors, beyond which no value is below the bound.
 
     Every subspace has w.e >= L(M) for each line's weights w. The scores of the robust error gap are
@@ -270,84 +283,90 @@ class LinesProof(Proof):
                 "Use the proof that a fit returned",
             )
 
-    def fits(self, problem: Problem) -> bool:
+    def applies_to(self, problem: Problem) -> bool:
         """Of the robust error gap of two groups."""
         is_concave = problem.criterion.has_concave_scores
-        return super().fits(problem) and is_concave and problem.n_groups == 2
+        return super().applies_to(problem) and is_concave and problem.n_groups == 2
 
-    def bound(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+    def lower_bound(
+        self, problem: Problem, basis: FloatArray, errors: FloatArray
+    ) -> tuple[float, float]:
         """The least that the polygon allows, and all room for rounding."""
-        second, criterion = problem.dense, problem.criterion
+        second, criterion = problem.dense_moments, problem.criterion
         value = criterion.value(errors, problem)
         # Lines prove the same at any length; products of subnormal weights would be wrong.
         scaled = scaled_to_one(self.lines)
         # Lines that are met again prove nothing new.
         lines = np.unique(scaled, axis=0)
-        least = [second.smallest_sum(each, problem.n_components) for each in lines]
-        heights = np.array([each.value for each in least]) + lines @ second.outside
-        roundings = np.array([each.rounding for each in least])
-        roundings += [problem.bound_off_by_coordinates(each, errors) for each in lines]
+        end_minimum = [second.smallest_eigenvalue_sum(each, problem.n_components) for each in lines]
+        heights = np.array([each.value for each in end_minimum]) + lines @ second.excluded_variances
+        roundings = np.array([each.rounding_error for each in end_minimum])
+        roundings += [problem.bound_rounding(each, errors) for each in lines]
 
         # Beyond these errors the criterion, at least q.e, is more than the value anyway.
-        far = np.minimum(2 * second.traces, 2 * value / problem.proportions)
+        upper_errors = np.minimum(2 * second.traces, 2 * value / problem.proportions)
 
-        def below(offsets: FloatArray) -> float:
-            return least_beyond_lines(
+        def polygon_bound(offsets: FloatArray) -> float:
+            return lower_bound_beyond_lines(
                 lambda at: criterion.scores(at, problem),
                 lines,
                 offsets,
-                far + np.finfo(np.float64).tiny,
-                PRECISION * value,
+                upper_errors + np.finfo(np.float64).tiny,
+                POLYGON_TOL * value,
             )
 
         # Where a restriction leaves no choice the polygon is a single point, which clipping in
         # double precision would lose. Without one, roots of errors near zero would feel the margin.
-        heights = heights - _CLIPPED * (np.abs(lines) @ np.where(second.outside > 0, far, 0.0))
-        bound = below(heights - roundings)
-        lowered = value * PRECISION + max(below(heights) - bound, 0.0)
-        return bound, lowered
+        heights = heights - _CLIPPING_ROUNDING * (
+            np.abs(lines) @ np.where(second.excluded_variances > 0, upper_errors, 0.0)
+        )
+        bound = polygon_bound(heights - roundings)
+        rounding = value * POLYGON_TOL + max(polygon_bound(heights) - bound, 0.0)
+        return bound, rounding
 
 
 @dataclass(frozen=True, eq=False)
 class _LimitProof(Proof):
     """Multipliers of a restriction's limit, whose matrix joins the mixture of the bound."""
 
-    limits: ClassVar[type] = CovariancesWithin
+    limit_type: ClassVar[type] = CovarianceDifferenceLimit
 
-    def fits(self, problem: Problem) -> bool:
+    def applies_to(self, problem: Problem) -> bool:
         """Where what it is a multiplier of is limited."""
-        return super().fits(problem) and isinstance(problem.limit, self.limits)
+        return super().applies_to(problem) and isinstance(problem.limit, self.limit_type)
 
     @abstractmethod
-    def mixed(self, limit: Any, basis: FloatArray) -> tuple[FloatArray, float, float]:
+    def limit_terms(self, limit: Any, basis: FloatArray) -> tuple[FloatArray, float, float]:
         """The matrix, its weight, and what the multipliers leave of the limit at a basis."""
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The excess for the mixture, and what the multipliers leave of the limit."""
-        limit, second = problem.limit, problem.dense
+        limit, second = problem.limit, problem.dense_moments
         assert limit is not None
-        matrix, weight, left = self.mixed(limit, basis)
+        matrix, weight, slackness = self.limit_terms(limit, basis)
         # tr(U'MU) - L(M) of M = sum_g q_g S_g - weight times the matrix, and its rounding.
         scale = float(np.abs(matrix).max()) or 1.0
         stacked = np.concatenate([second.matrices, matrix[None] / scale])
         weights = np.append(problem.proportions, -weight * scale)
-        least = smallest_sum(stacked, weights, problem.n_components)
+        end_minimum = smallest_eigenvalue_sum(stacked, weights, problem.n_components)
         inner = DenseSecondMoments(stacked).inner_errors(basis)
-        excess, rounding = float(weights @ inner) - least.value, least.rounding
-        rounding += problem.bound_off_by_coordinates(weights[:-1], errors)
+        excess, rounding = float(weights @ inner) - end_minimum.value, end_minimum.rounding_error
+        rounding += problem.bound_rounding(weights[:-1], errors)
         # Multipliers make much of the rounding by which a subspace exceeds a limit: it makes the
         # total error smaller than that of any subspace strictly within the limit.
-        beyond = max(-left, 0.0) if is_within(limit, basis) else 0.0
-        return excess + rounding + left, rounding + beyond
+        amplified_excess = max(-slackness, 0.0) if is_feasible(limit, basis) else 0.0
+        return excess + rounding + slackness, rounding + amplified_excess
 
-    def bound(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
+    def lower_bound(
+        self, problem: Problem, basis: FloatArray, errors: FloatArray
+    ) -> tuple[float, float]:
         """The value less the gap, which is computed without subtracting large numbers."""
-        gap, lowered = self.gap(problem, basis, errors)
-        return problem.criterion.value(errors, problem) - gap, lowered
+        gap, rounding = self.gap(problem, basis, errors)
+        return problem.criterion.value(errors, problem) - gap, rounding
 
 
 @dataclass(frozen=True, eq=False)
-class MeansProof(_LimitProof):
+class MeanDistanceProof(_LimitProof):
     """The multiplier of a limit on the distance of two means.
 
     For mu >= 0 and M = sum_g q_g S_g - mu ff', every subspace within the limit delta has a total
@@ -363,7 +382,7 @@ class MeansProof(_LimitProof):
 
     multiplier: float | FloatArray
     kind: ClassVar[str] = "means"
-    limits: ClassVar[type] = MeansWithin
+    limit_type: ClassVar[type] = MeanDistanceLimit
 
     def check(self) -> None:
         """Make sure that the multiplier is one finite number.
@@ -377,35 +396,39 @@ class MeansProof(_LimitProof):
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """The smaller one by the multiplier, or by the limit alone."""
-        limit, second = cast(MeansWithin, problem.limit), problem.dense
-        found = super().gap(problem, basis, errors)
+        limit, second = cast(MeanDistanceLimit, problem.limit), problem.dense_moments
+        multiplier_gap = super().gap(problem, basis, errors)
         length = float(np.linalg.norm(limit.difference))
-        if not limit.tolerance <= _NEARLY_EQUAL * length or problem.n_components == len(basis):
-            return found
-        share, unit = limit.tolerance / length, limit.difference / length
+        if not limit.tolerance <= _SMALL_LIMIT_RATIO * length or problem.n_components == len(basis):
+            return multiplier_gap
+        fraction, unit = limit.tolerance / length, limit.difference / length
         pooled = np.tensordot(problem.proportions, second.matrices, axes=1)
         along = pooled @ unit
         kept = float(unit @ along)
         # P S P, and what it has of a direction in which it is zero.
-        beside = along - kept * unit
-        across = np.outer(unit, along - kept / 2 * unit)
-        inside = pooled - across - across.T
-        least = smallest_sum(symmetric(inside)[None], np.ones(1), problem.n_components)
-        more = 2 * share * float(np.linalg.norm(beside)) + share**2 * kept
-        rounding = least.rounding + _CLIPPED * float(np.trace(pooled))
-        excess = float(problem.proportions @ second.inner_errors(basis)) - least.value - kept
-        return min(found, (excess + more + rounding, rounding))
+        image_residual = along - kept * unit
+        deflation = np.outer(unit, along - kept / 2 * unit)
+        inside = pooled - deflation - deflation.T
+        end_minimum = smallest_eigenvalue_sum(
+            symmetrize(inside)[None], np.ones(1), problem.n_components
+        )
+        limit_allowance = 2 * fraction * float(np.linalg.norm(image_residual)) + fraction**2 * kept
+        rounding = end_minimum.rounding_error + _CLIPPING_ROUNDING * float(np.trace(pooled))
+        excess = float(problem.proportions @ second.inner_errors(basis)) - end_minimum.value - kept
+        return min(multiplier_gap, (excess + limit_allowance + rounding, rounding))
 
-    def mixed(self, limit: MeansWithin, basis: FloatArray) -> tuple[FloatArray, float, float]:
+    def limit_terms(
+        self, limit: MeanDistanceLimit, basis: FloatArray
+    ) -> tuple[FloatArray, float, float]:
         """ff' and mu."""
         multiplier = max(float(np.ravel(self.multiplier)[0]), 0.0)
-        reached = float(np.sum((limit.difference @ basis) ** 2))
-        left = multiplier * (limit.tolerance**2 - reached)
-        return np.outer(limit.difference, limit.difference), multiplier, left
+        squared_distance = float(np.sum((limit.difference @ basis) ** 2))
+        slackness = multiplier * (limit.tolerance**2 - squared_distance)
+        return np.outer(limit.difference, limit.difference), multiplier, slackness
 
 
 @dataclass(frozen=True, eq=False)
-class CovariancesProof(_LimitProof):
+class CovarianceDifferenceProof(_LimitProof):
     """The multipliers of a limit on the difference of two covariances.
 
     With phi the least number for which phi I + D and phi I - D are M_1^2 and M_2^2, a subspace
@@ -431,26 +454,28 @@ class CovariancesProof(_LimitProof):
         super().check()
         self._check_array("multipliers", "2", "p", "p")
 
-    def fits(self, problem: Problem) -> bool:
+    def applies_to(self, problem: Problem) -> bool:
         """Where covariances are limited, of as many features."""
         p = problem.n_features
-        return super().fits(problem) and self.multipliers.shape == (2, p, p)
+        return super().applies_to(problem) and self.multipliers.shape == (2, p, p)
 
-    def turned(self, axes: FloatArray) -> "Proof":
+    def change_coordinates(self, axes: FloatArray) -> "Proof":
         """With multipliers in other coordinates."""
         return replace(self, multipliers=axes @ self.multipliers @ axes.T)
 
-    def mixed(self, limit: CovariancesWithin, basis: FloatArray) -> tuple[FloatArray, float, float]:
+    def limit_terms(
+        self, limit: CovarianceDifferenceLimit, basis: FloatArray
+    ) -> tuple[FloatArray, float, float]:
         """sum_i M_i Z_i M_i."""
-        mixed, most = np.zeros_like(limit.difference), 0.0
-        for sign, given in zip((1.0, -1.0), self.multipliers, strict=True):
+        penalty, constant = np.zeros_like(limit.difference), 0.0
+        for sign, matrix in zip((1.0, -1.0), self.multipliers, strict=True):
             values, vectors = np.linalg.eigh(sign * limit.difference)
-            shift = max(0.0, -float(values[0]))
-            root = (vectors * np.sqrt(np.maximum(values + shift, 0.0))) @ vectors.T
-            multiplier = positive_part(given)
-            mixed += root @ multiplier @ root
-            most += (shift + limit.tolerance) * float(np.trace(multiplier))
-        return mixed, 1.0, most - float(np.vdot(basis, mixed @ basis))
+            phi = max(0.0, -float(values[0]))
+            root = (vectors * np.sqrt(np.maximum(values + phi, 0.0))) @ vectors.T
+            multiplier = positive_part(matrix)
+            penalty += root @ multiplier @ root
+            constant += (phi + limit.tolerance) * float(np.trace(multiplier))
+        return penalty, 1.0, constant - float(np.vdot(basis, penalty @ basis))
 
 
 @dataclass(frozen=True, eq=False)
@@ -479,15 +504,19 @@ class CovarianceTraceProof(_LimitProof):
         super().check()
         _check_one_number(self.multiplier)
 
-    def mixed(self, limit: CovariancesWithin, basis: FloatArray) -> tuple[FloatArray, float, float]:
+    def limit_terms(
+        self, limit: CovarianceDifferenceLimit, basis: FloatArray
+    ) -> tuple[FloatArray, float, float]:
         """D and nu."""
         multiplier = float(np.ravel(self.multiplier)[0])
         # Errors are never below zero; what is shifted by phi I has the same excess.
-        least = min(float(np.linalg.eigvalsh(limit.difference)[0]), 0.0)
-        shifted = limit.difference - least * np.eye(len(limit.difference))
-        apart = float(np.vdot(basis, limit.difference @ basis))
-        left = abs(multiplier) * basis.shape[1] * limit.tolerance - multiplier * apart
-        return shifted, multiplier, left
+        end_minimum = min(float(np.linalg.eigvalsh(limit.difference)[0]), 0.0)
+        shifted = limit.difference - end_minimum * np.eye(len(limit.difference))
+        trace_difference = float(np.vdot(basis, limit.difference @ basis))
+        slackness = (
+            abs(multiplier) * basis.shape[1] * limit.tolerance - multiplier * trace_difference
+        )
+        return shifted, multiplier, slackness
 
 
 def _check_one_number(multiplier: float | FloatArray) -> None:
@@ -505,14 +534,20 @@ def positive_part(matrix: FloatArray) -> FloatArray:
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
-KINDS: dict[str, Callable[..., Proof]] = {
+PROOF_KINDS: dict[str, Callable[..., Proof]] = {
     each.kind: each
-    for each in (Proof, LinesProof, MeansProof, CovariancesProof, CovarianceTraceProof)
+    for each in (
+        Proof,
+        SupportingLinesProof,
+        MeanDistanceProof,
+        CovarianceDifferenceProof,
+        CovarianceTraceProof,
+    )
 }
 
 
-def numbers_of(proof: Proof | None) -> dict[str, FloatArray] | None:
+def proof_arrays(proof: Proof | None) -> dict[str, FloatArray] | None:
     """The numbers of a proof by name; None of a kind that is not known here."""
-    if proof is None or type(proof) is not KINDS.get(proof.kind):
+    if proof is None or type(proof) is not PROOF_KINDS.get(proof.kind):
         return None
     return {name: np.atleast_1d(each) for name, each in vars(proof).items()}

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from fairspan.cli.commands import audit, demo, fit, merge, moments, report, transform, verify
-from fairspan.cli.terminal import JSON_VERSION, complain
+from fairspan.cli.terminal import JSON_VERSION, print_message
 from fairspan.errors import FairspanError, InvalidParameter
 from fairspan.progress import show_progress
 from fairspan.version import __version__
@@ -25,11 +25,11 @@ _OUT_OF_MEMORY = (
     "Memory ran out. Allowed: tables whose matrices, of k groups and p features, fit into it: "
     "about 24 k p^2 bytes. Choose fewer features or groups."
 )
-_BAD_INPUT, _INTERRUPTED = 2, 130
+_EXIT_BAD_INPUT, _EXIT_INTERRUPTED = 2, 130
 
 
 @contextmanager
-def _read_or_not() -> Iterator[None]:
+def _handle_stdout_errors() -> Iterator[None]:
     """Within this it is no failure that the reader of our output has had enough, as of ``head``."""
     try:
         yield
@@ -48,20 +48,20 @@ def _read_or_not() -> Iterator[None]:
         ) from error
 
 
-class _Commands(click.Group):
+class _CommandGroup(click.Group):
     """A group that ends quietly where its output is not read to the end; click would fail."""
 
     def make_context(self, *given: Any, **named: Any) -> click.Context:
-        with _read_or_not():
+        with _handle_stdout_errors():
             return super().make_context(*given, **named)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _read_or_not():
+        with _handle_stdout_errors():
             return super().invoke(ctx)
 
 
 @click.group(
-    cls=_Commands,
+    cls=_CommandGroup,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 80,
@@ -82,7 +82,7 @@ for _command in (demo, audit, report, fit, verify, transform, moments, merge):
 
 
 def main(
-    arguments: Sequence[str] | None = None,
+    argv: Sequence[str] | None = None,
     command: click.Command = fairspan,
     name: str = "fairspan",
 ) -> None:
@@ -90,7 +90,7 @@ def main(
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Groups may have names that the terminal's encoding cannot show.
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(run(arguments, command, name))
+    sys.exit(run(argv, command, name))
 
 
 def run(
@@ -108,32 +108,35 @@ def run(
                 status = command.main(typed, prog_name=name, standalone_mode=False, obj=list(typed))
         except click.ClickException as error:
             error.show()
-            tell_in_json(typed, error.format_message(), error.exit_code)
+            print_json_error(typed, error.format_message(), error.exit_code)
             return error.exit_code
         except click.Abort:
             click.echo("fairspan: interrupted", err=True)
-            return _INTERRUPTED
+            return _EXIT_INTERRUPTED
         except (FairspanError, OSError, MemoryError) as error:
             from fairspan.rows.groups import printable  # takes its time
 
             message = _OUT_OF_MEMORY if isinstance(error, MemoryError) else str(error)
             # Names of files may hold what a terminal would obey.
-            complain("error", printable(message))
-            tell_in_json(typed, message, _BAD_INPUT)
-            return _BAD_INPUT
+            print_message("error", printable(message))
+            print_json_error(typed, message, _EXIT_BAD_INPUT)
+            return _EXIT_BAD_INPUT
         # A status that a command exits with is what click returns.
         return status if isinstance(status, int) else 0
 
 
-def tell_in_json(typed: Sequence[str], message: str, status: int) -> None:
+def print_json_error(argv: Sequence[str], message: str, exit_status: int) -> None:
     """Print an error as JSON, too, where results were requested in JSON."""
-    if "--json" in typed:
-        told = {"version": JSON_VERSION, "error": {"message": message, "exit_status": status}}
-        with suppress(click.exceptions.Exit), _read_or_not():
-            click.echo(json.dumps(told, indent=2))
+    if "--json" in argv:
+        payload = {
+            "version": JSON_VERSION,
+            "error": {"message": message, "exit_status": exit_status},
+        }
+        with suppress(click.exceptions.Exit), _handle_stdout_errors():
+            click.echo(json.dumps(payload, indent=2))
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:
     from fairspan.rows.groups import printable
 
-    complain("warning", printable(str(message)))
+    print_message("warning", printable(str(message)))

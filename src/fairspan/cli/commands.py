@@ -8,25 +8,25 @@ from click.core import ParameterSource
 
 from fairspan.cli import options
 from fairspan.cli.options import (
-    Fitting,
-    Judging,
-    Reading,
-    check_output,
+    AuditOptions,
+    FitOptions,
+    ReadOptions,
+    check_output_file,
     command,
     judged_option,
     output_option,
-    refuse_if,
+    usage_error_if,
 )
-from fairspan.cli.parameters import FILE, FILE_OR_FOLDER, OUT, Named
+from fairspan.cli.param_types import INPUT_FILE, OUTPUT_FILE, OUTPUT_FILE_OR_FOLDER, NameOrObject
 from fairspan.errors import FairspanError
-from fairspan.formatting.text import count, counted, in_ascii
-from fairspan.progress import whole
-from fairspan.registry import Foreign
-from fairspan.report.outputs import refuse_overwriting
+from fairspan.formatting.text import counted, format_count, to_ascii
+from fairspan.progress import overall_progress
+from fairspan.registry import ExternalObject
+from fairspan.report.outputs import check_output_path
 
-_DOES_NOT_HOLD, _INTERNAL_FAILURE = 1, 3
+_EXIT_NOT_VERIFIED, _EXIT_INTERNAL_ERROR = 1, 3
 # About how much of the time each step of an audit takes.
-_STEPS = {"reading": 30, "auditing": 30, "fitting again without each part": 40}
+_STAGE_SHARES = {"reading": 30, "auditing": 30, "fitting again without each part": 40}
 
 
 @command(
@@ -47,23 +47,25 @@ def demo(page: Path, as_json: bool) -> None:
 
     The whole audit is written as a page, where the extra `report` is installed.
     """
-    from fairspan.cli import output, reporting
+    from fairspan.cli import formatting, reporting
 
-    refuse_overwriting(page)
-    missing = reporting.missing_for_page(page)
-    certificate, result, data = reporting.demo_facts()
-    if missing is None:
+    check_output_path(page)
+    install_hint = reporting.install_hint(page)
+    certificate, result, data = reporting.run_demo()
+    if install_hint is None:
         reporting.write_demo_page(page, data)
     if not as_json:
-        click.echo(reporting.demo_screen(certificate, result, data))
-    facts = {
+        click.echo(reporting.demo_text(certificate, result, data))
+    results = {
         "data": data.name,
         "certificate": certificate.to_dict(),
         **result.to_dict(),
-        "page": str(page) if missing is None else None,
+        "page": str(page) if install_hint is None else None,
     }
     click.echo(
-        output.in_json(facts) if as_json else (missing or f"The whole audit as a page: {page}")
+        formatting.to_json(results)
+        if as_json
+        else (install_hint or f"The whole audit as a page: {page}")
     )
 
 
@@ -75,33 +77,35 @@ def demo(page: Path, as_json: bool) -> None:
 )
 @options.SEVERAL_DATA
 @options.reads_rows
-@options.UNSEEN
+@options.UNSEEN_CATEGORIES
 @options.chooses_dimension
 @judged_option(
     "--model",
     "models",
     multiple=True,
-    type=FILE,
+    type=INPUT_FILE,
     help="Audit a saved model instead of plain PCA (repeatable).",
 )
-@options.PARTS
+@options.CUSTOM_OBJECTS
 @judged_option(
     "--by-dimension",
     is_flag=True,
     help="Show the expected loss of each group for several numbers of dimensions.",
 )
-@judged_option("--test", type=FILE, help="Held-out rows on which the models are audited.")
+@judged_option(
+    "--test", "test_path", type=INPUT_FILE, help="Held-out rows on which the models are audited."
+)
 @options.judges
 @options.JSON
 def audit(
-    data: tuple[Path | Foreign, ...],
-    reading: Reading,
-    fitting: Fitting,
+    data: tuple[Path | ExternalObject, ...],
+    read_options: ReadOptions,
+    fit_options: FitOptions,
     models: tuple[Path, ...],
-    parts: tuple[Foreign, ...],
+    custom_objects: tuple[ExternalObject, ...],
     by_dimension: bool,
-    test: Path | None,
-    judging: Judging,
+    test_path: Path | None,
+    audit_options: AuditOptions,
     as_json: bool,
 ) -> None:
     """Show what plain PCA does to each group of DATA.
@@ -110,40 +114,53 @@ def audit(
     larger than memory. With --test, plain PCA is fitted on DATA and judged on the other rows.
     Several files of saved moments are audited together: their differences give the intervals.
     """
-    from fairspan.cli import inputs, output
-    from fairspan.cli.reading import reading_for
+    from fairspan.cli import formatting, inputs
+    from fairspan.cli.row_input import read_options_for
 
-    options.refuse_without_models((*models, *([test] if test else ())), reading, None)
-    refuse_if(by_dimension and test, "--by-dimension looks at the rows of DATA: no --test.")
-    refuse_if(by_dimension and models, "A saved model has its own dimensions: no --by-dimension.")
-    refuse_if(
-        by_dimension and fitting.n_components is not None,
+    options.require_models((*models, *([test_path] if test_path else ())), read_options, None)
+    usage_error_if(
+        by_dimension and test_path, "--by-dimension looks at the rows of DATA: no --test."
+    )
+    usage_error_if(
+        by_dimension and models, "A saved model has its own dimensions: no --by-dimension."
+    )
+    usage_error_if(
+        by_dimension and fit_options.n_components is not None,
         "--by-dimension looks at several numbers of dimensions: no -d.",
     )
-    judging.refuse_without_folds(by_dimension=by_dimension)
+    audit_options.require_folds(by_dimension=by_dimension)
     # The default centre is not one that was requested.
-    asked = click.get_current_context().get_parameter_source("center")
-    has_center = asked is ParameterSource.COMMANDLINE
-    audited = inputs.saved_models(models, fitting, parts, has_center=has_center)
+    center_source = click.get_current_context().get_parameter_source("center")
+    center_requested = center_source is ParameterSource.COMMANDLINE
+    audited = inputs.load_audited_models(
+        models, fit_options, custom_objects, has_center=center_requested
+    )
     names = audited[0].subspace.feature_names if audited else None
-    reading.refuse_beside(names)
-    beside = inputs.columns_of_models(audited)
-    reading = reading_for([each.subspace for each in audited], data[0], reading)
-    table = inputs.open_inputs(data, reading, judging.clusters).selected(names, beside)
-    table = table.matched_to(inputs.labels_of_models(audited, has_classes=table.has_labels))
-    with whole("auditing", **_STEPS):
+    read_options.reject_feature_options(names)
+    extra_columns = inputs.restriction_columns_of_models(audited)
+    read_options = read_options_for([each.subspace for each in audited], data[0], read_options)
+    table = inputs.open_inputs(data, read_options, audit_options.clusters).selected(
+        names, extra_columns
+    )
+    table = table.matched_to(inputs.labels_of_models(audited, has_classes=table.has_y))
+    with overall_progress("auditing", **_STAGE_SHARES):
         if by_dimension:
-            found = inputs.audit_by_dimension(table, fitting, judging)
-            facts, words = output.facts_by_dimension(found), output.words_by_dimension(found)
+            found = inputs.audit_by_dimension(table, fit_options, audit_options)
+            results, text = (
+                formatting.by_dimension_record(found),
+                formatting.by_dimension_text(found),
+            )
         else:
-            audited = audited or [inputs.plain_model(table, fitting)]
+            audited = audited or [inputs.pca_model(table, fit_options)]
             held_out = None
-            if test is not None:
+            if test_path is not None:
                 features = table.moments.feature_names
-                held_out = inputs.held_out_rows(test, reading, features, beside, judging.clusters)
-            result = inputs.audited_table(table, audited, judging, held_out)
-            facts, words = result.to_dict(), output.audit_in_words(result)
-    click.echo(output.in_json(facts) if as_json else words)
+                held_out = inputs.open_held_out_rows(
+                    test_path, read_options, features, extra_columns, audit_options.clusters
+                )
+            result = inputs.audit_data(table, audited, audit_options, held_out)
+            results, text = result.to_dict(), formatting.audit_text(result)
+    click.echo(formatting.to_json(results) if as_json else text)
 
 
 @command(
@@ -154,7 +171,9 @@ def audit(
     ),
 )
 @options.DATA
-@output_option("-o", "--output", "model", type=OUT, required=True, help="Where to save the model.")
+@output_option(
+    "-o", "--output", "model", type=OUTPUT_FILE, required=True, help="Where to save the model."
+)
 @output_option(
     "--force", is_flag=True, help="Replace a file that is not a model of these settings."
 )
@@ -163,35 +182,37 @@ def audit(
 @options.judges
 @options.JSON
 def fit(
-    data: Path | Foreign,
+    data: Path | ExternalObject,
     model: Path,
     force: bool,
-    reading: Reading,
-    fitting: Fitting,
-    judging: Judging,
+    read_options: ReadOptions,
+    fit_options: FitOptions,
+    audit_options: AuditOptions,
     as_json: bool,
 ) -> None:
     """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
-    from fairspan.cli import inputs, output
+    from fairspan.cli import formatting, inputs
 
-    check_output(model, "a model is", data)
+    check_output_file(model, "a model is", data)
     if not force:
-        inputs.refuse_replacing(model, fitting)
-    judging.refuse_without_folds()
-    table = inputs.open_input(data, reading, judging.clusters)
-    table = table.selected(None, inputs.columns_of_restriction(fitting))
-    with whole("fitting", **_STEPS):
-        fair, audited = inputs.fair_models(table, fitting)
-        result = inputs.audited_table(table, audited, judging)
+        inputs.check_overwriting(model, fit_options)
+    audit_options.require_folds()
+    table = inputs.open_input(data, read_options, audit_options.clusters)
+    table = table.selected(None, inputs.columns_of_restriction(fit_options))
+    with overall_progress("fitting", **_STAGE_SHARES):
+        fair, audited = inputs.fit_fair_model(table, fit_options)
+        result = inputs.audit_data(table, audited, audit_options)
     fair.save(model)
-    certificate = fair.proven
-    facts = {
+    certificate = fair.require_certificate
+    results = {
         "model": str(model),
         "certificate": certificate.to_dict(),
         **result.to_dict(),
     }
-    proof = f"{output.certificate_in_words(certificate)}\nSaved to {model}"
-    click.echo(output.in_json(facts) if as_json else f"{output.audit_in_words(result)}\n\n{proof}")
+    proof = f"{formatting.certificate_text(certificate)}\nSaved to {model}"
+    click.echo(
+        formatting.to_json(results) if as_json else f"{formatting.audit_text(result)}\n\n{proof}"
+    )
 
 
 @command(
@@ -202,15 +223,15 @@ def fit(
     ),
 )
 @options.DATA
-@output_option("-o", "--output", "page", type=OUT, help="Where to write the page, as HTML.")
+@output_option("-o", "--output", "page", type=OUTPUT_FILE, help="Where to write the page, as HTML.")
 @options.reads_rows
-@options.UNSEEN
+@options.UNSEEN_CATEGORIES
 @options.chooses_criterion
 @output_option(
     "--display",
     "displays",
     multiple=True,
-    type=Named("display"),
+    type=NameOrObject("display"),
     metavar="NAME",
     help="A picture beside those of every page, such as loadings (repeatable).",
 )
@@ -218,33 +239,35 @@ def fit(
     "--model",
     "models",
     multiple=True,
-    type=FILE,
+    type=INPUT_FILE,
     help="A saved model, which gets a section of the page (repeatable).",
 )
-@options.PARTS
+@options.CUSTOM_OBJECTS
 @output_option(
     "--compare",
     "criteria",
     multiple=True,
-    type=Named("criterion"),
+    type=NameOrObject("criterion"),
     metavar="NAME",
     help="A criterion beside the main one (repeatable); by default all.",
 )
-@judged_option("--test", type=FILE, help="Held-out rows on which the models are audited.")
+@judged_option(
+    "--test", "test_path", type=INPUT_FILE, help="Held-out rows on which the models are audited."
+)
 @options.judges
 @output_option("--title", metavar="TEXT", help="Title of the page.")
 @options.JSON
 def report(
-    data: Path | Foreign,
+    data: Path | ExternalObject,
     page: Path | None,
-    reading: Reading,
-    fitting: Fitting,
-    displays: tuple[str | Foreign, ...],
+    read_options: ReadOptions,
+    fit_options: FitOptions,
+    displays: tuple[str | ExternalObject, ...],
     models: tuple[Path, ...],
-    parts: tuple[Foreign, ...],
-    criteria: tuple[str | Foreign, ...],
-    test: Path | None,
-    judging: Judging,
+    custom_objects: tuple[ExternalObject, ...],
+    criteria: tuple[str | ExternalObject, ...],
+    test_path: Path | None,
+    audit_options: AuditOptions,
     title: str | None,
     as_json: bool,
 ) -> None:
@@ -253,38 +276,42 @@ def report(
     The page is one HTML file that loads nothing else; the same data and options give an identical
     file. --json prints all that it shows, and then needs no page.
     """
-    refuse_if(
+    usage_error_if(
         page is None and not as_json, "Name the page with -o, or print its facts with --json."
     )
-    options.refuse_without_models(models, reading, test)
-    judging.refuse_without_folds()
+    options.require_models(models, read_options, test_path)
+    audit_options.require_folds()
     if page is not None:
-        check_output(page, "a page is", data, *models, test, endings=(".html", ".htm"))
-    from fairspan.cli import output, reporting
+        check_output_file(page, "a page is", data, *models, test_path, endings=(".html", ".htm"))
+    from fairspan.cli import formatting, reporting
 
     settings = {
-        "n_components": fitting.n_components,
-        "center": fitting.center,
-        "scale": fitting.standardize,
+        "n_components": fit_options.n_components,
+        "center": fit_options.center,
+        "scale": fit_options.standardize,
         "displays": displays,
         "criteria": criteria or None,
-        "estimates": judging.expectations,
+        "estimates": audit_options.estimation_options,
     }
-    made = reporting.report_of_file(
+    built_report = reporting.build_file_report(
         data,
         page,
-        reading,
-        fitting.criterion,
-        fitting.parameters,
+        read_options,
+        fit_options.criterion,
+        fit_options.criterion_parameters,
         settings,
         click.get_current_context().find_root().obj or (),
         models,
-        parts,
-        test,
+        custom_objects,
+        test_path,
         title,
-        judging.clusters,
+        audit_options.clusters,
     )
-    click.echo(output.in_json(made.to_dict()) if as_json else reporting.summary(made, page))
+    click.echo(
+        formatting.to_json(built_report.to_dict())
+        if as_json
+        else reporting.report_summary(built_report, page)
+    )
 
 
 @command(
@@ -294,13 +321,17 @@ def report(
         "fairspan verify patients.model patients.csv --group sex --json",
     ),
 )
-@click.argument("model", type=FILE)
+@click.argument("model", type=INPUT_FILE)
 @options.DATA
 @options.reads_rows
-@options.PARTS
+@options.CUSTOM_OBJECTS
 @options.JSON
 def verify(
-    model: Path, data: Path | Foreign, reading: Reading, parts: tuple[Foreign, ...], as_json: bool
+    model: Path,
+    data: Path | ExternalObject,
+    read_options: ReadOptions,
+    custom_objects: tuple[ExternalObject, ...],
+    as_json: bool,
 ) -> None:
     """Check the certificate of a saved MODEL with the rows in DATA.
 
@@ -310,18 +341,18 @@ def verify(
     Exit status: 0 the certificate holds, 1 it does not, 2 bad usage or bad input, 3 internal
     failure.
     """
-    from fairspan.cli import inputs, output
+    from fairspan.cli import formatting, inputs
 
     try:
-        found = inputs.verified_model(model, data, reading, parts)
+        found = inputs.verify_model(model, data, read_options, custom_objects)
     except (FairspanError, OSError, MemoryError, click.ClickException, click.Abort):
         raise
     except Exception:
         traceback.print_exc()
-        raise click.exceptions.Exit(_INTERNAL_FAILURE) from None
-    click.echo(output.in_json({"model": str(model), **vars(found)}) if as_json else str(found))
+        raise click.exceptions.Exit(_EXIT_INTERNAL_ERROR) from None
+    click.echo(formatting.to_json({"model": str(model), **vars(found)}) if as_json else str(found))
     if not found.holds:
-        raise click.exceptions.Exit(_DOES_NOT_HOLD)
+        raise click.exceptions.Exit(_EXIT_NOT_VERIFIED)
 
 
 @command(
@@ -330,13 +361,13 @@ def verify(
         "fairspan transform patients.model --as sql",
     )
 )
-@click.argument("model", type=FILE)
-@options.MAYBE_DATA
+@click.argument("model", type=INPUT_FILE)
+@options.OPTIONAL_DATA
 @output_option(
     "-o",
     "--output",
     "out",
-    type=OUT,
+    type=OUTPUT_FILE,
     help="CSV, Parquet or Arrow file by its ending; - writes CSV to standard output.",
 )
 @output_option(
@@ -354,40 +385,44 @@ def verify(
 @options.JSON
 def transform(
     model: Path,
-    data: Path | Foreign | None,
+    data: Path | ExternalObject | None,
     out: Path | None,
     language: str | None,
-    reading: Reading,
+    read_options: ReadOptions,
     as_json: bool,
 ) -> None:
     """Reduce DATA with a saved MODEL. Columns are matched by name; no group column is needed."""
-    from fairspan.cli import output
-    from fairspan.cli.reading import holds_archive
+    from fairspan.cli import formatting
+    from fairspan.cli.row_input import is_archive_file
     from fairspan.cli.writing import transform_file
     from fairspan.model.subspace import FairSubspace
 
     if language is not None:
-        refuse_if(
+        usage_error_if(
             data is not None or out is not None or as_json,
             "--as sql prints a query of MODEL alone: no DATA, -o or --json.",
         )
-        asked = reading.requested - {"one_hot"}
-        reading.refuse("--as sql prints a query, and reads no rows", asked)
-        click.echo(FairSubspace.load(model).to_sql(one_hot=reading.one_hot))
+        asked = read_options.changed_options - {"one_hot"}
+        read_options.reject_options("--as sql prints a query, and reads no rows", asked)
+        click.echo(FairSubspace.load(model).to_sql(one_hot=read_options.one_hot))
         return
-    refuse_if(reading.one_hot, "--one-hot is for --as sql: DATA is encoded as MODEL was fitted.")
+    usage_error_if(
+        read_options.one_hot, "--one-hot is for --as sql: DATA is encoded as MODEL was fitted."
+    )
     if data is None or out is None:
         raise click.UsageError("Name DATA, and the output with -o; or print a query, --as sql.")
-    refuse_overwriting(out, data, model)
-    refuse_if(
-        isinstance(data, Path) and holds_archive(data) and not holds_archive(model),
+    check_output_path(out, data, model)
+    usage_error_if(
+        isinstance(data, Path) and is_archive_file(data) and not is_archive_file(model),
         f"{data} holds a model or moments, and {model} does not: the model comes first, as in "
         f"fairspan transform {data} {model} -o {out}.",
     )
-    refuse_if(as_json and str(out) == "-", "--json and -o - would both write to standard output.")
-    facts = transform_file(model, data, out, reading)
+    usage_error_if(
+        as_json and str(out) == "-", "--json and -o - would both write to standard output."
+    )
+    results = transform_file(model, data, out, read_options)
     if str(out) != "-":
-        click.echo(output.in_json(facts) if as_json else output.transformed_in_words(facts))
+        click.echo(formatting.to_json(results) if as_json else formatting.transform_text(results))
 
 
 @command(
@@ -402,7 +437,7 @@ def transform(
     "-o",
     "--output",
     "out",
-    type=FILE_OR_FOLDER,
+    type=OUTPUT_FILE_OR_FOLDER,
     required=True,
     help="Where to save the moments: a file, NAME.moments, or where DATA is a folder, a folder.",
 )
@@ -416,7 +451,11 @@ def transform(
 )
 @options.JSON
 def moments(
-    data: Path | Foreign, out: Path, reading: Reading, min_group_size: int, as_json: bool
+    data: Path | ExternalObject,
+    out: Path,
+    read_options: ReadOptions,
+    min_group_size: int,
+    as_json: bool,
 ) -> None:
     """Make the moments of DATA: rows, weight, mean and covariance of each group, and no rows.
 
@@ -425,22 +464,22 @@ def moments(
     same command makes those that are missing; `fairspan merge OUTPUT` adds them.
     """
     as_folder = isinstance(data, Path) and data.is_dir() and out.suffix != ".moments"
-    refuse_if(
+    usage_error_if(
         as_folder and min_group_size > 1,
         "--min-group-size counts the rows of all files: name the output NAME.moments.",
     )
-    check_output(out, "moments are", data, as_folder=as_folder)
-    from fairspan.cli import output, writing
+    check_output_file(out, "moments are", data, as_folder=as_folder)
+    from fairspan.cli import formatting, writing
 
-    making = writing.make_folder_of_moments if as_folder else writing.make_moments
-    made, n_left_out = making(data, out, reading, min_group_size)
-    facts = {**writing.facts_of(made, out), "groups_left_out": n_left_out}
-    groups = in_ascii(count(n_left_out, "group"))
+    write = writing.write_moments_folder if as_folder else writing.write_moments
+    built_report, n_groups_dropped = write(data, out, read_options, min_group_size)
+    results = {**writing.moments_record(built_report, out), "groups_left_out": n_groups_dropped}
+    groups = to_ascii(format_count(n_groups_dropped, "group"))
     left_out = f"\nLeft out: {groups} of fewer than {counted(min_group_size, 'row')}" * bool(
-        n_left_out
+        n_groups_dropped
     )
-    words = f"{output.as_text(made.table())}{left_out}\nSaved to {out}"
-    click.echo(output.in_json(facts) if as_json else words)
+    text = f"{formatting.table_text(built_report.table())}{left_out}\nSaved to {out}"
+    click.echo(formatting.to_json(results) if as_json else text)
 
 
 @command(
@@ -451,27 +490,28 @@ def moments(
     ),
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@output_option("-o", "--output", "out", type=OUT, required=True, help="Where to save the moments.")
+@output_option(
+    "-o", "--output", "out", type=OUTPUT_FILE, required=True, help="Where to save the moments."
+)
 @output_option(
     "--labels-as",
+    "label_type",
     type=click.Choice(["they-are", "text"]),
     default="they-are",
     help="With text, the labels 1 and '1' are the same group.",
 )
 @options.JSON
-def merge(files: tuple[Path, ...], out: Path, labels_as: str, as_json: bool) -> None:
+def merge(files: tuple[Path, ...], out: Path, label_type: str, as_json: bool) -> None:
     """Merge FILES of moments of different rows into the moments of all of them.
 
     A folder that `fairspan moments` made is read as all files in it. None of them may be missing.
     Features are matched by name. The result is what one pass over all the rows would give: `fit`
     and `audit` take it as DATA.
     """
-    check_output(out, "moments are", *files)
-    from fairspan.cli import output, writing
+    check_output_file(out, "moments are", *files)
+    from fairspan.cli import formatting, writing
 
-    merged, n_files = writing.merge_moments(files, out, labels_as_text=labels_as == "text")
-    facts = {**writing.facts_of(merged, out), "files": list(map(str, files))}
-    words = (
-        f"{output.as_text(merged.table())}\nMerged {in_ascii(count(n_files, 'file'))} into {out}"
-    )
-    click.echo(output.in_json(facts) if as_json else words)
+    merged, n_files = writing.merge_moments_files(files, out, labels_as_text=label_type == "text")
+    results = {**writing.moments_record(merged, out), "files": list(map(str, files))}
+    text = f"{formatting.table_text(merged.table())}\nMerged {to_ascii(format_count(n_files, 'file'))} into {out}"
+    click.echo(formatting.to_json(results) if as_json else text)

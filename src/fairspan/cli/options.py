@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from fairspan.cli.parameters import (
+from fairspan.cli.param_types import (
     DATA_PATH,
-    Named,
+    NameOrObject,
     bin_edges,
+    custom_object,
+    dimensions_or_share,
     folds_or_none,
-    number_or_share,
-    parameters_of,
-    part_of_others,
-    size,
+    memory_size,
+    parse_parameters,
 )
-from fairspan.errors import caller_remedies, nearest
-from fairspan.registry import Foreign, names_of
-from fairspan.report.outputs import refuse_overwriting
+from fairspan.errors import caller_remedies, closest_match
+from fairspan.registry import ExternalObject, builtin_names
+from fairspan.report.outputs import check_output_path
 
 if TYPE_CHECKING:
-    from fairspan.auditing.expected_losses import Expectations
+    from fairspan.auditing.expected_losses import EstimationOptions
     from fairspan.rows.protocol import GroupLimit, OnMissing
 
 # Those of fairspan.rows.protocol, which takes its time to import.
@@ -42,7 +42,7 @@ TABLE, FITTED, JUDGED, OUTPUT = (
 )
 
 
-class _Option(click.Option):
+class _GroupedOption(click.Option):
     """An option that stands under a heading; a plain one stands under that of the table."""
 
     def __init__(self, *names: Any, heading: str, **settings: Any) -> None:
@@ -50,9 +50,9 @@ class _Option(click.Option):
         self.heading = heading
 
 
-fitted_option = partial(click.option, cls=_Option, heading=FITTED)
-judged_option = partial(click.option, cls=_Option, heading=JUDGED)
-output_option = partial(click.option, cls=_Option, heading=OUTPUT)
+fitted_option = partial(click.option, cls=_GroupedOption, heading=FITTED)
+judged_option = partial(click.option, cls=_GroupedOption, heading=JUDGED)
+output_option = partial(click.option, cls=_GroupedOption, heading=OUTPUT)
 
 
 class Command(click.Command):
@@ -75,9 +75,11 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             # click compares names with their dashes, which make all of them alike.
             names = [each.removeprefix("--") for each in error.possibilities or ()]
-            meant = nearest(error.option_name.removeprefix("--"), names)
+            suggestion = closest_match(error.option_name.removeprefix("--"), names)
             raise click.NoSuchOption(
-                error.option_name, possibilities=[f"--{meant}"] if meant else None, ctx=ctx
+                error.option_name,
+                possibilities=[f"--{suggestion}"] if suggestion else None,
+                ctx=ctx,
             ) from None
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -91,8 +93,8 @@ class Command(click.Command):
         """Write the options under their headings."""
         options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
         for heading in (TABLE, FITTED, JUDGED, OUTPUT):
-            of_it = [each for each in options if self._heading_of(each, ctx) == heading]
-            records = [each.get_help_record(ctx) for each in of_it]
+            in_section = [each for each in options if self._heading_of(each, ctx) == heading]
+            records = [each.get_help_record(ctx) for each in in_section]
             written = [record for record in records if record is not None]
             if written:
                 with formatter.section(heading):
@@ -113,27 +115,27 @@ command = partial(click.command, cls=Command)
 
 DATA = click.argument("data", type=DATA_PATH)
 SEVERAL_DATA = click.argument("data", type=DATA_PATH, nargs=-1, required=True)
-MAYBE_DATA = click.argument("data", type=DATA_PATH, required=False)
-PARTS = judged_option(
+OPTIONAL_DATA = click.argument("data", type=DATA_PATH, required=False)
+CUSTOM_OBJECTS = judged_option(
     "--part",
-    "parts",
+    "custom_objects",
     multiple=True,
-    type=part_of_others,
+    type=custom_object,
     metavar="MODULE:OBJECT",
     help="A criterion or restriction of another package that a saved model was fitted with "
     "(repeatable).",
 )
 JSON = output_option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
-_CHOICE_OF_FEATURES = {"features", "exclude", "numeric_only", "one_hot"}
-_CHOICE_OF_COLUMNS = {"groups", "features", "exclude"}
+_FEATURE_OPTIONS = {"features", "exclude", "numeric_only", "one_hot"}
+_COLUMN_OPTIONS = {"groups", "features", "exclude"}
 
 
-NO_GROUP = "Name the group column with --group COL."
+MISSING_GROUP_OPTION = "Name the group column with --group COL."
 
 
-def refuse_if(holds: object, message: str) -> None:
+def usage_error_if(condition: object, message: str) -> None:
     """Raise a usage error where something holds."""
-    if holds:
+    if condition:
         raise click.UsageError(message)
 
 
@@ -150,7 +152,7 @@ def _option_of(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """The options of commands that read rows, by the names of the options.
 
     Attributes
@@ -191,7 +193,7 @@ class Reading:
 
     groups: tuple[str, ...] = ()
     bins: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    label: str | None = None
+    y_column: str | None = None
     features: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     max_groups: int | None = None
@@ -214,9 +216,11 @@ class Reading:
     keep_all: bool = False
 
     def __post_init__(self) -> None:
-        refuse_if(self.numeric_only and self.one_hot, "--one-hot encodes text: no --numeric-only.")
+        usage_error_if(
+            self.numeric_only and self.one_hot, "--one-hot encodes text: no --numeric-only."
+        )
         for column, _ in self.bins:
-            refuse_if(
+            usage_error_if(
                 column not in self.groups, f"--bin cuts a group column: add --group {column}."
             )
 
@@ -228,35 +232,39 @@ class Reading:
         return GroupLimit(self.max_groups, max_memory=self.max_memory)
 
     @property
-    def requested(self) -> set[str]:
+    def changed_options(self) -> set[str]:
         """Names of the options that were given another value than usual."""
         return {each.name for each in fields(self) if getattr(self, each.name) != each.default}
 
-    def words(self, left_out: set[str]) -> Iterator[str]:
+    def to_arguments(self, exclude: set[str]) -> Iterator[str]:
         """The options that were given another value than usual, as they are typed."""
-        for name in [each.name for each in fields(self) if each.name in self.requested - left_out]:
+        for name in [
+            each.name for each in fields(self) if each.name in self.changed_options - exclude
+        ]:
             value, option = getattr(self, name), _option_of(name)
             for each in value if isinstance(value, tuple) else (value,):
                 if isinstance(each, tuple):  # a column, and where it is cut
                     each = f"{each[0]}={','.join(map(repr, each[1]))}"
                 yield from [option] if each is True else [option, str(each)]
 
-    def refuse(self, why: str, options: set[str]) -> None:
+    def reject_options(self, reason: str, options: set[str]) -> None:
         """Raise a usage error if one of these options was requested."""
-        for name in sorted(self.requested & options, key=lambda name: (name != "groups", name)):
-            raise click.UsageError(f"{why}: no {_option_of(name)}.")
+        for name in sorted(
+            self.changed_options & options, key=lambda name: (name != "groups", name)
+        ):
+            raise click.UsageError(f"{reason}: no {_option_of(name)}.")
 
-    def refuse_beside(self, names: tuple[str, ...] | None) -> None:
+    def reject_feature_options(self, model_features: tuple[str, ...] | None) -> None:
         """Raise a usage error if columns were chosen, and a model has names of its features."""
-        if names is not None:
-            self.refuse("A saved model brings its features", _CHOICE_OF_FEATURES)
+        if model_features is not None:
+            self.reject_options("A saved model brings its features", _FEATURE_OPTIONS)
 
-    def refuse_for_moments(self, path: Path) -> None:
+    def reject_for_moments(self, path: Path) -> None:
         """Raise a usage error if anything was requested, as moments hold no rows."""
-        asked = self.requested
-        columns = ["--group, --features and --exclude"] * bool(asked & _CHOICE_OF_COLUMNS)
-        options = columns + [_option_of(name) for name in sorted(asked - _CHOICE_OF_COLUMNS)]
-        refuse_if(
+        asked = self.changed_options
+        columns = ["--group, --features and --exclude"] * bool(asked & _COLUMN_OPTIONS)
+        options = columns + [_option_of(name) for name in sorted(asked - _COLUMN_OPTIONS)]
+        usage_error_if(
             options,
             f"{path} holds moments, whose groups and features are fixed; "
             f"leave out {', '.join(options)}.",
@@ -267,9 +275,9 @@ def each_once(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Values that are given once each: a column twice is a mistake."""
-    twice = sorted({value for value in values if values.count(value) > 1})
-    if twice:
-        raise click.BadParameter(f"{twice[0]!r} is given twice; name each column once.")
+    duplicates = sorted({value for value in values if values.count(value) > 1})
+    if duplicates:
+        raise click.BadParameter(f"{duplicates[0]!r} is given twice; name each column once.")
     return values
 
 
@@ -281,7 +289,7 @@ def _bins(
 
 
 @dataclass(frozen=True)
-class Judging:
+class AuditOptions:
     """The options of how models are judged.
 
     Attributes
@@ -298,44 +306,44 @@ class Judging:
     folds: int = 10
     clusters: str | None = None
     level: float = 0.95
-    material: float = 0.01
+    materiality: float = 0.01
     repeats: int = 1
 
-    def refuse_without_folds(self, *, by_dimension: bool = False) -> None:
+    def require_folds(self, *, by_dimension: bool = False) -> None:
         """Raise a usage error where no folds are wanted, and something about new rows is."""
         option = "--by-dimension" if by_dimension else "--clusters"
-        refuse_if(
+        usage_error_if(
             not self.folds and (by_dimension or self.clusters is not None),
             f"{option} concerns estimates for new rows: no --folds none.",
         )
 
     @property
-    def expectations(self) -> "Expectations":
+    def estimation_options(self) -> "EstimationOptions":
         """How what new rows would show is estimated."""
-        from fairspan.auditing.expected_losses import expectations  # takes its time
+        from fairspan.auditing.expected_losses import estimation_options  # takes its time
 
         by_cluster = self.clusters is not None
-        return expectations(
+        return estimation_options(
             self.folds or None,
             self.level,
-            self.material,
+            self.materiality,
             0,
             by_cluster=by_cluster,
-            repeats=self.repeats,
+            runs=self.repeats,
         )
 
 
-def refuse_without_models(models: Sequence[Path], reading: Reading, test: Path | None) -> None:
+def require_models(models: Sequence[Path], reading: ReadOptions, test: Path | None) -> None:
     """Raise a usage error where an option is about saved models, and none is named."""
     for option, is_given in (("--test", test is not None), ("--unseen", reading.unseen != "error")):
-        refuse_if(
+        usage_error_if(
             is_given and not models,
             f"{option} concerns saved models: name these with --model.",
         )
 
 
-def bundled(
-    name: str, kind: type[Any], options: Sequence[Callable[[Any], Any]]
+def bundle_options(
+    name: str, cls: type[Any], options: Sequence[Callable[[Any], Any]]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """What adds options to a command that takes their values as one object.
 
@@ -347,23 +355,23 @@ def bundled(
         Its fields are the options; some commands lack some of them.
     options : sequence of click's options
     """
-    names = [each.name for each in fields(kind)]
+    names = [each.name for each in fields(cls)]
 
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
-        def with_one(*arguments: Any, **values: Any) -> Any:
-            made = kind(**{field: values.pop(field) for field in names if field in values})
-            return command(*arguments, **{name: made}, **values)
+        def wrapper(*arguments: Any, **values: Any) -> Any:
+            bundle = cls(**{field: values.pop(field) for field in names if field in values})
+            return command(*arguments, **{name: bundle}, **values)
 
         for option in reversed(options):
-            with_one = option(with_one)
-        return with_one
+            wrapper = option(wrapper)
+        return wrapper
 
-    return add
+    return decorate
 
 
-def check_output(
-    out: Path, what: str, *inputs: object, endings: Sequence[str] = (), as_folder: bool = False
+def check_output_file(
+    path: Path, kind: str, *inputs: object, endings: Sequence[str] = (), as_folder: bool = False
 ) -> None:
     """Refuse standard output, a place not to be written to, and a name of another kind of file.
 
@@ -382,17 +390,17 @@ def check_output(
     ------
     click.UsageError, InvalidParameter
     """
-    refuse_overwriting(out, *inputs, as_folder=as_folder)
-    refuse_if(
-        str(out) == "-", f"{what[0].upper()}{what[1:]} no text to print; name a file with -o."
+    check_output_path(path, *inputs, as_folder=as_folder)
+    usage_error_if(
+        str(path) == "-", f"{kind[0].upper()}{kind[1:]} no text to print; name a file with -o."
     )
-    from fairspan.storage import check_name  # takes its time
+    from fairspan.storage import check_suffix  # takes its time
 
-    check_name(out, what, *endings)
+    check_suffix(path, kind, *endings)
 
 
 @dataclass(frozen=True)
-class Fitting:
+class FitOptions:
     """The options of a fit as they were typed: the names of parts, with their parameters.
 
     Attributes
@@ -405,9 +413,9 @@ class Fitting:
     parameters : mapping
         Of the criterion; texts name groups.
     restriction : str, Foreign or None
-    of_restriction : mapping
+    restriction_parameters : mapping
     solver : str or Foreign
-    of_solver : mapping
+    solver_parameters : mapping
     tol : float
         Largest gap to call optimal, as a share of the objective.
     allow_extra : bool
@@ -417,12 +425,12 @@ class Fitting:
     n_components: int | float | None = None
     center: Any = "global"
     standardize: bool = False
-    criterion: str | Foreign = "minimax_loss"
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    restriction: str | Foreign | None = None
-    of_restriction: Mapping[str, Any] = field(default_factory=dict)
-    solver: str | Foreign = "auto"
-    of_solver: Mapping[str, Any] = field(default_factory=dict)
+    criterion: str | ExternalObject = "minimax_loss"
+    criterion_parameters: Mapping[str, Any] = field(default_factory=dict)
+    restriction: str | ExternalObject | None = None
+    restriction_parameters: Mapping[str, Any] = field(default_factory=dict)
+    solver: str | ExternalObject = "auto"
+    solver_parameters: Mapping[str, Any] = field(default_factory=dict)
     tol: float = 1e-9
     allow_extra: bool = False
     nested: bool = False
@@ -431,12 +439,16 @@ class Fitting:
 def _parameters(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Any]:
-    if values and option.name == "of_restriction" and context.params.get("restriction") is None:
+    if (
+        values
+        and option.name == "restriction_parameters"
+        and context.params.get("restriction") is None
+    ):
         raise click.BadParameter("Name the restriction with --restriction.")
-    return parameters_of(values)
+    return parse_parameters(values)
 
 
-CSV = (
+CSV_OPTIONS = (
     click.option(
         "--delimiter",
         metavar="LETTER",
@@ -479,7 +491,7 @@ NA_VALUES = click.option(
     "(repeatable).",
 )
 
-TEXT = (
+TEXT_OPTIONS = (
     click.option(
         "--numeric-only",
         is_flag=True,
@@ -499,11 +511,13 @@ def _groups(
     """Group columns: a table needs one, which is said before the library is imported."""
     data = context.params.get("data")
     data = data[0] if isinstance(data, tuple) and data else data
-    refuse_if(isinstance(data, Path) and not values and not _may_be_archive(data), NO_GROUP)
+    usage_error_if(
+        isinstance(data, Path) and not values and not _may_be_archive(data), MISSING_GROUP_OPTION
+    )
     return each_once(context, option, values)
 
 
-_READING = (
+_READ_OPTIONS = (
     click.option(
         "--group",
         "groups",
@@ -524,8 +538,9 @@ _READING = (
     ),
     click.option(
         "--label",
+        "y_column",
         metavar="COL",
-        help="Column of y, the classes that given_labels needs; it is no feature.",
+        help="Column of y, the classes that within_classes needs; it is no feature.",
     ),
     click.option(
         "--features",
@@ -547,7 +562,7 @@ _READING = (
     ),
     click.option(
         "--max-memory",
-        type=size,
+        type=memory_size,
         metavar="SIZE",
         help="Memory for the matrices of groups, such as 500MB or 8GB; by default the machine's.",
     ),
@@ -566,8 +581,8 @@ _READING = (
         help="Where the group is missing: leave out the row, or give it the group NAME.",
     ),
     NA_VALUES,
-    *TEXT,
-    *CSV,
+    *TEXT_OPTIONS,
+    *CSV_OPTIONS,
     click.option(
         "--jobs",
         type=click.IntRange(min=1),
@@ -577,14 +592,14 @@ _READING = (
 )
 
 # Of commands that read rows for a saved model.
-UNSEEN = click.option(
+UNSEEN_CATEGORIES = click.option(
     "--unseen",
     type=click.Choice(["error", "ignore"]),
     default="error",
     help="A category that the model does not know: an error, or 0 in all its indicators.",
 )
 
-_TRANSFORMING = (
+_TRANSFORM_OPTIONS = (
     output_option(
         "--keep",
         multiple=True,
@@ -601,15 +616,15 @@ _TRANSFORMING = (
         "the observed ones, if MODEL was fitted so; with em-drop-empty, also leave out rows "
         "without any feature.",
     ),
-    UNSEEN,
+    UNSEEN_CATEGORIES,
 )
 
-_DIMENSION = (
+_DIMENSION_OPTIONS = (
     fitted_option(
         "-d",
         "--dimensions",
         "n_components",
-        type=number_or_share,
+        type=dimensions_or_share,
         metavar="N",
         help="Dimensions to keep; or a share, such as 0.9: the fewest dimensions that keep so much "
         "of every group's variance. Without it -d 0.9.",
@@ -627,7 +642,7 @@ _DIMENSION = (
     ),
 )
 
-_ESTIMATING = (
+_AUDIT_OPTIONS = (
     judged_option(
         "--folds",
         type=folds_or_none,
@@ -649,6 +664,7 @@ _ESTIMATING = (
     ),
     judged_option(
         "--material",
+        "materiality",
         type=click.FloatRange(0, 1, max_open=True),
         default=0.01,
         metavar="SHARE",
@@ -664,24 +680,26 @@ _ESTIMATING = (
 )
 
 # Of commands that read rows with groups; they come as one `reading`.
-reads_rows = bundled("reading", Reading, _READING)
+reads_rows = bundle_options("read_options", ReadOptions, _READ_OPTIONS)
 # Of transform, which reads rows without groups.
-transforms = bundled("reading", Reading, (*_TRANSFORMING, NA_VALUES, *CSV))
+transforms = bundle_options(
+    "read_options", ReadOptions, (*_TRANSFORM_OPTIONS, NA_VALUES, *CSV_OPTIONS)
+)
 # What new rows would show.
-judges = bundled("judging", Judging, _ESTIMATING)
+judges = bundle_options("audit_options", AuditOptions, _AUDIT_OPTIONS)
 
 
-_CRITERION = (
+_CRITERION_OPTIONS = (
     fitted_option(
         "--criterion",
-        type=Named("criterion"),
+        type=NameOrObject("criterion"),
         default="minimax_loss",
         metavar="NAME",  # all of them in one word would be wider than a terminal
-        help=f"What to minimise: {', '.join(names_of('criterion'))}.",
+        help=f"What to minimise: {', '.join(builtin_names('criterion'))}.",
     ),
     fitted_option(
         "--param",
-        "parameters",
+        "criterion_parameters",
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parameters,
@@ -690,36 +708,36 @@ _CRITERION = (
     ),
 )
 
-_RESTRICTION = (
+_RESTRICTION_OPTIONS = (
     fitted_option(
         "--restriction",
-        type=Named("restriction"),
+        type=NameOrObject("restriction"),
         is_eager=True,
         metavar="NAME",
-        help=f"What hides the group: {', '.join(names_of('restriction'))}.",
+        help=f"What hides the group: {', '.join(builtin_names('restriction'))}.",
     ),
     fitted_option(
         "--restriction-param",
-        "of_restriction",
+        "restriction_parameters",
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parameters,
         help="A parameter of the restriction, such as oblique=yes, attributes=marginal, "
-        "given_labels=all or columns=age,income (repeatable).",
+        "within_classes=all or columns=age,income (repeatable).",
     ),
 )
 
-_SOLVING = (
+_SOLVER_OPTIONS = (
     fitted_option(
         "--solver",
-        type=Named("solver"),
+        type=NameOrObject("solver"),
         default="auto",
         metavar="NAME",
-        help=f"How to minimise: {', '.join(names_of('solver'))}. Random starts use the seed 0.",
+        help=f"How to minimise: {', '.join(builtin_names('solver'))}. Random starts use the seed 0.",
     ),
     fitted_option(
         "--solver-param",
-        "of_solver",
+        "solver_parameters",
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parameters,
@@ -746,6 +764,12 @@ _SOLVING = (
 )
 
 # Of commands that reduce rows to some dimension, take a criterion, or fit; as one `fitting`.
-chooses_dimension = bundled("fitting", Fitting, _DIMENSION)
-chooses_criterion = bundled("fitting", Fitting, (*_DIMENSION, *_CRITERION))
-fits = bundled("fitting", Fitting, (*_DIMENSION, *_CRITERION, *_RESTRICTION, *_SOLVING))
+chooses_dimension = bundle_options("fit_options", FitOptions, _DIMENSION_OPTIONS)
+chooses_criterion = bundle_options(
+    "fit_options", FitOptions, (*_DIMENSION_OPTIONS, *_CRITERION_OPTIONS)
+)
+fits = bundle_options(
+    "fit_options",
+    FitOptions,
+    (*_DIMENSION_OPTIONS, *_CRITERION_OPTIONS, *_RESTRICTION_OPTIONS, *_SOLVER_OPTIONS),
+)

@@ -8,49 +8,67 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fairspan.auditing.audit import Audit, audit, finding_lines
-from fairspan.auditing.models import attributes_of, known_labels_of
-from fairspan.auditing.results import group_name
+from fairspan.auditing.audit import Audit, audit, format_finding
+from fairspan.auditing.models import known_labels_of, restriction_columns
+from fairspan.auditing.results import format_group
 from fairspan.certificates.certificate import Certificate
-from fairspan.cli.inputs import held_out_rows, loaded, open_input, with_labels
-from fairspan.cli.options import Reading
-from fairspan.cli.output import certificate_in_words
-from fairspan.cli.reading import reading_for
-from fairspan.cli.terminal import paint_on
-from fairspan.datasets import Dataset, adult_by_sex
+from fairspan.cli.formatting import certificate_text
+from fairspan.cli.inputs import load_models, open_held_out_rows, open_input, with_group_labels
+from fairspan.cli.options import ReadOptions
+from fairspan.cli.row_input import read_options_for
+from fairspan.cli.terminal import painter_for
+from fairspan.datasets import Dataset, load_adult_by_sex
 from fairspan.errors import MissingDependency
-from fairspan.formatting.text import counted, figure, in_ascii, relative, width_of, wrapped
-from fairspan.moments.group_moments import GroupMoments, accumulate
-from fairspan.problem.reduction import criterion_of
-from fairspan.registry import Foreign
-from fairspan.report.program import Origin, title_of, without_folders
-from fairspan.report.report import Report, ReportSettings, making_a_report, read_models, report_of
-from fairspan.report.writing import check_can_write, with_displays, write_page
-from fairspan.rows.groups import printable, spelled
+from fairspan.formatting.text import (
+    counted,
+    format_ascii_number,
+    format_relative,
+    output_width,
+    to_ascii,
+    wrap_text,
+)
+from fairspan.moments.group_moments import GroupMoments, compute_group_moments
+from fairspan.problem.reduction import get_criterion
+from fairspan.registry import ExternalObject
+from fairspan.report.program import Provenance, default_title, without_directories
+from fairspan.report.report import (
+    Report,
+    ReportSettings,
+    build_report,
+    making_a_report,
+    read_user_models,
+)
+from fairspan.report.write_report import add_displays, check_page_path, write_page
+from fairspan.rows.groups import format_label, printable
 from fairspan.rows.label_matching import KnownLabels
-from fairspan.rows.registry import fingerprint_of, match_groups, of_files, rows_of
+from fairspan.rows.opening import (
+    compute_fingerprint,
+    match_groups,
+    open_group_rows,
+    sha256_of_files,
+)
 
 # Options that choose neither rows nor columns.
-_OF_NO_ROWS = {"jobs", "max_memory", "unseen"}
-_N_COMPONENTS = 3
+_OPTIONS_NOT_AFFECTING_ROWS = {"jobs", "max_memory", "unseen"}
+_DEMO_DIMENSIONS = 3
 # How a reader of the page gets the same moments.
-_MAKING_MOMENTS = """\
-from fairspan.datasets import adult_by_sex
-data = adult_by_sex()
+_DEMO_MOMENTS_CODE = """\
+from fairspan.datasets import load_adult_by_sex
+data = load_adult_by_sex()
 moments = GroupMoments.from_rows(data.X, data.sensitive_features)"""
 
 
 @making_a_report()
-def report_of_file(
-    path: Path | Foreign,
+def build_file_report(
+    path: Path | ExternalObject,
     page: Path | None,
-    reading: Reading,
-    criterion: str | Foreign,
+    read_options: ReadOptions,
+    criterion: str | ExternalObject,
     parameters: Mapping[str, Any],
     settings: Mapping[str, Any],
-    typed: Iterable[str],
+    argv: Iterable[str],
     models: Sequence[Path] = (),
-    parts: Sequence[Foreign] = (),
+    parts: Sequence[ExternalObject] = (),
     test: Path | None = None,
     title: str | None = None,
     clusters: str | None = None,
@@ -86,78 +104,97 @@ def report_of_file(
         Rows or settings that cannot be used; settings are checked before the rows.
     """
     if page is not None:
-        check_can_write(page)
-    given = loaded(models, parts)
-    names = next((each.feature_names for each in given.values()), None)
-    reading.refuse_beside(names)
-    beside = attributes_of(given)
-    reading = reading_for(given.values(), path, reading)
-    table = open_input(path, reading, clusters).selected(names, beside)
-    table = table.matched_to(known_labels_of(given, has_classes=table.has_labels))
-    asked = ReportSettings.of(criterion_of(criterion, **parameters), **settings)
-    if table.source is not None:
-        asked.check_size(table.source.n_features)
+        check_page_path(page)
+    user_models = load_models(models, parts)
+    names = next((each.feature_names for each in user_models.values()), None)
+    read_options.reject_feature_options(names)
+    beside = restriction_columns(user_models)
+    read_options = read_options_for(user_models.values(), path, read_options)
+    table = open_input(path, read_options, clusters).selected(names, beside)
+    table = table.matched_to(known_labels_of(user_models, has_classes=table.has_y))
+    asked = ReportSettings.validated(get_criterion(criterion, **parameters), **settings)
+    if table.row_source is not None:
+        asked.check_size(table.row_source.n_features)
     moments = table.moments
-    asked = ReportSettings.of(
-        criterion_of(criterion, **with_labels(parameters, moments.labels)), **settings
+    asked = ReportSettings.validated(
+        get_criterion(criterion, **with_group_labels(parameters, moments.labels)), **settings
     )
-    if table.source is None:
-        fingerprint: str | None = of_files(Path(str(path)), ())
-        line, rows = f"moments = GroupMoments.load({without_folders(str(path))!r})", None
+    if table.row_source is None:
+        fingerprint: str | None = sha256_of_files(Path(str(path)), ())
+        moments_code, rows = (
+            f"moments = GroupMoments.load({without_directories(str(path))!r})",
+            None,
+        )
     else:
-        fingerprint, rows = fingerprint_of(table.source), table.rows("auditing")
+        fingerprint, rows = compute_fingerprint(table.row_source), table.rows("auditing")
         # Where --exclude and the like choose columns, these are the same moments.
-        making = shell_text(
+        moments_command = shell_command(
             [
-                *("fairspan", "moments", without_folders(str(path)), *reading.words(_OF_NO_ROWS)),
+                *(
+                    "fairspan",
+                    "moments",
+                    without_directories(str(path)),
+                    *read_options.to_arguments(_OPTIONS_NOT_AFFECTING_ROWS),
+                ),
                 *(() if clusters is None else ("--exclude", clusters)),
             ]
         )
-        line = f'# {making} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
-    command, name = shell_text(["fairspan", *map(without_folders, typed)]), Path(str(path)).name
-    origin = Origin(name, title or title_of(name), fingerprint, command, line)
-    audited = read_models(given, moments) if given else []
+        moments_code = (
+            f'# {moments_command} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
+        )
+    command, name = (
+        shell_command(["fairspan", *map(without_directories, argv)]),
+        Path(str(path)).name,
+    )
+    origin = Provenance(name, title or default_title(name), fingerprint, command, moments_code)
+    audited = read_user_models(user_models, moments) if user_models else []
     if audited and asked.n_components is None:
         asked = replace(asked, n_components=audited[0].subspace.dimension)
     held_out = None
     if test is not None:
-        held_out = held_out_rows(test, reading, moments.feature_names, beside, clusters)
+        held_out = open_held_out_rows(test, read_options, moments.feature_names, beside, clusters)
         held_out = match_groups(held_out, KnownLabels.of(moments.labels))
-    report = report_of(
+    report = build_report(
         moments,
         rows,
         asked,
         origin,
         models=audited,
         test=held_out,
-        max_memory=reading.max_memory,
+        max_memory=read_options.max_memory,
     )
-    report = with_displays(report)
+    report = add_displays(report)
     if page is not None:
         write_page(page, report)
     return report
 
 
-def summary(report: Report, page: Path | None) -> str:
+def report_summary(report: Report, page: Path | None) -> str:
     """The verdict, and findings about rows, PCA and the main criterion, as wide as the terminal."""
-    width, paint, rows = width_of(sys.stdout), paint_on(sys.stdout), report.audit.rows
-    sizes = ", ".join(f"{group_name(group.group)} {group.n:,}" for group in report.plain.groups)
+    width, paint, rows = output_width(sys.stdout), painter_for(sys.stdout), report.audit.rows
+    sizes = ", ".join(
+        f"{format_group(group.group)} {group.n_rows:,}" for group in report.pca.groups
+    )
     criteria = counted(len(report.fits) - 1, "criterion", "criteria")
     dimensions = counted(report.main.n_components, "dimension")
-    what = (
-        f"{counted(rows.n, 'row')} ({sizes}) of {counted(rows.n_features, 'feature')}; PCA and "
+    description = (
+        f"{counted(rows.n_rows, 'row')} ({sizes}) of {counted(rows.n_features, 'feature')}; PCA and "
         f"{criteria}, each with {dimensions}."
     )
-    lines = [*wrapped(printable(report.origin.title), width), *wrapped(what, width), ""]
+    lines = [
+        *wrap_text(printable(report.provenance.title), width),
+        *wrap_text(description, width),
+        "",
+    ]
     if report.verdict is not None:
-        lines += [*wrapped(f"Verdict: {report.verdict}", width, "  "), ""]
+        lines += [*wrap_text(f"Verdict: {report.verdict}", width, "  "), ""]
     for each in report.audit.findings:
-        if each.model in (None, report.plain.name, report.main.name):
-            lines += finding_lines(each.code, each.severity, each.message, width, paint)
+        if each.model in (None, report.pca.name, report.main.name):
+            lines += format_finding(each.code, each.severity, each.message, width, paint)
     return "\n".join([*lines, "", f"Written to {printable(str(page))}"])
 
 
-def shell_text(words: Iterable[str]) -> str:
+def shell_command(words: Iterable[str]) -> str:
     r"""The words of a command as a shell reads them, in one line that a reader can copy.
 
     Words with line breaks, control codes or letters that would turn the line around are written
@@ -165,32 +202,32 @@ def shell_text(words: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> shell_text(["fairspan", "report", "my rows.csv"])
+    >>> shell_command(["fairspan", "report", "my rows.csv"])
     "fairspan report 'my rows.csv'"
-    >>> print(shell_text(["a\nb'c"]))
+    >>> print(shell_command(["a\nb'c"]))
     $'a\x0ab\'c'
     """
     return " ".join(
-        shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'"
+        shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escape_char, word))}'"
         for word in words
     )
 
 
-def _escaped(char: str) -> str:
+def _escape_char(char: str) -> str:
     if char in "\\'":
         return f"\\{char}"
     return char if char.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
 
 
-def demo_facts() -> tuple[Certificate, Audit, Dataset]:
+def run_demo() -> tuple[Certificate, Audit, Dataset]:
     """Fit and audit the data."""
     from fairspan.estimator.fair_pca import FairPCA  # takes its time
 
-    data = adult_by_sex()
+    data = load_adult_by_sex()
     moments = GroupMoments.from_rows(data.X, data.sensitive_features)
     # Estimators carry the moments that tell an audit which PCA a fair fit is compared with.
     plain, fair = (
-        FairPCA(_N_COMPONENTS, criterion=criterion, scale=True).fit_moments(moments)
+        FairPCA(_DEMO_DIMENSIONS, criterion=criterion, scale=True).fit_moments(moments)
         for criterion in ("total_error", "minimax_loss")
     )
     return (
@@ -200,10 +237,10 @@ def demo_facts() -> tuple[Certificate, Audit, Dataset]:
     )
 
 
-def missing_for_page(page: Path) -> str | None:
+def install_hint(page: Path) -> str | None:
     """How to get the page, where a package that makes it is not installed."""
     try:
-        check_can_write(page)
+        check_page_path(page)
     except MissingDependency:
         return 'For the whole audit as a page: pip install "fairspan[report]", run this again'
     return None
@@ -211,42 +248,46 @@ def missing_for_page(page: Path) -> str | None:
 
 def write_demo_page(page: Path, data: Dataset) -> None:
     """Write the audit page of the same rows."""
-    rows = rows_of(data.X, data.sensitive_features)
-    moments = replace(accumulate(rows), feature_names=data.feature_names)
-    asked = ReportSettings.of("minimax_loss", None, _N_COMPONENTS, "global", True)
-    origin = Origin(
-        data.name, title_of(data.name), fingerprint_of(rows), "fairspan demo", _MAKING_MOMENTS
+    rows = open_group_rows(data.X, data.sensitive_features)
+    moments = replace(compute_group_moments(rows), feature_names=data.feature_names)
+    asked = ReportSettings.validated("minimax_loss", None, _DEMO_DIMENSIONS, "global", True)
+    origin = Provenance(
+        data.name,
+        default_title(data.name),
+        compute_fingerprint(rows),
+        "fairspan demo",
+        _DEMO_MOMENTS_CODE,
     )
-    write_page(page, report_of(moments, rows, asked, origin))
+    write_page(page, build_report(moments, rows, asked, origin))
 
 
-def demo_screen(certificate: Certificate, result: Audit, data: Dataset) -> str:
+def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
     """What the reader sees, as wide as the terminal."""
     plain, fair = result.models
-    sizes = ", ".join(f"{spelled(group.group)}: {group.n:,}" for group in plain.groups)
-    cost = fair.total_error_here / plain.total_error_here - 1
-    d, width = plain.n_components, width_of(sys.stdout)
-    about = (
-        f"Data: {data.source}: {result.rows.n:,} people ({sizes}), {result.rows.n_features} "
+    sizes = ", ".join(f"{format_label(group.group)}: {group.n_rows:,}" for group in plain.groups)
+    relative_cost = fair.observed_total_error / plain.observed_total_error - 1
+    d, width = plain.n_components, output_width(sys.stdout)
+    description = (
+        f"Data: {data.source}: {result.rows.n_rows:,} people ({sizes}), {result.rows.n_features} "
         f"features, standardised. PCA and fair PCA each keep {d} dimensions."
     )
     conclusion = (
         "A group is called 'harmed' only where its loss is above zero beyond chance. On these rows "
         "fair PCA minimises the larger loss: "
-        f"{figure(plain.largest_loss_here)} becomes {figure(fair.largest_loss_here)}, for "
-        f"{in_ascii(relative(cost))} more error over all rows."
+        f"{format_ascii_number(plain.observed_largest_loss)} becomes {format_ascii_number(fair.observed_largest_loss)}, for "
+        f"{to_ascii(format_relative(relative_cost))} more error over all rows."
     )
     parts = [
-        _filled("Does PCA harm one of my groups, and does repair help?", width),
-        _filled(about, width),
-        _filled(f"Verdict: {result.verdict}", width),
-        result.table().to_text(width, paint_on(sys.stdout)),
-        f"{_filled(conclusion, width)}\n{certificate_in_words(certificate)}",
+        _wrap("Does PCA harm one of my groups, and does repair help?", width),
+        _wrap(description, width),
+        _wrap(f"Verdict: {result.verdict}", width),
+        result.table().to_text(width, painter_for(sys.stdout)),
+        f"{_wrap(conclusion, width)}\n{certificate_text(certificate)}",
         # In one line, as it is copied.
         "Try it on your data: fairspan audit DATA.csv --group COLUMN --standardize",
     ]
     return "\n\n".join(parts)
 
 
-def _filled(text: str, width: int) -> str:
-    return "\n".join(wrapped(text, width))
+def _wrap(text: str, width: int) -> str:
+    return "\n".join(wrap_text(text, width))

@@ -10,12 +10,12 @@ from typing import Any, Literal, TextIO
 
 import click
 
-from fairspan.formatting.text import Paint, Role, plain
-from fairspan.progress import clear_line
+from fairspan.formatting.text import Styler, TextRole, unstyled
+from fairspan.progress import clear_progress_bar
 
 # Of what --json prints: raised when a name or a meaning changes, not when names are added.
 JSON_VERSION = 1
-_LOOKS: dict[Role, dict[str, Any]] = {
+_ROLE_STYLES: dict[TextRole, dict[str, Any]] = {
     "error": {"fg": "red", "bold": True},
     "warning": {"fg": "yellow", "bold": True},
     "worst": {"fg": "red", "bold": True},
@@ -24,18 +24,18 @@ _LOOKS: dict[Role, dict[str, Any]] = {
 }
 
 
-def paint_on(stream: TextIO) -> Paint:
+def painter_for(stream: TextIO) -> Styler:
     """What colours the parts of a text for a stream, or leaves them as they are."""
-    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return _coloured if wanted and stream.isatty() else plain
+    colors_enabled = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _paint if colors_enabled and stream.isatty() else unstyled
 
 
-def complain(kind: Literal["error", "warning"], message: str) -> None:
+def print_message(kind: Literal["error", "warning"], message: str) -> None:
     """Say on standard error what is wrong."""
-    clear_line()
-    mark = paint_on(sys.stderr)(f"fairspan: {kind}:", kind)
+    clear_progress_bar()
+    mark = painter_for(sys.stderr)(f"fairspan: {kind}:", kind)
     click.echo(f"{mark} {message}", err=True)
 
 
-def _coloured(text: str, role: Role) -> str:
-    return click.style(text, **_LOOKS[role])
+def _paint(text: str, role: TextRole) -> str:
+    return click.style(text, **_ROLE_STYLES[role])

@@ -19,58 +19,58 @@ from typing import Any
 import click
 
 from fairspan.auditing.findings import find_in_labels
-from fairspan.auditing.results import quoted
-from fairspan.cli.options import Reading, refuse_if
-from fairspan.cli.reading import (
+from fairspan.auditing.results import quote_group
+from fairspan.cli.options import ReadOptions, usage_error_if
+from fairspan.cli.row_input import (
     OF_MODEL,
-    check_numeric,
+    check_numeric_features,
     csv_format,
-    foreign_rows,
-    holds_archive,
+    external_rows,
+    is_archive_file,
     na_values,
-    opened,
-    reading_for,
+    open_row_source,
+    read_options_for,
 )
-from fairspan.cli.terminal import complain
+from fairspan.cli.terminal import print_message
 from fairspan.errors import FairspanError, InvalidInput, InvalidParameter
-from fairspan.formatting.text import first_of
+from fairspan.formatting.text import join_truncated
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.dropped_rows import no_rows
+from fairspan.moments.dropped_rows import no_rows_error
 from fairspan.moments.group_moments import (
     GroupMoments,
-    accumulate,
-    merged,
-    part_of_file,
+    compute_group_moments,
+    load_partial,
+    merge_moments,
 )
 from fairspan.progress import track
-from fairspan.registry import Foreign
-from fairspan.rows.checks import check_columns
+from fairspan.registry import ExternalObject
 from fairspan.rows.files.file_rows import FileRows
-from fairspan.rows.groups import Label, listed
+from fairspan.rows.groups import Label, format_list
 from fairspan.rows.protocol import (
     KEEPING_MISSING,
+    Aggregator,
     RowSource,
-    Tally,
-    error_context,
-    merged_in_order,
+    add_error_context,
+    merge_in_order,
 )
+from fairspan.rows.validation import check_columns
 from fairspan.rows.weights import WeightScale
-from fairspan.storage import PARTS, read_document, replacing, write_document, write_whole
+from fairspan.storage import MANIFEST_SCHEMA, open_atomic, read_json, write_atomic, write_json
 
 MANIFEST = "manifest.json"
 # Of the first and the last bytes: where Parquet keeps its index, and where an edit moves others to.
 _HASHED_BYTES = 1 << 16
 # Where the format of a document of ours is named.
-_FIRST_BYTES = 64
-_MOST_NAMED = 5
+_HEADER_BYTES = 64
+_MAX_NAMES = 5
 
 
 # Size in bytes, time of the last change in nanoseconds, and hash of the first and last 64 KiB: what
 # distinguishes a file from another of the same name.
-FileState = tuple[int, int, str]
+FileFingerprint = tuple[int, int, str]
 
 
-def file_state(path: Path) -> FileState:
+def file_fingerprint(path: Path) -> FileFingerprint:
     """Read it from the file."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
@@ -81,7 +81,7 @@ def file_state(path: Path) -> FileState:
     return status.st_size, status.st_mtime_ns, ends.hexdigest()
 
 
-def _check_unchanged(path: Path, state: FileState) -> None:
+def _check_unchanged(path: Path, state: FileFingerprint) -> None:
     """Make sure that a file is what it was before it was read; raises InvalidInput."""
     with suppress(OSError):  # there may be none
         status = path.stat()
@@ -103,13 +103,13 @@ class Manifest:
     folder : Path
     options : mapping of str to sequence of str
         Columns by what they are for, and how files are read.
-    parts : mapping of str to FileState
+    parts : mapping of str to FileFingerprint
         The files of rows, by their paths in the folder that is read.
     """
 
     folder: Path
     options: Mapping[str, Sequence[str]]
-    parts: Mapping[str, FileState]
+    sources: Mapping[str, FileFingerprint]
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest | None":
@@ -120,18 +120,21 @@ class Manifest:
         CorruptFile
         """
         path = folder / MANIFEST
-        if not path.is_file() or PARTS.kind.encode() not in path.read_bytes()[:_FIRST_BYTES]:
+        if (
+            not path.is_file()
+            or MANIFEST_SCHEMA.kind.encode() not in path.read_bytes()[:_HEADER_BYTES]
+        ):
             return None
-        stored = read_document(path, PARTS)
+        stored = read_json(path, MANIFEST_SCHEMA)
         return cls(
             folder,
             stored["options"],
             {name: tuple(state) for name, state in stored["parts"].items()},
         )
 
-    def file_of(self, part: str) -> Path:
+    def moments_path(self, source: str) -> Path:
         """Where the moments of a part are; names of sub-folders become a part of its name."""
-        return self.folder / f"{part.replace('%', '%25').replace('/', '%2F')}.moments"
+        return self.folder / f"{source.replace('%', '%25').replace('/', '%2F')}.moments"
 
     def check_folder(self) -> None:
         """Make sure that the folder is new or empty, or was begun with the same files and choices.
@@ -140,17 +143,17 @@ class Manifest:
         ------
         InvalidInput
         """
-        before = Manifest.read(self.folder)
-        if before is None:
+        existing = Manifest.read(self.folder)
+        if existing is None:
             others = [each.name for each in self.folder.glob("[!.]*")]
             if others:
                 raise InvalidInput(
-                    f"The folder {self.folder} holds {first_of(sorted(others), _MOST_NAMED)}, and "
+                    f"The folder {self.folder} holds {join_truncated(sorted(others), _MAX_NAMES)}, and "
                     f"no {MANIFEST} of moments",
                     "Allowed: a new or an empty folder, or one that the same command began",
                     "Name another output",
                 )
-        elif changes := "; ".join(before._changes(self)):
+        elif changes := "; ".join(existing._changes(self)):
             raise InvalidInput(
                 f"{self.folder} was begun with other files or choices ({changes})",
                 "Allowed: to go on with the same files and choices",
@@ -162,25 +165,32 @@ class Manifest:
         path = self.folder / MANIFEST
         if not path.exists():
             self.folder.mkdir(exist_ok=True)
-            write_document(path, PARTS, {"options": self.options, "parts": self.parts})
+            write_json(path, MANIFEST_SCHEMA, {"options": self.options, "parts": self.sources})
 
     def _changes(self, now: "Manifest") -> Iterator[str]:
         """In words, how another manifest differs from this one."""
-        before, after = self.parts, now.parts
+        existing, current_sources = self.sources, now.sources
         for names, what in (
-            ([name for name in before if after.get(name, before[name]) != before[name]], "changed"),
-            ([name for name in before if name not in after], "missing"),
-            ([name for name in after if name not in before], "new"),
+            (
+                [
+                    name
+                    for name in existing
+                    if current_sources.get(name, existing[name]) != existing[name]
+                ],
+                "changed",
+            ),
+            ([name for name in existing if name not in current_sources], "missing"),
+            ([name for name in current_sources if name not in existing], "new"),
         ):
             if names:
-                yield f"{what}: {first_of(names, _MOST_NAMED)}"
+                yield f"{what}: {join_truncated(names, _MAX_NAMES)}"
         for name, chosen in now.options.items():
             if (own := list(self.options.get(name, []))) != list(chosen):
-                yield f"{name}: was {listed(own) or 'none'}, is {listed(chosen) or 'none'}"
+                yield f"{name}: was {format_list(own) or 'none'}, is {format_list(chosen) or 'none'}"
 
 
 @dataclass(frozen=True)
-class RowsIntoFolder(FileRows):
+class MomentsFolderRows(FileRows):
     """Rows of files whose moments are written to a folder, file by file, as they are read.
 
     A file of rows whose moments are there is not read again.
@@ -188,40 +198,42 @@ class RowsIntoFolder(FileRows):
     Attributes
     ----------
     manifest : Manifest
-    has_labels : bool
+    has_y : bool
         Whether the last group column is the class of each row in y.
     """
 
     manifest: Manifest = field(kw_only=True)
-    has_labels: bool = field(kw_only=True)
+    has_y: bool = field(kw_only=True)
 
     @classmethod
-    def of(cls, rows: FileRows, folder: Path, label: str | None) -> "RowsIntoFolder":
+    def create(cls, rows: FileRows, folder: Path, label: str | None) -> "MomentsFolderRows":
         """The same rows, with a folder that is checked; raises InvalidInput."""
-        chosen = rows.chosen
+        chosen = rows.selection
         form = rows.parts[0].form if rows.parts else None
         options: dict[str, list[str]] = {
             "features": list(chosen.feature_names),
-            "groups": list(chosen.groups if label is None else chosen.groups[:-1]),
+            "groups": list(chosen.group_columns if label is None else chosen.group_columns[:-1]),
             "label": [] if label is None else [label],
-            "weight": [] if chosen.weight is None else [chosen.weight],
+            "weight": [] if chosen.weight_column is None else [chosen.weight_column],
             "on_missing": [chosen.on_missing],
             "na_values": rows.parts[0].na_values.spelled() if rows.parts else [],
             "format": [] if form is None else [*map(str, astuple(form))],
         }
         paths = dict.fromkeys(part.path for part in rows.parts)
-        states = {path.relative_to(rows.path).as_posix(): file_state(path) for path in paths}
-        manifest = Manifest(folder, options, states)
+        fingerprints = {
+            path.relative_to(rows.path).as_posix(): file_fingerprint(path) for path in paths
+        }
+        manifest = Manifest(folder, options, fingerprints)
         manifest.check_folder()
-        shared = {each.name: getattr(rows, each.name) for each in fields(FileRows)}
-        return cls(**shared, manifest=manifest, has_labels=label is not None)
+        inherited = {each.name: getattr(rows, each.name) for each in fields(FileRows)}
+        return cls(**inherited, manifest=manifest, has_y=label is not None)
 
     def with_raw_weights(self) -> FileRows:
         """Return the same rows, which go into no folder, with their weights as they are stored."""
-        chosen = replace(self.chosen, weight_scale=WeightScale(is_raw=True))
-        return FileRows(self.path, self.schema, self.parts, chosen, jobs=self.jobs)
+        chosen = replace(self.selection, weight_scale=WeightScale(is_raw=True))
+        return FileRows(self.path, self.schema, self.parts, chosen, n_jobs=self.n_jobs)
 
-    def tallied(self, tally: Tally[Any]) -> Any:
+    def aggregate(self, aggregator: Aggregator[Any]) -> Any:
         """The moments of all files; None if there are no rows.
 
         Raises
@@ -232,48 +244,50 @@ class RowsIntoFolder(FileRows):
             Moments that were there are damaged.
         """
         files = [
-            FileRows(path, self.schema, tuple(parts), self.chosen)
+            FileRows(path, self.schema, tuple(parts), self.selection)
             for path, parts in groupby(self.parts, attrgetter("path"))
         ]
-        waiting = {
+        pending = {
             name: rows
-            for name, rows in zip(self.manifest.parts, files, strict=True)
-            if not self.manifest.file_of(name).exists()
+            for name, rows in zip(self.manifest.sources, files, strict=True)
+            if not self.manifest.moments_path(name).exists()
         }
         try:
-            with closing(self.results(tally, list(waiting.values()))) as results:
-                return self._total(tally, waiting, results)
+            with closing(self.part_results(aggregator, list(pending.values()))) as results:
+                return self._write_and_merge(aggregator, pending, results)
         except FairspanError:
             # A file that is being written to breaks in many ways, all for one reason.
-            for name, rows in waiting.items():
-                _check_unchanged(rows.path, self.manifest.parts[name])
+            for name, rows in pending.items():
+                _check_unchanged(rows.path, self.manifest.sources[name])
             raise
 
-    def _total(
-        self, tally: Tally[Any], waiting: Mapping[str, FileRows], results: Iterator[Any]
+    def _write_and_merge(
+        self, tally: Aggregator[Any], pending: Mapping[str, FileRows], results: Iterator[Any]
     ) -> GroupMoments | None:
         """Write what is made, and merge it with what was there, in the order of the files."""
         total: GroupMoments | None = None
         counts: list[tuple[Label, int]] = []
-        for name, state in self.manifest.parts.items():
-            file, rows = self.manifest.file_of(name), waiting.get(name)
+        for name, state in self.manifest.sources.items():
+            file, rows = self.manifest.moments_path(name), pending.get(name)
             if rows is None:
-                found = part_of_file(file)
+                moments = load_partial(file)
             else:
-                found = next(results)
-                found = found.over_classes() if self.has_labels else found
-            with error_context(str(file) if rows is None else rows.where):
-                total = merged_in_order(tally, (total, found))
-            counts += zip(found.pairs.labels, found.pairs.counts.tolist(), strict=True)
+                moments = next(results)
+                moments = moments.sum_over_classes() if self.has_y else moments
+            with add_error_context(str(file) if rows is None else rows.location):
+                total = merge_in_order(tally, (total, moments))
+            counts += zip(moments.finest.labels, moments.finest.counts.tolist(), strict=True)
             if rows is not None:
                 _check_unchanged(rows.path, state)
                 self.manifest.write()
-                write_whole(file, found.to_bytes())
-        warn_of_tiny_groups(counts, "-o NAME.moments with --min-group-size leaves such groups out.")
+                write_atomic(file, moments.to_bytes())
+        warn_about_tiny_groups(
+            counts, "-o NAME.moments with --min-group-size leaves such groups out."
+        )
         return total
 
 
-def warn_of_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> None:
+def warn_about_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> None:
     """Warn of groups of 1 or 2 rows: their moments show the rows themselves.
 
     Parameters
@@ -281,16 +295,16 @@ def warn_of_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> Non
     counts : iterable of (label, number of rows)
     remedy : str
     """
-    tiny = dict.fromkeys(quoted(label) for label, n in counts if 0 < n <= 2)
+    tiny = dict.fromkeys(quote_group(label) for label, n in counts if 0 < n <= 2)
     if tiny:
-        complain(
+        print_message(
             "warning",
-            f"Groups of 1 or 2 rows ({first_of(list(tiny), _MOST_NAMED)}): their rows can be "
+            f"Groups of 1 or 2 rows ({join_truncated(list(tiny), _MAX_NAMES)}): their rows can be "
             f"recovered from these moments; {remedy}",
         )
 
 
-def files_to_merge(paths: Sequence[Path]) -> list[Path]:
+def expand_folders(paths: Sequence[Path]) -> list[Path]:
     """Files of moments, with all those of a folder in place of the folder.
 
     A manifest among them is no file of moments: `merge folder/*` names it too.
@@ -311,17 +325,17 @@ def files_to_merge(paths: Sequence[Path]) -> list[Path]:
                     "Allowed: files of moments, and folders that fairspan moments made",
                     "Name the files of moments one by one",
                 )
-            files += map(manifest.file_of, manifest.parts)
+            files += map(manifest.moments_path, manifest.sources)
         elif path.name != MANIFEST or Manifest.read(path.parent) is None:
             files.append(path)
     for folder in dict.fromkeys(file.parent for file in files):
         manifest = Manifest.read(folder)
-        expected = [] if manifest is None else list(map(manifest.file_of, manifest.parts))
+        expected = [] if manifest is None else list(map(manifest.moments_path, manifest.sources))
         missing = [each.name for each in expected if each not in files or not each.is_file()]
         if missing and set(expected).intersection(files):
             raise InvalidInput(
                 f"{len(missing)} of {len(expected)} parts in {folder} are missing: "
-                f"{first_of(missing, _MOST_NAMED)}",
+                f"{join_truncated(missing, _MAX_NAMES)}",
                 f"Allowed: all parts that {folder / MANIFEST} lists",
                 "Start fairspan moments again, which makes the parts that are not there; and name "
                 "the folder, not the files in it",
@@ -329,35 +343,35 @@ def files_to_merge(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
-def make_moments(
-    data: Path | Foreign, out: Path, reading: Reading, min_group_size: int
+def write_moments(
+    data: Path | ExternalObject, out: Path, reading: ReadOptions, min_group_size: int
 ) -> tuple[GroupMoments, int]:
     """Write the moments of the rows; return them, and the number of groups left out.
 
     A file of moments appears only when it is complete.
     """
-    complete = accumulate(
-        _opened(data, reading), reading.limit, has_labels=reading.label is not None
+    all_groups = compute_group_moments(
+        _open_numeric_rows(data, reading), reading.limit, has_y=reading.y_column is not None
     )
-    kept = complete.without_small_groups(min_group_size)
-    write_whole(out, kept.to_bytes())
-    counted = kept.pairs
-    warn_of_tiny_groups(
-        zip(counted.labels, counted.counts.tolist(), strict=True),
+    copied_fields = all_groups.drop_small_groups(min_group_size)
+    write_atomic(out, copied_fields.to_bytes())
+    group_counts = copied_fields.finest
+    warn_about_tiny_groups(
+        zip(group_counts.labels, group_counts.counts.tolist(), strict=True),
         "use --min-group-size to leave such groups out.",
     )
-    warn_of_labels(kept)
-    return kept, complete.n_groups - kept.n_groups
+    warn_of_labels(copied_fields)
+    return copied_fields, all_groups.n_groups - copied_fields.n_groups
 
 
 def warn_of_labels(moments: GroupMoments) -> None:
     """Warn on standard error of labels of groups that most likely are mistakes."""
     for found in find_in_labels(moments):
-        complain("warning", found.message)
+        print_message("warning", found.message)
 
 
-def make_folder_of_moments(
-    data: Path | Foreign, folder: Path, reading: Reading, min_group_size: int
+def write_moments_folder(
+    data: Path | ExternalObject, folder: Path, reading: ReadOptions, min_group_size: int
 ) -> tuple[GroupMoments, int]:
     """Write the moments of each file of rows into a folder; return those of all rows, and 0.
 
@@ -366,35 +380,35 @@ def make_folder_of_moments(
     Moments that are there are not made again, so that the same command continues after
     an interruption.
     """
-    refuse_if(
+    usage_error_if(
         reading.on_missing in KEEPING_MISSING,
         f"--on-missing {reading.on_missing} needs all rows together, and moments of their parts do "
         "not add up: name the output NAME.moments.",
     )
-    opened = _opened(data, reading)
+    opened = _open_numeric_rows(data, reading)
     assert isinstance(opened, FileRows)
-    rows = RowsIntoFolder.of(opened, folder, reading.label)
+    rows = MomentsFolderRows.create(opened, folder, reading.y_column)
     try:
-        return accumulate(rows, reading.limit, has_labels=reading.label is not None), 0
+        return compute_group_moments(rows, reading.limit, has_y=reading.y_column is not None), 0
     except KeyboardInterrupt:
         if folder.exists():
-            complain(
+            print_message(
                 "warning", f"{folder} keeps what was made; the same command continues from there."
             )
         raise
 
 
-def _opened(data: Path | Foreign, reading: Reading) -> RowSource:
-    refuse_if(
-        isinstance(data, Path) and holds_archive(data),
+def _open_numeric_rows(data: Path | ExternalObject, reading: ReadOptions) -> RowSource:
+    usage_error_if(
+        isinstance(data, Path) and is_archive_file(data),
         f"{data} holds moments already; merge files of moments with: fairspan merge.",
     )
-    rows = opened(reading, data)
-    check_numeric(rows)
+    rows = open_row_source(reading, data)
+    check_numeric_features(rows)
     return rows
 
 
-def merge_moments(
+def merge_moments_files(
     paths: Sequence[Path], out: Path, *, labels_as_text: bool = False
 ) -> tuple[GroupMoments, int]:
     """Write the moments of all rows; return them, and the number of files.
@@ -402,7 +416,7 @@ def merge_moments(
     Parameters
     ----------
     paths : sequence of Path
-        Files of moments, and folders that `make_folder_of_moments` made.
+        Files of moments, and folders that `write_moments_folder` made.
     out : Path
     labels_as_text : bool
         Whether the labels 1 and "1" are one.
@@ -413,55 +427,55 @@ def merge_moments(
         A part that is missing in a folder. Moments that do not fit together; the first file that
         does not fit is named.
     """
-    files = files_to_merge(paths)
+    files = expand_folders(paths)
     if len({file.resolve() for file in files}) < len(files):
-        complain(
+        print_message(
             "warning", "The same file is given more than once: its rows are counted each time."
         )
     total: GroupMoments | None = None
     # Parts of one folder are of one site.
-    sites = {
+    is_folder_of_parts = {
         folder: Manifest.read(folder) is not None for folder in {each.parent for each in files}
     }
     dropped: dict[Path, int] = {}
     for file in track("merging", files, "files"):
-        more = part_of_file(file)
-        site = file.parent if sites[file.parent] else file
-        dropped[site] = dropped.get(site, 0) + more.n_dropped
+        moments = load_partial(file)
+        site = file.parent if is_folder_of_parts[file.parent] else file
+        dropped[site] = dropped.get(site, 0) + moments.n_dropped
         if labels_as_text:  # groups of one text are joined
-            more = merged([more], _as_text)
-        with error_context(str(file)):
-            total = more if total is None else total + more
+            moments = merge_moments([moments], _label_as_text)
+        with add_error_context(str(file)):
+            total = moments if total is None else total + moments
     assert total is not None
     if not total.n_groups:
-        raise no_rows(total.n_dropped)
+        raise no_rows_error(total.n_dropped)
     warn_of_labels(total)
-    without = [str(site) for site, n in dropped.items() if not n]
-    if without and total.n_dropped:
-        complain(
+    complete_sites = [str(site) for site, n in dropped.items() if not n]
+    if complete_sites and total.n_dropped:
+        print_message(
             "warning",
-            f"Rows with missing values were left out at some sites, and none at {listed(without)}. "
+            f"Rows with missing values were left out at some sites, and none at {format_list(complete_sites)}. "
             "If values were missing there too and were filled in, the sum mixes two rules: filled "
             "values vary less. Handle missing values in one way at all sites.",
         )
-    write_whole(out, total.to_bytes())
+    write_atomic(out, total.to_bytes())
     return total, len(files)
 
 
-def _as_text(label: Label) -> Label:
+def _label_as_text(label: Label) -> Label:
     """A label as text: a whole number without a fraction.
 
     Examples
     --------
-    >>> _as_text(1), _as_text(1.0), _as_text("1"), _as_text((True, 2.5))
+    >>> _label_as_text(1), _label_as_text(1.0), _label_as_text("1"), _label_as_text((True, 2.5))
     ('1', '1', '1', ('True', '2.5'))
     """
     if isinstance(label, tuple):
-        return tuple(str(_as_text(each)) for each in label)
+        return tuple(str(_label_as_text(each)) for each in label)
     return str(int(label) if isinstance(label, float) and label.is_integer() else label)
 
 
-def facts_of(moments: GroupMoments, out: Path) -> dict[str, Any]:
+def moments_record(moments: GroupMoments, out: Path) -> dict[str, Any]:
     """What a file of moments holds, as plain values."""
     names, exponent = moments.feature_names, moments.weight_exponent
     return {
@@ -480,7 +494,7 @@ def facts_of(moments: GroupMoments, out: Path) -> dict[str, Any]:
     }
 
 
-_WRITERS = {
+_FORMAT_BY_EXTENSION = {
     ".csv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -491,7 +505,7 @@ _WRITERS = {
 
 
 def transform_file(
-    model: Path, data: Path | Foreign, out: Path, reading: Reading
+    model: Path, data: Path | ExternalObject, out: Path, reading: ReadOptions
 ) -> dict[str, Any]:
     """Write the coordinates of every row, beside the columns that are kept; say what was written.
 
@@ -499,36 +513,38 @@ def transform_file(
     appears only when it is complete.
     """
     is_stdout = str(out) == "-"
-    if not is_stdout and out.suffix.lower() not in _WRITERS:
+    if not is_stdout and out.suffix.lower() not in _FORMAT_BY_EXTENSION:
         raise InvalidParameter(
             f"The output {out} has the ending {out.suffix!r}",
-            f"Allowed: {', '.join(_WRITERS)}, or - for standard output",
+            f"Allowed: {', '.join(_FORMAT_BY_EXTENSION)}, or - for standard output",
             "Choose one of these endings",
         )
     subspace = FairSubspace.load(model)
-    rows = _rows_for(data, subspace, reading)
+    rows = _open_rows_for_model(data, subspace, reading)
     import pyarrow as pa
     from pyarrow import csv, parquet
 
     openers = {"csv": csv.CSVWriter, "parquet": parquet.ParquetWriter, "arrow": pa.ipc.new_file}
-    opener = openers["csv" if is_stdout else _WRITERS[out.suffix.lower()]]
+    opener = openers["csv" if is_stdout else _FORMAT_BY_EXTENSION[out.suffix.lower()]]
     n_rows = n_dropped = 0
     blocks = rows.blocks()
     # Standard output cannot be taken back, so nothing is written before rows are known to be good.
     first = next(blocks, None)
     if first is None:
         raise InvalidInput(f"{data} holds no rows", "Allowed: at least one row", "Check the file")
-    kept = [] if first.extra_columns is None else list(first.extra_columns.schema)
-    schema = pa.schema([*kept, *((name, pa.float64()) for name in subspace.component_names)])
+    copied_fields = [] if first.extra_columns is None else list(first.extra_columns.schema)
+    schema = pa.schema(
+        [*copied_fields, *((name, pa.float64()) for name in subspace.component_names)]
+    )
     # Opened here, as Arrow takes only names in UTF-8.
-    place = nullcontext(sys.stdout.buffer) if is_stdout else replacing(out)
-    with place as file, opener(file, schema) as writer:
+    output = nullcontext(sys.stdout.buffer) if is_stdout else open_atomic(out)
+    with output as file, opener(file, schema) as writer:
         for block in chain([first], blocks):
             n_dropped += block.n_dropped
             if len(block.values):
                 reduced = subspace.transform(block.values)
-                beside = [] if block.extra_columns is None else block.extra_columns.columns
-                writer.write(pa.table([*beside, *reduced.T], schema=schema))
+                copied_columns = [] if block.extra_columns is None else block.extra_columns.columns
+                writer.write(pa.table([*copied_columns, *reduced.T], schema=schema))
                 n_rows += len(reduced)
     return {
         "output": str(out),
@@ -539,32 +555,40 @@ def transform_file(
     }
 
 
-def _rows_for(data: Path | Foreign, subspace: FairSubspace, reading: Reading) -> RowSource:
+def _open_rows_for_model(
+    data: Path | ExternalObject, subspace: FairSubspace, reading: ReadOptions
+) -> RowSource:
     """Rows of a file, or of another package, with the features of a model."""
     names = subspace.feature_names
-    if isinstance(data, Foreign):
-        refuse_if(reading.requested, f"{data} is no file of rows: give no option but -o.")
-        made = foreign_rows(data)
-        return made if names is None else made.selected(names)
-    refuse_if(
-        reading.on_missing in KEEPING_MISSING and subspace.normal is None,
+    if isinstance(data, ExternalObject):
+        usage_error_if(
+            reading.changed_options, f"{data} is no file of rows: give no option but -o."
+        )
+        made = external_rows(data)
+        return made if names is None else made.select_features(names)
+    usage_error_if(
+        reading.on_missing in KEEPING_MISSING and subspace.imputation_model is None,
         f"--on-missing {reading.on_missing} is for models that were fitted so: this one was fitted "
         "on complete rows, and does not know what to expect of missing cells.",
     )
-    reading = reading_for([subspace], data, reading)
+    reading = read_options_for([subspace], data, reading)
     rows = FileRows.open(
         data,
         on_missing=reading.on_missing,
         csv=csv_format(reading),
         na_values=na_values(reading),
     )
-    available = rows.chosen.available
-    rows = replace(rows, chosen=replace(rows.chosen, ignores_unseen=reading.unseen == "ignore"))
+    available = rows.selection.available
+    rows = replace(
+        rows, selection=replace(rows.selection, ignore_unseen=reading.unseen == "ignore")
+    )
     if names is not None:
-        rows = rows.selected(names)
-    check_numeric(rows, *OF_MODEL)
+        rows = rows.select_features(names)
+    check_numeric_features(rows, *OF_MODEL)
     keep = available if reading.keep_all else reading.keep
     check_columns(keep, available)
-    for taken in sorted(set(keep).intersection(subspace.component_names)):
-        raise click.UsageError(f"The column {taken!r} would appear twice in the output.")
-    return replace(rows, activity="transforming", chosen=replace(rows.chosen, extra_columns=keep))
+    for conflict in sorted(set(keep).intersection(subspace.component_names)):
+        raise click.UsageError(f"The column {conflict!r} would appear twice in the output.")
+    return replace(
+        rows, stage_name="transforming", selection=replace(rows.selection, extra_columns=keep)
+    )

@@ -4,11 +4,11 @@
 again; `frame()` is the data that is drawn.
 """
 
+from fairspan.displays.audit import AuditDisplay, GroupLossDisplay, VarianceKeptDisplay
 from fairspan.displays.components import LoadingsDisplay, ReducedRowsDisplay
-from fairspan.displays.curve import ErrorCurveDisplay
-from fairspan.displays.features import FeatureErrorDisplay
-from fairspan.displays.groups import AuditDisplay, GroupLossDisplay, VarianceKeptDisplay
-from fairspan.displays.trade_offs import DisparityPathDisplay, FrontierDisplay
+from fairspan.displays.error_curve import ErrorCurveDisplay
+from fairspan.displays.feature_errors import FeatureErrorDisplay
+from fairspan.displays.frontier import DisparityPathDisplay, FrontierDisplay
 
 __all__ = [
     "AuditDisplay",

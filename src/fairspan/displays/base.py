@@ -12,14 +12,21 @@ from html import escape
 from io import BytesIO
 from typing import Any, Self
 
-from fairspan.displays.style import INK, STYLE, Axes, Figure, figure_of, suit_paper
-from fairspan.errors import imported
-from fairspan.formatting.results import data_frame
+from fairspan.displays.style import (
+    FOREGROUND,
+    STYLE,
+    Axes,
+    Figure,
+    adapt_to_background,
+    root_figure,
+)
+from fairspan.errors import import_optional
+from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.text import counted
 from fairspan.progress import show_progress
 
 # Widely installed ones of the East Asian scripts and of symbols, in the order they are asked.
-_FALLBACKS = (
+_FALLBACK_FONTS = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
     "Source Han Sans SC",
@@ -34,15 +41,15 @@ _FALLBACKS = (
     "Noto Emoji",
     "Segoe UI Symbol",
 )
-OPTIMAL, UNRESOLVED, NO_ANSWER = "optimal", "unresolved", "no answer"
+OPTIMAL, UNRESOLVED, INFEASIBLE = "optimal", "unresolved", "no answer"
 # With a salt and without a date the same figure gives the same bytes. Text stays text.
-_REPRODUCIBLE: Any = {"svg.fonttype": "none", "savefig.dpi": 150}
-METADATA: Mapping[str, Any] = {"svg": {"Date": None}, "png": {"Software": None}}
+_REPRODUCIBLE_SETTINGS: Any = {"svg.fonttype": "none", "savefig.dpi": 150}
+SAVE_METADATA: Mapping[str, Any] = {"svg": {"Date": None}, "png": {"Software": None}}
 # Pixels of an inch in a notebook, and how many more the image has.
-_INCH, _SHARPNESS = 72, 2
+_NOTEBOOK_DPI, _PIXEL_RATIO = 72, 2
 
 
-def unproven(statuses: Sequence[str | None]) -> str:
+def describe_unproven(statuses: Sequence[str | None]) -> str:
     """How many answers of a criterion are not proven optimal, in sentences; or nothing.
 
     Examples
@@ -54,22 +61,22 @@ def unproven(statuses: Sequence[str | None]) -> str:
     >>> unproven(["optimal", "no answer"])
     ''
     """
-    answers = [status for status in statuses if status not in (None, NO_ANSWER)]
-    n_unresolved = answers.count(UNRESOLVED)
-    n_open = len(answers) - n_unresolved - answers.count(OPTIMAL)
-    of, sentences = f"Of {len(answers)} answers,", []
+    solved = [status for status in statuses if status not in (None, INFEASIBLE)]
+    n_unresolved = solved.count(UNRESOLVED)
+    n_open = len(solved) - n_unresolved - solved.count(OPTIMAL)
+    prefix, sentences = f"Of {len(solved)} answers,", []
     if n_open:
-        sentences.append(f"{of} {n_open} {'is' if n_open == 1 else 'are'} not proven optimal.")
+        sentences.append(f"{prefix} {n_open} {'is' if n_open == 1 else 'are'} not proven optimal.")
     if n_unresolved:
         is_or_are, it_is = ("is", "it is") if n_unresolved == 1 else ("are", "they are")
         sentences.append(
-            f"{of} {n_unresolved} {is_or_are} unresolved: double precision cannot tell how close "
+            f"{prefix} {n_unresolved} {is_or_are} unresolved: double precision cannot tell how close "
             f"{it_is} to the optimum."
         )
     return " ".join(sentences)
 
 
-class Picture(ABC):
+class BaseDisplay(ABC):
     """Plain data, and how they are drawn.
 
     After scikit-learn's convention for displays: `plot` draws, and leaves `ax_` and `figure_`.
@@ -89,16 +96,16 @@ class Picture(ABC):
 
     @classmethod
     @abstractmethod
-    def undrawn(cls, *source: Any, **settings: Any) -> Self:
+    def compute(cls, *source: Any, **settings: Any) -> Self:
         """What `from_estimator` draws, not drawn yet: as a page draws it on axes of its own."""
 
     @classmethod
-    def _drawn(cls, ax: Axes | None, *source: Any, **settings: Any) -> Self:
+    def _compute_and_plot(cls, ax: Axes | None, *source: Any, **settings: Any) -> Self:
         """Compute what is shown, with progress where it takes long, and draw it."""
-        imported("matplotlib", "plot", cls.__name__)
+        import_optional("matplotlib", "plot", cls.__name__)
         with show_progress():
-            made = cls.undrawn(*source, **settings)
-        return made.plot(ax)
+            display = cls.compute(*source, **settings)
+        return display.plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw.
@@ -119,23 +126,23 @@ class Picture(ABC):
         MissingDependency
             matplotlib is not installed.
         """
-        imported("matplotlib", "plot", "plot")
+        import_optional("matplotlib", "plot", "plot")
         from matplotlib import rc_context
 
-        with rc_context({**STYLE, **fallback_fonts()}), _any_font():
+        with rc_context({**STYLE, **font_settings()}), _ignore_missing_glyphs():
             is_given = ax is not None
             if ax is None:
                 from matplotlib import pyplot  # takes its time, and a page needs none of it
 
-                _, ax = pyplot.subplots(figsize=self.size(), layout="constrained")
+                _, ax = pyplot.subplots(figsize=self.figure_size(), layout="constrained")
             # Axes made elsewhere may have something of another style.
             ax.spines[["top", "right"]].set_visible(False)
             ax.set_axisbelow(True)
-            ax.tick_params(labelsize=STYLE["xtick.labelsize"], colors=INK)
+            ax.tick_params(labelsize=STYLE["xtick.labelsize"], colors=FOREGROUND)
             self.axes_ = tuple(self._draw(ax))
-            self.ax_, self.figure_ = ax, figure_of(ax)
-            drawn = [ax, *self.axes_] if is_given else self.figure_.axes
-            suit_paper(drawn, self.figure_.get_facecolor())
+            self.ax_, self.figure_ = ax, root_figure(ax)
+            all_axes = [ax, *self.axes_] if is_given else self.figure_.axes
+            adapt_to_background(all_axes, self.figure_.get_facecolor())
         return self
 
     def frame(self) -> Any:
@@ -150,13 +157,13 @@ class Picture(ABC):
         MissingDependency
             pandas is not installed.
         """
-        return data_frame(dict(self.columns()), f"{type(self).__name__}.frame()")
+        return to_data_frame(dict(self.to_columns()), f"{type(self).__name__}.frame()")
 
     @abstractmethod
-    def columns(self) -> Mapping[str, Sequence[Any]]:
+    def to_columns(self) -> Mapping[str, Sequence[Any]]:
         """What is drawn, as columns of one length."""
 
-    def size(self) -> tuple[float, float]:
+    def figure_size(self) -> tuple[float, float]:
         """Width and height of a new figure, in inches."""
         return 6.4, 4.6
 
@@ -165,7 +172,7 @@ class Picture(ABC):
         """Draw on these axes, with our style set; the panels that were made of them."""
 
     def __repr__(self) -> str:
-        n_rows = len(next(iter(self.columns().values())))
+        n_rows = len(next(iter(self.to_columns().values())))
         return f"<{type(self).__name__}: {counted(n_rows, 'row')} of data, see frame()>"
 
     def _repr_html_(self) -> str | None:
@@ -175,42 +182,44 @@ class Picture(ABC):
         from matplotlib import pyplot
 
         file = BytesIO()
-        with _any_font():
-            self.figure_.savefig(file, format="png", dpi=_SHARPNESS * _INCH)
+        with _ignore_missing_glyphs():
+            self.figure_.savefig(file, format="png", dpi=_PIXEL_RATIO * _NOTEBOOK_DPI)
         pyplot.close(self.figure_)
         image, title = b64encode(file.getvalue()).decode(), self.ax_.get_title(loc="left")
         return (
-            f'<img alt="{escape(title)}" width="{self.figure_.get_figwidth() * _INCH:.0f}" '
+            f'<img alt="{escape(title)}" width="{self.figure_.get_figwidth() * _NOTEBOOK_DPI:.0f}" '
             f'style="max-width: 100%" src="data:image/png;base64,{image}">'
         )
 
 
-def fallback_fonts() -> Any:  # matplotlib's types list every setting
+def font_settings() -> Any:  # matplotlib's types list every setting
     """matplotlib's setting of font families, with those installed that fill its gaps.
 
     Only installed ones, as matplotlib reports every family that it does not find.
     """
     import matplotlib
 
-    return {"font.family": [*matplotlib.rcParams["font.family"], *_installed()]}
+    return {"font.family": [*matplotlib.rcParams["font.family"], *_installed_fallback_fonts()]}
 
 
 @cache
-def _installed() -> tuple[str, ...]:
+def _installed_fallback_fonts() -> tuple[str, ...]:
     from matplotlib.font_manager import fontManager
 
-    return tuple(sorted({*_FALLBACKS} & {*fontManager.get_font_names()}, key=_FALLBACKS.index))
+    return tuple(
+        sorted({*_FALLBACK_FONTS} & {*fontManager.get_font_names()}, key=_FALLBACK_FONTS.index)
+    )
 
 
 @contextmanager
-def _any_font() -> Iterator[None]:
+def _ignore_missing_glyphs() -> Iterator[None]:
     """Silence warnings of missing glyphs: texts stay texts, and are shown with other fonts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         yield
 
 
-def empty_figure(purpose: str) -> Figure:
+def new_figure(purpose: str) -> Figure:
     """A figure that pyplot does not keep.
 
     Raises
@@ -218,7 +227,7 @@ def empty_figure(purpose: str) -> Figure:
     MissingDependency
         matplotlib is not installed.
     """
-    imported("matplotlib", "plot", purpose)
+    import_optional("matplotlib", "plot", purpose)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -229,9 +238,12 @@ def empty_figure(purpose: str) -> Figure:
 
 
 @contextmanager
-def reproducible(salt: str) -> Iterator[None]:
+def reproducible_svg(salt: str) -> Iterator[None]:
     """Settings under which the same figure gives the same bytes."""
     import matplotlib
 
-    with matplotlib.rc_context({**_REPRODUCIBLE, "svg.hashsalt": salt}), _any_font():
+    with (
+        matplotlib.rc_context({**_REPRODUCIBLE_SETTINGS, "svg.hashsalt": salt}),
+        _ignore_missing_glyphs(),
+    ):
         yield

@@ -13,44 +13,44 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairspan.errors import (
     Cause,
     FairspanError,
-    Incompatible,
+    IncompatibleParameters,
     InvalidInput,
     InvalidParameter,
     caller_remedies,
     warn,
 )
-from fairspan.estimator.fit import fit_with_problem
+from fairspan.estimator.fit import fit_moments
 from fairspan.formatting.text import counted
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.group_means import check_center
-from fairspan.moments.group_moments import GroupMoments, accumulate
-from fairspan.moments.of_rows import Moments, moments_of, not_moments
-from fairspan.moments.operators import kept_by_component
+from fairspan.moments.base import check_center
+from fairspan.moments.group_moments import GroupMoments, compute_group_moments
+from fairspan.moments.of_rows import Moments, compute_moments, not_moments_error
+from fairspan.moments.operators import error_reduction_by_component
 from fairspan.problem.problem import check_n_components, signed_disparity
-from fairspan.problem.reduction import criterion_of, restriction_of
-from fairspan.registry import check_choice, check_flag, field_values, plain_value
-from fairspan.rows.arrays import ArrayRows, Everyone, frame_of
-from fairspan.rows.checks import check_width
-from fairspan.rows.frames import FrameRows, without_columns
-from fairspan.rows.groups import Label, listed
+from fairspan.problem.reduction import get_criterion, get_restriction
+from fairspan.registry import check_bool, check_choice, init_parameters, plain_value
+from fairspan.rows.arrays import ArrayRows, SingleGroup, as_eager_frame
+from fairspan.rows.frames import FrameRows, drop_columns
+from fairspan.rows.groups import Label, format_list
 from fairspan.rows.label_checks import label_warnings, many_groups_warning
 from fairspan.rows.matrices import SparseRows
-from fairspan.rows.protocol import KEEPING_MISSING, ON_MISSING, GroupLimit, KnownRows, OnMissing
-from fairspan.rows.registry import (
-    blocks_for,
-    is_opened,
-    mapped_there,
+from fairspan.rows.opening import (
+    feature_blocks,
+    is_row_source,
+    map_rows,
+    open_group_rows,
     open_rows,
     row_remedies,
-    rows_of,
     warn_of_unused_categories,
 )
+from fairspan.rows.protocol import KEEPING_MISSING, ON_MISSING, BaseRows, GroupLimit, OnMissing
 from fairspan.rows.remedies import group_limit_remedies
-from fairspan.solvers.solve import solver_of
+from fairspan.rows.validation import check_n_columns
+from fairspan.solvers.solve import get_solver
 from fairspan.typing import FloatArray
 
 # Variance below this share of the total variance is rounding.
-_OF_TOTAL = 1e-13
+_NOISE_ROUNDING = 1e-13
 # Roundings that a computed variance, and an entry of a component, may be off by.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
 # Where the settings of rows are passed.
@@ -60,12 +60,12 @@ _COMPLETE_PARTS = (
     'with FairPCA(on_missing="drop")'
 )
 # The one label when groups are missing on purpose.
-_EVERYONE = "all"
+_SINGLE_GROUP_LABEL = "all"
 # Parameters that are objects with fields, which are parameters too, such as criterion__penalty.
-_PARTS: dict[str, Callable[[Any], Any]] = {
-    "criterion": criterion_of,
-    "restriction": restriction_of,
-    "solver": solver_of,
+_OBJECT_PARAMETERS: dict[str, Callable[[Any], Any]] = {
+    "criterion": get_criterion,
+    "restriction": get_restriction,
+    "solver": get_solver,
 }
 
 
@@ -114,7 +114,7 @@ class FairPCA(
         - `MeanParity()`: the transformed rows of all groups have the same mean
         - `MeanParity(attributes="marginal")`: the same for the categories of each of several
           attributes
-        - `MeanParity(given_labels="all")`: the same means among the rows of each class of y
+        - `MeanParity(within_classes="all")`: the same means among the rows of each class of y
         - `MeanParity(oblique=True)`: rows are shifted first, which keeps more variance; total
           error only
         - `MeanParity(tolerance)`: two groups' means are at most that far apart; total error only
@@ -200,9 +200,9 @@ class FairPCA(
         for a group without variance. An oblique component may add to a group's error: then below 0.
     disparity_ : float
         Two groups: error of the second minus error of the first. More: the largest pairwise gap.
-    moments_ : GroupMoments, SparseMoments or ThinMoments
+    moments_ : GroupMoments, SparseMoments or WideMoments
         SparseMoments where sparse rows have more than 1500 features: `solution_` is then called
-        estimated. ThinMoments where rows in memory have more than 500 features, and are at most
+        estimated. WideMoments where rows in memory have more than 500 features, and are at most
         0.8 times as many. Both hold the rows, so save `subspace_`
         rather than the estimator; `moments_.matrices()` can be merged and saved.
     subspace_ : FairSubspace
@@ -260,7 +260,7 @@ class FairPCA(
 
     n_features_in_: int
     # Columns that were named as groups or weights at fit, and are no features.
-    _group_columns: tuple[str, ...]
+    _reserved_columns: tuple[str, ...]
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
 
@@ -311,10 +311,12 @@ class FairPCA(
         dict of str to value
         """
         parameters: dict[str, Any] = super().get_params(deep=deep)
-        for owner in _PARTS if deep else ():
+        for owner in _OBJECT_PARAMETERS if deep else ():
             parameters |= {
                 f"{owner}__{name}": value
-                for name, value in field_values(_part(owner, parameters[owner])).items()
+                for name, value in init_parameters(
+                    _parameter_object(owner, parameters[owner])
+                ).items()
             }
         return parameters
 
@@ -331,25 +333,25 @@ class FairPCA(
             A parameter that is not there, or a value out of range (then also InvalidType). Nothing
             is changed then.
         """
-        known = super().get_params(deep=False)
+        feature_names = super().get_params(deep=False)
         changed: dict[str, Any] = {}
         fields: dict[str, dict[str, Any]] = {}
         for name, value in params.items():
             owner, _, field = name.partition("__")
-            if owner not in known:
+            if owner not in feature_names:
                 raise InvalidParameter(
                     f"Invalid parameter {owner!r} for estimator {self}",
-                    f"Valid parameters are: {sorted(known)!r}",
+                    f"Valid parameters are: {sorted(feature_names)!r}",
                     "Use one of these",
                 )
             (fields.setdefault(owner, {}) if field else changed)[field or owner] = value
         for owner, values in fields.items():
-            part = _part(owner, changed.get(owner, known[owner]))
-            there = list(field_values(part))
-            if unknown := [name for name in values if name not in there]:
+            part = _parameter_object(owner, changed.get(owner, feature_names[owner]))
+            field_names = list(init_parameters(part))
+            if unknown := [name for name in values if name not in field_names]:
                 raise InvalidParameter(
                     f"Invalid parameter {unknown[0]!r} for {owner} {part!r}",
-                    f"Valid parameters are: {there!r}",
+                    f"Valid parameters are: {field_names!r}",
                     f"Set {owner} to an object that has this parameter first",
                 )
             changed[owner] = replace(part, **values)
@@ -369,7 +371,7 @@ class FairPCA(
             stream, the path of a CSV, Parquet or Arrow file or of a folder of them, or rows already
             opened.
         y : (n,) array-like, or column name of X, optional
-            The class of each row, for a restriction with `given_labels`; otherwise ignored.
+            The class of each row, for a restriction with `within_classes`; otherwise ignored.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
             Group of each row; several attributes make their intersections. Named columns are
             taken out of X before fitting.
@@ -412,7 +414,7 @@ class FairPCA(
         """
         remedies = row_remedies(X, _CALL) | {Cause.INCOMPLETE_PARTS: _COMPLETE_PARTS}
         with caller_remedies(remedies):
-            return self._fit_rows(X, y, sensitive_features, sample_weight, adds=True)
+            return self._fit_rows(X, y, sensitive_features, sample_weight, incremental=True)
 
     def fit_moments(self, moments: Moments) -> "FairPCA":
         """Fit on moments; no rows are needed.
@@ -427,17 +429,17 @@ class FairPCA(
         FairPCA
         """
         if not isinstance(moments, Moments):
-            raise not_moments(moments)
-        settings = self._settings()
+            raise not_moments_error(moments)
+        settings = self._validated_settings()
         if self.max_groups is not None:  # moments of more than usual were allowed when made
             with caller_remedies(group_limit_remedies(_CALL)):
                 GroupLimit(self.max_groups).check(moments.labels, int(moments.counts.sum()))
         restriction = settings["restriction"]
         if restriction is not None and isinstance(moments, GroupMoments):
-            moments = moments.apart(restriction.columns)
+            moments = moments.with_attributes(restriction.columns)
         fitted = copy(self)
-        take_features(fitted, moments, reset=True)
-        return self._become(fitted, moments, settings, (), has_groups=True)
+        set_or_check_features(fitted, moments, reset=True)
+        return self._finish_fit(fitted, moments, settings, (), has_groups=True)
 
     def transform(self, X: Any) -> Any:
         """Coordinates in the subspace, without group labels.
@@ -455,13 +457,13 @@ class FairPCA(
             same kind of object there.
         """
         check_is_fitted(self)
-        X = without_columns(X, self._group_columns)
-        there = mapped_there(X, self.subspace_.reducing)
-        if there is not None:
-            return there
-        frame = frame_of(X)
-        rows = ArrayRows(X) if frame is None else FrameRows.of(frame)
-        take_features(self, rows, reset=False)
+        X = drop_columns(X, self._reserved_columns)
+        remote_result = map_rows(X, self.subspace_.transform_map)
+        if remote_result is not None:
+            return remote_result
+        frame = as_eager_frame(X)
+        rows = ArrayRows(X) if frame is None else FrameRows.all_features(frame)
+        set_or_check_features(self, rows, reset=False)
         return self.subspace_.transform(X)
 
     def inverse_transform(self, Z: Any) -> Any:
@@ -488,14 +490,16 @@ class FairPCA(
         missing cells it is the expected error (:meth:`FairSubspace.squared_residuals`).
         """
         check_is_fitted(self)
-        X = without_columns(X, self._group_columns)
-        scores = self.subspace_.scoring
-        there = mapped_there(X, scores)
-        if there is not None:
-            return there
-        rows = rows_of(X, Everyone(""), on_missing=self.subspace_.on_missing)
-        take_features(self, rows, reset=False)
-        return np.concatenate([scores.function(block.values) for block in blocks_for(rows, scores)])
+        X = drop_columns(X, self._reserved_columns)
+        scores = self.subspace_.score_map
+        remote_result = map_rows(X, scores)
+        if remote_result is not None:
+            return remote_result
+        rows = open_group_rows(X, SingleGroup(""), on_missing=self.subspace_.on_missing)
+        set_or_check_features(self, rows, reset=False)
+        return np.concatenate(
+            [scores.function(block.values) for block in feature_blocks(rows, scores)]
+        )
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: minus the mean squared reconstruction error, higher is better.
@@ -541,7 +545,7 @@ class FairPCA(
         Of ordinary PCA the mean of the p - d least eigenvalues of the covariance (divided by the
         total weight, not n - 1).
         """
-        return self._variances("noise_variance_")[1]
+        return self._covariance_and_noise("noise_variance_")[1]
 
     def get_covariance(self) -> FloatArray:
         """V M V' + s (I - V V'), M the covariance within the subspace and s the noise variance.
@@ -558,7 +562,9 @@ class FairPCA(
             A soft or an oblique projection.
         """
         check_is_fitted(self)
-        return _spread(self.subspace_.components, *self._variances("get_covariance"))
+        return _low_rank_plus_noise(
+            self.subspace_.components, *self._covariance_and_noise("get_covariance")
+        )
 
     def get_precision(self) -> FloatArray:
         """The inverse of :meth:`get_covariance`, from the d x d part alone.
@@ -574,28 +580,33 @@ class FairPCA(
             variance.
         """
         check_is_fitted(self)
-        inside, noise = self._variances("get_precision")
+        inside, noise = self._covariance_and_noise("get_precision")
         outside = self.subspace_.n_features > self.subspace_.dimension
         variances = np.linalg.eigvalsh(inside)
-        if variances[0] <= _OF_TOTAL * variances[-1] or (outside and noise == 0):
-            raise Incompatible(
+        if variances[0] <= _NOISE_ROUNDING * variances[-1] or (outside and noise == 0):
+            raise IncompatibleParameters(
                 "The covariance has no inverse: the rows do not vary along a direction",
                 "Allowed: rows that vary along every direction",
                 "Leave out constant features, or choose fewer components",
             )
         components, inverse = self.subspace_.components, np.asarray(np.linalg.inv(inside))
-        return _spread(components, inverse, 1 / noise if outside else 0.0)
+        return _low_rank_plus_noise(components, inverse, 1 / noise if outside else 0.0)
 
-    def _variances(self, what: str) -> tuple[FloatArray, float]:
+    def _covariance_and_noise(self, what: str) -> tuple[FloatArray, float]:
         """The covariance within the subspace, and the mean variance outside of it."""
         subspace, proportions = self.subspace_, self.moments_.proportions
-        check_orthogonal(subspace, what)
-        second, projector = subspace.judged_by(self.moments_)
-        inside = np.tensordot(proportions, second.compressed(projector.basis), axes=1)
+        check_orthonormal_components(subspace, what)
+        second, projector = subspace.second_moments_and_projector(self.moments_)
+        inside = np.tensordot(proportions, second.compress(projector.basis), axes=1)
         total = float(proportions @ second.traces)
         outside = subspace.n_features - subspace.dimension
-        left = total - float(self.explained_variance_.sum())
-        return np.asarray(inside), left / outside if outside and left > _OF_TOTAL * total else 0.0
+        residual_variance = total - float(self.explained_variance_.sum())
+        return (
+            np.asarray(inside),
+            residual_variance / outside
+            if outside and residual_variance > _NOISE_ROUNDING * total
+            else 0.0,
+        )
 
     @property
     def _n_features_out(self) -> int:
@@ -608,7 +619,7 @@ class FairPCA(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _settings(self) -> dict[str, Any]:
+    def _validated_settings(self) -> dict[str, Any]:
         """What :func:`fit_subspace` takes, by name, checked before anything is read.
 
         Raises
@@ -625,46 +636,57 @@ class FairPCA(
                 "Use the default, 1e-9",
             )
         for name in ("scale", "allow_extra", "nested", "whiten"):
-            check_flag(name, getattr(self, name))
+            check_bool(name, getattr(self, name))
         check_center(self.center)
         GroupLimit(self.max_groups)
         names = ("center", "scale", "tol", "allow_extra", "nested", "random_state")
         return {
-            **{name: part_of(getattr(self, name)) for name, part_of in _PARTS.items()},
+            **{
+                name: get_object(getattr(self, name))
+                for name, get_object in _OBJECT_PARAMETERS.items()
+            },
             **{name: plain_value(getattr(self, name)) for name in names},
         }
 
     def _fit_rows(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, *, adds: bool = False
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        *,
+        incremental: bool = False,
     ) -> "FairPCA":
         """Fit on rows, and on the moments from before if it `adds` the rows to them."""
-        settings, limit = self._settings(), GroupLimit(self.max_groups)
+        settings, limit = self._validated_settings(), GroupLimit(self.max_groups)
         restriction = settings["restriction"]
-        has_groups = sensitive_features is not None or is_opened(X)
-        needs_labels = bool(has_groups and restriction is not None and restriction.given_labels)
+        has_groups = sensitive_features is not None or is_row_source(X)
+        needs_labels = bool(has_groups and restriction is not None and restriction.within_classes)
         if needs_labels and y is None:
             raise InvalidInput(
                 f"y is missing, and the restriction is {restriction!r}",
                 "Allowed: the class of each row: an array, or the name of a column of X",
-                "Pass y=..., or leave given_labels out",
+                "Pass y=..., or leave within_classes out",
             )
         if not has_groups and self.missing_groups == "ignore":
-            sensitive_features = Everyone(_EVERYONE)
-        fitted, before = copy(self), None
-        labels = y if needs_labels else None
-        attributes = () if restriction is None else restriction.columns
+            sensitive_features = SingleGroup(_SINGLE_GROUP_LABEL)
+        fitted, previous_moments = copy(self), None
+        y_used = y if needs_labels else None
+        restriction_columns = () if restriction is None else restriction.columns
         rows = open_rows(
             X,
             sensitive_features,
-            {"y": labels},
+            {"y": y_used},
             sample_weight,
             self.on_missing,
-            attributes=attributes,
+            attributes=restriction_columns,
         )
         warn_of_unused_categories(rows)
-        columns = rows.reserved_columns if isinstance(rows, KnownRows) else ()
-        columns += (labels,) if isinstance(labels, str) and labels not in columns else ()
-        if adds and hasattr(self, "moments_"):
+        reserved_columns = rows.reserved_columns if isinstance(rows, BaseRows) else ()
+        reserved_columns += (
+            (y_used,) if isinstance(y_used, str) and y_used not in reserved_columns else ()
+        )
+        if incremental and hasattr(self, "moments_"):
             if has_groups != self._has_groups:
                 raise InvalidInput(
                     f"partial_fit received rows {'with' if has_groups else 'without'} groups "
@@ -672,26 +694,36 @@ class FairPCA(
                     "Allowed: rows all with groups, or all without",
                     "Fit again on all rows with their groups",
                 )
-            before, columns = self.moments_.matrices(), columns or self._group_columns
-            known = before.feature_names
-            if known is not None and sorted(rows.feature_names or ()) == sorted(known):
-                rows = rows.selected(known)
-        take_features(fitted, rows, reset=before is None)
-        check_n_components(self.n_components, fitted.n_features_in_, or_share=True)
+            previous_moments, reserved_columns = (
+                self.moments_.to_dense(),
+                reserved_columns or self._reserved_columns,
+            )
+            feature_names = previous_moments.feature_names
+            if feature_names is not None and sorted(rows.feature_names or ()) == sorted(
+                feature_names
+            ):
+                rows = rows.select_features(feature_names)
+        set_or_check_features(fitted, rows, reset=previous_moments is None)
+        check_n_components(self.n_components, fitted.n_features_in_, allow_fraction=True)
         # Rows are added to matrices, as moments that keep their rows cannot be merged.
         moments: Moments = (
-            accumulate(rows, limit, onto=before, has_labels=needs_labels)
-            if adds
-            else moments_of(rows, limit, has_labels=needs_labels)
+            compute_group_moments(rows, limit, initial=previous_moments, has_y=needs_labels)
+            if incremental
+            else compute_moments(rows, limit, has_y=needs_labels)
         )
-        known_groups = () if before is None else before.labels
-        return self._become(
-            fitted, moments, settings, columns, has_groups=has_groups, known_groups=known_groups
+        known_groups = () if previous_moments is None else previous_moments.labels
+        return self._finish_fit(
+            fitted,
+            moments,
+            settings,
+            reserved_columns,
+            has_groups=has_groups,
+            known_groups=known_groups,
         )
 
-    def _become(
+    def _finish_fit(
         self,
-        fitted: "FairPCA",
+        result: "FairPCA",
         moments: Moments,
         settings: dict[str, Any],
         columns: tuple[str, ...],
@@ -709,42 +741,49 @@ class FairPCA(
                 "Fairness needs at least two groups; check the group column."
             )
         if has_groups:
-            labels = moments.labels
+            y_used = moments.labels
             counts = moments.counts.tolist()
-            for message in label_warnings(labels, counts, known_groups):
+            for message in label_warnings(y_used, counts, known_groups):
                 warn(message)
-            many = many_groups_warning(labels, counts)
+            many = many_groups_warning(y_used, counts)
             if many is not None and self.max_groups is None:
-                has_new_groups = not set(labels) <= set(known_groups)
+                has_new_groups = not set(y_used) <= set(known_groups)
                 if has_new_groups:
                     warn(many)
-        subspace, problem, coordinates = fit_with_problem(moments, self.n_components, **settings)
+        subspace, problem, coordinates = fit_moments(moments, self.n_components, **settings)
         projector = subspace.projector
         if coordinates is not None:
-            projector = projector.with_columns(coordinates.reduce(projector.columns))
-        kept = kept_by_component(projector, problem.second_moments)
-        pooled, certificate = moments.proportions @ kept, subspace.proven
-        fitted.components_ = subspace.components
-        fitted.mean_ = np.asarray(subspace.mean)
-        fitted.scale_ = subspace.scale
-        fitted.n_components_ = subspace.n_components
-        fitted.explained_variance_ = pooled
+            projector = projector.with_stacked_columns(
+                coordinates.project(projector.stacked_columns)
+            )
+        variance_kept = error_reduction_by_component(projector, problem.second_moments)
+        pooled_variance, certificate = (
+            moments.proportions @ variance_kept,
+            subspace.require_certificate,
+        )
+        result.components_ = subspace.components
+        result.mean_ = np.asarray(subspace.mean)
+        result.scale_ = subspace.scale
+        result.n_components_ = subspace.n_components
+        result.explained_variance_ = pooled_variance
         with np.errstate(invalid="ignore"):  # 0 / 0: a group, or a table, without variance
-            fitted.explained_variance_ratio_ = pooled / np.float64(certificate.total_variance)
+            result.explained_variance_ratio_ = pooled_variance / np.float64(
+                certificate.total_variance
+            )
             traces = problem.second_moments.traces
-            fitted.group_explained_variance_ratio_ = kept / traces[:, None]
-        fitted.groups_ = moments.groups
-        fitted.group_errors_ = certificate.errors
-        fitted.group_losses_ = certificate.losses
-        fitted.disparity_ = signed_disparity(certificate.errors)
-        fitted.moments_ = moments
+            result.group_explained_variance_ratio_ = variance_kept / traces[:, None]
+        result.groups_ = moments.groups
+        result.group_errors_ = certificate.errors
+        result.group_losses_ = certificate.losses
+        result.disparity_ = signed_disparity(certificate.errors)
+        result.moments_ = moments
         if self.whiten:
-            subspace = _whitened(subspace, moments, pooled)
-        fitted.subspace_ = subspace
-        fitted.solution_ = certificate
-        fitted.solver_ = certificate.solver
-        fitted._group_columns, fitted._has_groups = columns, has_groups
-        self.__dict__ = fitted.__dict__
+            subspace = _whitened(subspace, moments, pooled_variance)
+        result.subspace_ = subspace
+        result.solution_ = certificate
+        result.solver_ = certificate.solver
+        result._reserved_columns, result._has_groups = columns, has_groups
+        self.__dict__ = result.__dict__
         return self
 
 
@@ -754,7 +793,7 @@ def _whitened(subspace: FairSubspace, moments: Moments, variances: FloatArray) -
     Parameters
     ----------
     subspace : FairSubspace
-    moments : GroupMoments, SparseMoments or ThinMoments
+    moments : GroupMoments, SparseMoments or WideMoments
         In units of the rows.
     variances : (d,) array
         Pooled variance of each coordinate.
@@ -765,7 +804,7 @@ def _whitened(subspace: FairSubspace, moments: Moments, variances: FloatArray) -
         The projection is soft or oblique, or the variance of a coordinate is no more than
         rounding.
     """
-    check_orthogonal(subspace, "whiten=True")
+    check_orthonormal_components(subspace, "whiten=True")
     squares = moments.variances
     if subspace.center != "group":
         squares = squares + moments.offsets_from(subspace.mean) ** 2
@@ -781,7 +820,7 @@ def _whitened(subspace: FairSubspace, moments: Moments, variances: FloatArray) -
     wrong = np.flatnonzero(is_rounding & ~is_zero)
     if wrong.size:
         first = int(wrong[0])
-        raise Incompatible(
+        raise IncompatibleParameters(
             f"whiten=True was requested, and the rows have a variance of {variances[first]:.1e} "
             f"along component {first + 1} of {len(variances)}, which is rounding",
             "Allowed with whiten=True: components along which the rows vary; otherwise rounding "
@@ -791,13 +830,13 @@ def _whitened(subspace: FairSubspace, moments: Moments, variances: FloatArray) -
     return replace(subspace, whitening=np.sqrt(np.where(is_zero, 1.0, variances)))
 
 
-def _spread(components: FloatArray, inside: FloatArray, outside: float) -> FloatArray:
+def _low_rank_plus_noise(components: FloatArray, inside: FloatArray, outside: float) -> FloatArray:
     """The (p, p) matrix that is `inside` in the subspace and a multiple of I outside of it."""
     within = components.T @ (inside - outside * np.eye(len(components))) @ components
     return np.asarray(within + outside * np.eye(components.shape[1]))
 
 
-def take_features(estimator: Any, source: Any, *, reset: bool) -> None:
+def set_or_check_features(estimator: Any, rows_or_moments: Any, *, reset: bool) -> None:
     """Set the features to those of rows or moments, or make sure that rows have those set before.
 
     Raises
@@ -805,31 +844,37 @@ def take_features(estimator: Any, source: Any, *, reset: bool) -> None:
     InvalidInput
         Other features than before; for rows in memory it is scikit-learn's own ValueError.
     """
-    if isinstance(source, FrameRows):
-        validate_data(estimator, source.features.to_native(), reset=reset, skip_check_array=True)
+    if isinstance(rows_or_moments, FrameRows):
+        validate_data(
+            estimator, rows_or_moments.feature_frame.to_native(), reset=reset, skip_check_array=True
+        )
         return
-    names = source.feature_names
+    names = rows_or_moments.feature_names
     if reset:
-        estimator.n_features_in_ = source.n_features
+        estimator.n_features_in_ = rows_or_moments.n_features
         if names is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(estimator, "feature_names_in_"):  # of rows fitted before
             del estimator.feature_names_in_
-    elif names is None and isinstance(source, ArrayRows | SparseRows):
-        as_wide = np.broadcast_to(0.0, (1, source.n_features))
-        validate_data(estimator, as_wide, reset=False, skip_check_array=True)
+    elif names is None and isinstance(rows_or_moments, ArrayRows | SparseRows):
+        placeholder = np.broadcast_to(0.0, (1, rows_or_moments.n_features))
+        validate_data(estimator, placeholder, reset=False, skip_check_array=True)
     elif names is None:
-        check_width(source.n_features, estimator.n_features_in_, "features")
-    elif names != (known := tuple(getattr(estimator, "feature_names_in_", ()))):
-        before = f"of the rows before, {listed(known)}" if known else "without names"
+        check_n_columns(rows_or_moments.n_features, estimator.n_features_in_, "features")
+    elif names != (feature_names := tuple(getattr(estimator, "feature_names_in_", ()))):
+        previous_moments = (
+            f"of the rows before, {format_list(feature_names)}"
+            if feature_names
+            else "without names"
+        )
         raise InvalidInput(
-            f"The rows have {counted(len(names), 'feature')}, {listed(names)}",
-            f"Allowed: the features {before}",
+            f"The rows have {counted(len(names), 'feature')}, {format_list(names)}",
+            f"Allowed: the features {previous_moments}",
             "Choose the same columns in the same order",
         )
 
 
-def check_orthogonal(subspace: FairSubspace, what: str) -> None:
+def check_orthonormal_components(subspace: FairSubspace, requested: str) -> None:
     """Make sure that coordinates are those along orthonormal components.
 
     Raises
@@ -838,16 +883,20 @@ def check_orthogonal(subspace: FairSubspace, what: str) -> None:
     """
     if subspace.is_soft or subspace.is_oblique:
         kind = "a soft projection" if subspace.is_soft else "an oblique projection"
-        raise Incompatible(
-            f"{what} was requested for {kind}",
+        raise IncompatibleParameters(
+            f"{requested} was requested for {kind}",
             "Allowed: orthonormal components",
             "Fit without allow_extra, and with a restriction that is not oblique",
         )
 
 
-def _part(owner: str, value: Any) -> Any:
+def _parameter_object(owner: str, value: Any) -> Any:
     """The object of a parameter, made from its name if need be; else the value."""
     try:
-        return _PARTS[owner](value) if owner in _PARTS and isinstance(value, str) else value
+        return (
+            _OBJECT_PARAMETERS[owner](value)
+            if owner in _OBJECT_PARAMETERS and isinstance(value, str)
+            else value
+        )
     except FairspanError:  # parameters are only checked when fitting
         return value

@@ -5,7 +5,7 @@ The way of a fit has eight steps, each in a room of its own::
     FairPCA.fit         estimator/fair_pca   parameters are checked
     open_rows           rows/                a table, file or collection becomes blocks of rows
     accumulate          moments/             the blocks become GroupMoments
-    build_problem       problem/             criterion, restriction and centre make a Problem,
+    build_problem_family       problem/             criterion, restriction and centre make a Problem,
                                              and a Reduction where a smaller one has its answer
     solve               solvers/             a solver finds the subspace and weights that prove it
     certify             certificates/        objective, bound and status: the Certificate
@@ -19,35 +19,40 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, reason_of
-from fairspan.errors import Incompatible, InvalidInput
-from fairspan.linalg import with_positive_signs
-from fairspan.linalg.resources import memory_error_hint, threads_for
+from fairspan.certificates.certificate import Certificate, unresolved_reason
+from fairspan.errors import IncompatibleParameters, InvalidInput
+from fairspan.linalg import normalize_signs
+from fairspan.linalg.resources import explain_memory_errors, single_thread_if_small
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.group_means import Center
+from fairspan.moments.base import Center
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import DenseSecondMoments, Projector, is_soft
-from fairspan.moments.thin import Coordinates
+from fairspan.moments.wide import RowSpace
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem, WarmStart, check_n_components
 from fairspan.problem.reduction import (
     Reduction,
-    build_problem,
+    build_problem_family,
     check_means_agree,
-    check_nested,
-    criterion_of,
-    deviations_of,
-    restriction_of,
+    check_nesting_supported,
+    compute_feature_scale,
+    get_criterion,
+    get_restriction,
 )
 from fairspan.problem.restrictions import Restriction
 from fairspan.progress import EIGENPROBLEMS, Stage
-from fairspan.rows.groups import listed
-from fairspan.solvers.solve import solve_at, solve_for_share, solve_nested, solver_of
+from fairspan.rows.groups import format_list
+from fairspan.solvers.solve import (
+    get_solver,
+    solve_for_dimension,
+    solve_for_variance_kept,
+    solve_nested,
+)
 from fairspan.typing import FloatArray
 
 
-@memory_error_hint()
-def fit_with_problem(
+@explain_memory_errors()
+def fit_moments(
     moments: Moments,
     n_components: int | float,
     *,
@@ -60,14 +65,14 @@ def fit_with_problem(
     allow_extra: bool = False,
     nested: bool = False,
     random_state: Any = None,
-    near: Certificate | None = None,
-    second: DenseSecondMoments | None = None,
-) -> tuple[FairSubspace, Problem, Coordinates | None]:
+    warm_start: Certificate | None = None,
+    second_moments: DenseSecondMoments | None = None,
+) -> tuple[FairSubspace, Problem, RowSpace | None]:
     """Solve for a criterion of the groups' errors.
 
     Parameters
     ----------
-    moments : GroupMoments, SparseMoments or ThinMoments
+    moments : GroupMoments, SparseMoments or WideMoments
         Sparse ones take a whole number of components and no restriction but exact mean parity, and
         their solutions are called estimated. Thin ones are solved in the coordinates of the rows.
     n_components : int or float
@@ -115,74 +120,76 @@ def fit_with_problem(
         A group of one row with center "group": about its own mean it has no variance.
     """
     # All settings are checked before the first eigenproblem.
-    chosen, solve_with = criterion_of(criterion), solver_of(solver)
-    allowed = restriction_of(restriction)
-    check_n_components(n_components, moments.n_features, or_share=True)
-    _check_group_centers(moments, center)
+    chosen, solve_with = get_criterion(criterion), get_solver(solver)
+    allowed = get_restriction(restriction)
+    check_n_components(n_components, moments.n_features, allow_fraction=True)
+    _check_group_sizes(moments, center)
     if moments.matrix_free:
-        _check_without_matrices(n_components, allowed)
-    moments.in_range()
-    divisor = deviations_of(moments) if scale else None
+        _check_matrix_free(n_components, allowed)
+    moments.check_range()
+    divisor = compute_feature_scale(moments) if scale else None
     if nested:
-        check_nested(chosen, allowed, allow_extra=bool(allow_extra))
-    counting = Stage("fitting " + chosen.name.replace("_", " "), unit=EIGENPROBLEMS)
-    with threads_for(moments.n_features), counting:
-        family = build_problem(
+        check_nesting_supported(chosen, allowed, allow_extra=bool(allow_extra))
+    stage = Stage("fitting " + chosen.name.replace("_", " "), unit=EIGENPROBLEMS)
+    with single_thread_if_small(moments.n_features), stage:
+        family = build_problem_family(
             moments,
             n_components,
             chosen,
             restriction=allowed,
             center=center,
-            divisor=divisor,
+            feature_scale=divisor,
             allow_extra=bool(allow_extra),
-            second=second,
+            second_moments=second_moments,
         )
-        if near is not None and allowed is None and family.coordinates is None:
-            any_dimension = replace(family.any_dimension, start=warm_start_from(near))
-            family = replace(family, any_dimension=any_dimension)
+        if warm_start is not None and allowed is None and family.coordinates is None:
+            any_dimension = replace(family.template, warm_start=warm_start_from(warm_start))
+            family = replace(family, template=any_dimension)
         is_share = not isinstance(n_components, numbers.Integral)
-        asked = float(n_components) if is_share else int(n_components)
-        search: Any = solve_nested if nested else solve_for_share if is_share else solve_at
-        reduction, found = search(family, solve_with, asked, tol, random_state)
-        check_means_agree(family, reduction.projector(found.components))
-        projector = projector_in_features(reduction, found, family.coordinates)
-        found = told_of_rows(
-            replace(found, restriction=allowed, center=center),
+        target = float(n_components) if is_share else int(n_components)
+        solve_family: Any = (
+            solve_nested if nested else solve_for_variance_kept if is_share else solve_for_dimension
+        )
+        reduction, certificate = solve_family(family, solve_with, target, tol, random_state)
+        check_means_agree(family, reduction.projector(certificate.components))
+        projector = lift_projector(reduction, certificate, family.coordinates)
+        certificate = complete_certificate(
+            replace(certificate, restriction=allowed, center=center),
             np.ascontiguousarray(projector.decoder.T),
-            reduction.problem.whole,
+            reduction.problem.unrestricted,
             moments,
             is_scaled=scale,
             is_thin=family.coordinates is not None,
         )
-    subspace = subspace_of(found, projector, moments, divisor)
-    return subspace, reduction.problem.whole, family.coordinates
+    subspace = build_subspace(certificate, projector, moments, divisor)
+    return subspace, reduction.problem.unrestricted, family.coordinates
 
 
-def warm_start_from(near: Certificate) -> WarmStart:
+def warm_start_from(warm_start: Certificate) -> WarmStart:
     """Return the start that a certificate of nearly the same rows provides."""
     # The columns of a soft projection are not orthonormal, as those of a start are.
-    basis = None if is_soft(near.components) else near.components.T
-    return WarmStart(near.weights, basis)
+    basis = None if is_soft(warm_start.components) else warm_start.components.T
+    return WarmStart(warm_start.weights, basis)
 
 
-def subspace_of(
-    found: Certificate, projector: Projector, moments: Moments, divisor: FloatArray | None
+def build_subspace(
+    found: Certificate, projector: Projector, moments: Moments, feature_scale: FloatArray | None
 ) -> FairSubspace:
     """The subspace of a certificate, with the mean of the rows."""
     return FairSubspace(
         found.components if projector.oblique_decoder is None else projector.encoder,
         np.zeros(moments.n_features) if found.center == "none" else moments.mean,
-        divisor,
+        feature_scale,
         found.center,
         moments.feature_names,
         found,
         projector.oblique_decoder,
-        normal=moments.normal,
+        imputation_model=moments.imputation_model,
     )
 
 
-def projector_in_features(
-    reduction: Reduction, found: Certificate, coordinates: Coordinates | None
+def lift_projector(
+    reduction: Reduction, found: Certificate, coordinates: RowSpace | None
 ) -> Projector:
     """What the components of an answer stand for, with the signs that are shown.
 
@@ -190,15 +197,15 @@ def projector_in_features(
     """
     projector = reduction.projector(found.components)
     if coordinates is not None:
-        projector = projector.with_columns(coordinates.lift(projector.columns))
+        projector = projector.with_stacked_columns(coordinates.lift(projector.stacked_columns))
     columns, decoder = projector.encoder.T, projector.oblique_decoder
-    signed = with_positive_signs(columns)
+    signed = normalize_signs(columns)
     if decoder is not None:
         decoder = decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
     return Projector(np.ascontiguousarray(signed.T), decoder)
 
 
-def told_of_rows(
+def complete_certificate(
     found: Certificate,
     components: FloatArray,
     problem: Problem,
@@ -216,7 +223,7 @@ def told_of_rows(
         In the features.
     problem : Problem
         Without the restriction.
-    moments : GroupMoments, SparseMoments or ThinMoments
+    moments : GroupMoments, SparseMoments or WideMoments
     is_scaled : bool
         Whether the features were scaled.
     is_thin : bool
@@ -227,26 +234,30 @@ def told_of_rows(
 
     def part(each: Certificate, rows: FloatArray) -> Certificate:
         each = replace(each, restriction=found.restriction, center=found.center)
-        return told_of_rows(each, rows, problem, moments, is_scaled=is_scaled, is_thin=is_thin)
+        return complete_certificate(
+            each, rows, problem, moments, is_scaled=is_scaled, is_thin=is_thin
+        )
 
     return replace(
         found,
         components=components,
-        criterion=problem.criterion.settled(problem),
+        criterion=problem.criterion.with_defaults(problem),
         counts=tuple(moments.counts.tolist()),
-        reason=reason_of(found, problem, moments, found.center, is_scaled=is_scaled),
-        eigen="thin" if is_thin else found.eigen,
+        unresolved_reason=unresolved_reason(
+            found, problem, moments, found.center, is_scaled=is_scaled
+        ),
+        eigensolver="thin" if is_thin else found.eigensolver,
         steps=tuple(part(each, components[[i]]) for i, each in enumerate(found.steps)),
         prefixes=tuple(part(each, components[: i + 1]) for i, each in enumerate(found.prefixes)),
     )
 
 
 def fit_subspace(moments: Moments, n_components: int | float, **settings: Any) -> FairSubspace:
-    """The subspace alone; parameters and errors are those of :func:`fit_with_problem`."""
-    return fit_with_problem(moments, n_components, **settings)[0]
+    """The subspace alone; parameters and errors are those of :func:`fit_moments`."""
+    return fit_moments(moments, n_components, **settings)[0]
 
 
-def dimension_keeping(
+def resolve_n_components(
     moments: Moments,
     n_components: int | float,
     criterion: str | Criterion = "total_error",
@@ -258,7 +269,7 @@ def dimension_keeping(
 
     Parameters
     ----------
-    moments : GroupMoments, SparseMoments or ThinMoments
+    moments : GroupMoments, SparseMoments or WideMoments
     n_components : int or float
         d, or the share.
     criterion : str or criterion object
@@ -277,7 +288,7 @@ def dimension_keeping(
     Incompatible
         No dimension keeps that share of every group.
     """
-    check_n_components(n_components, moments.n_features, or_share=True)
+    check_n_components(n_components, moments.n_features, allow_fraction=True)
     if isinstance(n_components, numbers.Integral):
         return int(n_components)
     return fit_subspace(
@@ -285,31 +296,31 @@ def dimension_keeping(
     ).dimension
 
 
-def _check_group_centers(moments: Moments, center: Center) -> None:
+def _check_group_sizes(moments: Moments, center: Center) -> None:
     """Raise InvalidInput for a group of one row that is to be centred at its own mean."""
     single = [label for label, n in zip(moments.labels, moments.counts, strict=True) if n == 1]
     if center == "group" and single:
         raise InvalidInput(
-            f"These groups have a single row: {listed(single)}",
+            f"These groups have a single row: {format_list(single)}",
             'Allowed with center="group": groups of two rows or more: about its own mean one '
             "row has no variance",
             'Use center="global", or join these groups with others',
         )
 
 
-def _check_without_matrices(n_components: object, restriction: Restriction | None) -> None:
+def _check_matrix_free(n_components: object, restriction: Restriction | None) -> None:
     """Make sure that no matrices are needed.
 
     Raises
     ------
     Incompatible
     """
-    whole = isinstance(n_components, numbers.Integral)
-    if whole and (restriction is None or restriction.forbids_few):
+    is_integer = isinstance(n_components, numbers.Integral)
+    if is_integer and (restriction is None or restriction.forbids_mean_differences_only):
         return
-    wanted = f"n_components={n_components!r}, a share," if not whole else f"{restriction!r}"
-    raise Incompatible(
-        f"{wanted} was requested with sparse rows of many features, which are fitted without "
+    request = f"n_components={n_components!r}, a share," if not is_integer else f"{restriction!r}"
+    raise IncompatibleParameters(
+        f"{request} was requested with sparse rows of many features, which are fitted without "
         "matrices",
         "Allowed: a whole number of components, and no restriction or an orthogonal "
         "MeanParity() without a tolerance",

@@ -2,7 +2,7 @@
 
 Numbers have four digits, powers of ten written out, and one per-cent style; the figures of a column
 have as many decimals as one another. The page, the figures and the terminal use these spellings;
-:func:`in_ascii` writes them with the characters that every terminal has. On a terminal East Asian
+:func:`to_ascii` writes them with the characters that every terminal has. On a terminal East Asian
 wide characters take two columns and combining marks none, so `len` is not enough.
 """
 
@@ -16,29 +16,31 @@ from math import floor, log10
 from textwrap import wrap
 from typing import Any, Literal, TextIO
 
-_MINUS, _TIMES, _DASH, _FIXED_SPACE = "\u2212", "\u00d7", "\u2013", "\u00a0"
-_DIGITS, _RAISED = (
+_MINUS, _TIMES, _DASH, _NBSP = "\u2212", "\u00d7", "\u2013", "\u00a0"
+_DIGITS, _SUPERSCRIPTS = (
     "-0123456789",
     "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079",
 )
-_IN_ASCII = (
-    (f">{_FIXED_SPACE}{_MINUS}", "less than -"),
+_ASCII_REPLACEMENTS = (
+    (f">{_NBSP}{_MINUS}", "less than -"),
     ("<", "less than"),
     (_MINUS, "-"),
     (_DASH, "-"),
-    (_FIXED_SPACE, " "),
+    (_NBSP, " "),
 )
 # Shares below these are rounding, and would be shown as none.
-_ROUNDING, _TINY, _TINY_SHARE = 1e-9, 5e-5, 5e-4
+_ZERO_TOL, _MIN_RELATIVE, _MIN_SHARE = 1e-9, 5e-5, 5e-4
 _EXPONENT = re.compile(r"e([+-]\d+)$")
-_POWER = re.compile(f"{_FIXED_SPACE}{_TIMES}{_FIXED_SPACE}10([{_RAISED}]+)")
+_POWER = re.compile(f"{_NBSP}{_TIMES}{_NBSP}10([{_SUPERSCRIPTS}]+)")
 # Significant digits of a figure by itself, and beside an interval of rounding alone at most.
 _FEWEST_DIGITS, _DIGITS_OF_FLOAT = 4, 12
 # Significant digits of the largest and the smallest figure of a column, and digits that fit.
-_OF_LARGEST, _OF_SMALLEST, _MOST_DIGITS = 4, 3, 7
+_DIGITS_OF_LARGEST, _DIGITS_OF_SMALLEST, _MAX_DIGITS = 4, 3, 7
 
 
-def number(value: float | None, decimals: int | None = None, digits: int = _FEWEST_DIGITS) -> str:
+def format_number(
+    value: float | None, decimals: int | None = None, digits: int = _FEWEST_DIGITS
+) -> str:
     r"""Four significant digits, or the decimals of a column; a dash where there is no figure.
 
     Its spaces do not break. What the decimals would not show two digits of is written by itself.
@@ -52,42 +54,42 @@ def number(value: float | None, decimals: int | None = None, digits: int = _FEWE
     """
     if value is None:
         return _DASH
-    fits = decimals is not None and abs(value) >= 10.0 ** (1 - decimals)
-    text = f"{value:.{decimals}f}" if fits else f"{value:.{digits}g}"
-    return _EXPONENT.sub(_power, text).replace("-", _MINUS)
+    is_representable = decimals is not None and abs(value) >= 10.0 ** (1 - decimals)
+    text = f"{value:.{decimals}f}" if is_representable else f"{value:.{digits}g}"
+    return _EXPONENT.sub(_format_power, text).replace("-", _MINUS)
 
 
-def decimals_of(values: Iterable[float | None]) -> int | None:
+def common_decimals(values: Iterable[float | None]) -> int | None:
     """Decimals of the figures of one column; None where they are too large, small or far apart.
 
     The largest is shown with four digits and the smallest with three, as far as seven digits go.
 
     Examples
     --------
-    >>> decimals_of([154.8, 7.936, 0.0, None]), decimals_of([0.5697, 0.01219]), decimals_of([1e9])
+    >>> common_decimals([154.8, 7.936, 0.0, None]), common_decimals([0.5697, 0.01219]), common_decimals([1e9])
     (2, 4, None)
     """
     sizes = [abs(value) for value in values if value]
-    if not sizes or not 1e-4 <= max(sizes) < 10**_MOST_DIGITS:
+    if not sizes or not 1e-4 <= max(sizes) < 10**_MAX_DIGITS:
         return None
     largest, smallest = (floor(log10(size)) for size in (max(sizes), min(sizes)))
-    wanted = max(_OF_LARGEST - 1 - largest, _OF_SMALLEST - 1 - smallest)
-    return max(min(wanted, _MOST_DIGITS - 1 - max(largest, 0)), 0)
+    wanted = max(_DIGITS_OF_LARGEST - 1 - largest, _DIGITS_OF_SMALLEST - 1 - smallest)
+    return max(min(wanted, _MAX_DIGITS - 1 - max(largest, 0)), 0)
 
 
-def axis_number(value: float) -> str:
+def format_tick(value: float) -> str:
     """A number beside an axis: up to six digits, with a short exponent.
 
     Examples
     --------
-    >>> axis_number(0.1 + 0.2), axis_number(-0.0), axis_number(2.5e12), axis_number(30000000)
+    >>> format_tick(0.1 + 0.2), format_tick(-0.0), format_tick(2.5e12), format_tick(30000000)
     ('0.3', '0', '2.5e12', '3e7')
     """
     digits, _, exponent = f"{value + 0.0:.6g}".partition("e")
     return (f"{digits}e{int(exponent)}" if exponent else digits).replace("-", _MINUS)
 
 
-def share(value: float | None) -> str:
+def format_share(value: float | None) -> str:
     """A share as a percentage; of a tiny one, what it is less than.
 
     Examples
@@ -95,13 +97,13 @@ def share(value: float | None) -> str:
     >>> share(0.9312).split(), share(-1e-16).split(), share(2e-5).split()
     (['93.1', '%'], ['0.0', '%'], ['<', '0.1', '%'])
     """
-    if value is not None and _ROUNDING < value < _TINY_SHARE:
-        return _percent(f"<{_FIXED_SPACE}0.1")
+    if value is not None and _ZERO_TOL < value < _MIN_SHARE:
+        return _with_percent_sign(f"<{_NBSP}0.1")
     # Adding zero leaves no minus zero.
-    return _DASH if value is None else _percent(f"{round(100 * value, 1) + 0.0:.1f}")
+    return _DASH if value is None else _with_percent_sign(f"{round(100 * value, 1) + 0.0:.1f}")
 
 
-def percent(level: float) -> str:
+def format_level(level: float) -> str:
     """A level of confidence, with as few digits as it has.
 
     Examples
@@ -112,7 +114,7 @@ def percent(level: float) -> str:
     return f"{100 * level:.6g} %"
 
 
-def change(value: float | None) -> str:
+def format_change(value: float | None) -> str:
     """A relative change with its sign; of a tiny one, what it is nearer to zero than.
 
     Examples
@@ -122,12 +124,16 @@ def change(value: float | None) -> str:
     >>> change(2e-5).split()
     ['<', '0.01', '%']
     """
-    if value is None or abs(value) < _ROUNDING:
-        return _DASH if value is None else _percent("0")
-    return relative(value) if abs(value) < _TINY else ("+" if value > 0 else "") + relative(value)
+    if value is None or abs(value) < _ZERO_TOL:
+        return _DASH if value is None else _with_percent_sign("0")
+    return (
+        format_relative(value)
+        if abs(value) < _MIN_RELATIVE
+        else ("+" if value > 0 else "") + format_relative(value)
+    )
 
 
-def relative(value: float | None) -> str:
+def format_relative(value: float | None) -> str:
     """A share of something else as a percentage of about three digits.
 
     Examples
@@ -135,15 +141,17 @@ def relative(value: float | None) -> str:
     >>> relative(0.0123).split(), relative(4.0871).split(), relative(1e-6).split()
     (['1.23', '%'], ['409', '%'], ['<', '0.01', '%'])
     """
-    if value is None or abs(value) < _ROUNDING:
-        return _DASH if value is None else _percent("0")
-    if abs(value) < _TINY:
-        return _percent(f"{'<' if value > 0 else '>'}{_FIXED_SPACE}{'' if value > 0 else '-'}0.01")
+    if value is None or abs(value) < _ZERO_TOL:
+        return _DASH if value is None else _with_percent_sign("0")
+    if abs(value) < _MIN_RELATIVE:
+        return _with_percent_sign(
+            f"{'<' if value > 0 else '>'}{_NBSP}{'' if value > 0 else '-'}0.01"
+        )
     size = abs(100 * value)
-    return _percent(f"{100 * value:,.{2 if size < 10 else 1 if size < 100 else 0}f}")
+    return _with_percent_sign(f"{100 * value:,.{2 if size < 10 else 1 if size < 100 else 0}f}")
 
 
-def interval(low: float | None, high: float | None, decimals: int | None = None) -> str:
+def format_interval(low: float | None, high: float | None, decimals: int | None = None) -> str:
     """Both ends; empty where there is no interval.
 
     Examples
@@ -167,13 +175,15 @@ def number_with_interval(
     (('2.8', '2.4 to\xa03.1'), ('2.773', ''))
     """
     if low is None or high is None:
-        return number(value, decimals), ""
+        return format_number(value, decimals), ""
     digits = _digits_of(low, high)
     # Decimals of a column that would hide the width of this interval are not enough for it.
     if digits > _FEWEST_DIGITS and not _shows(decimals, high - low):
         decimals = None
-    ends = f"{number(low, decimals, digits)} to{_FIXED_SPACE}{number(high, decimals, digits)}"
-    return number(value, decimals, digits), ends
+    ends = (
+        f"{format_number(low, decimals, digits)} to{_NBSP}{format_number(high, decimals, digits)}"
+    )
+    return format_number(value, decimals, digits), ends
 
 
 def _digits_of(low: float, high: float) -> int:
@@ -190,7 +200,7 @@ def _shows(decimals: int | None, width: float) -> bool:
     return decimals is not None and width >= 10.0 ** (1 - decimals)
 
 
-def whole(value: int) -> str:
+def format_integer(value: int) -> str:
     """A whole number with thousands apart.
 
     Examples
@@ -201,7 +211,7 @@ def whole(value: int) -> str:
     return f"{value:,}"
 
 
-def count(value: int, one: str, many: str = "") -> str:
+def format_count(value: int, singular: str, plural: str = "") -> str:
     """How many there are.
 
     Examples
@@ -209,7 +219,7 @@ def count(value: int, one: str, many: str = "") -> str:
     >>> count(1, "group").split(), count(2, "match", "matches").split()
     (['1', 'group'], ['2', 'matches'])
     """
-    return f"{whole(value)}{_FIXED_SPACE}{one if value == 1 else many or one + 's'}"
+    return f"{format_integer(value)}{_NBSP}{singular if value == 1 else plural or singular + 's'}"
 
 
 # Characters of a cell that messages show: enough to find it, and no more of anybody's data.
@@ -287,7 +297,7 @@ def counted(value: int, one: str, many: str = "") -> str:
     return f"{value:,} {one if value == 1 else many or one + 's'}"
 
 
-def position(what: str, index: int) -> str:
+def describe_position(what: str, index: int) -> str:
     """A row or a column, as people count it and as programs index it.
 
     Examples
@@ -323,7 +333,7 @@ def with_row_names(text: str, name_of: Callable[[int], str | None]) -> str:
     return _ROW.sub(renamed, text)
 
 
-def loading(value: float) -> str:
+def format_loading(value: float) -> str:
     r"""An entry of a component, as page.js shows it.
 
     Examples
@@ -335,24 +345,24 @@ def loading(value: float) -> str:
     return f"{round(value, 2) + 0.0:.2f}".replace("-", _MINUS)
 
 
-def in_ascii(text: str) -> str:
+def to_ascii(text: str) -> str:
     """The same spelling for a terminal or a message, with words for the sign of what is tiny.
 
     Examples
     --------
-    >>> in_ascii(share(2e-5)), in_ascii(change(-0.25)), in_ascii(count(1234, "row"))
+    >>> to_ascii(share(2e-5)), to_ascii(change(-0.25)), to_ascii(count(1234, "row"))
     ('less than 0.1 %', '-25.0 %', '1,234 rows')
-    >>> in_ascii(number(-1234567.0)), in_ascii(number(3.2e-9))
+    >>> to_ascii(number(-1234567.0)), to_ascii(number(3.2e-9))
     ('-1.235e6', '3.2e-9')
     """
-    lowered = str.maketrans(_RAISED, _DIGITS)
+    lowered = str.maketrans(_SUPERSCRIPTS, _DIGITS)
     text = _POWER.sub(lambda found: f"e{found[1].translate(lowered)}", text)
-    for sign, plain in _IN_ASCII:
+    for sign, plain in _ASCII_REPLACEMENTS:
         text = text.replace(sign, plain)
     return text
 
 
-def figure(value: float | None, decimals: int | None = None) -> str:
+def format_ascii_number(value: float | None, decimals: int | None = None) -> str:
     """A number as terminals and messages have it.
 
     Examples
@@ -360,31 +370,31 @@ def figure(value: float | None, decimals: int | None = None) -> str:
     >>> figure(13.94617), figure(1234567.0), figure(None)
     ('13.95', '1.235e6', '-')
     """
-    return in_ascii(number(value, decimals))
+    return to_ascii(format_number(value, decimals))
 
 
-def _power(found: re.Match[str]) -> str:
-    raised = str(int(found[1])).translate(str.maketrans(_DIGITS, _RAISED))
-    return f"{_FIXED_SPACE}{_TIMES}{_FIXED_SPACE}10{raised}"
+def _format_power(found: re.Match[str]) -> str:
+    raised = str(int(found[1])).translate(str.maketrans(_DIGITS, _SUPERSCRIPTS))
+    return f"{_NBSP}{_TIMES}{_NBSP}10{raised}"
 
 
-def _percent(text: str) -> str:
-    return text.replace("-", _MINUS) + f"{_FIXED_SPACE}%"
+def _with_percent_sign(text: str) -> str:
+    return text.replace("-", _MINUS) + f"{_NBSP}%"
 
 
 # Text is wrapped here, and earlier on a narrower terminal.
-WIDTH = 80
+MAX_WIDTH = 80
 # What a part of a text means, for those who colour it.
-Role = Literal["warning", "error", "worst", "proven", "unproven"]
-Paint = Callable[[str, Role], str]
+TextRole = Literal["warning", "error", "worst", "proven", "unproven"]
+Styler = Callable[[str, TextRole], str]
 
 # Stands beside a wide character while text is wrapped; names are shown without private characters.
-_SECOND_HALF = "\ue000"
+_WIDE_FILLER = "\ue000"
 # Stands for the space before a per-cent sign, where no line ends.
-_BOUND = "\ue001"
+_NBSP_PLACEHOLDER = "\ue001"
 
 
-def plain(text: str, role: Role) -> str:
+def unstyled(text: str, role: TextRole) -> str:
     """The text without a colour.
 
     Examples
@@ -395,18 +405,18 @@ def plain(text: str, role: Role) -> str:
     return text
 
 
-def terminal_width(text: str) -> int:
+def display_width(text: str) -> int:
     """Columns that a text without line breaks takes on a terminal.
 
     Examples
     --------
-    >>> terminal_width("old"), terminal_width("\u6771\u4eac"), terminal_width("e\u0301")
+    >>> display_width("old"), display_width("\u6771\u4eac"), display_width("e\u0301")
     (3, 4, 1)
     """
-    return len(text) if text.isascii() else sum(map(_columns, text))
+    return len(text) if text.isascii() else sum(map(_char_width, text))
 
 
-def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+def wrap_text(text: str, width: int, indent: str = "") -> list[str]:
     """A paragraph in lines of at most `width` columns; all but the first are indented.
 
     Examples
@@ -414,37 +424,37 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     >>> wrapped("FS102 a single row", 12, "  ")
     ['FS102 a', '  single row']
     """
-    text = text.replace(" %", f"{_BOUND}%")
-    spread = "".join(char + _SECOND_HALF * (_columns(char) - 1) for char in text)
+    text = text.replace(" %", f"{_NBSP_PLACEHOLDER}%")
+    spread = "".join(char + _WIDE_FILLER * (_char_width(char) - 1) for char in text)
     lines = wrap(spread, width, subsequent_indent=indent, break_on_hyphens=False)
-    if any(line.lstrip().startswith(_SECOND_HALF) for line in lines):
+    if any(line.lstrip().startswith(_WIDE_FILLER) for line in lines):
         # A line ended inside a wide character, and takes one column more than it should.
         lines = wrap(spread, width - 1, subsequent_indent=indent, break_on_hyphens=False)
-    return [line.replace(_SECOND_HALF, "").replace(_BOUND, " ") for line in lines]
+    return [line.replace(_WIDE_FILLER, "").replace(_NBSP_PLACEHOLDER, " ") for line in lines]
 
 
-def cut_names(names: Sequence[str], width: int) -> list[str] | None:
+def shorten_names(names: Sequence[str], width: int) -> list[str] | None:
     """Names of at most `width` columns, cut at the end, or in the middle to keep more distinct.
 
     None if names that differ would look the same either way.
 
     Examples
     --------
-    >>> cut_names(["old", "university degree"], 11)
+    >>> shorten_names(["old", "university degree"], 11)
     ['old', 'university…']
-    >>> cut_names(["degree of women", "degree of men"], 11)
+    >>> shorten_names(["degree of women", "degree of men"], 11)
     ['degre…women', 'degre…f men']
-    >>> cut_names(["graduate, full-time", "graduate, part-time"], 11) is None
+    >>> shorten_names(["graduate, full-time", "graduate, part-time"], 11) is None
     True
     """
     for tail in (0, (width - 1) // 2):
-        cut = [shortened(name, width, tail) for name in names]
+        cut = [shorten(name, width, tail) for name in names]
         if len(set(cut)) == len(set(names)):
             return cut
     return None
 
 
-def shortened(name: str, width: int, tail: int = 0) -> str:
+def shorten(name: str, width: int, tail: int = 0) -> str:
     """A name of at most `width` columns, of which `tail` are its end where it is cut.
 
     Examples
@@ -452,46 +462,46 @@ def shortened(name: str, width: int, tail: int = 0) -> str:
     >>> shortened("university degree", 11), shortened("university degree", 11, 3)
     ('university…', 'univers…ree')
     """
-    if terminal_width(name) <= width:
+    if display_width(name) <= width:
         return name
-    end = _head(name[::-1], tail)[::-1]
-    return f"{_head(name, width - 1 - terminal_width(end))}…{end}"
+    end = _longest_prefix(name[::-1], tail)[::-1]
+    return f"{_longest_prefix(name, width - 1 - display_width(end))}…{end}"
 
 
-def _head(name: str, width: int) -> str:
+def _longest_prefix(name: str, width: int) -> str:
     """The longest beginning of at most `width` columns."""
     end = 0
-    while end < len(name) and terminal_width(name[: end + 1]) <= width:
+    while end < len(name) and display_width(name[: end + 1]) <= width:
         end += 1
     return name[:end]
 
 
-def _columns(char: str) -> int:
+def _char_width(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def width_of(stream: TextIO) -> int:
+def output_width(stream: TextIO) -> int:
     """Columns for text: those of the terminal, but 80 at most, and 80 where none is."""
     if not stream.isatty():
-        return WIDTH
+        return MAX_WIDTH
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):  # it has no size to tell, or is a terminal in name only
-        return WIDTH
-    return min(columns, WIDTH) if columns > 0 else WIDTH
+        return MAX_WIDTH
+    return min(columns, MAX_WIDTH) if columns > 0 else MAX_WIDTH
 
 
 # Letters of a name in a figure, and on a page.
-_LONGEST, _LONGEST_ON_PAGE = 26, 100
+_MAX_PLOT_LABEL, _MAX_PAGE_NAME = 26, 100
 # Texts that one sentence lists.
-_MOST_LISTED = 12
-_BREAKS = re.compile(r"(?<=[_/])(?![_/])|(?<==)(?=[^\W\d])")
-_NAMELESS = "(no name)"
+_MAX_LISTED = 12
+_BREAK_POINTS = re.compile(r"(?<=[_/])(?![_/])|(?<==)(?=[^\W\d])")
+_NO_NAME = "(no name)"
 
 
-def label_of(name: str, longest: int = _LONGEST, tail: int = 0) -> str:
+def plot_label(name: str, max_length: int = _MAX_PLOT_LABEL, tail: int = 0) -> str:
     r"""A name that fits, and that matplotlib takes as text and nothing else.
 
     Parameters
@@ -513,12 +523,12 @@ def label_of(name: str, longest: int = _LONGEST, tail: int = 0) -> str:
     >>> print(label_of("$x"))
     \$x
     """
-    text = "".join(char if char.isprintable() else "?" for char in name) or _NAMELESS
+    text = "".join(char if char.isprintable() else "?" for char in name) or _NO_NAME
     # A dollar sign begins a formula.
-    return shortened(text, longest, tail).replace("$", r"\$")
+    return shorten(text, max_length, tail).replace("$", r"\$")
 
 
-def labels_of(names: Sequence[str], longest: int = _LONGEST) -> list[str]:
+def plot_labels(names: Sequence[str], longest: int = _MAX_PLOT_LABEL) -> list[str]:
     """Names that fit and still differ.
 
     They are cut at the end; if that makes two of them equal, in the middle; if that does as well,
@@ -533,17 +543,17 @@ def labels_of(names: Sequence[str], longest: int = _LONGEST) -> list[str]:
     """
     n_different = len(set(names))
     for tail in (0, (longest - 1) // 2):
-        labels = [label_of(name, longest, tail) for name in names]
+        labels = [plot_label(name, longest, tail) for name in names]
         if len(set(labels)) == n_different:
             return labels
-    room = longest - len(str(len(names))) - 1
+    max_prefix = longest - len(str(len(names))) - 1
     return [
-        label if labels.count(label) == 1 else f"{label_of(name, room)} {i + 1}"
+        label if labels.count(label) == 1 else f"{plot_label(name, max_prefix)} {i + 1}"
         for i, (label, name) in enumerate(zip(labels, names, strict=True))
     ]
 
 
-def spoken(name: str) -> str:
+def readable_name(name: str) -> str:
     """A criterion's or model's name in running text.
 
     Examples
@@ -554,7 +564,7 @@ def spoken(name: str) -> str:
     return name.replace("_", " ").replace("nash", "Nash")
 
 
-def called(name: str) -> str:
+def display_name(name: str) -> str:
     """A name from the data, without its middle if it is very long; or the text for a missing name.
 
     Examples
@@ -562,10 +572,10 @@ def called(name: str) -> str:
     >>> called("old"), called(" "), len(called("x" * 10_000))
     ('old', '(no name)', 100)
     """
-    return shortened(name, _LONGEST_ON_PAGE, 30) if name.strip() else _NAMELESS
+    return shorten(name, _MAX_PAGE_NAME, 30) if name.strip() else _NO_NAME
 
 
-def parts(name: str) -> list[str]:
+def breakable_parts(name: str) -> list[str]:
     """A name in the parts after which it may be broken: underscores, slashes, and what is equal.
 
     Examples
@@ -573,10 +583,10 @@ def parts(name: str) -> list[str]:
     >>> parts("a_b/c"), parts("status=Never-married"), parts("radius=0.15")
     (['a_', 'b/', 'c'], ['status=', 'Never-married'], ['radius=0.15'])
     """
-    return [part for part in _BREAKS.split(name) if part]
+    return [part for part in _BREAK_POINTS.split(name) if part]
 
 
-def sharers(names: Sequence[str], positions: Sequence[int]) -> str:
+def describe_tied(names: Sequence[str], positions: Sequence[int]) -> str:
     """The first of those that share a figure, and how many more do.
 
     Examples
@@ -585,10 +595,10 @@ def sharers(names: Sequence[str], positions: Sequence[int]) -> str:
     ('b', 'a and 2 more')
     """
     others = len(positions) - 1
-    return names[positions[0]] + (f" and {whole(others)} more" if others else "")
+    return names[positions[0]] + (f" and {format_integer(others)} more" if others else "")
 
 
-def settings(values: Mapping[str, Any]) -> str:
+def format_parameters(values: Mapping[str, Any]) -> str:
     """Parameters in a row.
 
     Examples
@@ -599,7 +609,7 @@ def settings(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-def first_of(texts: Sequence[str], most: int = _MOST_LISTED) -> str:
+def join_truncated(texts: Sequence[str], max_items: int = _MAX_LISTED) -> str:
     """Texts in a row, without those beyond a dozen; `Finding.groups` has all of them."""
-    more = len(texts) - most
-    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
+    more = len(texts) - max_items
+    return ", ".join(texts[:max_items]) + (f" and {more} more" if more > 0 else "")

@@ -19,7 +19,7 @@ sum of the smallest eigenvalues of M is at least that of N less tr R'(X'MX - lam
 
 A Cholesky factorisation says whether a matrix may be the scatter of some rows.
 
-Signs of eigenvectors are arbitrary; what is shown gets its signs by :func:`with_positive_signs`.
+Signs of eigenvectors are arbitrary; what is shown gets its signs by :func:`normalize_signs`.
 """
 
 import math
@@ -31,32 +31,32 @@ import numpy as np
 import scipy.linalg
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg.resources import threads_of
-from fairspan.progress import eigenproblem_solved
+from fairspan.linalg.resources import limit_blas_threads
+from fairspan.progress import count_eigenproblem
 from fairspan.typing import FloatArray
 
 # Eigenvalues closer than this share of the matrix's norm cannot be told apart in float64.
-TIE_TOLERANCE = 1e-13
+TIE_TOL = 1e-13
 # LAPACK's partial decomposition (evr) beats the full one only for few vectors of larger matrices.
-_PARTIAL_FROM_FEATURES = 40
-_PARTIAL_UP_TO_SHARE = 0.2
+_MIN_PARTIAL_FEATURES = 40
+_MAX_PARTIAL_RATIO = 0.2
 # Threads pay from here on.
-_THREADS_FROM_FEATURES = 1000
+_MIN_THREADED_FEATURES = 1000
 # An eigenvalue this share of the largest one has lost so many digits that it is worth a second
 # decomposition: with less, about nine digits of a gap could not be told.
-_LOST = 1e-5
+_INACCURATE_RATIO = 1e-5
 # What is split off must be this many times as large as what is left.
-_APART = 16.0
+_MIN_DEFLATION_RATIO = 16.0
 # Less than this share of the largest eigenvalue is nothing at all.
-NOTHING = 1e-60
-EPSILON, TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
+_ZERO_RATIO = 1e-60
+_EPS, _TINY = float(np.finfo(np.float64).eps), float(np.finfo(np.float64).tiny)
 # A loading within this relative distance of the largest one counts as equally large, so that the
 # sign of, say, (1, -1) / sqrt(2) does not hang on the last bit.
-_SIGN_TOLERANCE = 1e-8
+_SIGN_TOL = 1e-8
 # Up to so many features the whole decomposition takes no longer than its leading part.
-_SMALL = 60
+_MAX_SMALL_FEATURES = 60
 # Numbers that are remembered, at most: 32 megabytes.
-_MOST_NUMBERS = 2**22
+_MAX_CACHED_ENTRIES = 2**22
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,12 @@ class LeadingSubspace:
 
     eigenvalues: FloatArray
     vectors: FloatArray
-    n_fixed: int
-    tied: FloatArray
+    n_untied: int
+    tied_vectors: FloatArray
     gap: float
 
     @classmethod
-    def of(
+    def from_eigenpairs(
         cls, values: FloatArray, vectors: FloatArray, n_components: int, tolerance: float
     ) -> "LeadingSubspace":
         """Cut a decomposition, largest eigenvalue first, after d eigenvectors.
@@ -101,18 +101,18 @@ class LeadingSubspace:
         return cls(values[:d], leading, int(np.argmax(tied)), vectors[:, tied], gap)
 
     @property
-    def top_eigenvalue_sum(self) -> float:
+    def eigenvalue_sum(self) -> float:
         """t_d: the sum of the d largest eigenvalues."""
         return float(self.eigenvalues.sum())
 
     @property
     def is_tied(self) -> bool:
         """Whether other subspaces reach the same eigenvalue sum."""
-        return bool(self.tied.shape[1] > 0)
+        return bool(self.tied_vectors.shape[1] > 0)
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class Eigendecomposition:
     """The whole decomposition of a symmetric matrix, for every number of components.
 
     Attributes
@@ -127,10 +127,10 @@ class Spectrum:
 
     values: FloatArray
     vectors: FloatArray
-    sizes: FloatArray
+    error_scales: FloatArray
 
     @classmethod
-    def of(cls, matrix: FloatArray) -> "Spectrum":
+    def from_matrix(cls, matrix: FloatArray) -> "Eigendecomposition":
         """The decomposition of a symmetric (p, p) matrix.
 
         Raises
@@ -139,18 +139,20 @@ class Spectrum:
             The matrix is not finite.
         """
         _check_finite(matrix)
-        with threads_of("numpy") if len(matrix) >= _THREADS_FROM_FEATURES else nullcontext():
-            values, vectors, sizes = graded_eigh(matrix, len(matrix) - 1)
-        eigenproblem_solved()
-        return cls(values[::-1], vectors[:, ::-1], sizes[::-1])
+        with (
+            limit_blas_threads("numpy") if len(matrix) >= _MIN_THREADED_FEATURES else nullcontext()
+        ):
+            values, vectors, scales = graded_eigh(matrix, len(matrix) - 1)
+        count_eigenproblem()
+        return cls(values[::-1], vectors[:, ::-1], scales[::-1])
 
     def leading(self, n_components: int, tie_tolerance: float = 0.0) -> LeadingSubspace:
         """As of :func:`leading_subspace`."""
-        return LeadingSubspace.of(
+        return LeadingSubspace.from_eigenpairs(
             self.values,
             self.vectors,
             n_components,
-            max(tie_tolerance, TIE_TOLERANCE * float(self.sizes[n_components - 1])),
+            max(tie_tolerance, TIE_TOL * float(self.error_scales[n_components - 1])),
         )
 
 
@@ -192,21 +194,21 @@ def leading_subspace(
     _check_finite(matrix)
     p, d = len(matrix), n_components
     if is_zero(matrix):
-        return LeadingSubspace.of(np.zeros(p), np.eye(p), d, tie_tolerance)
-    if d < _PARTIAL_UP_TO_SHARE * p and p >= _PARTIAL_FROM_FEATURES:
+        return LeadingSubspace.from_eigenpairs(np.zeros(p), np.eye(p), d, tie_tolerance)
+    if d < _MAX_PARTIAL_RATIO * p and p >= _MIN_PARTIAL_FEATURES:
         # One eigenvalue beyond the cut shows whether the cut goes through a tie.
-        with threads_of("scipy") if p >= _THREADS_FROM_FEATURES else nullcontext():
+        with limit_blas_threads("scipy") if p >= _MIN_THREADED_FEATURES else nullcontext():
             values, vectors = scipy.linalg.eigh(
                 matrix, subset_by_index=[p - d - 1, p - 1], driver="evr", check_finite=False
             )
-        eigenproblem_solved()
-        tolerance = max(tie_tolerance, TIE_TOLERANCE * float(np.abs(matrix).sum(axis=0).max()))
+        count_eigenproblem()
+        tolerance = max(tie_tolerance, TIE_TOL * float(np.abs(matrix).sum(axis=0).max()))
         # On a near multiple of the identity LAPACK may return fewer than requested.
-        if len(values) > d and float(values[0]) > _LOST * float(values[-1]):
-            found = LeadingSubspace.of(values[::-1], vectors[:, ::-1], d, tolerance)
+        if len(values) > d and float(values[0]) > _INACCURATE_RATIO * float(values[-1]):
+            found = LeadingSubspace.from_eigenpairs(values[::-1], vectors[:, ::-1], d, tolerance)
             if not found.is_tied:
                 return found
-    return Spectrum.of(matrix).leading(d, tie_tolerance)
+    return Eigendecomposition.from_matrix(matrix).leading(d, tie_tolerance)
 
 
 def graded_eigh(matrix: FloatArray, n_leading: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -241,38 +243,40 @@ def graded_eigh(matrix: FloatArray, n_leading: int) -> tuple[FloatArray, FloatAr
         nothing = np.zeros(len(matrix))
         return nothing, np.eye(len(matrix)), nothing
     values, vectors = np.linalg.eigh(matrix)
-    n_split = _split(values, n_leading)
+    n_deflated = _n_deflated(values, n_leading)
     size = max(-float(values[0]), float(values[-1]), 0.0)
-    if n_split == 0:
+    if n_deflated == 0:
         return values, vectors, np.full(len(values), size)
-    cut = len(values) - n_split
-    rest = vectors[:, :cut]
-    inner = symmetric(rest.T @ (matrix @ rest))
-    inner_values, turn, sizes = graded_eigh(inner, n_leading - n_split)
-    found = np.hstack([rest @ turn, vectors[:, cut:]])
+    n_remaining = len(values) - n_deflated
+    rest = vectors[:, :n_remaining]
+    inner = symmetrize(rest.T @ (matrix @ rest))
+    inner_values, turn, scales = graded_eigh(inner, n_leading - n_deflated)
+    found = np.hstack([rest @ turn, vectors[:, n_remaining:]])
     # Entries are rounded to a share of themselves, whatever cancels in the products with them.
-    entries = np.maximum.accumulate(np.abs(np.diagonal(matrix)) @ found**2)
-    sizes = np.maximum(np.append(sizes, np.full(n_split, size)), entries)
-    return np.concatenate([inner_values, values[cut:]]), found, sizes
+    entry_rounding = np.maximum.accumulate(np.abs(np.diagonal(matrix)) @ found**2)
+    scales = np.maximum(np.append(scales, np.full(n_deflated, size)), entry_rounding)
+    return np.concatenate([inner_values, values[n_remaining:]]), found, scales
 
 
-def _split(values: FloatArray, n_leading: int) -> int:
+def _n_deflated(values: FloatArray, n_leading: int) -> int:
     """How many of the largest eigenvalues are to be split off; 0 if no digits are lost."""
     largest, most_negative, p = float(values[-1]), max(-float(values[0]), 0.0), len(values)
     most = min(n_leading, p - 1)
     if most <= 0 or largest <= 0:
         return 0
-    if max(abs(float(values[p - most - 1])), most_negative) > _LOST * largest:
+    if max(abs(float(values[p - most - 1])), most_negative) > _INACCURATE_RATIO * largest:
         return 0
     # What is left after s are split off, at its largest.
     left = np.maximum(np.abs(values[p - most - 1 : p - 1]), most_negative)[::-1]
     above = values[p - most :][::-1]
-    apart = np.flatnonzero(above > _APART * np.maximum(left, max(NOTHING * largest, TINY)))
+    apart = np.flatnonzero(
+        above > _MIN_DEFLATION_RATIO * np.maximum(left, max(_ZERO_RATIO * largest, _TINY))
+    )
     if len(apart) == 0:
         return 0
     # Splitting turns subspaces by rounding of the largest over the last that is split off, and
     # adds the square of that times the latter to what is left, where it should be rounding.
-    exact = apart[above[apart] / largest * (left[-1] / largest) >= EPSILON]
+    exact = apart[above[apart] / largest * (left[-1] / largest) >= _EPS]
     return int(exact[-1] if len(exact) else apart[0]) + 1
 
 
@@ -288,7 +292,7 @@ def is_zero(matrix: FloatArray) -> bool:
     return not (matrix.size and matrix[0, 0]) and not matrix.any()
 
 
-def symmetric(products: FloatArray) -> FloatArray:
+def symmetrize(products: FloatArray) -> FloatArray:
     """The nearest symmetric matrices to (.., n, n) ones that are symmetric up to rounding."""
     return np.asarray((products + products.swapaxes(-1, -2)) / 2)
 
@@ -309,10 +313,10 @@ def symmetric_root(matrices: FloatArray) -> FloatArray:
     """
     values, vectors = np.linalg.eigh(matrices)
     scaled = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
-    return symmetric(scaled @ np.swapaxes(vectors, -1, -2))
+    return symmetrize(scaled @ np.swapaxes(vectors, -1, -2))
 
 
-def with_positive_signs(vectors: FloatArray) -> FloatArray:
+def normalize_signs(vectors: FloatArray) -> FloatArray:
     """Flip columns so that the entry of largest absolute value of each is positive.
 
     Parameters
@@ -326,12 +330,12 @@ def with_positive_signs(vectors: FloatArray) -> FloatArray:
     Examples
     --------
     >>> import numpy as np
-    >>> with_positive_signs(np.array([[0.6], [-0.8]]))
+    >>> normalize_signs(np.array([[0.6], [-0.8]]))
     array([[-0.6],
            [ 0.8]])
     """
     size = np.abs(vectors)
-    first_largest = np.argmax(size >= (1 - _SIGN_TOLERANCE) * size.max(axis=0), axis=0)
+    first_largest = np.argmax(size >= (1 - _SIGN_TOL) * size.max(axis=0), axis=0)
     signs = np.where(vectors[first_largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
     return np.ascontiguousarray(vectors * signs)
 
@@ -357,18 +361,20 @@ class EigenCache:
 
     def __init__(self, matrices: FloatArray) -> None:
         self._matrices = matrices
-        self._known: dict[tuple[bytes, int | None], LeadingSubspace | Spectrum] = {}
+        self._cache: dict[tuple[bytes, int | None], LeadingSubspace | Eigendecomposition] = {}
 
     def mixture(self, weights: FloatArray) -> FloatArray:
         """sum_g weights_g S_g, shape (p, p); not to be written to."""
         matrices, used = self._matrices, np.flatnonzero(weights)
         if len(used) == 1 and weights[used[0]] == 1:
             return np.asarray(matrices[used[0]])
-        if len(matrices) == 2 and matrices.shape[1] <= _SMALL:  # a fraction of the time
+        if (
+            len(matrices) == 2 and matrices.shape[1] <= _MAX_SMALL_FEATURES
+        ):  # a fraction of the time
             return np.asarray(weights[0] * matrices[0] + weights[1] * matrices[1])
         return np.tensordot(weights, matrices, axes=1)
 
-    def spectrum(self, weights: FloatArray) -> Spectrum:
+    def decomposition(self, weights: FloatArray) -> Eigendecomposition:
         """All eigenvectors of a mixture.
 
         Raises
@@ -377,57 +383,64 @@ class EigenCache:
             The mixture is not finite.
         """
         key = (weights.tobytes(), None)
-        if key not in self._known:
-            self._keep(key, Spectrum.of(self.mixture(weights)))
-        return cast(Spectrum, self._known[key])
+        if key not in self._cache:
+            self._store(key, Eigendecomposition.from_matrix(self.mixture(weights)))
+        return cast(Eigendecomposition, self._cache[key])
 
-    def known_spectrum(self, weights: FloatArray) -> Spectrum | None:
+    def cheap_decomposition(self, weights: FloatArray) -> Eigendecomposition | None:
         """The same where it is known, or is found in next to no time."""
-        known = (weights.tobytes(), None) in self._known or self._matrices.shape[1] <= _SMALL
-        return self.spectrum(weights) if known else None
+        known = (weights.tobytes(), None) in self._cache or self._matrices.shape[
+            1
+        ] <= _MAX_SMALL_FEATURES
+        return self.decomposition(weights) if known else None
 
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float
     ) -> LeadingSubspace:
         """The leading eigenvectors of a mixture, with ties within the tolerance."""
-        known = self._known.get((weights.tobytes(), n_components))
+        known = self._cache.get((weights.tobytes(), n_components))
         if isinstance(known, LeadingSubspace) and known.gap > tie_tolerance:
             return known
-        if whole := self.known_spectrum(weights):
-            return whole.leading(n_components, tie_tolerance)
+        if decomposition := self.cheap_decomposition(weights):
+            return decomposition.leading(n_components, tie_tolerance)
         found = leading_subspace(self.mixture(weights), n_components, tie_tolerance)
-        self.remember(weights, found)
+        self.add(weights, found)
         return found
 
-    def remember(self, weights: FloatArray, found: LeadingSubspace) -> None:
+    def add(self, weights: FloatArray, subspace: LeadingSubspace) -> None:
         """Keep what was found elsewhere; not with a tie at the cut, which depends on who asks."""
-        if not found.is_tied and found.gap > TIE_TOLERANCE * abs(found.eigenvalues[0]):
-            self._keep((weights.tobytes(), len(found.eigenvalues)), found)
+        if not subspace.is_tied and subspace.gap > TIE_TOL * abs(subspace.eigenvalues[0]):
+            self._store((weights.tobytes(), len(subspace.eigenvalues)), subspace)
 
-    def _keep(self, key: tuple[bytes, int | None], found: LeadingSubspace | Spectrum) -> None:
-        known = self._known
+    def _store(
+        self, key: tuple[bytes, int | None], found: LeadingSubspace | Eigendecomposition
+    ) -> None:
+        known = self._cache
         known[key] = found
-        while len(known) > 1 and sum(each.vectors.size for each in known.values()) > _MOST_NUMBERS:
+        while (
+            len(known) > 1
+            and sum(each.vectors.size for each in known.values()) > _MAX_CACHED_ENTRIES
+        ):
             del known[next(iter(known))]
 
 
 # What float64 does to the entries of a second moment, in units of epsilon times the root mean
 # squares of the two columns: products are summed over many rows, and the order of the rows decides.
-_ENTRIES = 8.0
+_ENTRY_ROUNDING = 8.0
 # Errors below this share of the variance are worked out without subtraction.
-_SMALL_SHARE = 1e-4
+_DIRECT_RATIO = 1e-4
 # By how many epsilon the rounding of a basis may turn a subspace.
-_TURN = 16.0
+_ROTATION_ROUNDING = 16.0
 # A gap below the split of this share of what is left lets next to nothing be neglected.
-_CLEAR = 1e-3
+_MIN_GAP_RATIO = 1e-3
 # What rounding may add to the product of two columns, as a share of both their sizes.
-_ROUNDED = 1e-9
+_CORRELATION_TOL = 1e-9
 # Deviations below this share of the mean are rounding of the rows, and below this number their
 # squares leave double precision.
-_UNSURE, _UNDERFLOW = 1e-12, 1.5e-154
+_MEAN_ROUNDING, _UNDERFLOW = 1e-12, 1.5e-154
 
 
-class SmallestSum(NamedTuple):
+class SmallestEigenvalueSum(NamedTuple):
     """A sum of smallest eigenvalues.
 
     Attributes
@@ -439,12 +452,15 @@ class SmallestSum(NamedTuple):
     """
 
     value: float
-    rounding: float
+    rounding_error: float
 
 
-def smallest_sum(
-    matrices: FloatArray, weights: FloatArray, n_leading: int, spectrum: Spectrum | None = None
-) -> SmallestSum:
+def smallest_eigenvalue_sum(
+    matrices: FloatArray,
+    weights: FloatArray,
+    n_leading: int,
+    spectrum: Eigendecomposition | None = None,
+) -> SmallestEigenvalueSum:
     """The sum of all but the d largest eigenvalues of sum_g weights_g S_g.
 
     Parameters
@@ -460,7 +476,7 @@ def smallest_sum(
 
     Returns
     -------
-    SmallestSum
+    SmallestEigenvalueSum
 
     Examples
     --------
@@ -475,52 +491,59 @@ def smallest_sum(
     used = used[[not is_zero(matrices[g]) for g in used.tolist()]]
     p, d = matrices.shape[1], n_leading
     if d == p or len(used) == 0:
-        return SmallestSum(0.0, 0.0)
+        return SmallestEigenvalueSum(0.0, 0.0)
     if len(used) < len(weights):
         matrices, weights = matrices[used], weights[used]
     if spectrum is None:
         values, vectors, _ = graded_eigh(np.tensordot(weights, matrices, axes=1), d)
     else:
         values, vectors = spectrum.values[::-1], np.ascontiguousarray(spectrum.vectors[:, ::-1])
-    images, spreads = matrices @ vectors, root_mean_squares(matrices)
-    of_basis = rounding_of_basis(np.sqrt((spreads**2).sum(axis=1)), np.zeros(len(spreads)))
-    found: list[SmallestSum] = []
-    for n_split in _splits(values, d):
-        cut = p - n_split
-        inner = vectors[:, :cut].T @ images[:, :, :cut]
-        mixed = symmetric(np.tensordot(weights, inner, axes=1))
-        sizes = np.sqrt(np.einsum("gij,gij->g", inner, inner))
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors[:, :cut], vectors[:, :cut]))
-        entries = _ENTRIES * (spreads @ lengths) ** 2
-        rounding = float(np.abs(weights) @ (EPSILON * (2 * p * sizes + entries) + of_basis))
+    images = matrices @ vectors
+    rms = column_rms(matrices)
+    basis_rounding = basis_rounding_bound(np.sqrt((rms**2).sum(axis=1)), np.zeros(len(rms)))
+    found: list[SmallestEigenvalueSum] = []
+    for n_deflated in _deflation_candidates(values, d):
+        n_remaining = p - n_deflated
+        inner = vectors[:, :n_remaining].T @ images[:, :, :n_remaining]
+        mixed = symmetrize(np.tensordot(weights, inner, axes=1))
+        scales = np.sqrt(np.einsum("gij,gij->g", inner, inner))
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors[:, :n_remaining], vectors[:, :n_remaining]))
+        entry_rounding = _ENTRY_ROUNDING * (rms @ lengths) ** 2
+        rounding = float(
+            np.abs(weights) @ (_EPS * (2 * p * scales + entry_rounding) + basis_rounding)
+        )
         # Products of subnormal numbers are rounded by more than their own share.
-        rounding += TINY * p
-        if n_split == d:
+        rounding += _TINY * p
+        if n_deflated == d:
             value = float(np.trace(mixed))
             # The matrix is nearly diagonal, which tells its largest eigenvalue at once.
-            top = float(values[cut - 1]) + float(np.linalg.norm(mixed - np.diag(values[:cut])))
+            top = float(values[n_remaining - 1]) + float(
+                np.linalg.norm(mixed - np.diag(values[:n_remaining]))
+            )
         else:
             own = np.linalg.eigvalsh(mixed)
             value, top = float(own[: p - d].sum()), float(own[-1])
         neglected = 0.0
-        if n_split:
-            image = np.tensordot(weights, images[:, :, cut:], axes=1)
-            neglected = _neglected(image, vectors, cut, top)
-        found.append(SmallestSum(value - neglected, rounding))
+        if n_deflated:
+            image = np.tensordot(weights, images[:, :, n_remaining:], axes=1)
+            neglected = _coupling_bound(image, vectors, n_remaining, top)
+        found.append(SmallestEigenvalueSum(value - neglected, rounding))
         if neglected <= rounding:
             break
-    return max(found, key=lambda each: each.value - each.rounding)
+    return max(found, key=lambda each: each.value - each.rounding_error)
 
 
-def _neglected(image: FloatArray, vectors: FloatArray, cut: int, top: float) -> float:
+def _coupling_bound(
+    image: FloatArray, vectors: FloatArray, n_remaining: int, largest: float
+) -> float:
     """tr R'(X'MX - top I)^-1 R of the eigenvectors X beyond the cut; infinite without a gap."""
-    inside = symmetric(vectors[:, cut:].T @ image)
-    inside.flat[:: len(inside) + 1] -= top
+    inside = symmetrize(vectors[:, n_remaining:].T @ image)
+    inside.flat[:: len(inside) + 1] -= largest
     # With the whole of X'MX, and not its least eigenvalue alone: R is largest where that is.
     factor, failed = scipy.linalg.lapack.dpotrf(inside, lower=True)
     if failed:
         return np.inf
-    left, _ = scipy.linalg.lapack.dtrtrs(factor, image.T @ vectors[:, :cut], lower=True)
+    left, _ = scipy.linalg.lapack.dtrtrs(factor, image.T @ vectors[:, :n_remaining], lower=True)
     return float(np.vdot(left, left))
 
 
@@ -560,12 +583,14 @@ def unit_of(weights: FloatArray) -> float:
     return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0 else 1.0
 
 
-def root_mean_squares(matrices: FloatArray) -> FloatArray:
+def column_rms(matrices: FloatArray) -> FloatArray:
     """Of each column in each group, shape (k, p)."""
     return np.asarray(np.sqrt(np.maximum(np.einsum("gii->gi", matrices), 0.0)))
 
 
-def rounding_of_errors(spreads: FloatArray, errors: FloatArray, lengths: FloatArray) -> FloatArray:
+def error_rounding_bound(
+    column_rms: FloatArray, errors: FloatArray, row_norms: FloatArray
+) -> FloatArray:
     """By how much rounding may have moved tr(E'S_gE), E = I - VV', of each group.
 
     Parameters
@@ -581,17 +606,17 @@ def rounding_of_errors(spreads: FloatArray, errors: FloatArray, lengths: FloatAr
     -------
     (k,) array
     """
-    by_entries = _ENTRIES * (spreads @ lengths) ** 2
+    entry_term = _ENTRY_ROUNDING * (column_rms @ row_norms) ** 2
     # Errors that are no small share of the variance are worked out as differences, of sums of p
     # numbers whose roundings add up like a random walk.
-    variances = (spreads**2).sum(axis=1)
-    of_sums = max(4.0, np.sqrt(len(lengths)))
-    subtracted = np.where(errors > _SMALL_SHARE * variances, of_sums * variances, 0.0)
-    each = EPSILON * (2 * len(lengths) * errors + by_entries + subtracted)
-    return np.asarray(each + rounding_of_basis(np.sqrt(variances), errors))
+    variances = (column_rms**2).sum(axis=1)
+    sum_factor = max(4.0, np.sqrt(len(row_norms)))
+    subtracted = np.where(errors > _DIRECT_RATIO * variances, sum_factor * variances, 0.0)
+    each = _EPS * (2 * len(row_norms) * errors + entry_term + subtracted)
+    return np.asarray(each + basis_rounding_bound(np.sqrt(variances), errors))
 
 
-def rounding_of_basis(deviations: FloatArray, errors: FloatArray) -> FloatArray:
+def basis_rounding_bound(root_traces: FloatArray, errors: FloatArray) -> FloatArray:
     """What the rounding of a basis to float64 may do to the errors that it leaves, shape (k,).
 
     It turns the subspace by some epsilon, and with it the direction of largest variance.
@@ -602,24 +627,24 @@ def rounding_of_basis(deviations: FloatArray, errors: FloatArray) -> FloatArray:
         sqrt(tr S_g).
     errors : (k,) array
     """
-    turned = _TURN * EPSILON * deviations
+    turned = _ROTATION_ROUNDING * _EPS * root_traces
     return np.asarray(2 * turned * np.sqrt(np.maximum(errors, 0.0)) + turned**2)
 
 
-def _splits(values: FloatArray, n_leading: int) -> list[int]:
+def _deflation_candidates(values: FloatArray, n_leading: int) -> list[int]:
     """How many of the d largest eigenvectors to split off: first the most with a gap below them."""
     p = len(values)
     largest = values[p - n_leading :][::-1]
     following = values[p - n_leading - 1 : p - 1][::-1]
     left = np.maximum(np.abs(following), max(-float(values[0]), 0.0))
-    nothing = max(NOTHING * float(np.abs(values).max()), TINY)
+    nothing = max(_ZERO_RATIO * float(np.abs(values).max()), _TINY)
     ratios = (largest - following) / np.maximum(left, nothing)
-    clear = np.flatnonzero(ratios > _CLEAR)
-    wanted = [int(clear[-1]) + 1, int(np.argmax(ratios)) + 1] if len(clear) else []
-    return list(dict.fromkeys([*wanted, 0]))
+    separated = np.flatnonzero(ratios > _MIN_GAP_RATIO)
+    candidates = [int(separated[-1]) + 1, int(np.argmax(ratios)) + 1] if len(separated) else []
+    return list(dict.fromkeys([*candidates, 0]))
 
 
-def may_be_scatter(scatter: FloatArray, mean: FloatArray, weight: float) -> bool:
+def is_valid_scatter(scatter: FloatArray, mean: FloatArray, weight: float) -> bool:
     """Whether rows of this mean and weight may have this (p, p) scatter.
 
     The scatter is divided by the size of each feature: what its own entry says, or what rounding of
@@ -629,21 +654,23 @@ def may_be_scatter(scatter: FloatArray, mean: FloatArray, weight: float) -> bool
     Examples
     --------
     >>> import numpy as np
-    >>> may_be_scatter(np.array([[1.0, 1.0], [1.0, 1.0]]), np.zeros(2), 3.0)
+    >>> is_valid_scatter(np.array([[1.0, 1.0], [1.0, 1.0]]), np.zeros(2), 3.0)
     True
-    >>> may_be_scatter(np.array([[1.0, 2.0], [2.0, 1.0]]), np.zeros(2), 3.0)
+    >>> is_valid_scatter(np.array([[1.0, 2.0], [2.0, 1.0]]), np.zeros(2), 3.0)
     False
     """
     variances = np.diag(scatter)
     if not (variances >= 0).all():
         return False
-    sizes = np.sqrt(variances) + np.sqrt(weight) * np.maximum(_UNSURE * np.abs(mean), _UNDERFLOW)
+    scales = np.sqrt(variances) + np.sqrt(weight) * np.maximum(
+        _MEAN_ROUNDING * np.abs(mean), _UNDERFLOW
+    )
     with np.errstate(over="ignore"):
-        scaled = scatter / sizes[:, None]
-        scaled /= sizes
-    if np.abs(scaled).max(initial=0.0) > 1 + _ROUNDED:
+        scaled = scatter / scales[:, None]
+        scaled /= scales
+    if np.abs(scaled).max(initial=0.0) > 1 + _CORRELATION_TOL:
         return False
-    scaled[np.diag_indices_from(scaled)] += _ROUNDED * len(scaled)
+    scaled[np.diag_indices_from(scaled)] += _CORRELATION_TOL * len(scaled)
     return bool(
         scipy.linalg.lapack.dpotrf(scaled.T, lower=True, overwrite_a=True, clean=False)[1] == 0
     )

@@ -13,32 +13,32 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairspan.linalg.eigen import TIE_TOLERANCE, LeadingSubspace, symmetric
-from fairspan.progress import eigenproblem_solved
+from fairspan.linalg.eigen import TIE_TOL, LeadingSubspace, symmetrize
+from fairspan.progress import count_eigenproblem
 from fairspan.typing import FloatArray, IndexArray
 
 # From a (p, m) block to the operator's image of it.
 Operator = Callable[[FloatArray], FloatArray]
 
 # How many vectors beyond d are sought with them: they show ties and speed up convergence.
-GUARD = 6
+N_GUARD_VECTORS = 6
 # The angle between what is found and the true subspace, where the spectrum has a gap.
-_ANGLE = 1e-9
-_MOST_ROUNDS = 600
+_ANGLE_TOL = 1e-9
+_MAX_ITERATIONS = 600
 # A basis longer than this many blocks is cut back; longer bases converge in fewer products.
-_MOST_BLOCKS = 24
-_FEWEST_COLUMNS = 160
+_MAX_BLOCKS = 24
+_MIN_BASIS_SIZE = 160
 # Directions that keep less than this of their length beside the basis are rounding.
-_DEPENDENT = 1e-10
+_DEPENDENCE_TOL = 1e-10
 # Of columns that are nearly dependent on each other, what their products can resolve.
-_RESOLVED = 1e-13
+_GRAM_RANK_TOL = 1e-13
 # What products in float64 leave of a residual, as a share of the matrix's norm: no round makes it
 # smaller.
-_LEFT_BY_PRODUCTS = 16 * float(np.finfo(float).eps)
+_RESIDUAL_FLOOR = 16 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
-class IterativeSubspace:
+class ApproximateSubspace:
     """Leading eigenvectors, and how far their eigenvalue sum may be off.
 
     Attributes
@@ -53,30 +53,33 @@ class IterativeSubspace:
 
     leading: LeadingSubspace
     vectors: FloatArray
-    uncertainty: float
+    sum_error: float
 
-    def widened(self, places: IndexArray, n_features: int) -> "IterativeSubspace":
+    def embed(self, indices: IndexArray, n_features: int) -> "ApproximateSubspace":
         """The same among p features, of which these were looked at and all others are zero."""
-        leading, columns = self.leading, [self.leading.vectors, self.leading.tied, self.vectors]
+        leading, columns = (
+            self.leading,
+            [self.leading.vectors, self.leading.tied_vectors, self.vectors],
+        )
         wide = [np.zeros((n_features, each.shape[1])) for each in columns]
         for narrow, each in zip(columns, wide, strict=True):
-            each[places] = narrow
+            each[indices] = narrow
         return replace(
-            self, leading=replace(leading, vectors=wide[0], tied=wide[1]), vectors=wide[2]
+            self, leading=replace(leading, vectors=wide[0], tied_vectors=wide[1]), vectors=wide[2]
         )
 
 
-def leading_subspace_of(
+def leading_subspace_krylov(
     operator: Operator,
     n_features: int,
     n_components: int,
-    size: float,
+    norm_bound: float,
     *,
     start: FloatArray | None = None,
-    beside: FloatArray | None = None,
-    tie_tolerance: float = 0.0,
-    sum_goal: float | None = None,
-) -> IterativeSubspace:
+    orthogonal_to: FloatArray | None = None,
+    tie_tol: float = 0.0,
+    sum_tol: float | None = None,
+) -> ApproximateSubspace:
     """Eigenvectors of the d largest eigenvalues of a symmetric operator.
 
     Parameters
@@ -100,63 +103,67 @@ def leading_subspace_of(
 
     Returns
     -------
-    IterativeSubspace
+    ApproximateSubspace
 
     Examples
     --------
     >>> import numpy as np
-    >>> from fairspan.linalg import leading_subspace_of
-    >>> found = leading_subspace_of(lambda V: np.diag([1.0, 3.0, 2.0]) @ V, 3, 2, 3.0)
+    >>> from fairspan.linalg import leading_subspace_krylov
+    >>> found = leading_subspace_krylov(lambda V: np.diag([1.0, 3.0, 2.0]) @ V, 3, 2, 3.0)
     >>> found.leading.eigenvalues.round(9)
     array([3., 2.])
     """
     d, p = n_components, n_features
-    beside = np.empty((p, 0)) if beside is None else beside
-    room = p - beside.shape[1]
-    block = min(d + GUARD, room)
-    most = min(room, max(_MOST_BLOCKS * block, _FEWEST_COLUMNS))
+    orthogonal_to = np.empty((p, 0)) if orthogonal_to is None else orthogonal_to
+    max_dim = p - orthogonal_to.shape[1]
+    block = min(d + N_GUARD_VECTORS, max_dim)
+    max_basis_size = min(max_dim, max(_MAX_BLOCKS * block, _MIN_BASIS_SIZE))
     # What is proven elsewhere needs no directions beside those that are known.
-    fixed = block if start is None or sum_goal is None else 0
-    drawn = np.random.default_rng(0).standard_normal((p, fixed))
-    known = np.empty((p, 0)) if start is None else start
+    n_random = block if start is None or sum_tol is None else 0
+    random_start = np.random.default_rng(0).standard_normal((p, n_random))
+    initial = np.empty((p, 0)) if start is None else start
     # The span of the start and of fixed directions, so that nothing is out of sight.
-    basis = orthonormal_beside(beside, np.hstack([known, drawn])[:, :room])
+    basis = orthonormalize_against(orthogonal_to, np.hstack([initial, random_start])[:, :max_dim])
     images = operator(basis)
-    inner = basis.T @ images
-    eigenproblem_solved()
-    for _ in range(_MOST_ROUNDS):
-        values, coordinates = np.linalg.eigh(symmetric(inner))
-        values, coordinates = values[::-1], coordinates[:, ::-1]
-        vectors = basis @ coordinates[:, :block]
-        residuals = images @ coordinates[:, :block] - vectors * values[:block]
-        lengths = np.linalg.norm(residuals, axis=0)
-        if sum_goal is None:
-            uncertainty, settled = _judged(values, lengths, d, size)
+    projected = basis.T @ images
+    count_eigenproblem()
+    for _ in range(_MAX_ITERATIONS):
+        ritz_values, ritz_coefficients = np.linalg.eigh(symmetrize(projected))
+        ritz_values, ritz_coefficients = ritz_values[::-1], ritz_coefficients[:, ::-1]
+        ritz_vectors = basis @ ritz_coefficients[:, :block]
+        residuals = images @ ritz_coefficients[:, :block] - ritz_vectors * ritz_values[:block]
+        residual_norms = np.linalg.norm(residuals, axis=0)
+        if sum_tol is None:
+            uncertainty, converged = _convergence(ritz_values, residual_norms, d, norm_bound)
         else:
-            uncertainty = _sum_uncertainty(values, residuals, d)
-            left = _LEFT_BY_PRODUCTS * size * np.sqrt(d)
-            settled = uncertainty <= sum_goal or np.linalg.norm(lengths[:d]) <= left
-        if settled or basis.shape[1] == room:
+            uncertainty = _sum_error(ritz_values, residuals, d)
+            residual_floor = _RESIDUAL_FLOOR * norm_bound * np.sqrt(d)
+            converged = (
+                uncertainty <= sum_tol or np.linalg.norm(residual_norms[:d]) <= residual_floor
+            )
+        if converged or basis.shape[1] == max_dim:
             break
-        if basis.shape[1] + block > most:
-            kept = coordinates[:, : max(2 * block, most // 3)]
-            basis, images = basis @ kept, images @ kept
-            inner = np.diag(values[: kept.shape[1]])
-        fresh = orthonormal_beside(np.hstack([beside, basis]), residuals[:, lengths > 0])[
-            :, : room - basis.shape[1]
-        ]
-        if fresh.shape[1] == 0:
+        if basis.shape[1] + block > max_basis_size:
+            restart_coefficients = ritz_coefficients[:, : max(2 * block, max_basis_size // 3)]
+            basis, images = basis @ restart_coefficients, images @ restart_coefficients
+            projected = np.diag(ritz_values[: restart_coefficients.shape[1]])
+        new_columns = orthonormalize_against(
+            np.hstack([orthogonal_to, basis]), residuals[:, residual_norms > 0]
+        )[:, : max_dim - basis.shape[1]]
+        if new_columns.shape[1] == 0:
             break
         # Only what is new is multiplied: all of it would take most of the time.
-        image = operator(fresh)
-        across = basis.T @ image
-        inner = np.block([[inner, across], [across.T, fresh.T @ image]])
-        basis, images = np.hstack([basis, fresh]), np.hstack([images, image])
-    leading = LeadingSubspace.of(values, vectors, d, max(tie_tolerance, TIE_TOLERANCE * size))
-    return IterativeSubspace(leading, vectors, uncertainty)
+        new_images = operator(new_columns)
+        coupling = basis.T @ new_images
+        projected = np.block([[projected, coupling], [coupling.T, new_columns.T @ new_images]])
+        basis, images = np.hstack([basis, new_columns]), np.hstack([images, new_images])
+    leading = LeadingSubspace.from_eigenpairs(
+        ritz_values, ritz_vectors, d, max(tie_tol, TIE_TOL * norm_bound)
+    )
+    return ApproximateSubspace(leading, ritz_vectors, uncertainty)
 
 
-def orthonormal_beside(basis: FloatArray, columns: FloatArray) -> FloatArray:
+def orthonormalize_against(basis: FloatArray, columns: FloatArray) -> FloatArray:
     """Orthonormal basis of what (p, m) columns add to a (p, r) orthonormal basis.
 
     Directions that add only rounding are left out.
@@ -165,46 +172,50 @@ def orthonormal_beside(basis: FloatArray, columns: FloatArray) -> FloatArray:
     --------
     >>> import numpy as np
     >>> basis = np.array([[1.0], [0.0], [0.0]])
-    >>> abs(orthonormal_beside(basis, np.array([[5.0, 2.0], [1.0, 0.0], [0.0, 0.0]])))
+    >>> abs(orthonormalize_against(basis, np.array([[5.0, 2.0], [1.0, 0.0], [0.0, 0.0]])))
     array([[0.],
            [1.],
            [0.]])
     """
-    columns = _unit(columns, 0.0)
-    columns = _unit(columns - basis @ (basis.T @ columns), _DEPENDENT)
+    columns = _normalize_columns(columns, 0.0)
+    columns = _normalize_columns(columns - basis @ (basis.T @ columns), _DEPENDENCE_TOL)
     # Twice: what was nearly inside the basis, or nearly dependent, has lost its digits.
     for _ in range(2):
         columns = columns - basis @ (basis.T @ columns)
-        values, turn = np.linalg.eigh(columns.T @ columns)
-        kept = values > _RESOLVED * values.max(initial=0.0)
-        columns = columns @ (turn[:, kept] / np.sqrt(values[kept]))
+        ritz_values, rotation = np.linalg.eigh(columns.T @ columns)
+        restart_coefficients = ritz_values > _GRAM_RANK_TOL * ritz_values.max(initial=0.0)
+        columns = columns @ (
+            rotation[:, restart_coefficients] / np.sqrt(ritz_values[restart_coefficients])
+        )
     return np.asarray(columns)
 
 
-def _unit(columns: FloatArray, least: float) -> FloatArray:
+def _normalize_columns(columns: FloatArray, min_norm: float) -> FloatArray:
     """Columns longer than `least`, at unit length."""
-    lengths = np.linalg.norm(columns, axis=0)
-    kept = lengths > least
-    return np.asarray(columns[:, kept] / lengths[kept])
+    residual_norms = np.linalg.norm(columns, axis=0)
+    restart_coefficients = residual_norms > min_norm
+    return np.asarray(columns[:, restart_coefficients] / residual_norms[restart_coefficients])
 
 
-def _judged(values: FloatArray, lengths: FloatArray, d: int, size: float) -> tuple[float, bool]:
+def _convergence(
+    values: FloatArray, lengths: FloatArray, d: int, norm_bound: float
+) -> tuple[float, bool]:
     """How far the sum of the d largest may be off, and whether that is as good as it gets."""
-    residual, plain = float(np.linalg.norm(lengths[:d])), float(lengths[:d].sum())
-    rounding = TIE_TOLERANCE * size
+    residual, residual_sum = float(np.linalg.norm(lengths[:d])), float(lengths[:d].sum())
+    rounding = TIE_TOL * norm_bound
     # Eigenvalue d + 1 is at most its Ritz value plus its residual, if none was missed.
     gap = values[d - 1] - values[d] - lengths[d] if len(lengths) > d else 0.0
     if gap <= 0:  # in a tie the angle means nothing; each eigenvalue is within its residual
-        return plain, residual <= rounding
-    uncertainty = float(min(residual**2 / gap, plain))
-    return uncertainty, residual <= max(rounding, min(_ANGLE * gap, np.sqrt(rounding * gap)))
+        return residual_sum, residual <= rounding
+    uncertainty = float(min(residual**2 / gap, residual_sum))
+    return uncertainty, residual <= max(rounding, min(_ANGLE_TOL * gap, np.sqrt(rounding * gap)))
 
 
-def _sum_uncertainty(values: FloatArray, residuals: FloatArray, d: int) -> float:
+def _sum_error(values: FloatArray, residuals: FloatArray, d: int) -> float:
     """By how much the sum of the d largest may be off, if no eigenvalue was missed.
 
     To first order, with the next Ritz value as a bound on all other eigenvalues.
     """
     block = residuals.shape[1]
-    distance = values[d - 1] - values[block] if len(values) > block else 0.0
-    return float((residuals[:, :d] ** 2).sum() / distance) if distance > 0 else np.inf
+    gap = values[d - 1] - values[block] if len(values) > block else 0.0
+    return float((residuals[:, :d] ** 2).sum() / gap) if gap > 0 else np.inf

@@ -27,27 +27,27 @@ from fairspan.formatting.text import counted
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Package = Literal["numpy", "scipy"]
+BlasPackage = Literal["numpy", "scipy"]
 
 # Up to so many features a product of rows is bound by memory.
-FEW_FEATURES = 128
+MAX_MEMORY_BOUND_FEATURES = 128
 _LOCK = Lock()
 # The limits that hold now, in the order of their beginning: the thread of Python, and the package.
-_LIMITS: dict[object, tuple[int, Package | None]] = {}
+_ACTIVE_LIMITS: dict[object, tuple[int, BlasPackage | None]] = {}
 # How many threads each library had before the first of them.
-_BEFORE: list[int] = []
+_ORIGINAL_THREADS: list[int] = []
 # Matrices of each group that are held at once while moments are made: measured, 2.3 to 2.9.
-_AT_ONCE = 3
+_MATRICES_HELD = 3
 # So much is never refused unless a limit is given: looking at the machine would take longer.
-_NEVER_REFUSED = 2**30
+_ALWAYS_ALLOWED_BYTES = 2**30
 # Steps of one eigenproblem for p^3, and what a core does of them in a second.
-_STEPS, _STEPS_A_SECOND = 10, 2e10
-_LONG_SECONDS = 60.0
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
+_EIGH_OPERATIONS, _OPERATIONS_PER_SECOND = 10, 2e10
+_SLOW_SECONDS = 60.0
+_CGROUP_MEMORY_FILE = Path("/sys/fs/cgroup/memory.max")
 
 
 @contextmanager
-def threads_of(package: Package | None) -> Iterator[int]:
+def limit_blas_threads(package: BlasPackage | None) -> Iterator[int]:
     """Inside, only the library of this package uses threads, where it has one of its own; or none.
 
     Many small steps are best done by one thread: where cores are shared with others, a step that
@@ -56,35 +56,37 @@ def threads_of(package: Package | None) -> Iterator[int]:
     """
     limit = object()
     with _LOCK:
-        is_first = not _LIMITS
-        if is_first:
-            _BEFORE[:] = [each.num_threads for each in _libraries()]
-        _LIMITS[limit] = get_ident(), package
-        _apply()
+        is_outermost = not _ACTIVE_LIMITS
+        if is_outermost:
+            _ORIGINAL_THREADS[:] = [each.num_threads for each in _blas_libraries()]
+        _ACTIVE_LIMITS[limit] = get_ident(), package
+        _apply_limits()
     try:
-        yield max(_BEFORE, default=1) if is_first else 1
+        yield max(_ORIGINAL_THREADS, default=1) if is_outermost else 1
     finally:
         with _LOCK:
-            del _LIMITS[limit]
-            _apply()
+            del _ACTIVE_LIMITS[limit]
+            _apply_limits()
 
 
-def _apply() -> None:
-    most = max(_BEFORE, default=1)
-    is_alone = len({thread for thread, _ in _LIMITS.values()}) == 1
-    package = list(_LIMITS.values())[-1][1] if is_alone else None
-    free = _libraries_of(package) if package else ()
-    for i, library in enumerate(_libraries()):
-        wanted = (most if library in free else 1) if _LIMITS else _BEFORE[i]
-        if wanted != library.num_threads:  # to ask is quicker, and limits are often nested
+def _apply_limits() -> None:
+    most = max(_ORIGINAL_THREADS, default=1)
+    is_alone = len({thread for thread, _ in _ACTIVE_LIMITS.values()}) == 1
+    package = list(_ACTIVE_LIMITS.values())[-1][1] if is_alone else None
+    unlimited = _blas_libraries_of(package) if package else ()
+    for i, library in enumerate(_blas_libraries()):
+        n_threads = (
+            (most if library in unlimited else 1) if _ACTIVE_LIMITS else _ORIGINAL_THREADS[i]
+        )
+        if n_threads != library.num_threads:  # to ask is quicker, and limits are often nested
             # Recent versions let one thread alone set limits; the lock sees to that here.
             release = getattr(library, "clear_controlling_thread", lambda *, force: None)
             release(force=True)
-            library.set_num_threads(wanted)
+            library.set_num_threads(n_threads)
             release(force=True)
 
 
-def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """The function of each item, in order; in as many threads as linear algebra may use.
 
     Meanwhile each of them computes alone, so that together they take no more cores than allowed.
@@ -94,7 +96,7 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> lis
     >>> in_threads(abs, [-1, 2, -3])
     [1, 2, 3]
     """
-    with threads_of(None) if len(items) > 1 else nullcontext(1) as allowed:
+    with limit_blas_threads(None) if len(items) > 1 else nullcontext(1) as allowed:
         workers = min(allowed, len(items))
         if workers < 2:
             return [function(item) for item in items]
@@ -106,70 +108,70 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> lis
             )
 
 
-def threads_for(n_features: int) -> AbstractContextManager[object]:
+def single_thread_if_small(n_features: int) -> AbstractContextManager[object]:
     """Inside, one thread where products of rows with so few features are bound by memory."""
-    return threads_of(None) if n_features <= FEW_FEATURES else nullcontext()
+    return limit_blas_threads(None) if n_features <= MAX_MEMORY_BOUND_FEATURES else nullcontext()
 
 
 @cache
-def _libraries() -> tuple[Any, ...]:
+def _blas_libraries() -> tuple[Any, ...]:
     # Looking for libraries takes milliseconds; numpy's and scipy's are there once they are used.
     return tuple(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @cache
-def _libraries_of(package: Package) -> tuple[Any, ...]:
+def _blas_libraries_of(package: BlasPackage) -> tuple[Any, ...]:
     """Its own; all, if numpy and scipy share one, or the paths are unknown."""
-    own = {
+    by_package = {
         owner: tuple(
             library
-            for library in _libraries()
+            for library in _blas_libraries()
             # .../numpy.libs/libscipy_openblas64_.so, .../scipy/.dylibs/libscipy_openblas.dylib
             if any(folder.startswith(owner) for folder in Path(library.filepath).parts[-3:-1])
         )
         for owner in ("numpy", "scipy")
     }
-    return own[package] if all(own.values()) else _libraries()
+    return by_package[package] if all(by_package.values()) else _blas_libraries()
 
 
-def bytes_of_moments(n_groups: int, n_features: int) -> int:
+def moments_nbytes(n_groups: int, n_features: int) -> int:
     """Memory that making k matrices of p x p numbers takes.
 
     Examples
     --------
-    >>> bytes_of_moments(2, 1000)
+    >>> moments_nbytes(2, 1000)
     48000000
     """
-    return _AT_ONCE * 8 * n_groups * n_features**2  # a number of float64 takes 8 bytes
+    return _MATRICES_HELD * 8 * n_groups * n_features**2  # a number of float64 takes 8 bytes
 
 
-def tell_if_long(n_rows: int | None, n_features: int) -> None:
+def warn_if_slow(n_rows: int | None, n_features: int) -> None:
     """Warn beforehand where a machine like this makes the moments of rows for over a minute."""
     # n p^2 multiplications and as many additions, shared by all cores.
-    seconds = 2.0 * (n_rows or 0) * n_features**2 / _STEPS_A_SECOND
-    if seconds > _LONG_SECONDS:  # to look for the cores takes longer than a small table
+    seconds = 2.0 * (n_rows or 0) * n_features**2 / _OPERATIONS_PER_SECOND
+    if seconds > _SLOW_SECONDS:  # to look for the cores takes longer than a small table
         seconds /= os.cpu_count() or 1
-    if seconds > _LONG_SECONDS:
+    if seconds > _SLOW_SECONDS:
         warn(
             f"Moments of {n_rows:,} rows and {n_features:,} features take a machine like this "
-            f"about {_in_time(seconds)}: the time grows with the square of the number of features. "
+            f"about {_format_duration(seconds)}: the time grows with the square of the number of features. "
             "Fewer features, sparse rows, a sample of the rows, or a cluster (docs/scale.md) take "
             "less."
         )
 
 
-def memory_of_machine() -> int | None:
+def memory_limit() -> int | None:
     """Bytes that this process may use; None if the system does not say."""
-    found = []
+    limits = []
     with suppress(OSError, ValueError, AttributeError):  # Windows has no sysconf
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     with suppress(OSError, ValueError):  # no container, or one without a limit
-        found.append(int(_CGROUP.read_text()))
-    return min(found, default=None)
+        limits.append(int(_CGROUP_MEMORY_FILE.read_text()))
+    return min(limits, default=None)
 
 
 @contextmanager
-def memory_error_hint() -> Iterator[None]:
+def explain_memory_errors() -> Iterator[None]:
     """Turn a MemoryError into an error that says what to do.
 
     Raises
@@ -200,18 +202,18 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
     InvalidInput
         Says what they would take, memory and time.
     """
-    needed = bytes_of_moments(n_groups, n_features)
-    if max_memory is None and needed <= _NEVER_REFUSED:
+    needed_bytes = moments_nbytes(n_groups, n_features)
+    if max_memory is None and needed_bytes <= _ALWAYS_ALLOWED_BYTES:
         return
-    most = memory_of_machine() if max_memory is None else max_memory
-    if most is None or needed <= most:
+    most = memory_limit() if max_memory is None else max_memory
+    if most is None or needed_bytes <= most:
         return
-    seconds = _STEPS * float(n_features) ** 3 / _STEPS_A_SECOND
+    seconds = _EIGH_OPERATIONS * float(n_features) ** 3 / _OPERATIONS_PER_SECOND
     raise InvalidInput(
         f"Matrices of {counted(n_groups, 'group')} and {counted(n_features, 'feature')} take about "
-        f"{in_units(needed)} while they are made, and one eigenproblem of that size takes a core "
-        f"about {_in_time(seconds)}",
-        f"Allowed: {in_units(most)}: "
+        f"{format_bytes(needed_bytes)} while they are made, and one eigenproblem of that size takes a core "
+        f"about {_format_duration(seconds)}",
+        f"Allowed: {format_bytes(most)}: "
         + ("what this machine has" if max_memory is None else "max_memory"),
         "Choose fewer features or groups; or fit the rows themselves, sparse or fewer than 0.8 p, "
         "which needs no matrices; or allow more with GroupMoments.from_rows(max_memory=BYTES) "
@@ -220,12 +222,12 @@ def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) 
     )
 
 
-def in_units(n_bytes: int) -> str:
+def format_bytes(n_bytes: int) -> str:
     """Bytes in words, such as 1.5 GB."""
     return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:,.1f} MB"
 
 
-def _in_time(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit}"

@@ -6,42 +6,42 @@ statistical parity judge labels or predictions; leakage and the maximum mean dis
 well the groups can be told apart in a representation.
 """
 
-from fairspan.metrics.labels import (
+from fairspan.metrics.group_separation import MMDEstimate, leakage, mmd
+from fairspan.metrics.parity import (
     LabelBias,
     StatisticalParity,
     label_bias,
-    signed_bias,
+    prediction_bias,
     statistical_parity,
 )
 from fairspan.metrics.reconstruction import (
-    GroupFigures,
-    captured_variance_ratio,
+    GroupErrors,
     disparity,
-    error_plus_gap,
     excess_loss,
-    group_figures,
+    group_errors,
+    neg_error_plus_gap,
     reconstruction_error,
+    variance_kept_ratio,
     worst_case_error,
 )
-from fairspan.metrics.separation import Discrepancy, leakage, mmd
 from fairspan.metrics.wasserstein import gaussian_wasserstein
 
 __all__ = [
-    "Discrepancy",
-    "GroupFigures",
+    "GroupErrors",
     "LabelBias",
+    "MMDEstimate",
     "StatisticalParity",
-    "captured_variance_ratio",
     "disparity",
-    "error_plus_gap",
     "excess_loss",
     "gaussian_wasserstein",
-    "group_figures",
+    "group_errors",
     "label_bias",
     "leakage",
     "mmd",
+    "neg_error_plus_gap",
+    "prediction_bias",
     "reconstruction_error",
-    "signed_bias",
     "statistical_parity",
+    "variance_kept_ratio",
     "worst_case_error",
 ]

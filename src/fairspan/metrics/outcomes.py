@@ -7,32 +7,32 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
-from fairspan.formatting.text import position
+from fairspan.formatting.text import describe_position
 from fairspan.random_state import generator_of
 from fairspan.registry import check_number
 from fairspan.rows.alignment import check_alignment
-from fairspan.rows.arrays import checked_weights, labels_in, labels_of
+from fairspan.rows.arrays import check_sample_weight, labels_from_values, resolve_labels
 from fairspan.rows.groups import (
     CodedLabels,
     Label,
-    LabelCoder,
+    LabelEncoder,
     Scalar,
-    in_order,
-    is_missing,
-    listed,
-    plain_label,
-    plain_labels,
+    factorize_sorted,
+    format_list,
+    is_missing_label,
+    to_python_label,
+    to_python_labels,
 )
 from fairspan.rows.label_matching import remedy_for
 from fairspan.typing import FloatArray, IntegerArray
 
-_ALLOWED = "Allowed: one outcome for each row: text, numbers or truth values, none missing"
+_ALLOWED_OUTCOMES = "Allowed: one outcome for each row: text, numbers or truth values, none missing"
 # Numbers drawn at once, so that memory does not grow with the number of resamples.
-_CHUNK = 2**21
+_MAX_DRAWS_AT_ONCE = 2**21
 
 
-def coded_groups(
-    groups: Any, beside: Any, n_rows: int, names: tuple[str, str]
+def encode_groups(
+    groups: Any, reference: Any, n_rows: int, names: tuple[str, str]
 ) -> tuple[tuple[Label, ...], IntegerArray]:
     """Groups in sorted order, and the position of each row's group among them.
 
@@ -59,28 +59,28 @@ def coded_groups(
     InvalidType
         Labels that cannot name a group.
     """
-    beside_name, name = names
+    reference_name, groups_name = names
     given = groups
     if isinstance(groups, Mapping):
-        groups = _crossed(groups, name)
+        groups = _intersect_columns(groups, groups_name)
     if (
         isinstance(groups, str)
         or not hasattr(groups, "__len__")
         or getattr(groups, "shape", None) == ()
     ):
         raise InvalidInput(
-            f"{name} is {groups!r}",
+            f"{groups_name} is {groups!r}",
             "Allowed: one group label for each row, or a column for each of several attributes",
-            f"Pass {name} as a list, array, series or data frame",
+            f"Pass {groups_name} as a list, array, series or data frame",
         )
-    coder = LabelCoder()
-    labels = labels_of(groups, n_rows, beside, name, beside_name)
-    check_alignment({beside_name: beside, name: given})
+    coder = LabelEncoder()
+    labels = resolve_labels(groups, n_rows, reference, groups_name, reference_name)
+    check_alignment({reference_name: reference, groups_name: given})
     codes = coder.encode(labels)
-    return in_order(CodedLabels(coder.labels, codes))
+    return factorize_sorted(CodedLabels(coder.labels, codes))
 
 
-def check_several(groups: tuple[Label, ...], rows: str = "All rows") -> None:
+def check_multiple_groups(groups: tuple[Label, ...], rows: str = "All rows") -> None:
     """Make sure that there are groups to compare.
 
     Raises
@@ -95,7 +95,7 @@ def check_several(groups: tuple[Label, ...], rows: str = "All rows") -> None:
         )
 
 
-def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerArray]:
+def encode_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerArray]:
     """Outcomes in sorted order, and the position of each row's outcome among them.
 
     Unlike groups, 1, 1.0 and True are one outcome: predictions are often real numbers where the
@@ -118,13 +118,13 @@ def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerA
     InvalidType
         Outcomes that are neither text nor numbers.
     """
-    coded = labels_in(labels, name)
+    coded = labels_from_values(labels, name)
     if not len(coded):
         raise InvalidInput(f"{name} is empty", "Allowed: at least one row", "Pass the rows")
-    met: dict[Scalar, int] = {}
-    places = np.zeros(len(coded.distinct), dtype=np.intp)
+    outcome_codes: dict[Scalar, int] = {}
+    code_map = np.zeros(len(coded.categories), dtype=np.intp)
     for code in np.unique(coded.codes).tolist():
-        value = plain_label(coded.distinct[code])
+        value = to_python_label(coded.categories[code])
         if isinstance(value, tuple):
             raise InvalidInput(
                 f"{name} is no column: its type is {type(labels).__name__}, its shape "
@@ -132,30 +132,32 @@ def coded_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerA
                 "Allowed: one dimension: one outcome for each row",
                 "Pass a single column; of scores for several classes take argmax(axis=1) first",
             )
-        if is_missing(value):
+        if is_missing_label(value):
             row = int(np.argmax(coded.codes == code))
             raise InvalidInput(
-                f"{name} has no outcome in {position('row', row)} (None or NaN)",
-                _ALLOWED,
+                f"{name} has no outcome in {describe_position('row', row)} (None or NaN)",
+                _ALLOWED_OUTCOMES,
                 "Drop these rows",
             )
         if not isinstance(value, str | bool | int | float):
             raise InvalidType(
                 f"{name} holds {value!r}, of type {type(value).__name__}",
-                _ALLOWED,
+                _ALLOWED_OUTCOMES,
                 "Convert it, for example with astype(str)",
             )
-        places[code] = met.setdefault(value, len(met))
-    if len({isinstance(value, str) for value in met}) > 1:
-        raise InvalidInput(f"{name} mixes text with numbers", _ALLOWED, "Convert it to one type")
-    return in_order(CodedLabels(list(met), places[coded.codes]))
+        code_map[code] = outcome_codes.setdefault(value, len(outcome_codes))
+    if len({isinstance(value, str) for value in outcome_codes}) > 1:
+        raise InvalidInput(
+            f"{name} mixes text with numbers", _ALLOWED_OUTCOMES, "Convert it to one type"
+        )
+    return factorize_sorted(CodedLabels(list(outcome_codes), code_map[coded.codes]))
 
 
-def _crossed(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:
+def _intersect_columns(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:
     lengths = sorted({len(each) if hasattr(each, "__len__") else 0 for each in columns.values()})
     if len(lengths) != 1 or lengths == [0]:
         raise InvalidInput(
-            f"The columns of {name} have lengths {listed(lengths)}",
+            f"The columns of {name} have lengths {format_list(lengths)}",
             "Allowed: at least one column, all of the same length",
             "Take all columns from the same rows",
         )
@@ -192,17 +194,17 @@ class OutcomesByGroup:
     def distribution(self) -> FloatArray:
         """Share of each outcome in each group by weight, shape (k, m); rows sum to one."""
         k, m = len(self.groups), len(self.outcomes)
-        cells = self.group_codes * m + self.outcome_codes
-        sums = np.bincount(cells, self.weights, k * m).reshape(k, m)
+        group_cells = self.group_codes * m + self.outcome_codes
+        sums = np.bincount(group_cells, self.weights, k * m).reshape(k, m)
         return np.asarray(sums / sums.sum(axis=1, keepdims=True))
 
     @property
-    def effective_counts(self) -> FloatArray:
+    def effective_sample_sizes(self) -> FloatArray:
         """(sum w)^2 / sum w^2 of each group (Kish 1965): the number of rows, without weights."""
         sums = [np.bincount(self.group_codes, self.weights**power) for power in (1, 2)]
         return np.asarray(sums[0] ** 2 / sums[1])
 
-    def largest_deviation(
+    def bootstrap_max_deviation(
         self, n_bootstrap: int, confidence: float, random_state: Any
     ) -> float | None:
         """How far apart chance alone moves two groups: the quantile over resamples.
@@ -231,19 +233,22 @@ class OutcomesByGroup:
         rng = generator_of(random_state)
         if n_bootstrap == 0 or not (self.counts > 1).all():
             return None
-        cells = [self._cells(group) for group in range(len(self.groups))]
+        group_cells = [self._bootstrap_cells(group) for group in range(len(self.groups))]
         width = max(
-            len(self.groups) ** 2 * len(self.outcomes), *(len(counts) for counts, _, _ in cells)
+            len(self.groups) ** 2 * len(self.outcomes),
+            *(len(counts) for counts, _, _ in group_cells),
         )
-        chunk, figures = max(1, _CHUNK // width), []
-        for start in range(0, n_bootstrap, chunk):
-            size = min(chunk, n_bootstrap - start)
-            drawn = np.stack([self._deviations(*each, size, rng) for each in cells], axis=1)
-            apart = np.abs(drawn[:, :, None] - drawn[:, None]).sum(axis=3) / 2
-            figures.append(apart.max(axis=(1, 2)))
-        return float(np.quantile(np.concatenate(figures), confidence))
+        chunk_size, maxima = max(1, _MAX_DRAWS_AT_ONCE // width), []
+        for start in range(0, n_bootstrap, chunk_size):
+            size = min(chunk_size, n_bootstrap - start)
+            deviations = np.stack(
+                [self._resampled_deviations(*each, size, rng) for each in group_cells], axis=1
+            )
+            distances = np.abs(deviations[:, :, None] - deviations[:, None]).sum(axis=3) / 2
+            maxima.append(distances.max(axis=(1, 2)))
+        return float(np.quantile(np.concatenate(maxima), confidence))
 
-    def _cells(self, group: int) -> tuple[FloatArray, FloatArray, IntegerArray]:
+    def _bootstrap_cells(self, group: int) -> tuple[FloatArray, FloatArray, IntegerArray]:
         """How often each pair of outcome and weight occurs in a group, the weights, the outcomes.
 
         Rows that agree in both are interchangeable, so drawing rows is drawing a multinomial. Half
@@ -259,7 +264,7 @@ class OutcomesByGroup:
             np.concatenate([distinct[:, 0].astype(np.int64), np.arange(m)]),
         )
 
-    def _deviations(
+    def _resampled_deviations(
         self,
         counts: FloatArray,
         weights: FloatArray,
@@ -268,14 +273,16 @@ class OutcomesByGroup:
         rng: np.random.Generator,
     ) -> FloatArray:
         """By how much the shares in resamples of a group's cells differ from its own, (size, m)."""
-        weights, chances = weights / weights.max(), counts / counts.sum()
+        weights, probabilities = weights / weights.max(), counts / counts.sum()
         n_rows = round(counts.sum() - len(self.outcomes) / 2)
-        drawn = np.vstack([chances, rng.multinomial(n_rows, chances, size=size)]) * weights
-        shares = drawn @ (outcome_codes[:, None] == np.arange(len(self.outcomes)))
+        deviations = (
+            np.vstack([probabilities, rng.multinomial(n_rows, probabilities, size=size)]) * weights
+        )
+        shares = deviations @ (outcome_codes[:, None] == np.arange(len(self.outcomes)))
         shares /= shares.sum(axis=1, keepdims=True)
         return np.asarray(shares[1:] - shares[0])
 
-    def against_rest(self, protected: Any, rest: Any = None) -> "OutcomesByGroup":
+    def protected_vs_reference(self, protected: Any, reference: Any = None) -> "OutcomesByGroup":
         """Two groups: the rest, by default all the others, then the protected one.
 
         Parameters
@@ -290,33 +297,39 @@ class OutcomesByGroup:
         InvalidInput
             Every row is of the protected group, or the rest contains it.
         """
-        asked = [] if rest is None else rest if isinstance(rest, list) else [rest]
-        label, *others = plain_labels([protected, *asked])
-        for each in (label, *others):
+        reference_groups = (
+            [] if reference is None else reference if isinstance(reference, list) else [reference]
+        )
+        label, *reference_labels = to_python_labels([protected, *reference_groups])
+        for each in (label, *reference_labels):
             if each not in self.groups:
                 raise UnknownGroup(
                     f"The {'protected' if each is label else 'compared'} group is {each!r}, which "
                     "no row belongs to",
-                    f"The rows hold the groups {listed(self.groups)}",
+                    f"The rows hold the groups {format_list(self.groups)}",
                     remedy_for(each, self.groups, "Name one of these groups"),
                 )
-        check_several(self.groups)
-        if label in others:
+        check_multiple_groups(self.groups)
+        if label in reference_labels:
             raise InvalidInput(
                 f"The rest holds {label!r}, which is the protected group",
-                f"Allowed: others of the groups {listed(self.groups)}",
+                f"Allowed: others of the groups {format_list(self.groups)}",
                 "Leave it out",
             )
         codes = self.group_codes
-        kept = np.isin(codes, [self.groups.index(each) for each in (label, *others)])
-        kept |= rest is None
-        its = (codes[kept] == self.groups.index(label)).astype(np.int64)
+        selected = np.isin(codes, [self.groups.index(each) for each in (label, *reference_labels)])
+        selected |= reference is None
+        is_protected = (codes[selected] == self.groups.index(label)).astype(np.int64)
         return OutcomesByGroup(
-            ("rest", label), self.outcomes, its, self.outcome_codes[kept], self.weights[kept]
+            ("rest", label),
+            self.outcomes,
+            is_protected,
+            self.outcome_codes[selected],
+            self.weights[selected],
         )
 
 
-def outcomes_by_group(
+def from_arrays(
     labels: Any, sensitive_features: Any, sample_weight: Any = None, name: str = "labels"
 ) -> OutcomesByGroup:
     """Read and check one outcome, one group and one weight for each row.
@@ -338,21 +351,21 @@ def outcomes_by_group(
     ------
     InvalidInput, InvalidType
     """
-    outcomes, outcome_codes = coded_outcomes(labels, name)
+    outcomes, outcome_codes = encode_outcomes(labels, name)
     n = len(outcome_codes)
-    groups, group_codes = coded_groups(sensitive_features, labels, n, (name, "sensitive_features"))
-    given = checked_weights(sample_weight, n)
+    groups, group_codes = encode_groups(sensitive_features, labels, n, (name, "sensitive_features"))
+    checked = check_sample_weight(sample_weight, n)
     check_alignment(
         {name: labels, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
     )
-    weights = np.ones(n) if given is None else given
-    present = weights > 0
-    kept_groups, group_codes = np.unique(group_codes[present], return_inverse=True)
-    kept_outcomes, outcome_codes = np.unique(outcome_codes[present], return_inverse=True)
+    weights = np.ones(n) if checked is None else checked
+    has_weight = weights > 0
+    kept_groups, group_codes = np.unique(group_codes[has_weight], return_inverse=True)
+    kept_outcomes, outcome_codes = np.unique(outcome_codes[has_weight], return_inverse=True)
     return OutcomesByGroup(
         tuple(groups[i] for i in kept_groups),
         tuple(outcomes[i] for i in kept_outcomes),
         group_codes.astype(np.int64),
         outcome_codes.astype(np.int64),
-        weights[present] / weights.max(),  # so that sums stay within float64's range
+        weights[has_weight] / weights.max(),  # so that sums stay within float64's range
     )

@@ -14,25 +14,25 @@ from fairspan.errors import InvalidInput, caller_remedies
 from fairspan.formatting.text import counted
 from fairspan.model.subspace import FairSubspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import Moments, moments_of
-from fairspan.moments.operators import errors_under, figure_roundings
+from fairspan.moments.of_rows import Moments, compute_moments
+from fairspan.moments.operators import figure_roundings, reconstruction_errors
 from fairspan.problem.criteria import RobustErrorGap, TotalError
 from fairspan.problem.problem import Problem, signed_disparity
-from fairspan.rows.groups import Label, listed
+from fairspan.rows.groups import Label, format_list
+from fairspan.rows.opening import open_group_rows
 from fairspan.rows.protocol import GroupLimit
-from fairspan.rows.registry import rows_of
 from fairspan.rows.remedies import group_limit_remedies
 from fairspan.typing import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class GroupFigures:
+class GroupErrors:
     """Figures of one projection for each group, in squared (scaled) units of the features.
 
     Attributes
     ----------
     labels : list of k labels
-    total_variances : (k,) array
+    variances : (k,) array
         tr S_g about the projection's centre.
     errors : (k,) array
         e_g = tr S_g - tr(V'S_gV).
@@ -43,8 +43,8 @@ class GroupFigures:
         The size up to which an error or a loss is rounding.
     """
 
-    labels: list[Label]
-    total_variances: FloatArray
+    group_labels: list[Label]
+    variances: FloatArray
     errors: FloatArray
     best_errors: FloatArray
     roundings: FloatArray
@@ -55,47 +55,49 @@ class GroupFigures:
         return np.maximum(self.errors - self.best_errors, 0.0)
 
     @property
-    def captured_ratios(self) -> FloatArray:
+    def variance_kept_ratios(self) -> FloatArray:
         """Share of each group's variance that is kept, shape (k,); NaN without variance."""
         with np.errstate(invalid="ignore"):
-            return 1.0 - self.errors / self.total_variances
+            return 1.0 - self.errors / self.variances
 
 
-def group_figures(subspace: FairSubspace, moments: Moments) -> GroupFigures:
+def group_errors(subspace: FairSubspace, moments: Moments) -> GroupErrors:
     """Compute the figures of a projection for each group, from moments of the rows.
 
     Parameters
     ----------
     subspace : FairSubspace
-    moments : GroupMoments, SparseMoments or ThinMoments
+    moments : GroupMoments, SparseMoments or WideMoments
         In the units of the features, unscaled.
 
     Returns
     -------
-    GroupFigures
+    GroupErrors
 
     Raises
     ------
     InvalidInput
         Other features, or the same in another order.
     """
-    mine, theirs = subspace.feature_names, moments.feature_names
-    if (mine and theirs and mine != theirs) or subspace.n_features != moments.n_features:
+    model_names, row_names = subspace.feature_names, moments.feature_names
+    if (
+        model_names and row_names and model_names != row_names
+    ) or subspace.n_features != moments.n_features:
         raise InvalidInput(
-            f"The rows have {counted(moments.n_features, 'feature')}{_listed(theirs)}",
-            f"The model takes {subspace.n_features}{_listed(mine)}, in this order",
+            f"The rows have {counted(moments.n_features, 'feature')}{_names_suffix(row_names)}",
+            f"The model takes {subspace.n_features}{_names_suffix(model_names)}, in this order",
             "Pass the columns that it was fitted on",
         )
-    second, projector = subspace.judged_by(moments)
+    second, projector = subspace.second_moments_and_projector(moments)
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
-    errors = errors_under(projector, second)
+    errors = reconstruction_errors(projector, second)
     has_features = isinstance(moments, GroupMoments)
     roundings = figure_roundings(second, errors, by_feature=has_features)
-    return GroupFigures(moments.labels, second.traces, errors, problem.best_errors, roundings)
+    return GroupErrors(moments.labels, second.traces, errors, problem.best_errors, roundings)
 
 
-def _listed(names: tuple[str, ...] | None) -> str:
-    return "" if names is None else f" ({listed(names)})"
+def _names_suffix(names: tuple[str, ...] | None) -> str:
+    return "" if names is None else f" ({format_list(names)})"
 
 
 def reconstruction_error(
@@ -134,8 +136,8 @@ def reconstruction_error(
     >>> metrics.reconstruction_error(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
     {'a': 0.0, 'b': 1.0}
     """
-    figures = _figures(model, X, sensitive_features, sample_weight, max_groups)
-    return dict(zip(figures.labels, figures.errors.tolist(), strict=True))
+    errors = _compute_group_errors(model, X, sensitive_features, sample_weight, max_groups)
+    return dict(zip(errors.group_labels, errors.errors.tolist(), strict=True))
 
 
 def excess_loss(
@@ -159,11 +161,11 @@ def excess_loss(
     >>> metrics.excess_loss(np.array([[0.0, 1.0]]), X, ["a", "a", "b", "b"])
     {'a': 4.0, 'b': 0.0}
     """
-    figures = _figures(model, X, sensitive_features, sample_weight, max_groups)
-    return dict(zip(figures.labels, figures.excess_losses.tolist(), strict=True))
+    errors = _compute_group_errors(model, X, sensitive_features, sample_weight, max_groups)
+    return dict(zip(errors.group_labels, errors.excess_losses.tolist(), strict=True))
 
 
-def captured_variance_ratio(
+def variance_kept_ratio(
     model: Any,
     X: Any,
     sensitive_features: Any,
@@ -181,11 +183,11 @@ def captured_variance_ratio(
     >>> import numpy as np
     >>> from fairspan import metrics
     >>> X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1]])
-    >>> metrics.captured_variance_ratio(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
+    >>> metrics.variance_kept_ratio(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
     {'a': 1.0, 'b': 0.0}
     """
-    figures = _figures(model, X, sensitive_features, sample_weight, max_groups)
-    return dict(zip(figures.labels, figures.captured_ratios.tolist(), strict=True))
+    errors = _compute_group_errors(model, X, sensitive_features, sample_weight, max_groups)
+    return dict(zip(errors.group_labels, errors.variance_kept_ratios.tolist(), strict=True))
 
 
 def disparity(
@@ -210,11 +212,11 @@ def disparity(
     1.0
     """
     return signed_disparity(
-        _figures(model, X, sensitive_features, sample_weight, max_groups).errors
+        _compute_group_errors(model, X, sensitive_features, sample_weight, max_groups).errors
     )
 
 
-def error_plus_gap(
+def neg_error_plus_gap(
     model: Any,
     X: Any,
     sensitive_features: Any,
@@ -226,7 +228,7 @@ def error_plus_gap(
 
     It is -(ARE + ABDiff), by which Vu et al. (2022) choose radius and penalty. As a scorer of
     scikit-learn it takes the groups as y: `GridSearchCV(FairPCA(...), grid,
-    scoring=error_plus_gap).fit(X, groups, sensitive_features=groups)`. Parameters, units and errors
+    scoring=neg_error_plus_gap).fit(X, groups, sensitive_features=groups)`. Parameters, units and errors
     are those of :func:`reconstruction_error`.
 
     Examples
@@ -234,12 +236,12 @@ def error_plus_gap(
     >>> import numpy as np
     >>> from fairspan import metrics
     >>> X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1]])
-    >>> metrics.error_plus_gap(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
+    >>> metrics.neg_error_plus_gap(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
     -1.5
     """
-    subspace = FairSubspace.of(model)
-    moments = moments_for(subspace, X, sensitive_features, sample_weight, max_groups)
-    errors = group_figures(subspace, moments).errors
+    subspace = FairSubspace.from_model(model)
+    moments = as_moments(subspace, X, sensitive_features, sample_weight, max_groups)
+    errors = group_errors(subspace, moments).errors
     return -float(np.average(errors, weights=moments.weights) + np.ptp(errors))
 
 
@@ -249,7 +251,7 @@ def worst_case_error(
     sensitive_features: Any = None,
     radius: float | Mapping[Label, float] = 0.15,
     *,
-    least: bool = False,
+    best_case: bool = False,
     sample_weight: Any = None,
     max_groups: int | None = None,
 ) -> dict[Label, float]:
@@ -297,33 +299,35 @@ def worst_case_error(
     >>> metrics.worst_case_error(line, X, groups, radius={"a": 0.25, "b": 0.25}, least=True)
     {'a': 0.0, 'b': 0.25}
     """
-    subspace = FairSubspace.of(model)
-    moments = moments_for(subspace, X_or_moments, sensitive_features, sample_weight, max_groups)
-    second, projector = subspace.judged_by(moments)
-    ball = RobustErrorGap(radius=radius)
+    subspace = FairSubspace.from_model(model)
+    moments = as_moments(subspace, X_or_moments, sensitive_features, sample_weight, max_groups)
+    second, projector = subspace.second_moments_and_projector(moments)
+    criterion = RobustErrorGap(radius=radius)
     problem = Problem(
         second,
         moments.labels,
         moments.weights,
         subspace.dimension,
-        ball,
+        criterion,
         weight_exponent=moments.weight_exponent,
     )
-    reach = np.sqrt(ball.radii(problem))
-    roots = np.sqrt(np.maximum(errors_under(projector, second), 0.0))
-    extremes = np.maximum(roots - reach, 0.0) if least else roots + reach
-    return dict(zip(moments.labels, (extremes**2).tolist(), strict=True))
+    root_radii = np.sqrt(criterion.radii(problem))
+    root_errors = np.sqrt(np.maximum(reconstruction_errors(projector, second), 0.0))
+    extreme_roots = (
+        np.maximum(root_errors - root_radii, 0.0) if best_case else root_errors + root_radii
+    )
+    return dict(zip(moments.labels, (extreme_roots**2).tolist(), strict=True))
 
 
-def _figures(
+def _compute_group_errors(
     model: Any, X: Any, sensitive_features: Any, sample_weight: Any, max_groups: int | None
-) -> GroupFigures:
-    subspace = FairSubspace.of(model)
-    moments = moments_for(subspace, X, sensitive_features, sample_weight, max_groups)
-    return group_figures(subspace, moments)
+) -> GroupErrors:
+    subspace = FairSubspace.from_model(model)
+    moments = as_moments(subspace, X, sensitive_features, sample_weight, max_groups)
+    return group_errors(subspace, moments)
 
 
-def moments_for(
+def as_moments(
     subspace: FairSubspace,
     X_or_moments: Any,
     sensitive_features: Any,
@@ -333,9 +337,9 @@ def moments_for(
     """Moments as they are, or of rows: of the features that the subspace takes."""
     if isinstance(X_or_moments, Moments):
         return X_or_moments
-    known = 0 if subspace.certificate is None else len(subspace.certificate.groups)
-    source = rows_of(X_or_moments, sensitive_features, sample_weight)
+    n_known_groups = 0 if subspace.certificate is None else len(subspace.certificate.groups)
+    rows = open_group_rows(X_or_moments, sensitive_features, sample_weight)
     if subspace.feature_names is not None:
-        source = source.selected(subspace.feature_names)
+        rows = rows.select_features(subspace.feature_names)
     with caller_remedies(group_limit_remedies()):
-        return moments_of(source, GroupLimit(max_groups, n_known=known))
+        return compute_moments(rows, GroupLimit(max_groups, n_fitted_groups=n_known_groups))

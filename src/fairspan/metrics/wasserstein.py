@@ -6,11 +6,11 @@ import numpy as np
 
 from fairspan.errors import InvalidInput
 from fairspan.formatting.text import counted
-from fairspan.linalg import symmetric, symmetric_root
+from fairspan.linalg import symmetric_root, symmetrize
 from fairspan.typing import FloatArray
 
 # Eigenvalues below minus this share of the largest one are no rounding.
-_ROUNDING = 1e-9
+_RELATIVE_TOL = 1e-9
 
 
 def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
@@ -45,7 +45,7 @@ def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
     """
     means = [np.asarray(each, dtype=np.float64) for each in (mean1, mean2)]
     p = means[0].size
-    roots = [_root(name, each, p) for name, each in (("cov1", cov1), ("cov2", cov2))]
+    roots = [_matrix_sqrt(name, each, p) for name, each in (("cov1", cov1), ("cov2", cov2))]
     if any(mean.shape != (p,) or not np.isfinite(mean).all() for mean in means):
         raise InvalidInput(
             f"The means have the shapes {means[0].shape} and {means[1].shape}",
@@ -53,19 +53,21 @@ def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
             "Pass the means of the same features",
         )
     # tr (R_1 R_2^2 R_1)^(1/2) is the sum of the singular values of R_1 R_2.
-    common = float(np.linalg.svd(roots[0] @ roots[1], compute_uv=False).sum())
-    apart = float(np.sum((means[0] - means[1]) ** 2))
-    return max(apart + sum(float(np.sum(each**2)) for each in roots) - 2 * common, 0.0)
+    cross_trace = float(np.linalg.svd(roots[0] @ roots[1], compute_uv=False).sum())
+    squared_distance = float(np.sum((means[0] - means[1]) ** 2))
+    return max(
+        squared_distance + sum(float(np.sum(each**2)) for each in roots) - 2 * cross_trace, 0.0
+    )
 
 
-def _root(name: str, covariance: Any, p: int) -> FloatArray:
+def _matrix_sqrt(name: str, covariance: Any, p: int) -> FloatArray:
     """The symmetric square root of a covariance."""
     matrix = np.asarray(covariance, dtype=np.float64)
     if matrix.shape == (p, p) and np.isfinite(matrix).all():
-        values = np.linalg.eigvalsh(symmetric(matrix))
-        size = _ROUNDING * float(np.abs(values).max(initial=0.0))
-        if np.abs(matrix - matrix.T).max(initial=0.0) <= size and values.min(initial=0.0) >= -size:
-            return symmetric_root(symmetric(matrix))
+        values = np.linalg.eigvalsh(symmetrize(matrix))
+        tol = _RELATIVE_TOL * float(np.abs(values).max(initial=0.0))
+        if np.abs(matrix - matrix.T).max(initial=0.0) <= tol and values.min(initial=0.0) >= -tol:
+            return symmetric_root(symmetrize(matrix))
     raise InvalidInput(
         f"{name} has the shape {matrix.shape} and is no covariance of {counted(p, 'feature')}",
         "Allowed: a symmetric positive semidefinite (p, p) matrix of finite numbers",

@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 
 from fairspan.certificates.certificate import Certificate
-from fairspan.errors import Incompatible, InvalidType, warn
+from fairspan.errors import IncompatibleParameters, InvalidType, warn
 from fairspan.formatting.text import counted
-from fairspan.model.foreign import ALLOWED_MODELS, SAME, RowModel, affine_map_of, row_model_of
-from fairspan.model.stored import graph_bytes, read_subspace, select_of, write_subspace
+from fairspan.model.adapters import (
+    ALLOWED_MODELS,
+    PROBE_TOL,
+    ReconstructionModel,
+    detect_projection,
+    reconstruction_model,
+)
+from fairspan.model.serialization import onnx_bytes, read_subspace, sql_select, write_subspace
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.normal import Normal
+from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
     Projector,
@@ -24,16 +30,16 @@ from fairspan.moments.operators import (
 )
 from fairspan.problem.problem import check_n_components
 from fairspan.rows.arrays import ArrayRows
-from fairspan.rows.checks import check_width
-from fairspan.rows.frames import feature_values, precision_of
+from fairspan.rows.frames import feature_values, float_dtype
+from fairspan.rows.opening import adapter_for, map_rows
 from fairspan.rows.protocol import OnMissing, RowMap
-from fairspan.rows.registry import mapped_there, opener_of
-from fairspan.storage import MOMENTS, check_name, stated_kind, write_whole
+from fairspan.rows.validation import check_n_columns
+from fairspan.storage import MOMENTS_SCHEMA, check_suffix, peek_kind, write_atomic
 from fairspan.typing import FloatArray
 
 # Of rows to transform the first are looked at, if they are enough to tell a table in other units
 # from single rows with long tails: whether half of them are so many times too far from the mean.
-_LOOKED_AT, _FEWEST_ROWS, _FAR = 1000, 10, 10.0
+_MAX_CHECKED_ROWS, _MIN_CHECKED_ROWS, _FAR_RATIO = 1000, 10, 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +91,10 @@ class FairSubspace:
     certificate: Certificate | None = None
     oblique_decoder: FloatArray | None = None
     whitening: FloatArray | None = None
-    normal: Normal | None = None
+    imputation_model: NormalModel | None = None
 
     @classmethod
-    def of(cls, model: Any) -> "FairSubspace":
+    def from_model(cls, model: Any) -> "FairSubspace":
         """The projection of any accepted model: its basis, centre and scale.
 
         Parameters
@@ -122,10 +128,10 @@ class FairSubspace:
         >>> FairSubspace.of(np.array([[0.6, 0.8]]))
         <FairSubspace of 1 in 2 features>
         """
-        read = read_as_it_is(model).does
+        read = adapt_model(model).mapping
         if isinstance(read, FairSubspace):
             return read
-        raise Incompatible(
+        raise IncompatibleParameters(
             f"The {type(model).__name__} is no projection onto a subspace",
             "Allowed: models that project linearly: fairspan.audit judges others by their rows",
             "Pass it to fairspan.audit, together with rows",
@@ -134,7 +140,7 @@ class FairSubspace:
     @property
     def on_missing(self) -> OnMissing:
         """How rows are opened: "em" where some of their cells may be missing, or else "error"."""
-        return "error" if self.normal is None else "em"
+        return "error" if self.imputation_model is None else "em"
 
     @property
     def n_components(self) -> int:
@@ -162,7 +168,7 @@ class FairSubspace:
         return self.certificate is not None and len(self.certificate.steps) > 0
 
     @property
-    def proven(self) -> Certificate:
+    def require_certificate(self) -> Certificate:
         """The certificate.
 
         Raises
@@ -171,7 +177,7 @@ class FairSubspace:
             There is none: the subspace was not fitted by this library.
         """
         if self.certificate is None:
-            raise Incompatible(
+            raise IncompatibleParameters(
                 f"A certificate was requested of {self!r}, which has none",
                 "Allowed: subspaces that FairPCA fitted",
                 "Fit FairPCA",
@@ -231,13 +237,13 @@ class FairSubspace:
         FairspanWarning
             Rows of a fitted model lie far from those of the fit, as in other units.
         """
-        there = mapped_there(X, self.reducing)
-        if there is not None:
-            return there
-        rows = self.centred(X)
-        self._tell_if_far(rows[:_LOOKED_AT])
+        remote_result = map_rows(X, self.transform_map)
+        if remote_result is not None:
+            return remote_result
+        rows = self.standardize(X)
+        self._warn_if_far(rows[:_MAX_CHECKED_ROWS])
         reduced = rows @ self.encoder.T
-        return reduced.astype(precision_of(X, self.feature_names), copy=False)
+        return reduced.astype(float_dtype(X, self.feature_names), copy=False)
 
     def inverse_transform(self, Z: Any) -> Any:
         """Rows in the original features from their coordinates.
@@ -255,39 +261,41 @@ class FairSubspace:
         scale = 1.0 if self.scale is None else np.asarray(self.scale)
         mean = np.zeros(self.n_features) if self.mean is None else self.mean
         names = self.feature_names or tuple(map(str, range(self.n_features)))
-        affine = (np.zeros(self.n_components), self.decoder.T * scale, mean)
+        affine_map = (np.zeros(self.n_components), self.decoder.T * scale, mean)
         d, function = self.n_components, self.inverse_transform
-        there = opener_of(Z).mapped(Z, RowMap(function, d, "coordinates", None, names, affine))
-        if there is not None:
-            return there
-        coordinates = ArrayRows(Z).values()
-        check_width(coordinates.shape[1], d, "coordinates")
+        remote_result = adapter_for(Z).map_rows(
+            Z, RowMap(function, d, "coordinates", None, names, affine_map)
+        )
+        if remote_result is not None:
+            return remote_result
+        coordinates = ArrayRows(Z).to_array()
+        check_n_columns(coordinates.shape[1], d, "coordinates")
         rows = coordinates @ self.decoder.T * scale + mean
-        return rows.astype(precision_of(Z), copy=False)
+        return rows.astype(float_dtype(Z), copy=False)
 
     @property
-    def reducing(self) -> RowMap:
+    def transform_map(self) -> RowMap:
         """Coordinates of rows, wherever they are."""
         mean = np.zeros(self.n_features) if self.mean is None else self.mean
         directions = (self.encoder / (1.0 if self.scale is None else self.scale)).T
-        affine = (mean, directions, np.zeros(self.n_components))
+        affine_map = (mean, directions, np.zeros(self.n_components))
         p, columns = self.n_features, self.component_names
-        return RowMap(self.transform, p, "features", self.feature_names, columns, affine)
+        return RowMap(self.transform, p, "features", self.feature_names, columns, affine_map)
 
     @property
-    def scoring(self) -> RowMap:
+    def score_map(self) -> RowMap:
         """Minus the squared reconstruction error of rows, wherever they are."""
         return RowMap(self._score, self.n_features, "features", self.feature_names, ("score",))
 
     def _score(self, X: Any) -> FloatArray:
         return -self.squared_residuals(X)
 
-    def centred(self, X: Any) -> FloatArray:
+    def standardize(self, X: Any) -> FloatArray:
         """The features of X about the mean, and scaled: (n, p), columns of a frame by name.
 
         Missing cells are what is expected of them, if the fit was on rows that have some.
         """
-        return self._centred(self._completed(X)[0])
+        return self._standardize(self._impute(X)[0])
 
     def squared_residuals(self, X: Any) -> FloatArray:
         """Squared reconstruction error of each row, shape (n,), in scaled units.
@@ -296,46 +304,48 @@ class FairSubspace:
         with x what is expected of the row and C the covariance of what is missing.
         """
         matrix = None
-        if self.normal is not None:
-            left = self.projector.residuals(np.diag(self.normal.deviations / self._units))
-            matrix = left @ left.T
-        rows, missed = self._completed(X, matrix)
-        return np.asarray(self.projector.squared_residuals(self._centred(rows)) + missed)
+        if self.imputation_model is not None:
+            missing_residuals = self.projector.residuals(
+                np.diag(self.imputation_model.standard_deviations / self._scale_or_ones)
+            )
+            matrix = missing_residuals @ missing_residuals.T
+        rows, missed = self._impute(X, matrix)
+        return np.asarray(self.projector.squared_residuals(self._standardize(rows)) + missed)
 
-    def _completed(
+    def _impute(
         self, X: Any, matrix: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | float]:
         """Rows without missing cells, and tr(matrix C) of what is expected of each."""
         rows = feature_values(X, self.feature_names, self.on_missing)
-        check_width(rows.shape[1], self.n_features, "features")
-        if self.normal is None or not np.isnan(rows).any():
+        check_n_columns(rows.shape[1], self.n_features, "features")
+        if self.imputation_model is None or not np.isnan(rows).any():
             return rows, 0.0
-        return self.normal.filled(rows, matrix)
+        return self.imputation_model.filled(rows, matrix)
 
-    def _centred(self, rows: FloatArray) -> FloatArray:
+    def _standardize(self, rows: FloatArray) -> FloatArray:
         rows = rows - (0.0 if self.mean is None else self.mean)
         return rows if self.scale is None else rows / self.scale
 
-    def _tell_if_far(self, rows: FloatArray) -> None:
+    def _warn_if_far(self, rows: FloatArray) -> None:
         """Warn where centred rows are far larger than those of the fit were."""
         # Of the fit, the distance from the mean of all rows is known where errors are about that.
-        if self.certificate is None or self.center != "global" or len(rows) < _FEWEST_ROWS:
+        if self.certificate is None or self.center != "global" or len(rows) < _MIN_CHECKED_ROWS:
             return
         squares = rows**2
-        if np.median(squares.sum(axis=1)) > _FAR**2 * self.certificate.total_variance:
+        if np.median(squares.sum(axis=1)) > _FAR_RATIO**2 * self.certificate.total_variance:
             j = int(np.median(squares, axis=0).argmax())
             name = f"feature {j}" if self.feature_names is None else repr(self.feature_names[j])
             warn(
-                f"Half of the rows are more than {_FAR:.0f} times as far from the mean of the fit "
+                f"Half of the rows are more than {_FAR_RATIO:.0f} times as far from the mean of the fit "
                 f"as its rows were, most in {name}. Check that the features have the same units "
                 "as in the fit."
             )
 
     @property
-    def _units(self) -> FloatArray:
+    def _scale_or_ones(self) -> FloatArray:
         return np.ones(self.n_features) if self.scale is None else self.scale
 
-    def reference_point(self, moments: Moments) -> FloatArray | None:
+    def center_point(self, moments: Moments) -> FloatArray | None:
         """The point about which errors are measured; None where each group has its own mean.
 
         A model's own mean; the mean of these rows for a bare array, which has none.
@@ -344,19 +354,21 @@ class FairSubspace:
             return None
         return moments.mean if self.mean is None else self.mean
 
-    def judged_by(self, moments: Moments) -> tuple[SecondMoments, Projector]:
+    def second_moments_and_projector(self, moments: Moments) -> tuple[SecondMoments, Projector]:
         """Second moments of rows about that point, scaled as this is; and its projector.
 
         Both are in coordinates in which products with the components take little time.
         """
-        point, projector = self.reference_point(moments), self.projector
+        point, projector = self.center_point(moments), self.projector
         if self.scale is not None:
             moments = moments.divided_by(self.scale)
             point = None if point is None else point / self.scale
-        inside, point, columns = moments.with_basis(point, projector.columns, self.dimension)
-        return inside.operator_about(point), projector.with_columns(columns)
+        inside, point, columns = moments.to_compact_coordinates(
+            point, projector.stacked_columns, self.dimension
+        )
+        return inside.second_moments_about(point), projector.with_stacked_columns(columns)
 
-    def first(self, n_components: int) -> "FairSubspace":
+    def truncate(self, n_components: int) -> "FairSubspace":
         """The first of nested components: the nested solution with fewer dimensions.
 
         Parameters
@@ -390,7 +402,7 @@ class FairSubspace:
         """
         certificate = self.certificate
         if certificate is None or not certificate.steps:
-            raise Incompatible(
+            raise IncompatibleParameters(
                 f"The first {n_components!r} components were requested of {self!r}",
                 "Allowed: nested components: the first of others are not a solution with fewer "
                 "dimensions",
@@ -401,7 +413,7 @@ class FairSubspace:
         return replace(
             self,
             components=self.components[:d],
-            certificate=certificate.of_first(d),
+            certificate=certificate.truncate(d),
             whitening=None if self.whitening is None else self.whitening[:d],
         )
 
@@ -415,11 +427,13 @@ class FairSubspace:
         InvalidParameter
             The name is that of another kind of file, such as a table, or cannot be written.
         """
-        check_name(path, "a model is")
+        check_suffix(path, "a model is")
         write_subspace(path, vars(self))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, parts: Sequence[Any] = ()) -> "FairSubspace":
+    def load(
+        cls, path: str | os.PathLike[str], *, custom_objects: Sequence[Any] = ()
+    ) -> "FairSubspace":
         """Read what :meth:`save` wrote.
 
         Parameters
@@ -436,7 +450,7 @@ class FairSubspace:
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        return cls(**read_subspace(path, parts))
+        return cls(**read_subspace(path, custom_objects))
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
         """Write :meth:`transform` as an ONNX graph; needs the extra `onnx`.
@@ -463,8 +477,8 @@ class FairSubspace:
         >>> line = FairSubspace(np.array([[0.6, 0.8]]), np.zeros(2))
         >>> line.to_onnx("line.onnx")  # doctest: +SKIP
         """
-        check_name(path, "an ONNX graph is", ".onnx")
-        write_whole(path, graph_bytes(self, dtype))
+        check_suffix(path, "an ONNX graph is", ".onnx")
+        write_atomic(path, onnx_bytes(self, dtype))
 
     def to_sql(self, table: str = "data", *, one_hot: bool = False) -> str:
         """:meth:`transform` as one SELECT of standard SQL, over columns named as the features.
@@ -500,21 +514,25 @@ class FairSubspace:
           + 1e+00 * (CAST("y" AS DOUBLE PRECISION) - 1e+00) AS "fairpca0"
         FROM "data"
         """
-        return select_of(self, table, one_hot=one_hot)
+        return sql_select(self, table, one_hot=one_hot)
 
     def __repr__(self) -> str:
-        how = "" if self.certificate is None else f", {self.certificate.minimised}"
+        details = "" if self.certificate is None else f", {self.certificate.problem_text}"
         if self.is_soft:
-            how += f", soft in {counted(self.n_components, 'coordinate')}"
-        return f"<FairSubspace of {self.dimension} in {counted(self.n_features, 'feature')}{how}>"
+            details += f", soft in {counted(self.n_components, 'coordinate')}"
+        return (
+            f"<FairSubspace of {self.dimension} in {counted(self.n_features, 'feature')}{details}>"
+        )
 
     def _repr_html_(self) -> str | None:
         """Where it comes from as a table in a notebook; None (plain text) if that is unknown."""
-        made = self.certificate
-        return None if made is None else made.table(repr(self)[1:-1])._repr_html_()
+        certificate = self.certificate
+        return None if certificate is None else certificate.to_table(repr(self)[1:-1])._repr_html_()
 
 
-def load(path: str | os.PathLike[str], *, parts: Sequence[Any] = ()) -> FairSubspace | GroupMoments:
+def load(
+    path: str | os.PathLike[str], *, custom_objects: Sequence[Any] = ()
+) -> FairSubspace | GroupMoments:
     """Read a saved model or saved moments, whichever the file holds.
 
     Parameters
@@ -539,36 +557,36 @@ def load(path: str | os.PathLike[str], *, parts: Sequence[Any] = ()) -> FairSubs
     >>> import fairspan as fs
     >>> fs.load("fair.model").transform(rows)  # doctest: +SKIP
     """
-    if stated_kind(path) == MOMENTS.kind:
+    if peek_kind(path) == MOMENTS_SCHEMA.kind:
         return GroupMoments.load(path)
-    return FairSubspace.load(path, parts=parts)
+    return FairSubspace.load(path, custom_objects=custom_objects)
 
 
 @dataclass(frozen=True, eq=False)
-class ReadModel:
+class AdaptedModel:
     """A model as it is, with what it says of the rows that it was fitted on.
 
     Attributes
     ----------
-    does : FairSubspace or RowModel
+    does : FairSubspace or ReconstructionModel
         A projection, or a map whose effect only rows show.
     moments : object
         Those that a FairPCA holds, as they are; None of anything else.
     n_fitted : int or None
     is_pca : bool
         Whether it shows orthonormal components and a mean, as every kind of PCA does.
-    part : RowModel or None
+    part : ReconstructionModel or None
         Of a model that was read by its methods.
     """
 
-    does: FairSubspace | RowModel
+    mapping: FairSubspace | ReconstructionModel
     moments: Any = None
-    n_fitted: int | None = None
+    n_fit_rows: int | None = None
     is_pca: bool = False
-    part: RowModel | None = None
+    row_model: ReconstructionModel | None = None
 
 
-def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
+def adapt_model(model: Any, n_features: int | None = None) -> AdaptedModel:
     """What any accepted model does to rows: a projection, or a map whose effect only rows show.
 
     Parameters
@@ -584,10 +602,10 @@ def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
     """
     if isinstance(model, FairSubspace):
         model.projector.check()
-        return ReadModel(model)
+        return AdaptedModel(model)
     if isinstance(model, str | os.PathLike):
         try:
-            return ReadModel(FairSubspace.load(model))
+            return AdaptedModel(FairSubspace.load(model))
         except FileNotFoundError as error:
             raise InvalidType(
                 f"The model is {os.fspath(model)!r}, and there is no such file",
@@ -595,39 +613,41 @@ def read_as_it_is(model: Any, n_features: int | None = None) -> ReadModel:
                 "Check the name, or pass the model itself",
             ) from error
     if isinstance(fitted := getattr(model, "subspace_", None), FairSubspace):
-        return ReadModel(fitted, getattr(model, "moments_", None))
+        return AdaptedModel(fitted, getattr(model, "moments_", None))
     if isinstance(model, np.ndarray):
         basis = np.asarray(model, dtype=np.float64)
         check_components(basis, may_be_soft=False)
-        return ReadModel(FairSubspace(basis, None))
-    part = row_model_of(model, n_features)
-    core = part.later[0] if len(part.later) == 1 else None
-    subspace, moments = getattr(core, "subspace_", None), getattr(core, "moments_", None)
+        return AdaptedModel(FairSubspace(basis, None))
+    row_model = reconstruction_model(model, n_features)
+    step = row_model.projection_steps[0] if len(row_model.projection_steps) == 1 else None
+    subspace, moments = getattr(step, "subspace_", None), getattr(step, "moments_", None)
     is_pca = False
     if not isinstance(subspace, FairSubspace):
-        if (found := affine_map_of(part)) is None:
-            return ReadModel(part, n_fitted=part.n_fitted, part=part)
-        components, mean, decoder = found
-        shown, has_mean = getattr(core, "components_", None), hasattr(core, "mean_")
+        if (projection := detect_projection(row_model)) is None:
+            return AdaptedModel(row_model, n_fit_rows=row_model.n_fit_rows, row_model=row_model)
+        components, mean, decoder = projection
+        components_attr, has_mean = getattr(step, "components_", None), hasattr(step, "mean_")
         if (
             decoder is None
-            and isinstance(shown, np.ndarray)
-            and shown.shape == components.shape
-            and np.allclose(shown, components, atol=SAME)
+            and isinstance(components_attr, np.ndarray)
+            and components_attr.shape == components.shape
+            and np.allclose(components_attr, components, atol=PROBE_TOL)
         ):
-            components, is_pca = shown.astype(np.float64), has_mean
+            components, is_pca = components_attr.astype(np.float64), has_mean
         center = "global" if has_mean or mean.any() else "none"  # TruncatedSVD has none
         subspace = FairSubspace(components, mean, center=center, oblique_decoder=decoder)
         moments = None
-    subspace = replace(subspace, feature_names=part.feature_names or subspace.feature_names)
-    if part.mean is not None:
-        own = np.zeros(part.n_features) if subspace.mean is None else subspace.mean
-        unit = 1.0 if part.scale is None else part.scale
+    subspace = replace(subspace, feature_names=row_model.feature_names or subspace.feature_names)
+    if row_model.mean is not None:
+        own = np.zeros(row_model.n_features) if subspace.mean is None else subspace.mean
+        scale = 1.0 if row_model.scale is None else row_model.scale
         subspace = replace(
             subspace,
-            mean=part.mean + unit * own,
-            scale=part.scale if subspace.scale is None else subspace.scale * unit,
+            mean=row_model.mean + scale * own,
+            scale=row_model.scale if subspace.scale is None else subspace.scale * scale,
             # The origin is now where the mean was.
-            center="global" if subspace.center == "none" and part.mean.any() else subspace.center,
+            center="global"
+            if subspace.center == "none" and row_model.mean.any()
+            else subspace.center,
         )
-    return ReadModel(subspace, moments, part.n_fitted, is_pca, part)
+    return AdaptedModel(subspace, moments, row_model.n_fit_rows, is_pca, row_model)

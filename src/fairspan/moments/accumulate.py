@@ -17,59 +17,63 @@ import numpy as np
 from array_api_compat import numpy as numpy_namespace
 
 from fairspan.errors import InvalidInput
-from fairspan.linalg import is_zero, symmetric, unit_of
+from fairspan.linalg import is_zero, symmetrize, unit_of
 from fairspan.linalg.double_double import exact_sum
-from fairspan.linalg.resources import FEW_FEATURES, in_threads, threads_for
-from fairspan.rows.arrays import ArrayRows, Place, RowsInMemory, on_host
+from fairspan.linalg.resources import (
+    MAX_MEMORY_BOUND_FEATURES,
+    map_in_threads,
+    single_thread_if_small,
+)
+from fairspan.rows.arrays import ArrayBackend, ArrayRows, InMemoryRows, to_numpy
 from fairspan.rows.groups import (
     CodedLabels,
     Folds,
     Label,
-    LabelCoder,
-    is_missing,
+    LabelEncoder,
+    is_missing_label,
     label_array,
-    plain_label,
+    to_python_label,
 )
-from fairspan.rows.matrices import FEWEST_BLOCK_ROWS, DeviceRows, LabelsThere
-from fairspan.rows.protocol import MANY_GROUPS, GroupLimit, KnownRows, RowBlock, RowSource
+from fairspan.rows.matrices import MIN_BLOCK_ROWS, DeviceLabels, DeviceRows
+from fairspan.rows.protocol import DEFAULT_MAX_GROUPS, BaseRows, GroupLimit, RowBlock, RowSource
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
 # What may be subtracted, as a multiple of what remains: about two bits are lost.
-_MOST_SUBTRACTED = 3.0
+_MAX_CANCELLATION = 3.0
 # The first rows of a group show where its features lie.
-_GLANCE = 64
+_N_SAMPLED_ROWS = 64
 # Up to so many groups their rows are looked for one group after the other, and not sorted.
-_FEW_CODES = 8
+_MAX_UNSORTED_CODES = 8
 # A feature whose mean there is further from zero than this share of its range is brought near zero.
-_FAR = 0.25
+_MIN_SHIFT_RATIO = 0.25
 # Of rows that were copied, up to this share of the features is changed in place.
-_FEW_FAR = 0.25
+_MAX_IN_PLACE_SHARE = 0.25
 # Numbers of a block: it stays in cache, and new memory for it costs nothing. It has more rows where
 # matrices of all groups would otherwise take longer than the rows, up to another number.
-_BLOCK_NUMBERS, _MOST_BLOCK_NUMBERS = 2**17, 2**22
-_ROWS_TO_A_FEATURE, _ROWS_OF_A_GROUP = 4, 512
+_BLOCK_ENTRIES, _MAX_BLOCK_ENTRIES = 2**17, 2**22
+_ROWS_PER_FEATURE, _ROWS_PER_GROUP = 4, 512
 # Numbers of a span, which one thread reads; the same whatever the number of threads.
-_SPAN_NUMBERS = 2**21
+_SPAN_ENTRIES = 2**21
 # Spans whose sums are held at once, and with many groups a single one.
-_SPANS_AT_ONCE, _MANY_GROUPS = 64, 24
+_MAX_HELD_SPANS, _MAX_GROUPS_IN_SPANS = 64, 24
 # Weights down to this share of the largest are divided by the same unit: their products with
 # squares of features, which are no smaller than 1e-150, stay normal numbers.
 _ONE_UNIT = 2.0**-400
 # Numbers of rows that wait, so that matrices are added up less often.
-_WAITING_NUMBERS = 2**23
+_MAX_BUFFERED_ENTRIES = 2**23
 
 Key = TypeVar("Key", int, Label)
-HOST = Place(numpy_namespace, "cpu")
+HOST_BACKEND = ArrayBackend(numpy_namespace, "cpu")
 # Values, codes and weights of rows, as arrays of one package.
-Block = tuple[Any, Any, Any | None]
+CodedBlock = tuple[Any, Any, Any | None]
 # What weights are divided by: all by one power of two, or those of each code by its own.
 Units = float | FloatArray
 # Sums by code, rows that were dropped, and whether all numbers are finite.
-Span = tuple[dict[int, "Sums"], int, bool]
+SpanResult = tuple[dict[int, "RunningMoments"], int, bool]
 
 
 @dataclass(frozen=True, eq=False)
-class Stacked:
+class StackedMoments:
     """Moments of groups side by side, in sorted order of their labels."""
 
     labels: AnyArray
@@ -94,12 +98,12 @@ class GroupSums:
         Groups of which every row was left out; none with folds.
     """
 
-    stacked: Stacked
+    stacked: StackedMoments
     n_dropped: int
     lost_groups: frozenset[Label]
 
 
-def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> GroupSums:
+def accumulate_rows(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> GroupSums:
     """Moments of each group, or of each group in each fold; there may be none.
 
     Parameters
@@ -120,24 +124,24 @@ def sums_of(rows: RowSource, limit: GroupLimit, folds: Folds | None = None) -> G
         Whatever the source finds wrong with its rows; too many groups.
     """
     n_dropped = 0
-    if folds is not None and isinstance(rows, RowsInMemory):
+    if folds is not None and isinstance(rows, InMemoryRows):
         # Folds are assigned to the rows that remain, as where rows are read in blocks.
         rows, n_dropped = rows.without_dropped()
-    total = _Total(rows, limit, folds)
+    total = _Accumulator(rows, limit, folds)
     total.n_dropped = n_dropped
     # Numbers that can be read again from any place; objects are converted block by block.
     is_numeric = not isinstance(rows, ArrayRows) or rows.array.dtype.kind in "fiub"
     with np.errstate(over="ignore", invalid="ignore"):  # found when the moments are checked
-        if isinstance(rows, RowsInMemory) and rows.labels is not None and is_numeric:
-            _add_rows_in_memory(total, rows)
+        if isinstance(rows, InMemoryRows) and rows.group_labels is not None and is_numeric:
+            _accumulate_in_memory(total, rows)
         else:
-            with threads_for(rows.n_features):
-                _add_blocks(total, rows)
+            with single_thread_if_small(rows.n_features):
+                _accumulate_stream(total, rows)
         lost_groups = total.lost_groups  # before the sums are let go
         return GroupSums(total.stacked(), total.n_dropped, lost_groups)
 
 
-class _Total:
+class _Accumulator:
     """Moments of all groups so far; those of group g in fold f of K have the code K g + f.
 
     Parameters
@@ -157,11 +161,11 @@ class _Total:
     def __init__(self, rows: RowSource, limit: GroupLimit, folds: Folds | None) -> None:
         self.n_features, self.limit, self.folds = rows.n_features, limit, folds
         self.n_folds = 1 if folds is None else folds.n_folds
-        self.coder = LabelCoder()
-        self.groups: set[int] = set()
-        self.n_rows = self.n_dropped = 0
-        self._before = rows.first_position if isinstance(rows, KnownRows) else 0
-        self._sums: dict[int, Sums] = {}
+        self.coder = LabelEncoder()
+        self.group_codes: set[int] = set()
+        self.n_weighted_rows = self.n_dropped = 0
+        self._row_offset = rows.row_offset if isinstance(rows, BaseRows) else 0
+        self._sums: dict[int, RunningMoments] = {}
         self._dropped_labels: set[Label] = set()
 
     @property
@@ -170,23 +174,28 @@ class _Total:
         if self.folds is not None or not self.n_dropped:
             return frozenset()
         names = self.coder.labels
-        seen = {names[code] for code in self.groups} | self._dropped_labels
+        seen = {names[code] for code in self.group_codes} | self._dropped_labels
         return frozenset(seen.difference(names[code] for code in self._sums))
 
     def drop(self, block: RowBlock) -> None:
         """Count the rows of a block that were left out, and collect their groups."""
         self.n_dropped += block.n_dropped
-        if block.dropped is not None and self.folds is None:
-            labels = map(plain_label, block.dropped[0].present)
-            self._dropped_labels.update(label for label in labels if not is_missing(label))
+        if block.dropped_rows is not None and self.folds is None:
+            labels = map(to_python_label, block.dropped_rows[0].present)
+            self._dropped_labels.update(label for label in labels if not is_missing_label(label))
 
     @property
     def n_codes(self) -> int:
         """How many codes there are so far."""
         return len(self.coder.labels) * self.n_folds
 
-    def codes_of(
-        self, labels: CodedLabels, first_row: int, weights: FloatArray | None, *, drop: bool = False
+    def encode(
+        self,
+        labels: CodedLabels,
+        first_row: int,
+        weights: FloatArray | None,
+        *,
+        drop_incomplete: bool = False,
     ) -> IndexArray:
         """Codes of consecutive rows.
 
@@ -194,37 +203,37 @@ class _Total:
         """
         own = None
         if self.folds is not None:
-            found = self.folds.of_rows(labels, first_row, self._before)
-            self._before += len(labels)
+            found = self.folds.assign(labels, first_row, self._row_offset)
+            self._row_offset += len(labels)
             labels, own = found.groups, found.folds
-        if drop:
-            codes, labelled = np.full(len(labels), -2), ~labels.missing
+        if drop_incomplete:
+            codes, labelled = np.full(len(labels), -2), ~labels.missing_mask
             codes[labelled] = self.coder.encode(labels[labelled], first_row)
         else:
             codes = self.coder.encode(labels, first_row)
         if weights is not None:
             codes = np.where((weights == 0) & (codes >= 0), -1, codes)
         counts = np.bincount(codes + 2)[2:]
-        self.groups.update(np.flatnonzero(counts).tolist())
-        self.n_rows += int(counts.sum())
+        self.group_codes.update(np.flatnonzero(counts).tolist())
+        self.n_weighted_rows += int(counts.sum())
         return codes if own is None else np.where(codes < 0, codes, codes * self.n_folds + own)
 
     def check(self, *, so_far: bool = False) -> None:
         """Make sure that there are not too many groups, nor too large matrices."""
-        if len(self.groups) > min(self.limit.most, MANY_GROUPS):
+        if len(self.group_codes) > min(self.limit.allowed, DEFAULT_MAX_GROUPS):
             labels = self.coder.labels
-            found = [labels[code] for code in self.groups]
-            self.limit.check(found, self.n_rows, so_far=so_far)
-        self.limit.check_memory(len(self.groups), self.n_features)
+            found = [labels[code] for code in self.group_codes]
+            self.limit.check(found, self.n_weighted_rows, so_far=so_far)
+        self.limit.check_memory(len(self.group_codes), self.n_features)
 
-    def add(self, sums: "dict[int, Sums]", n_dropped: int, units: "Units") -> None:
+    def add(self, sums: "dict[int, RunningMoments]", n_dropped: int, units: "Units") -> None:
         """Add the moments of some rows, whose weights were divided by units."""
         self.n_dropped += n_dropped
         for code, more in sums.items():
             unit = units if isinstance(units, float) else float(units[code])
-            add_to(self._sums, code, more if unit == 1 else more.multiplied_by(unit))
+            merge_into(self._sums, code, more if unit == 1 else more.multiplied_by(unit))
 
-    def stacked(self) -> Stacked:
+    def stacked(self) -> StackedMoments:
         """All moments."""
         names, by_label = self.coder.labels, {}
         for code, sums in self._sums.items():
@@ -232,43 +241,43 @@ class _Total:
             if self.folds is not None:
                 label = (*(label if isinstance(label, tuple) else (label,)), code % self.n_folds)
             by_label[label] = sums
-        return in_order(by_label, self.n_features)
+        return stack_by_label(by_label, self.n_features)
 
 
-def _add_rows_in_memory(total: _Total, rows: Any) -> None:
+def _accumulate_in_memory(total: _Accumulator, rows: Any) -> None:
     n, p = rows.n_rows, rows.n_features
     # Spans are read side by side; products of many features use the threads themselves.
-    one_span = p > FEW_FEATURES or isinstance(rows, DeviceRows)
-    size = n if one_span else max(_SPAN_NUMBERS // p, 1) * total.n_folds
+    is_single_span = p > MAX_MEMORY_BOUND_FEATURES or isinstance(rows, DeviceRows)
+    size = n if is_single_span else max(_SPAN_ENTRIES // p, 1) * total.n_folds
     cuts = list(pairwise([*range(0, max(n - size // 2, 1), size), n]))
     try:
-        place, blocks, units = _blocks_in_memory(total, rows)
-        at_once = _SPANS_AT_ONCE if total.n_codes <= _MANY_GROUPS else 1
+        place, blocks, units = _block_reader(total, rows)
+        n_parallel = _MAX_HELD_SPANS if total.n_codes <= _MAX_GROUPS_IN_SPANS else 1
         # A single small span is done before a second thread is awake.
-        with threads_for(p) if len(cuts) == 1 else nullcontext():
+        with single_thread_if_small(p) if len(cuts) == 1 else nullcontext():
             spans = (
                 span
-                for first in range(0, len(cuts), at_once)
-                for span in in_threads(
-                    lambda cut: _summed(place, partial(blocks, *cut), total.n_codes),
-                    cuts[first : first + at_once],
+                for first in range(0, len(cuts), n_parallel)
+                for span in map_in_threads(
+                    lambda cut: _sum_by_code(place, partial(blocks, *cut), total.n_codes),
+                    cuts[first : first + n_parallel],
                 )
             )
             for sums, n_dropped, is_finite in spans:
                 total.add(sums, n_dropped, units)
                 if not is_finite:
-                    _find_first_mistake(total, rows)
+                    _raise_first_error(total, rows)
     except InvalidInput:
-        _find_first_mistake(total, rows)
+        _raise_first_error(total, rows)
         raise
 
 
-def _find_first_mistake(total: _Total, rows: RowSource) -> None:
+def _raise_first_error(total: _Accumulator, rows: RowSource) -> None:
     """Read rows in their order, which raises at the first that is wrong."""
-    again = _Total(rows, total.limit, total.folds)
+    checker = _Accumulator(rows, total.limit, total.folds)
     for block in rows.blocks():
-        assert block.labels is not None
-        again.codes_of(block.labels, block.first_row, None)
+        assert block.group_labels is not None
+        checker.encode(block.group_labels, block.first_row, None)
 
 
 def _units_of(weights: FloatArray, codes: IndexArray, n_codes: int) -> Units:
@@ -289,141 +298,149 @@ def _divided(weights: FloatArray, units: Units, codes: IndexArray) -> FloatArray
     return weights / (units if isinstance(units, float) else units[codes])
 
 
-def _blocks_in_memory(
-    total: _Total, rows: Any
-) -> tuple[Place, Callable[[int, int], Iterator[Block]], Units]:
+def _block_reader(
+    total: _Accumulator, rows: Any
+) -> tuple[ArrayBackend, Callable[[int, int], Iterator[CodedBlock]], Units]:
     """What reads consecutive rows with their codes, where there are not too many groups."""
     units: Units = 1.0
     device = rows if isinstance(rows, DeviceRows) else None
-    place, p = HOST if device is None else device.place, rows.n_features
-    xp, drop, weights = place.xp, rows.on_missing == "drop", rows.weights
-    plain = weights is None and total.folds is None and not drop
-    if plain and isinstance(rows.labels, LabelsThere):
-        labels = CodedLabels(rows.labels.distinct, np.arange(len(rows.labels.distinct)))
-        codes = xp.take(place.constant(total.codes_of(labels, 0, None)), rows.labels.there)
-        total.n_rows = rows.n_rows
+    place, p = HOST_BACKEND if device is None else device.backend, rows.n_features
+    xp, drop_incomplete, weights = place.xp, rows.on_missing == "drop", rows.weights
+    is_unweighted = weights is None and total.folds is None and not drop_incomplete
+    if is_unweighted and isinstance(rows.group_labels, DeviceLabels):
+        labels = CodedLabels(
+            rows.group_labels.categories, np.arange(len(rows.group_labels.categories))
+        )
+        codes = xp.take(
+            place.to_device(total.encode(labels, 0, None)), rows.group_labels.device_codes
+        )
+        total.n_weighted_rows = rows.n_rows
     else:
-        here = total.codes_of(rows.labels, 0, weights, drop=drop)
-        codes = place.constant(here)
+        here = total.encode(rows.group_labels, 0, weights, drop_incomplete=drop_incomplete)
+        codes = place.to_device(here)
         if weights is not None:
             units = _units_of(weights, here, total.n_codes)
-            weights = place.constant(_divided(weights, units, here))
+            weights = place.to_device(_divided(weights, units, here))
     total.check()
-    size = _block_rows(p, len(total.groups) * total.n_folds)
+    size = _rows_per_block(p, len(total.group_codes) * total.n_folds)
     if device is not None:
-        size = max(device.block_numbers // p, FEWEST_BLOCK_ROWS)
+        size = max(device.block_entries // p, MIN_BLOCK_ROWS)
 
-    def blocks(start: int, stop: int) -> Iterator[Block]:
+    def blocks(start: int, stop: int) -> Iterator[CodedBlock]:
         for first in range(start, stop, size):
             part = slice(first, min(first + size, stop))
             if device is None:
-                values = rows.between(first, part.stop).astype(np.float64, copy=False)
+                values = rows.read_slice(first, part.stop).astype(np.float64, copy=False)
             else:
                 values = place.float64(device.array[part, :])
             own = codes[part]
-            if drop:
+            if drop_incomplete:
                 own = xp.where(xp.any(xp.isnan(values), axis=1), xp.full_like(own, -2), own)
             yield values, own, None if weights is None else weights[part]
 
     return place, blocks, units
 
 
-def _block_rows(n_features: int, n_codes: int) -> int:
-    most = max(_MOST_BLOCK_NUMBERS // n_features, FEWEST_BLOCK_ROWS)
-    wanted = max(_ROWS_TO_A_FEATURE * n_features, _ROWS_OF_A_GROUP) * max(n_codes, 2)
-    return max(_BLOCK_NUMBERS // n_features, min(wanted, most), FEWEST_BLOCK_ROWS)
+def _rows_per_block(n_features: int, n_codes: int) -> int:
+    most = max(_MAX_BLOCK_ENTRIES // n_features, MIN_BLOCK_ROWS)
+    wanted = max(_ROWS_PER_FEATURE * n_features, _ROWS_PER_GROUP) * max(n_codes, 2)
+    return max(_BLOCK_ENTRIES // n_features, min(wanted, most), MIN_BLOCK_ROWS)
 
 
-def _add_blocks(total: _Total, rows: RowSource) -> None:
+def _accumulate_stream(total: _Accumulator, rows: RowSource) -> None:
     """Add rows that can be read only once; some wait, so that matrices are added up less often."""
-    waiting: list[Block] = []
-    n_waiting, p = 0, rows.n_features
+    buffer: list[CodedBlock] = []
+    n_buffered, p = 0, rows.n_features
     for block in rows.blocks():
-        if block.labels is None:
+        if block.group_labels is None:
             raise InvalidInput(
                 "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
             )
         total.drop(block)
-        codes = total.codes_of(block.labels, block.first_row, block.weights)
-        n_waiting += block.values.size
+        codes = total.encode(block.group_labels, block.first_row, block.weights)
+        n_buffered += block.values.size
         total.check(so_far=True)
-        if n_waiting < min(_block_rows(p, total.n_codes) * p, _WAITING_NUMBERS):
+        if n_buffered < min(_rows_per_block(p, total.n_codes) * p, _MAX_BUFFERED_ENTRIES):
             # A copy, as the source may write the next block to the same memory.
-            waiting.append((block.values.copy(), codes, block.weights))
+            buffer.append((block.values.copy(), codes, block.weights))
         else:
-            blocks = [*waiting, (block.values, codes, block.weights)]
+            blocks = [*buffer, (block.values, codes, block.weights)]
             _add_read(total, blocks)
-            waiting, n_waiting = [], 0
-    if waiting:
-        _add_read(total, waiting)
+            buffer, n_buffered = [], 0
+    if buffer:
+        _add_read(total, buffer)
 
 
-def _add_read(total: _Total, blocks: list[Block]) -> None:
+def _add_read(total: _Accumulator, blocks: list[CodedBlock]) -> None:
     """Add blocks that are in memory."""
     units: Units = 1.0
     weighted = [(codes, weights) for _, codes, weights in blocks if weights is not None]
     if weighted:
-        every = np.concatenate([weights for _, weights in weighted])
-        units = _units_of(every, np.concatenate([codes for codes, _ in weighted]), total.n_codes)
+        all_codes = np.concatenate([weights for _, weights in weighted])
+        units = _units_of(
+            all_codes, np.concatenate([codes for codes, _ in weighted]), total.n_codes
+        )
         blocks = [
             (values, codes, None if weights is None else _divided(weights, units, codes))
             for values, codes, weights in blocks
         ]
-    sums, n_dropped, _ = _summed(HOST, blocks.copy, total.n_codes)
+    sums, n_dropped, _ = _sum_by_code(HOST_BACKEND, blocks.copy, total.n_codes)
     total.add(sums, n_dropped, units)
 
 
 @dataclass(eq=False)
-class Sums:
+class RunningMoments:
     """Moments of one group in one fold: its mean is base + offset.
 
     The base is one of the rows, or near them. So the offset keeps the digits that the mean of rows
     far from zero has no room for, and parts of a group are merged without losing any.
     """
 
-    base: FloatArray
+    shift: FloatArray
     count: int = 0
     weight: Any = 0.0
-    offset: Any = 0.0
+    mean_offset: Any = 0.0
     scatter: Any = 0.0
 
-    def multiplied_by(self, unit: float) -> "Sums":
+    def multiplied_by(self, unit: float) -> "RunningMoments":
         """Return the sums for weights that are so many times as large."""
         return replace(self, weight=self.weight * unit, scatter=self.scatter * unit)
 
-    def add(self, more: "Sums") -> None:
+    def merge(self, other: "RunningMoments") -> None:
         """Merge another part of the same group."""
-        total = self.weight + more.weight
-        delta = (more.base - self.base) + (more.offset - self.offset)
-        self.scatter += more.scatter
+        total = self.weight + other.weight
+        delta = (other.shift - self.shift) + (other.mean_offset - self.mean_offset)
+        self.scatter += other.scatter
         # Not as products of roots, which would round weights and twice the weights differently.
-        self.scatter += np.outer(delta, delta) * (self.weight * (more.weight / total))
-        self.offset = self.offset + (more.weight / total) * delta
-        is_known = self.count and more.count  # 0 where rows were not counted
-        self.count, self.weight = self.count + more.count if is_known else 0, total
+        self.scatter += np.outer(delta, delta) * (self.weight * (other.weight / total))
+        self.mean_offset = self.mean_offset + (other.weight / total) * delta
+        is_known = self.count and other.count  # 0 where rows were not counted
+        self.count, self.weight = self.count + other.count if is_known else 0, total
 
 
-def add_to(sums: dict[Key, Sums], key: Key, more: Sums) -> None:
+def merge_into(sums: dict[Key, RunningMoments], key: Key, more: RunningMoments) -> None:
     """Add moments to those of the same key."""
     if (own := sums.setdefault(key, more)) is not more:
-        own.add(more)
+        own.merge(more)
 
 
-def in_order(sums: dict[Label, Sums], n_features: int) -> Stacked:
+def stack_by_label(sums: dict[Label, RunningMoments], n_features: int) -> StackedMoments:
     """Labels in sorted order, and their moments side by side; what was summed is let go."""
     labels, k, p = sorted(sums), len(sums), n_features
     counts = np.array([sums[label].count for label in labels], dtype=np.int64)
     weights = np.array([sums[label].weight for label in labels], dtype=np.float64)
     means, corrections = np.empty((2, k, p))
     for group, label in enumerate(labels):
-        means[group], corrections[group] = exact_sum(sums[label].base, sums[label].offset)
+        means[group], corrections[group] = exact_sum(sums[label].shift, sums[label].mean_offset)
     scatters = np.empty((k, p, p))
     for group, label in enumerate(labels):  # one by one, so that no two copies of all are held
         scatters[group] = sums.pop(label).scatter
-    return Stacked(label_array(labels), counts, weights, means, corrections, scatters)
+    return StackedMoments(label_array(labels), counts, weights, means, corrections, scatters)
 
 
-def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -> Span:
+def _sum_by_code(
+    place: ArrayBackend, blocks: Callable[[], Iterable[CodedBlock]], n_codes: int
+) -> SpanResult:
     """Moments of each code's rows, which can be read twice.
 
     Parameters
@@ -435,86 +452,90 @@ def _summed(place: Place, blocks: Callable[[], Iterable[Block]], n_codes: int) -
         weights or None.
     n_codes : int
     """
-    xp, found, n_dropped = place.xp, dict[int, Sums](), 0
-    unweighted: Any = 0.0
-    lost: set[int] = set()
+    xp, found, n_dropped = place.xp, dict[int, RunningMoments](), 0
+    zero_weight_sum: Any = 0.0
+    inaccurate: set[int] = set()
     with np.errstate(over="ignore", invalid="ignore"):
-        for code, rows, weights, is_copy in _by_code(place, blocks(), n_codes):
+        for code, rows, weights, is_copy in _rows_by_code(place, blocks(), n_codes):
             if code >= 0:
-                sums = found.get(code) or found.setdefault(code, Sums(_base(rows)))
-                own = _subtracted(place, rows, sums.base, is_copy=is_copy)
+                sums = found.get(code) or found.setdefault(
+                    code, RunningMoments(_choose_shift(rows))
+                )
+                own = _subtract_shift(place, rows, sums.shift, is_copy=is_copy)
                 half = own if weights is None else own * xp.sqrt(weights)[:, None]
-                ones = _ones(place, own) if weights is None else weights
+                ones = _unit_weights(place, own) if weights is None else weights
                 sums.count += own.shape[0]
                 sums.weight = sums.weight + (own.shape[0] if weights is None else xp.sum(weights))
-                sums.offset = sums.offset + ones @ own
+                sums.mean_offset = sums.mean_offset + ones @ own
                 if _varies(half):
                     sums.scatter = sums.scatter + half.T @ half
             elif code == -1:
-                unweighted = unweighted + xp.sum(rows)
+                zero_weight_sum = zero_weight_sum + xp.sum(rows)
             else:
                 n_dropped += rows.shape[0]
         for code, sums in found.items():
-            total = on_host(sums.offset)
-            products = on_host(sums.scatter)
+            total = to_numpy(sums.mean_offset)
+            products = to_numpy(sums.scatter)
             if not products.shape:
                 products = np.zeros((len(total), len(total)))
             sums.weight = float(sums.weight)
-            sums.offset = total / sums.weight
-            sums.scatter = symmetric(products - np.outer(total, sums.offset))
-            subtracted = np.diagonal(products) > _MOST_SUBTRACTED * np.diagonal(sums.scatter)
+            sums.mean_offset = total / sums.weight
+            sums.scatter = symmetrize(products - np.outer(total, sums.mean_offset))
+            subtracted = np.diagonal(products) > _MAX_CANCELLATION * np.diagonal(sums.scatter)
             if subtracted.any():
-                lost.add(code)
-        for code in lost:
+                inaccurate.add(code)
+        for code in inaccurate:
             del found[code]
-        for code, rows, weights, _ in _by_code(place, blocks(), n_codes) if lost else ():
-            if code in lost:
-                add_to(found, code, _centred(place, rows, weights))
-        is_finite = np.isfinite(float(unweighted)) and all(
+        for code, rows, weights, _ in _rows_by_code(place, blocks(), n_codes) if inaccurate else ():
+            if code in inaccurate:
+                merge_into(found, code, _two_pass_moments(place, rows, weights))
+        is_finite = np.isfinite(float(zero_weight_sum)) and all(
             np.isfinite(np.diagonal(sums.scatter)).all() for sums in found.values()
         )
     return found, n_dropped, bool(is_finite)
 
 
-def _centred(place: Place, rows: Any, weights: Any) -> Sums:
+def _two_pass_moments(place: ArrayBackend, rows: Any, weights: Any) -> RunningMoments:
     """Moments of rows about their own mean, which is subtracted first, twice as it is rounded."""
-    weights = _ones(place, rows) if weights is None else weights
+    weights = _unit_weights(place, rows) if weights is None else weights
     weight, n = float(place.xp.sum(weights)), rows.shape[0]
-    glance = on_host(rows[: min(_GLANCE, n), :])
-    base = _nearest(glance, on_host(weights @ rows) / weight)
-    rows = rows - place.constant(base)
+    sample = to_numpy(rows[: min(_N_SAMPLED_ROWS, n), :])
+    base = _nearest_values(sample, to_numpy(weights @ rows) / weight)
+    rows = rows - place.to_device(base)
     offset = weights @ rows / weight
     rows = rows - offset
-    left = on_host(weights @ rows) / weight
+    correction = to_numpy(weights @ rows) / weight
     rows = rows * place.xp.sqrt(weights)[:, None]
-    scatter = symmetric(on_host(rows.T @ rows)) - weight * np.outer(left, left)
-    return Sums(base, n, weight, on_host(offset) + left, scatter)
+    scatter = symmetrize(to_numpy(rows.T @ rows)) - weight * np.outer(correction, correction)
+    return RunningMoments(base, n, weight, to_numpy(offset) + correction, scatter)
 
 
-def _by_code(
-    place: Place, blocks: Iterable[Block], n_codes: int
+def _rows_by_code(
+    place: ArrayBackend, blocks: Iterable[CodedBlock], n_codes: int
 ) -> Iterator[tuple[int, Any, Any, bool]]:
     """Rows and weights of each code in each block, and whether the rows are a copy."""
     xp = place.xp
     for values, codes, weights in blocks:
         if not codes.shape[0]:
             continue
-        every = range(int(xp.min(codes)), n_codes)
-        if len(every) <= _FEW_CODES:
-            places = [xp.nonzero(codes == code)[0] for code in every]
+        all_codes = range(int(xp.min(codes)), n_codes)
+        if len(all_codes) <= _MAX_UNSORTED_CODES:
+            indices_by_code = [xp.nonzero(codes == code)[0] for code in all_codes]
         else:
             # Bytes are sorted by counting, not by comparing.
             keys = xp.astype(codes + 2, xp.uint8) if n_codes + 2 <= 256 else codes
             order = xp.argsort(keys, stable=True)
-            ends = np.append(np.asarray(every), n_codes)
-            starts = on_host(xp.searchsorted(xp.take(codes, order), place.constant(ends))).tolist()
-            places = [order[start:stop] for start, stop in pairwise(starts)]
-        for code, index in zip(every, places, strict=True):
+            ends = np.append(np.asarray(all_codes), n_codes)
+            starts = to_numpy(
+                xp.searchsorted(xp.take(codes, order), place.to_device(ends))
+            ).tolist()
+            indices_by_code = [order[start:stop] for start, stop in pairwise(starts)]
+        for code, index in zip(all_codes, indices_by_code, strict=True):
             if index.shape[0] == codes.shape[0]:
                 yield code, values, weights, False
             elif index.shape[0]:
                 own = None if weights is None else xp.take(weights, index)
-                yield code, _taken(xp, values, index), own, True
+                yield code, _take_rows(xp, values, index), own, True
 
 
 def _varies(rows: Any) -> bool:
@@ -522,36 +543,42 @@ def _varies(rows: Any) -> bool:
     return not isinstance(rows, np.ndarray) or not is_zero(rows)
 
 
-def _subtracted(place: Place, rows: Any, base: FloatArray, *, is_copy: bool) -> Any:
+def _subtract_shift(place: ArrayBackend, rows: Any, base: FloatArray, *, is_copy: bool) -> Any:
     """The rows minus a point, which is zero in all features but those that are far from it."""
-    far = np.flatnonzero(base)
-    if is_copy and isinstance(rows, np.ndarray) and len(far) <= _FEW_FAR * rows.shape[1]:
-        for feature in far.tolist():
+    shifted_features = np.flatnonzero(base)
+    if (
+        is_copy
+        and isinstance(rows, np.ndarray)
+        and len(shifted_features) <= _MAX_IN_PLACE_SHARE * rows.shape[1]
+    ):
+        for feature in shifted_features.tolist():
             rows[:, feature] -= base[feature]
         return rows
-    return rows - place.constant(base) if len(far) else rows
+    return rows - place.to_device(base) if len(shifted_features) else rows
 
 
-def _ones(place: Place, rows: Any) -> Any:
+def _unit_weights(place: ArrayBackend, rows: Any) -> Any:
     return place.xp.ones(rows.shape[0], dtype=place.xp.float64, device=place.device)
 
 
-def _base(rows: Any) -> FloatArray:
+def _choose_shift(rows: Any) -> FloatArray:
     """A point near the first of these rows: zero where they are near zero."""
-    glance = on_host(rows[: min(_GLANCE, rows.shape[0]), :])
-    mean, point = glance.mean(axis=0), np.zeros(glance.shape[1])
-    far = np.flatnonzero(np.abs(mean) > _FAR * (glance.max(axis=0) - glance.min(axis=0)))
-    point[far] = _nearest(glance[:, far], mean[far])
+    sample = to_numpy(rows[: min(_N_SAMPLED_ROWS, rows.shape[0]), :])
+    mean, point = sample.mean(axis=0), np.zeros(sample.shape[1])
+    shifted_features = np.flatnonzero(
+        np.abs(mean) > _MIN_SHIFT_RATIO * (sample.max(axis=0) - sample.min(axis=0))
+    )
+    point[shifted_features] = _nearest_values(sample[:, shifted_features], mean[shifted_features])
     return point
 
 
-def _nearest(rows: FloatArray, point: FloatArray) -> FloatArray:
+def _nearest_values(rows: FloatArray, point: FloatArray) -> FloatArray:
     """One of each feature's values, so that a constant feature minus this is exactly zero."""
     nearest = np.abs(rows - point).argmin(axis=0)
     return np.asarray(rows[nearest, np.arange(len(point))])
 
 
-def _taken(xp: Any, values: Any, index: Any) -> Any:
+def _take_rows(xp: Any, values: Any, index: Any) -> Any:
     """Some rows, in the order of memory that they have, which is many times faster."""
     if isinstance(values, np.ndarray) and values.strides[0] == values.itemsize < values.strides[1]:
         return xp.take(values.T, index, axis=1).T

@@ -5,10 +5,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, warn
-from fairspan.moments.group_means import left_out
+from fairspan.moments.base import describe_dropped_rows
 from fairspan.rows.groups import Label
 from fairspan.rows.label_checks import quoted
-from fairspan.rows.missing import MissingCells, missing_cells
+from fairspan.rows.missing import MissingCounts, count_missing
 from fairspan.rows.protocol import Rows
 from fairspan.typing import IntegerArray
 
@@ -17,10 +17,10 @@ _MOST_COLUMNS = 3
 _MOST_GROUPS = 5
 
 
-def no_rows(n_dropped: int) -> InvalidInput:
+def no_rows_error(n_dropped: int) -> InvalidInput:
     """Return the error to raise where no row is left, or none that counts."""
     return InvalidInput(
-        f"There are no rows{left_out(n_dropped, ' ({})')}",
+        f"There are no rows{describe_dropped_rows(n_dropped, ' ({})')}",
         "Allowed: at least one row of a weight above zero",
         "Check the file, the filter or the weights",
     )
@@ -31,17 +31,17 @@ def no_complete_rows(rows: Rows, n_dropped: int, n_beside: int = 0) -> InvalidIn
 
     Parameters
     ----------
-    rows : RowSource or PartedRows
+    rows : RowSource or PartitionedRows
         They are read once more.
     n_dropped : int
     n_beside : int
         How many of the last columns of the labels do not make the groups.
     """
     if not n_dropped:
-        return no_rows(0)
-    found = missing_cells(rows, n_beside)
-    counts = found.cells.sum(axis=0)
-    n_labelled = int(found.rows.sum())
+        return no_rows_error(0)
+    found = count_missing(rows, n_beside)
+    counts = found.n_missing.sum(axis=0)
+    n_labelled = int(found.n_rows.sum())
     names = _names_of(rows)
     empty = [name for name, n in zip(names, counts.tolist(), strict=True) if n == n_labelled > 0]
     reasons = []
@@ -53,7 +53,7 @@ def no_complete_rows(rows: Rows, n_dropped: int, n_beside: int = 0) -> InvalidIn
         reasons.append(f"values are missing in {_counted(names, counts)}")
     if found.n_unlabelled:
         reasons.append(f"{_rows(found.n_unlabelled)} without a group")
-    received = f"There are no rows{left_out(n_dropped, ' ({})')}: {'; '.join(reasons)}"
+    received = f"There are no rows{describe_dropped_rows(n_dropped, ' ({})')}: {'; '.join(reasons)}"
     allowed = "Allowed: at least one row with a group and without missing values"
     if not n_labelled:
         return InvalidInput(received, allowed, "Check the column of the groups")
@@ -69,16 +69,16 @@ def warn_of_lost_groups(
 
     Parameters
     ----------
-    rows : RowSource or PartedRows
+    rows : RowSource or PartitionedRows
         They are read once more.
     lost : collection of labels, optional
         These groups; by default they are found.
     n_beside : int
         How many of the last columns of the labels do not make the groups.
     """
-    found = missing_cells(rows, n_beside)
+    found = count_missing(rows, n_beside)
     if lost is None:
-        lost = [found.groups[i] for i in np.flatnonzero(found.dropped == found.rows).tolist()]
+        lost = [found.groups[i] for i in np.flatnonzero(found.n_dropped == found.n_rows).tolist()]
     places = [place for place, label in enumerate(found.groups) if label in lost]
     if not places:
         return
@@ -91,10 +91,10 @@ def warn_of_lost_groups(
     )
 
 
-def _lost_group(found: MissingCells, place: int, names: Sequence[str]) -> str:
-    n = int(found.rows[place])
+def _lost_group(found: MissingCounts, place: int, names: Sequence[str]) -> str:
+    n = int(found.n_rows[place])
     every = "the only row" if n == 1 else f"all {n:,} rows"
-    missing_in = _counted(names, found.cells[place])
+    missing_in = _counted(names, found.n_missing[place])
     return f"{every} of group {quoted(found.groups[place])} (missing: {missing_in})"
 
 

@@ -11,43 +11,49 @@ from scipy.linalg import blas
 
 from fairspan.errors import Cause, InvalidInput, caller_remedies, warn
 from fairspan.formatting.text import counted
-from fairspan.linalg import may_be_scatter
+from fairspan.linalg import is_valid_scatter
 from fairspan.linalg.double_double import divided
-from fairspan.linalg.resources import memory_error_hint, tell_if_long
-from fairspan.moments.accumulate import Stacked, Sums, add_to, in_order, sums_of
-from fairspan.moments.dropped_rows import no_complete_rows, no_rows, warn_of_lost_groups
-from fairspan.moments.group_means import Center, GroupMeans, check_sizes
-from fairspan.moments.incomplete import Completion, expected_sums
-from fairspan.moments.normal import Normal
+from fairspan.linalg.resources import explain_memory_errors, warn_if_slow
+from fairspan.moments.accumulate import (
+    RunningMoments,
+    StackedMoments,
+    accumulate_rows,
+    merge_into,
+    stack_by_label,
+)
+from fairspan.moments.base import BaseMoments, Center, check_magnitudes
+from fairspan.moments.dropped_rows import no_complete_rows, no_rows_error, warn_of_lost_groups
+from fairspan.moments.em import EMSummary, fit_em
+from fairspan.moments.normal_model import NormalModel
 from fairspan.moments.operators import DenseSecondMoments, Doubt
-from fairspan.moments.sparse import RowGroup, sparse_groups
+from fairspan.moments.sparse import GroupRows, group_sparse_rows
 from fairspan.moments.whole_numbers import check_whole_numbers
-from fairspan.rows.arrays import labels_of
-from fairspan.rows.attributes import Column, RowsWithAttributes, positions_of
+from fairspan.rows.arrays import resolve_labels
+from fairspan.rows.attributes import ColumnKey, RowsWithAttributes, column_positions
 from fairspan.rows.groups import (
     CodedLabels,
     Folds,
     Label,
-    LabelCoder,
-    kind_in_words,
+    LabelEncoder,
+    describe_label_type,
+    format_list,
     label_array,
-    label_kind,
-    listed,
-    plain_labels,
+    label_type,
+    to_python_labels,
     without_last_attribute,
 )
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.matrices import DeviceRows, SparseRows
+from fairspan.rows.opening import open_rows, row_remedies, warn_of_unused_categories
 from fairspan.rows.protocol import (
-    USUAL_LIMIT,
+    DEFAULT_GROUP_LIMIT,
+    BaseRows,
     GroupLimit,
-    KnownRows,
     OnMissing,
     Rows,
     RowSource,
-    tallied,
+    aggregate,
 )
-from fairspan.rows.registry import open_rows, row_remedies, warn_of_unused_categories
 from fairspan.rows.weights import (
     LARGEST_WEIGHT,
     SMALLEST_WEIGHT,
@@ -57,17 +63,17 @@ from fairspan.rows.weights import (
     warn_of_negligible,
 )
 from fairspan.storage import (
-    MOMENTS,
-    NotAllowed,
-    archive_bytes,
-    check_name,
+    MOMENTS_SCHEMA,
+    SchemaViolation,
+    check_suffix,
+    pack_archive,
     read_archive,
-    write_whole,
+    write_atomic,
 )
 from fairspan.typing import AnyArray, BoolArray, FloatArray
 
 # Where more of the cells are stored, blocks with all their zeros are multiplied faster.
-_SPARSE_UP_TO = 1 / 12
+_MAX_SPARSE_DENSITY = 1 / 12
 # The largest correction of a mean, as a share of it: half a unit in the last place, rounded up.
 _CORRECTION = float(np.finfo(np.float64).eps)
 # The largest weight of a group: that of 1e20 rows with the largest weight of a row.
@@ -75,11 +81,11 @@ _LARGEST_GROUP_WEIGHT = 1e20 * LARGEST_WEIGHT
 # Largest size of the exponent of the unit of weights: that of subnormal numbers is the largest.
 _MOST_EXPONENT = 1500
 # How far a covariance may be from symmetric, as a share of the deviations of its features.
-_ASYMMETRY = 1e-12
+_SYMMETRY_TOL = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupMoments(GroupMeans):
+class GroupMoments(BaseMoments):
     """Weight, mean and centred scatter matrix of each group: all that a fit needs.
 
     Moments of parts add up: ``a + b`` holds exactly what one pass over both parts would give, up to
@@ -132,9 +138,9 @@ class GroupMoments(GroupMeans):
     """
 
     scatters: FloatArray
-    by_label: "GroupMoments | None" = None
-    whole: "GroupMoments | None" = None
-    completion: Completion | None = None
+    by_class: "GroupMoments | None" = None
+    all_columns: "GroupMoments | None" = None
+    em_summary: EMSummary | None = None
     lost_groups: frozenset[Label] = frozenset()
     # Moments of rows need no check, which takes up to a tenth of an eigenproblem.
     is_made_here: InitVar[bool] = False
@@ -146,25 +152,31 @@ class GroupMoments(GroupMeans):
         shapes = {"counts": (k,), "weights": (k,), "means": (k, p), "scatters": (k, p, p)}
         _check_arrays({name: (getattr(self, name), shape) for name, shape in shapes.items()})
         if len(set(self.labels)) < k or sorted(self.labels) != self.labels:
-            raise _not_moments(f"groups are {listed(self.labels)}")
+            raise _invalid_moments_error(f"groups are {format_list(self.labels)}")
         if self.mean_corrections is not None:
             _check_arrays({"mean_corrections": (self.mean_corrections, (k, p))})
             if (np.abs(self.mean_corrections) > _CORRECTION * np.abs(self.means)).any():
-                raise _not_moments("mean_corrections are larger than the rounding of the means")
+                raise _invalid_moments_error(
+                    "mean_corrections are larger than the rounding of the means"
+                )
         exponent = self.weight_exponent
         if type(exponent) is not int or exponent % 2 or abs(exponent) > _MOST_EXPONENT:
-            raise _not_moments(f"weight_exponent is {exponent!r}")
+            raise _invalid_moments_error(f"weight_exponent is {exponent!r}")
         out_of_range = (self.weights < SMALLEST_WEIGHT) | (self.weights > _LARGEST_GROUP_WEIGHT)
         for name, wrong in (("counts", self.counts < 0), ("weights", out_of_range)):
             if wrong.any():
-                raise _not_moments(f"{name} are {listed(getattr(self, name).tolist())}")
-        own = (self.scatters, self.means, self.weights)
-        for label, scatter, mean, weight in zip(self.labels, *own, strict=True):
+                raise _invalid_moments_error(
+                    f"{name} are {format_list(getattr(self, name).tolist())}"
+                )
+        arrays = (self.scatters, self.means, self.weights)
+        for label, scatter, mean, weight in zip(self.labels, *arrays, strict=True):
             sizes = np.sqrt(np.abs(np.diag(scatter)))
-            if (np.abs(scatter - scatter.T) > _ASYMMETRY * np.outer(sizes, sizes)).any():
-                raise _not_moments(f"The matrix of group {label!r} is not symmetric")
-            if not may_be_scatter(scatter, mean, weight):
-                raise _not_moments(f"The matrix of group {label!r} has a negative eigenvalue")
+            if (np.abs(scatter - scatter.T) > _SYMMETRY_TOL * np.outer(sizes, sizes)).any():
+                raise _invalid_moments_error(f"The matrix of group {label!r} is not symmetric")
+            if not is_valid_scatter(scatter, mean, weight):
+                raise _invalid_moments_error(
+                    f"The matrix of group {label!r} has a negative eigenvalue"
+                )
 
     @classmethod
     def from_rows(
@@ -195,7 +207,7 @@ class GroupMoments(GroupMeans):
             is less than 1e-200 of the largest, with a warning.
         labels : (n,) array-like, or column name of X, optional
             y, the class of each row, for restrictions that hold in each class
-            (`MeanParity(given_labels=...)`); see `by_label`.
+            (`MeanParity(within_classes=...)`); see `by_label`.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
             What to do with rows in which a feature or the group is missing. Those that are dropped
             are counted in `n_dropped`. With "em" only rows without a group are; the moments are
@@ -236,11 +248,11 @@ class GroupMoments(GroupMeans):
         of features is observed together, its correlations are drawn towards those of all groups;
         `completion.pool_weights` says how much.
         """
-        limit, has_labels = GroupLimit(max_groups, max_memory=max_memory), labels is not None
+        limit, has_y = GroupLimit(max_groups, max_memory=max_memory), labels is not None
         with caller_remedies(row_remedies(X)):
             rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
             warn_of_unused_categories(rows)
-            return accumulate(rows, limit, has_labels=has_labels)
+            return compute_group_moments(rows, limit, has_y=has_y)
 
     @classmethod
     def from_covariances(
@@ -289,13 +301,15 @@ class GroupMoments(GroupMeans):
             means = np.zeros((k, p)) if means is None else np.asarray(means, dtype=np.float64)
             weights = np.ones(k) if weights is None else np.asarray(weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise _not_moments(f"There are values that are no numbers ({error})") from error
-        own = {"covariances": (matrices, (k or 1, p or 1, p)), "means": (means, (k, p))}
-        _check_arrays({**own, "weights": (weights, (k,))})
-        coder, given_groups = LabelCoder(), np.arange(k) if groups is None else groups
-        coder.encode(labels_of(given_groups, len(given_groups), None, "groups"))
+            raise _invalid_moments_error(
+                f"There are values that are no numbers ({error})"
+            ) from error
+        arrays = {"covariances": (matrices, (k or 1, p or 1, p)), "means": (means, (k, p))}
+        _check_arrays({**arrays, "weights": (weights, (k,))})
+        coder, given_groups = LabelEncoder(), np.arange(k) if groups is None else groups
+        coder.encode(resolve_labels(given_groups, len(given_groups), None, "groups"))
         if len(coder.labels) != len(given_groups) or len(given_groups) != k:
-            raise _not_moments(f"groups are {listed(list(given_groups))}")
+            raise _invalid_moments_error(f"groups are {format_list(list(given_groups))}")
         order = sorted(range(k), key=coder.labels.__getitem__)
         labels = label_array([coder.labels[i] for i in order])
         exponent = 0
@@ -303,30 +317,30 @@ class GroupMoments(GroupMeans):
             exponent = exponent_for(float(weights.max()))
             scaled = in_units(weights, exponent)
             if not scaled.all():
-                raise _not_moments(f"weights are {listed(weights.tolist())}")
+                raise _invalid_moments_error(f"weights are {format_list(weights.tolist())}")
             weights = scaled
         weights, unknown = weights[order], np.zeros(k, dtype=np.int64)
         with np.errstate(over="ignore"):  # found by the constructor
             scatters = weights[:, None, None] * matrices[order]
         found = cls(labels, unknown, weights, means[order], scatters, weight_exponent=exponent)
         halves = (scatters + scatters.transpose(0, 2, 1)) / 2
-        return replace(found, scatters=halves, is_made_here=True).in_range()
+        return replace(found, scatters=halves, is_made_here=True).check_range()
 
     @property
-    def pairs(self) -> "GroupMoments":
+    def finest(self) -> "GroupMoments":
         """Moments of each group and class of y where these are known, or else of each group."""
-        return self.by_label or self
+        return self.by_class or self
 
     @property
-    def normal(self) -> Normal | None:
+    def imputation_model(self) -> NormalModel | None:
         """The normal model of all rows together, of moments of rows with missing cells.
 
         By its mean and covariance, of no group, missing cells of any row are expected.
         """
-        if self.completion is None:
+        if self.em_summary is None:
             return None
-        second = self.operator_about(self.mean).matrices
-        return Normal(self.mean, np.asarray(np.tensordot(self.proportions, second, axes=1)))
+        second = self.second_moments_about(self.mean).matrices
+        return NormalModel(self.mean, np.asarray(np.tensordot(self.proportions, second, axes=1)))
 
     @property
     def variances(self) -> FloatArray:
@@ -351,9 +365,9 @@ class GroupMoments(GroupMeans):
         InvalidParameter
             Another centre.
         """
-        return self.operator_about(self.center_point(center)).matrices
+        return self.second_moments_about(self.center_point(center)).matrices
 
-    def operator_about(self, point: FloatArray | None) -> DenseSecondMoments:
+    def second_moments_about(self, point: FloatArray | None) -> DenseSecondMoments:
         """The same in the form that solvers need; about each group's own mean if it is None."""
         # In C's order whatever that of the scatters, as what is added in place must not be lost.
         second = np.divide(self.scatters, self.weights[:, None, None], order="C")
@@ -362,19 +376,21 @@ class GroupMoments(GroupMeans):
                 # In place: with many features another k p^2 numbers would be much.
                 blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
         doubt = None
-        if self.completion is not None:
+        if self.em_summary is not None:
             traces = np.einsum("gii->g", second)
-            doubt = Doubt.of(self.scatters, traces, self.completion.left)
-        return DenseSecondMoments(second, offset_rounding=self.offset_rounding(point), doubt=doubt)
+            doubt = Doubt.of(self.scatters, traces, self.em_summary.left)
+        return DenseSecondMoments(
+            second, offset_rounding_error=self.offset_rounding(point), doubt=doubt
+        )
 
-    def matrices(self) -> "GroupMoments":
+    def to_dense(self) -> "GroupMoments":
         """These moments themselves."""
         return self
 
     def divided_by(self, scale: FloatArray) -> "GroupMoments":
         """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
-        by_label = None if self.by_label is None else self.by_label.divided_by(scale)
-        whole = self.whole
+        by_label = None if self.by_class is None else self.by_class.divided_by(scale)
+        whole = self.all_columns
         if whole is not None:
             beside = np.ones(whole.n_features - self.n_features)
             whole = whole.divided_by(np.concatenate([scale, beside]))
@@ -385,29 +401,29 @@ class GroupMoments(GroupMeans):
             means=means,
             mean_corrections=corrections,
             scatters=self.scatters / np.outer(scale, scale),
-            by_label=by_label,
-            whole=whole,
+            by_class=by_label,
+            all_columns=whole,
             is_made_here=True,
         )
 
-    def selected(self, features: Sequence[int]) -> "GroupMoments":
+    def select_features(self, features: Sequence[int]) -> "GroupMoments":
         """The moments of some of the features, by position, in this order."""
         index = np.asarray(features, dtype=np.intp)
-        names, whole = self.feature_names, self.whole
+        names, whole = self.feature_names, self.all_columns
         if whole is not None:
-            whole = whole.selected([*features, *range(self.n_features, whole.n_features)])
+            whole = whole.select_features([*features, *range(self.n_features, whole.n_features)])
         return replace(
             self,
             means=self.means[:, index],
             mean_corrections=_chosen(self.mean_corrections, (slice(None), index)),
             scatters=self.scatters[:, index[:, None], index],
             feature_names=None if names is None else tuple(names[i] for i in index),
-            by_label=None if self.by_label is None else self.by_label.selected(features),
-            whole=whole,
+            by_class=None if self.by_class is None else self.by_class.select_features(features),
+            all_columns=whole,
             is_made_here=True,
         )
 
-    def apart(self, columns: Sequence[Column]) -> "GroupMoments":
+    def with_attributes(self, columns: Sequence[ColumnKey]) -> "GroupMoments":
         """The moments of the other columns, which keep these as :attr:`whole`.
 
         Parameters
@@ -426,30 +442,30 @@ class GroupMoments(GroupMeans):
         >>> features.n_features, features.whole.n_features
         (2, 3)
         """
-        if not columns or self.whole is not None:
+        if not columns or self.all_columns is not None:
             return self
-        beside = positions_of(columns, self.feature_names, self.n_features)
+        beside = column_positions(columns, self.feature_names, self.n_features)
         features = [each for each in range(self.n_features) if each not in beside]
-        whole = self.selected([*features, *beside])
-        own = whole.selected(range(len(features)))
-        return replace(own, whole=whole, is_made_here=True)
+        whole = self.select_features([*features, *beside])
+        arrays = whole.select_features(range(len(features)))
+        return replace(arrays, all_columns=whole, is_made_here=True)
 
-    @memory_error_hint()
+    @explain_memory_errors()
     def __add__(self, other: object) -> "GroupMoments":
         if not isinstance(other, GroupMoments):
             return NotImplemented
-        return merged([self, other])
+        return merge_moments([self, other])
 
     def __radd__(self, other: object) -> "GroupMoments":
         # sum() starts from 0.
         return self if other == 0 else NotImplemented
 
-    def in_order_of(self, names: tuple[str, ...] | None) -> "GroupMoments":
+    def reorder_features(self, names: tuple[str, ...] | None) -> "GroupMoments":
         """The same moments with the features in this order, if they are the same ones."""
-        own = self.feature_names
-        if own is None or names is None or own == names or sorted(own) != sorted(names):
+        arrays = self.feature_names
+        if arrays is None or names is None or arrays == names or sorted(arrays) != sorted(names):
             return self
-        return self.selected([own.index(name) for name in names])
+        return self.select_features([arrays.index(name) for name in names])
 
     def in_weight_units(self, exponent: int) -> "GroupMoments":
         """Return the moments with weights in units of 2**exponent, without negligible groups."""
@@ -459,21 +475,21 @@ class GroupMoments(GroupMeans):
         weights = in_units(self.weights, -shift)
         with np.errstate(under="ignore"):
             scatters = np.ldexp(self.scatters, shift)
-        own = replace(self, by_label=None, whole=None, is_made_here=True)
+        arrays = replace(self, by_class=None, all_columns=None, is_made_here=True)
         scaled = replace(
-            own, weights=weights, scatters=scatters, weight_exponent=exponent, is_made_here=True
+            arrays, weights=weights, scatters=scatters, weight_exponent=exponent, is_made_here=True
         )
-        return scaled.of_groups(weights > 0)
+        return scaled.select_groups(weights > 0)
 
-    def over_classes(self) -> "GroupMoments":
+    def sum_over_classes(self) -> "GroupMoments":
         """Moments of groups, from these of pairs of a group and a class, which it keeps."""
-        whole, how = merged([self], without_last_attribute), self.completion
+        whole, how = merge_moments([self], without_last_attribute), self.em_summary
         if how is not None:
             kinds = [whole.labels.index(without_last_attribute(pair)) for pair in self.labels]
-            how = how.over(kinds, whole.n_groups)
-        return replace(whole, by_label=self, completion=how, is_made_here=True)
+            how = how.merge_groups(kinds, whole.n_groups)
+        return replace(whole, by_class=self, em_summary=how, is_made_here=True)
 
-    def without_small_groups(self, minimum: int) -> "GroupMoments":
+    def drop_small_groups(self, min_rows: int) -> "GroupMoments":
         """The moments of the groups of at least `minimum` rows, to be shared with others.
 
         Classes of y are kept if every remaining group has as many rows in each of its classes.
@@ -492,41 +508,43 @@ class GroupMoments(GroupMeans):
         InvalidInput
             No group is that large.
         """
-        large = self.counts >= minimum
-        if not large.any():
+        is_large = self.counts >= min_rows
+        if not is_large.any():
             raise InvalidInput(
-                f"No group has {counted(minimum, 'row')}; the largest has {self.counts.max()}",
+                f"No group has {counted(min_rows, 'row')}; the largest has {self.counts.max()}",
                 "Allowed: a minimum that leaves at least one group",
                 "Lower it, or join groups before the moments are made",
             )
-        kept = self.of_groups(large)
-        is_small = kept.by_label is not None and (kept.by_label.counts < minimum).any()
+        selected = self.select_groups(is_large)
+        is_small = selected.by_class is not None and (selected.by_class.counts < min_rows).any()
         if not is_small:
-            return kept
+            return selected
         whole = (
-            None if kept.whole is None else replace(kept.whole, by_label=None, is_made_here=True)
+            None
+            if selected.all_columns is None
+            else replace(selected.all_columns, by_class=None, is_made_here=True)
         )
-        return replace(kept, by_label=None, whole=whole, is_made_here=True)
+        return replace(selected, by_class=None, all_columns=whole, is_made_here=True)
 
-    def of_groups(self, chosen: BoolArray | Sequence[int]) -> "GroupMoments":
+    def select_groups(self, mask: BoolArray | Sequence[int]) -> "GroupMoments":
         """The moments of some of the groups: a (k,) array that says which, or their positions."""
-        pairs = self.by_label
+        pairs = self.by_class
         if pairs is not None:
-            left = set(plain_labels(self.groups[chosen]))
-            pairs = pairs.of_groups(
-                np.array([without_last_attribute(pair) in left for pair in pairs.labels])
+            remaining = set(to_python_labels(self.groups[mask]))
+            pairs = pairs.select_groups(
+                np.array([without_last_attribute(pair) in remaining for pair in pairs.labels])
             )
         return replace(
             self,
-            by_label=pairs,
-            whole=None if self.whole is None else self.whole.of_groups(chosen),
-            groups=self.groups[chosen],
-            counts=self.counts[chosen],
-            weights=self.weights[chosen],
-            means=self.means[chosen],
-            mean_corrections=_chosen(self.mean_corrections, chosen),
-            scatters=self.scatters[chosen],
-            completion=None if self.completion is None else self.completion.of_groups(chosen),
+            by_class=pairs,
+            all_columns=None if self.all_columns is None else self.all_columns.select_groups(mask),
+            groups=self.groups[mask],
+            counts=self.counts[mask],
+            weights=self.weights[mask],
+            means=self.means[mask],
+            mean_corrections=_chosen(self.mean_corrections, mask),
+            scatters=self.scatters[mask],
+            em_summary=None if self.em_summary is None else self.em_summary.select_groups(mask),
             is_made_here=True,
         )
 
@@ -539,7 +557,9 @@ class GroupMoments(GroupMeans):
             All different, in the order of the groups.
         """
         order = sorted(range(self.n_groups), key=labels.__getitem__)
-        ordered = replace(self, by_label=None, whole=None, is_made_here=True).of_groups(order)
+        ordered = replace(self, by_class=None, all_columns=None, is_made_here=True).select_groups(
+            order
+        )
         return replace(ordered, groups=label_array([labels[i] for i in order]), is_made_here=True)
 
     def matched_to(self, known: KnownLabels) -> "GroupMoments":
@@ -547,7 +567,7 @@ class GroupMoments(GroupMeans):
 
         Warns if there are any; see :class:`~fairspan.rows.label_matching.KnownLabels`.
         """
-        pairs = CodedLabels.of(self.pairs.labels)
+        pairs = CodedLabels.from_labels(self.finest.labels)
         matched = known.match(pairs)
         if matched is pairs:
             return self
@@ -556,12 +576,12 @@ class GroupMoments(GroupMeans):
         return self._matched_to(known)
 
     def _matched_to(self, known: KnownLabels) -> "GroupMoments":
-        own = self.relabeled(known.match(CodedLabels.of(self.labels)).to_list())
-        by_label, whole = self.by_label, self.whole
+        arrays = self.relabeled(known.match(CodedLabels.from_labels(self.labels)).to_list())
+        by_label, whole = self.by_class, self.all_columns
         return replace(
-            own,
-            by_label=None if by_label is None else by_label._matched_to(known),
-            whole=None if whole is None else whole._matched_to(known),
+            arrays,
+            by_class=None if by_label is None else by_label._matched_to(known),
+            all_columns=None if whole is None else whole._matched_to(known),
             is_made_here=True,
         )
 
@@ -575,8 +595,8 @@ class GroupMoments(GroupMeans):
         InvalidParameter
             The name is that of another kind of file, such as a table, or cannot be written.
         """
-        check_name(path, "moments are")
-        write_whole(path, checked_part(self).to_bytes())
+        check_suffix(path, "moments are")
+        write_atomic(path, check_partial(self).to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "GroupMoments":
@@ -589,38 +609,40 @@ class GroupMoments(GroupMeans):
         CorruptFile
             The file is truncated, altered or of another kind.
         """
-        moments = part_of_file(path)
+        moments = load_partial(path)
         if not moments.n_groups:
-            raise MOMENTS.refusal(str(path), NotAllowed("groups", "is []", "at least one group"))
-        return moments.in_range()
+            raise MOMENTS_SCHEMA.error_for(
+                str(path), SchemaViolation("groups", "is []", "at least one group")
+            )
+        return moments.check_range()
 
     def to_bytes(self) -> bytes:
         """What :meth:`save` would write."""
-        if self.whole is not None:
+        if self.all_columns is not None:
             if self.feature_names is None:
                 raise InvalidInput(
                     "The moments hold columns that are no features, and have no names",
                     "Allowed: names, by which these columns are found again",
                     "Make the moments of a data frame",
                 )
-            return self.whole.to_bytes()
-        names, stored = self.feature_names, self.pairs
+            return self.all_columns.to_bytes()
+        names, stored = self.feature_names, self.finest
         header: dict[str, Any] = {
             "groups": stored.labels,
             "feature_names": None if names is None else list(names),
             "n_dropped": self.n_dropped,
         }
-        if self.by_label is not None:
+        if self.by_class is not None:
             header["n_label_columns"] = 1
         if self.weight_exponent:
             header["weight_exponent"] = self.weight_exponent
-        if stored.completion is not None:
-            header["completion"] = vars(stored.completion)
+        if stored.em_summary is not None:
+            header["em_summary"] = vars(stored.em_summary)
         triangles = stored.scatters[:, np.tri(self.n_features, dtype=bool)]
         arrays = {"counts": stored.counts, "weights": stored.weights, "means": stored.means}
         if stored.mean_corrections is not None:
             arrays["mean_corrections"] = stored.mean_corrections
-        return archive_bytes(MOMENTS.kind, header, {**arrays, "triangles": triangles})
+        return pack_archive(MOMENTS_SCHEMA.kind, header, {**arrays, "triangles": triangles})
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> "GroupMoments":
@@ -631,14 +653,16 @@ class GroupMoments(GroupMeans):
         CorruptFile
             The bytes are truncated, altered or of another kind.
         """
-        return _unpacked(read_archive(contents, MOMENTS), "The archive that was received")
+        return _from_archive(
+            read_archive(contents, MOMENTS_SCHEMA), "The archive that was received"
+        )
 
 
 def _chosen(array: FloatArray | None, index: Any) -> FloatArray | None:
     return None if array is None else array[index]
 
 
-def _of_stacked(stacked: Stacked, **others: Any) -> GroupMoments:
+def _of_stacked(stacked: StackedMoments, **others: Any) -> GroupMoments:
     return GroupMoments(
         stacked.labels,
         stacked.counts,
@@ -651,7 +675,7 @@ def _of_stacked(stacked: Stacked, **others: Any) -> GroupMoments:
     )
 
 
-def _not_moments(received: str) -> InvalidInput:
+def _invalid_moments_error(received: str) -> InvalidInput:
     return InvalidInput(
         received,
         "Allowed: symmetric matrices (k, p, p) without negative eigenvalues, means (k, p), "
@@ -667,13 +691,13 @@ def _check_arrays(arrays: dict[str, tuple[AnyArray, tuple[int, ...]]]) -> None:
     """Make sure that arrays have their shapes and hold finite numbers; raises InvalidInput."""
     for name, (array, shape) in arrays.items():
         if np.shape(array) != shape:
-            raise _not_moments(f"{name} has shape {np.shape(array)}, not {shape}")
+            raise _invalid_moments_error(f"{name} has shape {np.shape(array)}, not {shape}")
         if not np.isfinite(array).all():
-            raise _not_moments(f"{name} holds NaN or infinity")
+            raise _invalid_moments_error(f"{name} holds NaN or infinity")
 
 
-def merged(
-    parts: Sequence[GroupMoments], new_label: Callable[[Label], Label] = lambda label: label
+def merge_moments(
+    parts: Sequence[GroupMoments], relabel: Callable[[Label], Label] = lambda label: label
 ) -> GroupMoments:
     """Moments of the rows of all parts, in one step, by Chan, Golub and LeVeque (1979).
 
@@ -681,7 +705,7 @@ def merged(
     ----------
     parts : sequence of GroupMoments
         At least one.
-    new_label : callable, optional
+    relabel : callable, optional
         What each label becomes; groups that get the same label are one.
 
     Raises
@@ -690,42 +714,48 @@ def merged(
         Other features, or labels of another type; numbers that overflow together.
     """
     first = parts[0]
-    parts = [part.in_order_of(first.feature_names) for part in parts]
+    parts = [part.reorder_features(first.feature_names) for part in parts]
     for part in parts[1:]:
         check_mergeable(first, part)
     n_dropped = sum(part.n_dropped for part in parts)
-    if first.whole is not None:
-        of_all = merged([part.whole for part in parts if part.whole is not None], new_label)
-        return replace(of_all.selected(range(first.n_features)), whole=of_all, is_made_here=True)
-    if first.by_label is not None:
-        pairs = [part.by_label for part in parts if part.by_label is not None]
-        found = merged(pairs, new_label).over_classes()
+    if first.all_columns is not None:
+        all_columns = merge_moments(
+            [part.all_columns for part in parts if part.all_columns is not None], relabel
+        )
+        return replace(
+            all_columns.select_features(range(first.n_features)),
+            all_columns=all_columns,
+            is_made_here=True,
+        )
+    if first.by_class is not None:
+        pairs = [part.by_class for part in parts if part.by_class is not None]
+        found = merge_moments(pairs, relabel).sum_over_classes()
         return replace(found, n_dropped=n_dropped, is_made_here=True)
     exponent = _common_exponent(parts)
     parts = _in_common_units(parts, exponent)
-    sums: dict[Label, Sums] = {}
+    sums: dict[Label, RunningMoments] = {}
     with np.errstate(over="ignore", invalid="ignore"):  # found by the check
         for part in parts:
             corrections = part.mean_corrections
             for group, label in enumerate(part.labels):
-                own = Sums(
+                arrays = RunningMoments(
                     part.means[group],
                     int(part.counts[group]),
                     part.weights[group],
                     0.0 if corrections is None else corrections[group],
                     part.scatters[group].copy(),
                 )
-                add_to(sums, new_label(label), own)
-        stacked = in_order(sums, first.n_features)
-        lost = {new_label(label) for part in parts for label in part.lost_groups}
+                merge_into(sums, relabel(label), arrays)
+        stacked = stack_by_label(sums, first.n_features)
+        lost = {relabel(label) for part in parts for label in part.lost_groups}
         whole = _of_stacked(
             stacked,
             feature_names=first.feature_names,
             n_dropped=n_dropped,
             weight_exponent=exponent,
-            lost_groups=frozenset(lost.difference(plain_labels(stacked.labels))),
+            lost_groups=frozenset(lost.difference(to_python_labels(stacked.labels))),
         )
-    return checked_part(whole)
+    return check_partial(whole)
 
 
 def _common_exponent(parts: Sequence[GroupMoments]) -> int:
@@ -749,15 +779,15 @@ def _in_common_units(parts: Sequence[GroupMoments], exponent: int) -> list[Group
     Warns of groups that are, and of those that no other part has.
     """
     scaled = [part.in_weight_units(exponent) for part in parts]
-    kept = {label for part in scaled for label in part.labels}
+    selected = {label for part in scaled for label in part.labels}
     if sum(part.n_groups for part in scaled) < sum(part.n_groups for part in parts):
         every = dict.fromkeys(label for part in parts for label in part.labels)
         limit = math.ldexp(SMALLEST_WEIGHT, exponent)
-        warn_of_negligible("A part", limit, [label for label in every if label not in kept])
+        warn_of_negligible("A part", limit, [label for label in every if label not in selected])
     return scaled
 
 
-def checked_part(moments: GroupMoments) -> GroupMoments:
+def check_partial(moments: GroupMoments) -> GroupMoments:
     """The same moments, which may be of a part of the rows, in which a column may be tiny.
 
     Raises
@@ -772,7 +802,7 @@ def checked_part(moments: GroupMoments) -> GroupMoments:
                 "Allowed: weights with a finite sum",
                 "Divide all of them by a constant",
             )
-        check_sizes(moments.means, moments.variances, moments.feature_names, in_part=True)
+        check_magnitudes(moments.means, moments.variances, moments.feature_names, is_partial=True)
     return moments
 
 
@@ -785,7 +815,7 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
         Lists what differs: features that are missing in `b`, that it has besides, or the first in
         another place; the types or the number of attributes of the labels.
     """
-    if a.completion is not None or b.completion is not None:
+    if a.em_summary is not None or b.em_summary is not None:
         raise InvalidInput(
             "Some of the moments are of rows with missing cells, completed by the EM algorithm",
             "Allowed: moments of complete rows, which add up. What is expected of a missing cell "
@@ -802,17 +832,19 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
             "missing": [name for name in before if name not in names],
             "besides": [name for name in names if name not in before],
         }
-        told = [f"{listed(found)} {word}" for word, found in differing.items() if found]
+        told = [f"{format_list(found)} {word}" for word, found in differing.items() if found]
         details = f" ({', '.join(told)})" if told and before and names else ""
-        differences.append(f"The features differ: {_described(a)} against {_described(b)}{details}")
-    if (a.whole is None) != (b.whole is None):
-        differences.append("One of them has columns that are no features, the other does not")
-    if (a.by_label is None) != (b.by_label is None):
-        differences.append("One of them knows the class that each row has in y, the other does not")
-    elif a.n_groups and b.n_groups and {*map(label_kind, a.labels)} != {*map(label_kind, b.labels)}:
         differences.append(
-            f"The groups are of different types: {listed(a.labels)} against {listed(b.labels)} "
-            f"({kind_in_words(a.labels)} against {kind_in_words(b.labels)})"
+            f"The features differ: {_describe_features(a)} against {_describe_features(b)}{details}"
+        )
+    if (a.all_columns is None) != (b.all_columns is None):
+        differences.append("One of them has columns that are no features, the other does not")
+    if (a.by_class is None) != (b.by_class is None):
+        differences.append("One of them knows the class that each row has in y, the other does not")
+    elif a.n_groups and b.n_groups and {*map(label_type, a.labels)} != {*map(label_type, b.labels)}:
+        differences.append(
+            f"The groups are of different types: {format_list(a.labels)} against {format_list(b.labels)} "
+            f"({describe_label_type(a.labels)} against {describe_label_type(b.labels)})"
         )
     if differences:
         raise InvalidInput(
@@ -823,13 +855,13 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
         )
 
 
-def _described(moments: GroupMoments) -> str:
+def _describe_features(moments: GroupMoments) -> str:
     if moments.feature_names is None:
         return f"{moments.n_features} without names"
-    return f"{moments.n_features} named {listed(moments.feature_names)}"
+    return f"{moments.n_features} named {format_list(moments.feature_names)}"
 
 
-def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
+def _from_archive(stored: dict[str, Any], name: str) -> GroupMoments:
     """The moments again, from header and arrays as the schema allows them.
 
     Raises
@@ -838,7 +870,7 @@ def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
         A scatter that no rows have, or numbers whose squares overflow.
     """
     names, p = stored["feature_names"], stored["means"].shape[1]
-    labels = plain_labels(stored["groups"])
+    labels = to_python_labels(stored["groups"])
     scatters = np.zeros((len(labels), p, p))
     scatters[:, np.tri(p, dtype=bool)] = stored["triangles"]
     scatters += np.tril(scatters, -1).transpose(0, 2, 1)
@@ -846,7 +878,9 @@ def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
     try:
         for index, label in enumerate(labels):
             if has_classes and not (isinstance(label, tuple) and len(label) > 1):
-                raise NotAllowed(f"groups[{index}]", "has no class of y", "a group and a class")
+                raise SchemaViolation(
+                    f"groups[{index}]", "has no class of y", "a group and a class"
+                )
         moments = GroupMoments(
             label_array(labels),
             stored["counts"],
@@ -857,22 +891,23 @@ def _unpacked(stored: dict[str, Any], name: str) -> GroupMoments:
             feature_names=None if names is None else tuple(names),
             n_dropped=stored["n_dropped"],
             weight_exponent=stored.get("weight_exponent", 0),
-            completion=_completion(stored.get("completion")),
+            em_summary=_em_summary_from_header(stored.get("em_summary")),
         )
-        checked_part(moments)
-        return moments.over_classes() if has_classes else moments
+        check_partial(moments)
+        return moments.sum_over_classes() if has_classes else moments
     except ValueError as error:
-        raise MOMENTS.refusal(name, error) from error
+        raise MOMENTS_SCHEMA.error_for(name, error) from error
 
 
-def _completion(stored: dict[str, Any] | None) -> Completion | None:
+def _em_summary_from_header(stored: dict[str, Any] | None) -> EMSummary | None:
     if stored is None:
         return None
-    cells, weights = np.array(stored["cells"]), np.array(stored["pool_weights"], dtype=np.float64)
-    return Completion(**{**stored, "cells": cells, "pool_weights": weights})
+    counts = np.array(stored["n_missing_cells"])
+    weights = np.array(stored["pool_weights"], dtype=np.float64)
+    return EMSummary(**{**stored, "n_missing_cells": counts, "pool_weights": weights})
 
 
-def part_of_file(path: str | os.PathLike[str]) -> GroupMoments:
+def load_partial(path: str | os.PathLike[str]) -> GroupMoments:
     """Read saved moments, which may be of a part of some rows, and have no group.
 
     Raises
@@ -880,11 +915,11 @@ def part_of_file(path: str | os.PathLike[str]) -> GroupMoments:
     FileNotFoundError, CorruptFile
         As of :meth:`GroupMoments.load`.
     """
-    return _unpacked(read_archive(path, MOMENTS), str(path))
+    return _from_archive(read_archive(path, MOMENTS_SCHEMA), str(path))
 
 
 @dataclass(frozen=True)
-class MomentsTally:
+class MomentsAggregator:
     """The pass over rows that sums the moments of each group.
 
     Attributes
@@ -895,52 +930,54 @@ class MomentsTally:
         With these, the last attribute of each label is the fold of the rows.
     """
 
-    limit: GroupLimit = USUAL_LIMIT
+    limit: GroupLimit = DEFAULT_GROUP_LIMIT
     folds: Folds | None = None
 
-    @memory_error_hint()  # also in workers, whose errors say which part it was
-    def over(self, rows: RowSource) -> GroupMoments:
+    @explain_memory_errors()  # also in workers, whose errors say which part it was
+    def aggregate(self, rows: RowSource) -> GroupMoments:
         """Moments of some rows; of no group if there are none."""
         self.limit.check_memory(1, rows.n_features)  # how many groups there are, the rows tell
-        if isinstance(rows, SparseRows) and rows.density <= _SPARSE_UP_TO and self.folds is None:
-            groups, n_dropped = sparse_groups(rows, self.limit)
+        if (
+            isinstance(rows, SparseRows)
+            and rows.density <= _MAX_SPARSE_DENSITY
+            and self.folds is None
+        ):
+            groups, n_dropped = group_sparse_rows(rows, self.limit)
             self.limit.check_memory(len(groups), rows.n_features)
-            found = moments_of_row_groups(groups, rows.n_features, n_dropped)
+            found = dense_moments(groups, rows.n_features, n_dropped)
             if n_dropped:
                 lost_groups = rows.lost_groups(found.labels)
                 found = replace(found, lost_groups=lost_groups, is_made_here=True)
         else:
-            sums = sums_of(rows, self.limit, self.folds)
+            sums = accumulate_rows(rows, self.limit, self.folds)
             found = _of_stacked(
                 sums.stacked,
                 feature_names=rows.feature_names,
                 n_dropped=sums.n_dropped,
                 lost_groups=sums.lost_groups,
             )
-        if isinstance(rows, KnownRows) and rows.weight_exponent:
+        if isinstance(rows, BaseRows) and rows.weight_exponent:
             exponent = rows.weight_exponent
             found = replace(found, weight_exponent=exponent, is_made_here=True)
-        return checked_part(found)
+        return check_partial(found)
 
-    @memory_error_hint()
-    def merged(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
+    @explain_memory_errors()
+    def merge(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
         """Moments of both parts."""
-        labels = {*left.pairs.labels, *right.pairs.labels}
+        labels = {*left.finest.labels, *right.finest.labels}
         if self.folds is not None:
             labels = set(map(without_last_attribute, labels))
         self.limit.check(labels, int(left.counts.sum() + right.counts.sum()), so_far=True)
         self.limit.check_memory(len(labels), left.n_features)
-        return merged([left, right])
+        return merge_moments([left, right])
 
 
-def moments_of_row_groups(
-    groups: Sequence[RowGroup], n_features: int, n_dropped: int
-) -> GroupMoments:
+def dense_moments(groups: Sequence[GroupRows], n_features: int, n_dropped: int) -> GroupMoments:
     """Moments with matrices of rows that are held by group."""
     sums = {
-        each.label: Sums(
-            each.pilot,
-            len(each.positions),
+        each.label: RunningMoments(
+            each.shift,
+            len(each.row_indices),
             each.weight,
             each.mean_about_pilot,
             each.scatter(),
@@ -948,30 +985,30 @@ def moments_of_row_groups(
         for each in groups
     }
     with np.errstate(over="ignore", invalid="ignore"):  # found by the check
-        stacked = in_order(sums, n_features)
+        stacked = stack_by_label(sums, n_features)
     return _of_stacked(stacked, n_dropped=n_dropped)
 
 
-@memory_error_hint()
-def accumulate(
+@explain_memory_errors()
+def compute_group_moments(
     rows: Rows,
-    limit: GroupLimit = USUAL_LIMIT,
-    onto: GroupMoments | None = None,
+    limit: GroupLimit = DEFAULT_GROUP_LIMIT,
+    initial: GroupMoments | None = None,
     *,
-    has_labels: bool = False,
+    has_y: bool = False,
     folds: Folds | None = None,
 ) -> GroupMoments:
     """Moments of each group, from one pass over the rows; rows of weight zero count as absent.
 
     Parameters
     ----------
-    rows : RowSource or PartedRows
+    rows : RowSource or PartitionedRows
         With labels.
     limit : GroupLimit
         How many groups there may be.
     onto : GroupMoments, optional
         Of rows that came before. These are then added, and the limit is one of all rows.
-    has_labels : bool
+    has_y : bool
         Whether the last column of the labels is the class that a row has in y.
     folds : Folds, optional
         With these, the last attribute of each label is the fold of the rows, and classes stay as
@@ -984,41 +1021,41 @@ def accumulate(
         whose squares overflow.
     """
     if isinstance(rows, RowsWithAttributes):
-        before = None if onto is None else onto.whole
-        of_all = accumulate(rows.whole, limit, before, has_labels=has_labels, folds=folds)
-        return of_all.apart(rows.attributes)
-    limit = replace(limit.over(rows), has_classes=has_labels)
-    if isinstance(rows, KnownRows) and rows.keeps_missing:
-        stacked, n_dropped, how = expected_sums(rows, limit)
+        before = None if initial is None else initial.all_columns
+        all_columns = compute_group_moments(rows.source, limit, before, has_y=has_y, folds=folds)
+        return all_columns.with_attributes(rows.attributes)
+    limit = replace(limit.for_rows(rows), has_y=has_y)
+    if isinstance(rows, BaseRows) and rows.keeps_missing:
+        stacked, n_dropped, how = fit_em(rows, limit)
         if not len(stacked.labels):
-            raise no_rows(n_dropped)
+            raise no_rows_error(n_dropped)
         if n_dropped:
             were = "row was" if n_dropped == 1 else "rows were"
             warn(f"{n_dropped:,} {were} left out, without a group or without any observed feature")
-            warn_of_lost_groups(rows, n_beside=int(has_labels))
+            warn_of_lost_groups(rows, n_beside=int(has_y))
         names = rows.feature_names
         expected = _of_stacked(
             stacked,
             feature_names=names,
             n_dropped=n_dropped,
-            completion=how,
+            em_summary=how,
             weight_exponent=rows.weight_exponent,
         )
-        expected = expected.over_classes() if has_labels else expected
-        return expected.in_range() if onto is None else merged([onto, expected])
+        expected = expected.sum_over_classes() if has_y else expected
+        return expected.check_range() if initial is None else merge_moments([initial, expected])
     limit.check_memory(1, rows.n_features)  # before a cluster is asked, or started
     if not isinstance(rows, SparseRows | DeviceRows):
-        tell_if_long(rows.n_rows, rows.n_features)
-    tally = MomentsTally(limit, folds)
-    found = tallied(rows, tally)
+        warn_if_slow(rows.n_rows, rows.n_features)
+    tally = MomentsAggregator(limit, folds)
+    found = aggregate(rows, tally)
     if found is None or not found.n_groups:
         n_dropped = 0 if found is None else found.n_dropped
-        raise no_complete_rows(rows, n_dropped, int(has_labels))
-    if has_labels and folds is None and found.by_label is None:
-        found = found.over_classes()
+        raise no_complete_rows(rows, n_dropped, int(has_y))
+    if has_y and folds is None and found.by_class is None:
+        found = found.sum_over_classes()
     if found.lost_groups:
-        warn_of_lost_groups(rows, found.lost_groups, int(has_labels))
-    if onto is not None:
-        found = tally.merged(onto, found)
+        warn_of_lost_groups(rows, found.lost_groups, int(has_y))
+    if initial is not None:
+        found = tally.merge(initial, found)
     check_whole_numbers(rows, found)
-    return found.in_range()
+    return found.check_range()

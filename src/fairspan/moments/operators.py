@@ -25,29 +25,29 @@ from scipy.linalg import lapack, qr
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg import (
-    GUARD,
+    N_GUARD_VECTORS,
+    ApproximateSubspace,
     EigenCache,
-    IterativeSubspace,
     LeadingSubspace,
-    SmallestSum,
+    SmallestEigenvalueSum,
+    basis_rounding_bound,
+    column_rms,
     leading_subspace,
-    leading_subspace_of,
-    root_mean_squares,
-    rounding_of_basis,
-    smallest_sum,
+    leading_subspace_krylov,
+    smallest_eigenvalue_sum,
 )
-from fairspan.linalg.resources import threads_of
+from fairspan.linalg.resources import limit_blas_threads
 from fairspan.typing import FloatArray, IndexArray
 
 # Of products of rows: lengths and angles that differ by less are equal.
-_ORTHONORMAL = 1e-6
+_ORTHONORMAL_TOL = 1e-6
 # The weights of a soft projection add up to a whole number within this.
-_WHOLE = 1e-5
+_DIMENSION_TOL = 1e-5
 # Products of an oblique encoder and its decoder are one or zero up to this.
-_INVERSE = 1e-6
+_IDENTITY_TOL = 1e-6
 
 
-def softened(basis: FloatArray) -> FloatArray:
+def encoder_columns(basis: FloatArray) -> FloatArray:
     """Columns sqrt(lambda_j) u_j of the embedding from columns sqrt(lb_j) u_j.
 
     Parameters
@@ -72,7 +72,7 @@ def softened(basis: FloatArray) -> FloatArray:
     return np.asarray(basis * factors)
 
 
-def retained(components: FloatArray) -> FloatArray:
+def captured_basis(encoder: FloatArray) -> FloatArray:
     """Columns sqrt(lb_j) u_j from rows sqrt(lambda_j) u_j: the inverse of :func:`softened`.
 
     Parameters
@@ -91,14 +91,14 @@ def retained(components: FloatArray) -> FloatArray:
     array([[1.  , 0.  ],
            [0.  , 0.75]])
     """
-    weights = np.minimum(np.einsum("ij,ij->i", components, components), 1.0)
+    weights = np.minimum(np.einsum("ij,ij->i", encoder, encoder), 1.0)
     # lb = 1 - (1 - lambda)^2 = lambda (2 - lambda)
-    return np.asarray((components * np.sqrt(2 - weights)[:, None]).T)
+    return np.asarray((encoder * np.sqrt(2 - weights)[:, None]).T)
 
 
 def is_soft(components: FloatArray) -> bool:
     """Whether (r, p) orthogonal rows are not all of length one."""
-    return bool((np.einsum("ij,ij->i", components, components) < 1 - _ORTHONORMAL).any())
+    return bool((np.einsum("ij,ij->i", components, components) < 1 - _ORTHONORMAL_TOL).any())
 
 
 def soft_dimension(components: FloatArray) -> float:
@@ -127,11 +127,11 @@ def check_components(components: FloatArray, *, may_be_soft: bool = True) -> Non
     weights = np.diag(gram)
     is_soft_projection = (
         may_be_soft
-        and (weights <= 1 + _ORTHONORMAL).all()
-        and abs((kept := soft_dimension(components)) - max(round(kept), 1)) <= _WHOLE
+        and (weights <= 1 + _ORTHONORMAL_TOL).all()
+        and abs((kept := soft_dimension(components)) - max(round(kept), 1)) <= _DIMENSION_TOL
     )
     expected = np.diag(weights) if is_soft_projection else np.eye(len(gram))
-    if not np.allclose(gram, expected, atol=_ORTHONORMAL):
+    if not np.allclose(gram, expected, atol=_ORTHONORMAL_TOL):
         raise InvalidInput(
             "The components are not orthonormal",
             "Allowed: rows of length one at right angles",
@@ -172,21 +172,21 @@ class Projector:
         """B, shape (p, r), with tr(B'SB) what the subspace captures of S."""
         if self.oblique_decoder is not None:
             return self.oblique_decoder
-        return retained(self.encoder) if is_soft(self.encoder) else self.encoder.T
+        return captured_basis(self.encoder) if is_soft(self.encoder) else self.encoder.T
 
     @property
-    def tilt(self) -> FloatArray:
+    def oblique_part(self) -> FloatArray:
         """E' - U, shape (p, r); (p, 0) of an orthogonal projection."""
         encoder = self.encoder.T
         return encoder[:, :0] if self.oblique_decoder is None else encoder - self.oblique_decoder
 
     @property
-    def columns(self) -> FloatArray:
+    def stacked_columns(self) -> FloatArray:
         """E' and, of an oblique projection, D beside it: what changes with the coordinates."""
         encoder, oblique = self.encoder.T, self.oblique_decoder
         return encoder if oblique is None else np.hstack([encoder, oblique])
 
-    def with_columns(self, columns: FloatArray) -> "Projector":
+    def with_stacked_columns(self, columns: FloatArray) -> "Projector":
         """The same in other coordinates, in which these are its columns."""
         if self.oblique_decoder is None:
             return Projector(columns.T)
@@ -210,7 +210,7 @@ class Projector:
             )
         product = self.encoder @ self.decoder
         identity = product if self.oblique_decoder is None else np.eye(len(self.encoder))
-        if not np.allclose(product, identity, atol=_INVERSE):
+        if not np.allclose(product, identity, atol=_IDENTITY_TOL):
             raise InvalidInput(
                 "The encoder does not undo the decoder",
                 "Allowed: an encoder and a decoder whose product is the identity",
@@ -223,7 +223,7 @@ class Projector:
         if self.oblique_decoder is not None:
             return False
         gram = self.encoder @ self.encoder.T
-        return bool((np.abs(gram - np.eye(len(gram))) <= _SPANS_ALL).all())
+        return bool((np.abs(gram - np.eye(len(gram))) <= _FULL_SPAN_TOL).all())
 
     def residuals(self, rows: FloatArray) -> FloatArray:
         """x - D E x of centred rows, shape (n, p).
@@ -241,14 +241,14 @@ class Projector:
         return np.asarray(np.einsum("ij,ij->i", left, left))
 
 
-class Reconstructs(Protocol):
+class Reconstructor(Protocol):
     """What has a distance of each row to its reconstruction: a projector, or another model."""
 
     def squared_residuals(self, rows: FloatArray) -> FloatArray:
         """Of centred rows in their unit, shape (n,)."""
 
 
-def squared_residuals(rows: FloatArray, models: Sequence[Reconstructs]) -> FloatArray:
+def squared_residuals(rows: FloatArray, models: Sequence[Reconstructor]) -> FloatArray:
     """Squared distance of each centred row to its reconstruction by each of m models, (m, n).
 
     Those of orthonormal components come from one product, but where most digits would cancel.
@@ -266,42 +266,42 @@ def squared_residuals(rows: FloatArray, models: Sequence[Reconstructs]) -> Float
         encoders = [cast(Projector, models[i]).encoder for i in alike]
         columns, starts = np.vstack(encoders).T, np.cumsum([0, *map(len, encoders[:-1])])
         total = np.einsum("ij,ij->i", rows, rows)
-        step = max(_NUMBERS_AT_ONCE // columns.shape[1], 1)
+        step = max(_CHUNK_ENTRIES // columns.shape[1], 1)
         for at in (slice(start, start + step) for start in range(0, len(rows), step)):
             kept = np.add.reduceat((rows[at] @ columns) ** 2, starts, axis=1)
             found[alike, at] = total[at] - kept.T
-        alone[alike] = (found[alike] < CANCELLING * total).any(axis=1)
+        alone[alike] = (found[alike] < CANCELLATION_RATIO * total).any(axis=1)
     for i in np.flatnonzero(alone).tolist():
         found[i] = models[i].squared_residuals(rows)
     return found
 
 
 # Entries of I - VV' that are rounding, where V has p columns and is no soft projection.
-_SPANS_ALL = 1e-12
+_FULL_SPAN_TOL = 1e-12
 # Of the square of a row of E as 1 minus a share, this share leaves enough digits.
-_MOSTLY_KEPT = 0.9
+_NEARLY_CAPTURED = 0.9
 # Below this share of the total, a difference of two traces has lost more than four digits.
-CANCELLING = 1e-4
+CANCELLATION_RATIO = 1e-4
 # How many squares of coordinates are held at once.
-_NUMBERS_AT_ONCE = 2**20
+_CHUNK_ENTRIES = 2**20
 # Up to this share of the features, a block Krylov iteration beats LAPACK. Measured at p = 1764: a
 # third of the time at d = 20, the same at d = 50.
-_ITERATED_UP_TO_SHARE = 1 / 40
+_MAX_KRYLOV_RATIO = 1 / 40
 # LAPACK finds so many more at little cost: one for each of these.
-_GUARDED_SHARE = 8
+_COMPONENTS_PER_GUARD = 8
 # Products with matrices use threads from here on.
-_THREADS_FROM_FEATURES = 400
+_MIN_THREADED_FEATURES = 400
 # Columns that LAPACK applies reflections to at once.
-_BLOCK = 64
+_REFLECTOR_BLOCK = 64
 # Sums of products are rounded by this share of their terms.
-_ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+_SUM_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 class SecondMoments(Protocol):
     """Second moments S_1 .. S_k of k groups in p features."""
 
     @property
-    def has_matrices(self) -> bool:
+    def is_dense(self) -> bool:
         """Whether they are held as p x p matrices, of which bounds can be proven."""
 
     @property
@@ -322,13 +322,13 @@ class SecondMoments(Protocol):
     def residual_variances(self, basis: FloatArray) -> FloatArray:
         """tr S_g - c_g(V), what the subspace loses of each group, shape (k,)."""
 
-    def of_group(self, group: int) -> "SecondMoments":
+    def select_group(self, group: int) -> "SecondMoments":
         """That of one group alone."""
 
-    def compressed(self, basis: FloatArray) -> FloatArray:
+    def compress(self, basis: FloatArray) -> FloatArray:
         """V'S_gV of every group, shape (k, d, d)."""
 
-    def applied(self, basis: FloatArray) -> FloatArray:
+    def apply(self, basis: FloatArray) -> FloatArray:
         """S_gV of every group, shape (k, p, d)."""
 
     def leading(
@@ -337,10 +337,10 @@ class SecondMoments(Protocol):
         """Leading eigenvectors of sum_g weights_g S_g, with ties within the tolerance."""
 
 
-def errors_under(projector: Projector, second: SecondMoments) -> FloatArray:
+def reconstruction_errors(projector: Projector, second_moments: SecondMoments) -> FloatArray:
     """tr((I - DE) S_g (I - DE)') of each group, shape (k,)."""
-    errors, tilt = second.residual_variances(projector.basis), projector.tilt
-    return errors + second.captured_variances(tilt) if tilt.size else errors
+    errors, tilt = second_moments.residual_variances(projector.basis), projector.oblique_part
+    return errors + second_moments.captured_variances(tilt) if tilt.size else errors
 
 
 # What means that are off add to correlations that are off as much: the mean of a group and that of
@@ -351,7 +351,7 @@ _FIGURE_ROUNDING = 1e-12
 
 
 def figure_roundings(
-    second: SecondMoments, errors: FloatArray, *, by_feature: bool = True
+    second_moments: SecondMoments, errors: FloatArray, *, by_feature: bool = True
 ) -> FloatArray:
     """Return the size up to which an error or a loss of each group is rounding, shape (k,).
 
@@ -367,23 +367,23 @@ def figure_roundings(
         Whether the coordinates of the second moments are features. In others the variance of the
         group takes the place of the least one.
     """
-    scales = second.traces
-    if by_feature and isinstance(second, DenseSecondMoments):
-        varies = second.spreads > second.offset_rounding
-        least = np.where(varies, second.spreads, np.inf).min(axis=1)
+    scales = second_moments.traces
+    if by_feature and isinstance(second_moments, DenseSecondMoments):
+        varies = second_moments.column_rms > second_moments.offset_rounding_error
+        least = np.where(varies, second_moments.column_rms, np.inf).min(axis=1)
         scales = np.where(varies.any(axis=1), least**2, scales)
     return np.asarray(_FIGURE_ROUNDING * np.maximum(scales, errors))
 
 
-def kept_by_component(projector: Projector, second: SecondMoments) -> FloatArray:
+def error_reduction_by_component(projector: Projector, second_moments: SecondMoments) -> FloatArray:
     """What each component takes off each group's error, shape (k, r).
 
     Nothing is below zero but for oblique components, which may add to the error of a group.
     """
     # Along directions without any variance, rounding may be below zero.
-    kept = np.maximum(np.einsum("gii->gi", second.compressed(projector.basis)), 0.0)
-    if projector.tilt.size:
-        kept = kept - np.einsum("gii->gi", second.compressed(projector.tilt))
+    kept = np.maximum(np.einsum("gii->gi", second_moments.compress(projector.basis)), 0.0)
+    if projector.oblique_part.size:
+        kept = kept - np.einsum("gii->gi", second_moments.compress(projector.oblique_part))
     return np.asarray(kept)
 
 
@@ -420,7 +420,7 @@ class Doubt:
         """
         if left <= 0:
             return None
-        spreads = root_mean_squares(scatters)
+        spreads = column_rms(scatters)
         units = np.where(spreads > 0, spreads, 1.0)
         correlations = scatters / units[:, :, None] / units[:, None, :]
         np.einsum("gii->gi", correlations)[:] = 1.0
@@ -458,23 +458,23 @@ class DenseSecondMoments:
     """
 
     matrices: FloatArray
-    outside: FloatArray = field(default_factory=lambda: np.zeros(()))
-    offset_rounding: FloatArray = field(default_factory=lambda: np.zeros(()))
+    excluded_variances: FloatArray = field(default_factory=lambda: np.zeros(()))
+    offset_rounding_error: FloatArray = field(default_factory=lambda: np.zeros(()))
     doubt: "Doubt | None" = None
-    has_matrices: ClassVar[bool] = True
+    is_dense: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not self.outside.shape:
-            object.__setattr__(self, "outside", np.zeros(len(self.matrices)))
-        if not self.offset_rounding.shape:
-            object.__setattr__(self, "offset_rounding", np.zeros(self.n_features))
+        if not self.excluded_variances.shape:
+            object.__setattr__(self, "excluded_variances", np.zeros(len(self.matrices)))
+        if not self.offset_rounding_error.shape:
+            object.__setattr__(self, "offset_rounding_error", np.zeros(self.n_features))
 
-    def of_group(self, group: int) -> "DenseSecondMoments":
+    def select_group(self, group: int) -> "DenseSecondMoments":
         """That of one group alone."""
         one = slice(group, group + 1)
         doubt = None if self.doubt is None else self.doubt.of_groups(one)
         return DenseSecondMoments(
-            self.matrices[one], self.outside[one], self.offset_rounding, doubt
+            self.matrices[one], self.excluded_variances[one], self.offset_rounding_error, doubt
         )
 
     @property
@@ -490,29 +490,29 @@ class DenseSecondMoments:
     @cached_property
     def traces(self) -> FloatArray:
         """tr S_g of each group, shape (k,)."""
-        return self._inner_traces + self.outside
+        return self._inner_traces + self.excluded_variances
 
     @cached_property
     def _inner_traces(self) -> FloatArray:
         return np.asarray(np.einsum("gii->g", self.matrices))
 
     @cached_property
-    def spreads(self) -> FloatArray:
+    def column_rms(self) -> FloatArray:
         """Root mean square of each column in each group, shape (k, p)."""
-        return root_mean_squares(self.matrices)
+        return column_rms(self.matrices)
 
     @cached_property
-    def deviations(self) -> FloatArray:
+    def root_traces(self) -> FloatArray:
         """sqrt(tr S_g) of each group, within the directions of the matrices, shape (k,)."""
         return np.asarray(np.sqrt(np.maximum(self._inner_traces, 0.0)))
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
         """c_g(V) = tr(V'S_gV), shape (k,)."""
-        return _inner_products(self.applied(basis), basis)
+        return _captured_traces(self.apply(basis), basis)
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
         """tr S_g - c_g(V) of each group, accurate however little is lost, shape (k,)."""
-        return self.inner_errors(basis) + self.outside
+        return self.inner_errors(basis) + self.excluded_variances
 
     def inner_errors(self, basis: FloatArray) -> FloatArray:
         """The same without what lies outside of all directions, shape (k,).
@@ -524,16 +524,16 @@ class DenseSecondMoments:
         """
         traces = self._inner_traces
         losses = traces - self.captured_variances(basis)
-        small = (losses <= CANCELLING * traces) & (traces > 0)
+        small = (losses <= CANCELLATION_RATIO * traces) & (traces > 0)
         if small.any():
-            soft = softened(basis)
+            soft = encoder_columns(basis)
             left = np.eye(len(basis)) - soft @ soft.T
-            if basis.shape[1] == len(basis) and np.abs(left).max() <= _SPANS_ALL:
+            if basis.shape[1] == len(basis) and np.abs(left).max() <= _FULL_SPAN_TOL:
                 left[:] = 0.0  # and no rounding, where V spans all directions
-            losses[small] = _inner_products(self.matrices[small] @ left, left)
+            losses[small] = _captured_traces(self.matrices[small] @ left, left)
         return np.maximum(losses, 0.0)
 
-    def roundings_left(self, basis: FloatArray) -> tuple[FloatArray, float]:
+    def residual_projector_norms(self, basis: FloatArray) -> tuple[FloatArray, float]:
         """What the rounding of errors follows from, by products with few columns.
 
         Returns
@@ -544,9 +544,9 @@ class DenseSecondMoments:
             A bound on the length of |E|o, where o is the rounding of the offsets; the same where
             E has no zeros to speak of.
         """
-        soft, off = softened(basis), self.offset_rounding
+        soft, off = encoder_columns(basis), self.offset_rounding_error
         sizes = np.einsum("ij,ij->i", soft, soft)
-        kept = np.flatnonzero(sizes > _MOSTLY_KEPT)
+        kept = np.flatnonzero(sizes > _NEARLY_CAPTURED)
         # Of features that are nearly kept, little is left: E is computed for these alone.
         rows = soft[kept] @ -soft.T
         rows[np.arange(len(kept)), kept] += 1.0
@@ -558,37 +558,39 @@ class DenseSecondMoments:
         moved[kept] = np.abs(rows) @ off
         return np.sqrt(squares), float(np.linalg.norm(moved))
 
-    def compressed(self, basis: FloatArray) -> FloatArray:
+    def compress(self, basis: FloatArray) -> FloatArray:
         """V'S_gV of every group, shape (k, d, d)."""
-        return np.asarray(basis.T @ self.applied(basis))
+        return np.asarray(basis.T @ self.apply(basis))
 
-    def applied(self, basis: FloatArray) -> FloatArray:
+    def apply(self, basis: FloatArray) -> FloatArray:
         """S_gV of every group, shape (k, p, d)."""
-        return np.asarray(_product(self.matrices, basis))
+        return np.asarray(_threaded_product(self.matrices, basis))
 
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g S_g."""
-        return self.solved.leading(weights, n_components, tie_tolerance)
+        return self.eigen_cache.leading(weights, n_components, tie_tolerance)
 
     @cached_property
-    def solved(self) -> EigenCache:
+    def eigen_cache(self) -> EigenCache:
         """The eigenproblems of mixtures, each solved once for all dimensions and criteria."""
         return EigenCache(self.matrices)
 
-    def smallest_sum(self, weights: FloatArray, n_leading: int) -> SmallestSum:
+    def smallest_eigenvalue_sum(self, weights: FloatArray, n_leading: int) -> SmallestEigenvalueSum:
         """The sum of all but the d largest eigenvalues of sum_g weights_g S_g, and its rounding."""
-        return smallest_sum(self.matrices, weights, n_leading, self.solved.known_spectrum(weights))
+        return smallest_eigenvalue_sum(
+            self.matrices, weights, n_leading, self.eigen_cache.cheap_decomposition(weights)
+        )
 
-    def sought(
+    def approximate_leading(
         self,
         weights: FloatArray,
         n_components: int,
         *,
         start: FloatArray | None = None,
         sum_goal: float | None = None,
-    ) -> IterativeSubspace:
+    ) -> ApproximateSubspace:
         """The same by iteration where that is faster, with some vectors beyond the leading ones.
 
         Parameters
@@ -600,53 +602,55 @@ class DenseSecondMoments:
         sum_goal : float, optional
             Enough, as an uncertainty of the eigenvalue sum.
         """
-        mixture, n_vectors = self.mixture(weights), self.n_held(n_components)
-        if n_components > _ITERATED_UP_TO_SHARE * self.n_features:
+        mixture, n_vectors = self.mixture(weights), self.n_ritz(n_components)
+        if n_components > _MAX_KRYLOV_RATIO * self.n_features:
             wider = leading_subspace(mixture, n_vectors)
-            found = LeadingSubspace.of(wider.eigenvalues, wider.vectors, n_components, 0.0)
-            return IterativeSubspace(found, wider.vectors, 0.0)
-        return leading_subspace_of(
-            lambda block: _product(mixture, block),
+            found = LeadingSubspace.from_eigenpairs(
+                wider.eigenvalues, wider.vectors, n_components, 0.0
+            )
+            return ApproximateSubspace(found, wider.vectors, 0.0)
+        return leading_subspace_krylov(
+            lambda block: _threaded_product(mixture, block),
             self.n_features,
             n_components,
             float(np.abs(weights) @ self.traces),
             start=start,
-            sum_goal=sum_goal,
+            sum_tol=sum_goal,
         )
 
-    def n_held(self, n_components: int) -> int:
+    def n_ritz(self, n_components: int) -> int:
         """How many leading vectors are found with d of them, for a gap to what follows."""
-        by_lapack = n_components > _ITERATED_UP_TO_SHARE * self.n_features
-        share = n_components // _GUARDED_SHARE if by_lapack else 0
-        return min(n_components + max(GUARD, share), self.n_features)
+        by_lapack = n_components > _MAX_KRYLOV_RATIO * self.n_features
+        share = n_components // _COMPONENTS_PER_GUARD if by_lapack else 0
+        return min(n_components + max(N_GUARD_VECTORS, share), self.n_features)
 
-    def size(self, weights: FloatArray) -> float:
+    def norm_bound(self, weights: FloatArray) -> float:
         """sum_g |weights_g| |S_g|_F: what a mixture's rounding is a share of."""
-        return float(np.abs(weights) @ self._norms)
+        return float(np.abs(weights) @ self._frobenius_norms)
 
     def mixture(self, weights: FloatArray) -> FloatArray:
         """sum_g weights_g S_g, shape (p, p); not to be written to."""
-        return self.solved.mixture(weights)
+        return self.eigen_cache.mixture(weights)
 
     @cached_property
-    def _norms(self) -> FloatArray:
+    def _frobenius_norms(self) -> FloatArray:
         return np.asarray(np.sqrt(np.einsum("gij,gij->g", self.matrices, self.matrices)))
 
 
-def _inner_products(images: FloatArray, basis: FloatArray) -> FloatArray:
+def _captured_traces(images: FloatArray, basis: FloatArray) -> FloatArray:
     """tr(V'S_gV) from S_gV of every group, shape (k,)."""
     return np.asarray(images.reshape(len(images), -1) @ basis.ravel())
 
 
-def _product(matrices: FloatArray, block: FloatArray) -> FloatArray:
+def _threaded_product(matrices: FloatArray, block: FloatArray) -> FloatArray:
     """A product that is large enough for threads where there are many features."""
-    with threads_of("numpy") if len(block) >= _THREADS_FROM_FEATURES else nullcontext():
+    with limit_blas_threads("numpy") if len(block) >= _MIN_THREADED_FEATURES else nullcontext():
         # Of a symmetric matrix the transposed product, which takes two thirds of the time.
         return np.asarray(matrices @ block if matrices.ndim > 2 else (block.T @ matrices).T)
 
 
 @dataclass(frozen=True, eq=False)
-class Complement:
+class OrthogonalComplement:
     """Orthonormal basis Q of what is orthogonal to (p, r) directions, as r Householder reflections.
 
     With them a (p, p) matrix is compressed by products with r columns, where a (p, p - r) basis
@@ -666,7 +670,7 @@ class Complement:
     order: IndexArray
 
     @classmethod
-    def of(cls, directions: FloatArray) -> "Complement":
+    def from_directions(cls, directions: FloatArray) -> "OrthogonalComplement":
         """The complement of orthonormal (p, r) directions, r < p.
 
         The coordinates are near the features that the directions are not near to. So a column of
@@ -681,7 +685,7 @@ class Complement:
         return cls._in_order(directions, order)
 
     @classmethod
-    def of_differences(cls, directions: FloatArray) -> "Complement":
+    def of_differences(cls, directions: FloatArray) -> "OrthogonalComplement":
         """The complement of independent (p, r) directions, those of the largest vectors first.
 
         Each direction is left out up to a rounding of its own, and each entry up to a rounding of
@@ -695,7 +699,7 @@ class Complement:
         return cls._in_order(directions, order)
 
     @classmethod
-    def _in_order(cls, directions: FloatArray, order: IndexArray) -> "Complement":
+    def _in_order(cls, directions: FloatArray, order: IndexArray) -> "OrthogonalComplement":
         reflectors, factors, *_ = lapack.dgeqrf(directions[order])
         return cls(reflectors, factors, order)
 
@@ -704,14 +708,14 @@ class Complement:
         """Q, shape (p, p - r)."""
         p, r = self.reflectors.shape
         basis = np.empty((p, p - r))
-        basis[self.order] = self._reflected(np.eye(p)[:, r:], "L", "N")
+        basis[self.order] = self._apply_reflectors(np.eye(p)[:, r:], "L", "N")
         return basis
 
     def coordinates(self, columns: FloatArray) -> FloatArray:
         """Q'C of (p, n) columns C."""
-        return self._reflected(columns[self.order], "L", "T")[len(self.factors) :]
+        return self._apply_reflectors(columns[self.order], "L", "T")[len(self.factors) :]
 
-    def compressed(self, matrices: FloatArray, factors: FloatArray) -> FloatArray:
+    def compress(self, matrices: FloatArray, scales: FloatArray) -> FloatArray:
         """Q'MQ of each of (k, p, p) symmetric matrices times its factor, shape (k, p - r, p - r).
 
         So matrices that are to be divided need not be copied.
@@ -719,16 +723,16 @@ class Complement:
         k, (p, r) = len(matrices), self.reflectors.shape
         found = np.empty((k, p - r, p - r))
         moved = np.flatnonzero(self.order != np.arange(p))
-        for matrix, factor, own in zip(matrices, factors, found, strict=True):
+        for matrix, factor, own in zip(matrices, scales, found, strict=True):
             # Transposed, as LAPACK reads columns: then it works in the memory of the product.
             image = np.multiply(matrix, factor, order="C")
             image[moved] = image[self.order[moved]]
             image[:, moved] = image[:, self.order[moved]]
-            image = self._reflected(image.T, "L", "T", overwrite=True)
-            own[:] = self._reflected(image, "R", "N", overwrite=True).T[r:, r:]
+            image = self._apply_reflectors(image.T, "L", "T", overwrite=True)
+            own[:] = self._apply_reflectors(image, "R", "N", overwrite=True).T[r:, r:]
         return found
 
-    def _reflected(
+    def _apply_reflectors(
         self, columns: FloatArray, side: str, transposed: str, *, overwrite: bool = False
     ) -> FloatArray:
         if not len(self.factors):
@@ -740,15 +744,15 @@ class Complement:
                 self.reflectors,
                 self.factors,
                 columns,
-                lwork=_BLOCK * max(columns.shape),
+                lwork=_REFLECTOR_BLOCK * max(columns.shape),
                 overwrite_c=overwrite,
             )[0]
         )
 
 
-def deflated(
-    second: DenseSecondMoments, basis: FloatArray
-) -> tuple[DenseSecondMoments, FloatArray, Complement]:
+def deflate(
+    second_moments: DenseSecondMoments, basis: FloatArray
+) -> tuple[DenseSecondMoments, FloatArray, OrthogonalComplement]:
     """Second moments in what orthonormal (p, r) columns leave, r < p.
 
     Returns
@@ -760,14 +764,17 @@ def deflated(
     complement : Complement
         Q, orthogonal to the columns.
     """
-    complement = Complement.of(basis)
-    matrices = complement.compressed(second.matrices, np.ones(second.n_groups))
+    complement = OrthogonalComplement.from_directions(basis)
+    matrices = complement.compress(second_moments.matrices, np.ones(second_moments.n_groups))
     reach = np.abs(complement.basis.T)
     left = DenseSecondMoments(
-        matrices, second.outside, reach @ second.offset_rounding, second.doubt
+        matrices,
+        second_moments.excluded_variances,
+        reach @ second_moments.offset_rounding_error,
+        second_moments.doubt,
     )
     # No term of Q'S_gQ is larger than the root mean squares of its columns allow; and columns that
     # are rounded to float64 leave a rounding of the directions that they should take away.
-    rounding = _ROUNDINGS * ((reach @ second.spreads.T) ** 2).sum(axis=0)
-    turned = rounding_of_basis(second.deviations, np.zeros(second.n_groups))
+    rounding = _SUM_ROUNDING * ((reach @ second_moments.column_rms.T) ** 2).sum(axis=0)
+    turned = basis_rounding_bound(second_moments.root_traces, np.zeros(second_moments.n_groups))
     return left, rounding + turned, complement

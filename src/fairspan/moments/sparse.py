@@ -19,32 +19,32 @@ import scipy
 
 from fairspan.errors import InvalidInput
 from fairspan.linalg import (
-    GUARD,
-    IterativeSubspace,
+    N_GUARD_VECTORS,
+    ApproximateSubspace,
     LeadingSubspace,
-    leading_subspace_of,
-    symmetric,
+    leading_subspace_krylov,
+    symmetrize,
     unit_of,
 )
 from fairspan.linalg.double_double import divided, exact_sum
-from fairspan.moments.operators import CANCELLING, softened
-from fairspan.rows.groups import CodedLabels, Label, LabelCoder
-from fairspan.rows.matrices import Csr, SparseRows
-from fairspan.rows.protocol import USUAL_LIMIT, GroupLimit, block_rows
+from fairspan.moments.operators import CANCELLATION_RATIO, encoder_columns
+from fairspan.rows.groups import CodedLabels, Label, LabelEncoder
+from fairspan.rows.matrices import CsrArray, SparseRows
+from fairspan.rows.protocol import DEFAULT_GROUP_LIMIT, GroupLimit, rows_per_block
 from fairspan.typing import FloatArray, IndexArray
 
 # Rows of one part, and numbers that it stores: what is computed from a part stays small.
-_PART_ROWS = 2**15
-_PART_NUMBERS = 2**22
-_FEWEST_PART_ROWS = 256
+_CHUNK_ROWS = 2**15
+_CHUNK_ENTRIES = 2**22
+_MIN_CHUNK_ROWS = 256
 # Columns of a block that are multiplied with a part at once.
-_COLUMNS = 64
+_COLUMNS_AT_ONCE = 64
 # Features that are zero in every row are left out where they are more than all but this share.
-_FEW_USED = 2
+_MIN_REDUCTION = 2
 
 
 @dataclass(frozen=True, eq=False)
-class RowGroup:
+class GroupRows:
     """Rows y = x - pilot of one group, sparse or not, and their mean.
 
     Attributes
@@ -65,21 +65,21 @@ class RowGroup:
     """
 
     label: Label
-    parts: tuple[tuple[Any, FloatArray], ...]
+    chunks: tuple[tuple[Any, FloatArray], ...]
     weight: float
-    pilot: FloatArray
-    drift: FloatArray
-    positions: IndexArray
+    shift: FloatArray
+    shifted_mean: FloatArray
+    row_indices: IndexArray
     pilot_correction: FloatArray | float = 0.0
 
     @classmethod
-    def of(
+    def from_rows(
         cls, label: Label, rows: Any, weights: FloatArray, pilot: FloatArray, positions: IndexArray
-    ) -> "RowGroup":
+    ) -> "GroupRows":
         """Take rows about the pilot, at least one; their weights are positive."""
         n, weight = rows.shape[0], float(weights.sum())
         stored = rows.nnz if scipy.sparse.issparse(rows) else rows.size
-        size = int(min(max(_PART_NUMBERS * n / max(stored, 1), _FEWEST_PART_ROWS), _PART_ROWS))
+        size = int(min(max(_CHUNK_ENTRIES * n / max(stored, 1), _MIN_CHUNK_ROWS), _CHUNK_ROWS))
         parts = tuple(
             (rows[start : start + size], weights[start : start + size])
             for start in range(0, n, size)
@@ -90,7 +90,7 @@ class RowGroup:
     @property
     def is_sparse(self) -> bool:
         """Whether the rows stay uncentred, so that most of their cells are zero."""
-        return bool(scipy.sparse.issparse(self.parts[0][0]))
+        return bool(scipy.sparse.issparse(self.chunks[0][0]))
 
     @property
     def mean(self) -> FloatArray:
@@ -105,68 +105,70 @@ class RowGroup:
     @cached_property
     def _mean_in_two_parts(self) -> tuple[FloatArray, FloatArray]:
         """The mean rounded to float64, and its rounding error."""
-        return exact_sum(self.pilot, self.mean_about_pilot)
+        return exact_sum(self.shift, self.mean_about_pilot)
 
     @cached_property
     def mean_about_pilot(self) -> FloatArray:
         """Exact mean minus the pilot rounded to float64, (p,)."""
-        return np.asarray(self.drift + self.pilot_correction)
+        return np.asarray(self.shifted_mean + self.pilot_correction)
 
     @cached_property
     def variances(self) -> FloatArray:
         """Of each feature about the group's own mean, (p,)."""
         if self.is_sparse:
-            squares = sum((part * part).T @ weights for part, weights in self.parts)
-            return np.asarray(np.maximum(squares / self.weight - self.drift**2, 0.0))
-        squares = sum(weights @ (part - self.drift) ** 2 for part, weights in self.parts)
+            squares = sum((part * part).T @ weights for part, weights in self.chunks)
+            return np.asarray(np.maximum(squares / self.weight - self.shifted_mean**2, 0.0))
+        squares = sum(weights @ (part - self.shifted_mean) ** 2 for part, weights in self.chunks)
         return np.asarray(squares / self.weight)
 
-    def selected(self, features: IndexArray) -> "RowGroup":
+    def select_features(self, features: IndexArray) -> "GroupRows":
         """The same rows with some of the features, by position."""
         return replace(
             self,
-            parts=tuple((part[:, features], weights) for part, weights in self.parts),
-            pilot=self.pilot[features],
-            drift=self.drift[features],
-            pilot_correction=(np.zeros_like(self.pilot) + self.pilot_correction)[features],
+            chunks=tuple((part[:, features], weights) for part, weights in self.chunks),
+            shift=self.shift[features],
+            shifted_mean=self.shifted_mean[features],
+            pilot_correction=(np.zeros_like(self.shift) + self.pilot_correction)[features],
         )
 
-    def divided_by(self, scale: FloatArray) -> "RowGroup":
+    def divided_by(self, scale: FloatArray) -> "GroupRows":
         """The rows divided by a (p,) array of positive numbers."""
-        inverse = _diagonal(1 / scale)
-        parts = tuple((part @ inverse, weights) for part, weights in self.parts)
+        inverse = _sparse_diagonal(1 / scale)
+        parts = tuple((part @ inverse, weights) for part, weights in self.chunks)
         # Groups have pilots of their own, whose differences must not be rounded.
-        pilot, correction = divided(self.pilot, self.pilot_correction, scale)
-        drift = self.drift / scale
-        return replace(self, parts=parts, pilot=pilot, drift=drift, pilot_correction=correction)
+        pilot, correction = divided(self.shift, self.pilot_correction, scale)
+        drift = self.shifted_mean / scale
+        return replace(
+            self, chunks=parts, shift=pilot, shifted_mean=drift, pilot_correction=correction
+        )
 
-    def applied(self, directions: FloatArray) -> FloatArray:
+    def apply_covariance(self, directions: FloatArray) -> FloatArray:
         """The covariance about the group's own mean times (p, m) directions."""
         image = np.zeros_like(directions)
-        for columns, coordinates, part, weights in self._coordinates(directions):
+        for columns, coordinates, part, weights in self._iter_coordinates(directions):
             image[:, columns] += part.T @ (weights[:, None] * coordinates)
         return image / self.weight
 
-    def captured(self, directions: FloatArray) -> float:
+    def captured_variance(self, directions: FloatArray) -> float:
         """tr(V'CV) for (p, m) directions V."""
         total = sum(
             float(weights @ np.einsum("ij,ij->i", coordinates, coordinates))
-            for _, coordinates, _, weights in self._coordinates(directions)
+            for _, coordinates, _, weights in self._iter_coordinates(directions)
         )
         return total / self.weight
 
-    def _coordinates(
+    def _iter_coordinates(
         self, directions: FloatArray
     ) -> Iterator[tuple[slice, FloatArray, Any, FloatArray]]:
         """Centred rows along some of the directions at a time, with parts and their weights."""
-        for start in range(0, directions.shape[1], _COLUMNS):
-            columns = slice(start, start + _COLUMNS)
+        for start in range(0, directions.shape[1], _COLUMNS_AT_ONCE):
+            columns = slice(start, start + _COLUMNS_AT_ONCE)
             block = directions[:, columns]
-            center = self.drift @ block
-            for part, weights in self.parts:
+            center = self.shifted_mean @ block
+            for part, weights in self.chunks:
                 yield columns, part @ block - center, part, weights
 
-    def mean_residual(self, offset: FloatArray, soft: FloatArray) -> float:
+    def mean_squared_residual(self, offset: FloatArray, encoder_columns: FloatArray) -> float:
         """Return the mean of ||(I - VV')(x - point)||^2, from the rows, a block at a time.
 
         Parameters
@@ -176,30 +178,30 @@ class RowGroup:
         soft : (p, m) array
             Columns V.
         """
-        total, n_rows = 0.0, block_rows(len(offset))
-        for part, weights in self.parts:
+        total, n_rows = 0.0, rows_per_block(len(offset))
+        for part, weights in self.chunks:
             for start in range(0, part.shape[0], n_rows):
-                rows = _filled(part[start : start + n_rows]) + (offset - self.drift)
-                rows -= (rows @ soft) @ soft.T
+                rows = _to_dense(part[start : start + n_rows]) + (offset - self.shifted_mean)
+                rows -= (rows @ encoder_columns) @ encoder_columns.T
                 total += float(weights[start : start + n_rows] @ np.einsum("ij,ij->i", rows, rows))
         return total / self.weight
 
     def scatter(self) -> FloatArray:
         """The scatter about the group's own mean, (p, p)."""
         scatter: Any = 0.0
-        unit = max(unit_of(weights) for _, weights in self.parts)
-        for part, weights in self.parts:
-            rows = part if self.is_sparse else part - self.drift
-            half = _diagonal(np.sqrt(weights / unit)) @ rows
-            scatter = scatter + unit * _filled(half.T @ half)
+        unit = max(unit_of(weights) for _, weights in self.chunks)
+        for part, weights in self.chunks:
+            rows = part if self.is_sparse else part - self.shifted_mean
+            half = _sparse_diagonal(np.sqrt(weights / unit)) @ rows
+            scatter = scatter + unit * _to_dense(half.T @ half)
         if self.is_sparse:
-            scatter -= self.weight * np.outer(self.drift, self.drift)
+            scatter -= self.weight * np.outer(self.shifted_mean, self.shifted_mean)
         # Differences, which rounding may turn.
         np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
         return np.asarray(scatter)
 
 
-def positions_of_groups(
+def row_indices_by_group(
     labels: CodedLabels, weights: FloatArray | None, n_features: int, limit: GroupLimit
 ) -> dict[Label, IndexArray]:
     """Where the rows of positive weight of each group are, in the order of labels.
@@ -209,7 +211,7 @@ def positions_of_groups(
     InvalidInput
         A bad label, or too many groups.
     """
-    coder = LabelCoder()
+    coder = LabelEncoder()
     codes = coder.encode(labels)
     codes = codes if weights is None else np.where(weights > 0, codes, -1)
     counts = np.bincount(codes + 1, minlength=1)[1:]
@@ -219,7 +221,9 @@ def positions_of_groups(
     return {coder.labels[code]: np.flatnonzero(codes == code) for code in present}
 
 
-def sparse_groups(given: SparseRows, limit: GroupLimit = USUAL_LIMIT) -> tuple[list[RowGroup], int]:
+def group_sparse_rows(
+    given: SparseRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
+) -> tuple[list[GroupRows], int]:
     """Sparse rows of each group, and how many are left out since something is missing in them.
 
     Raises
@@ -227,33 +231,33 @@ def sparse_groups(given: SparseRows, limit: GroupLimit = USUAL_LIMIT) -> tuple[l
     InvalidInput
         No labels, a bad label, or too many groups.
     """
-    whole = given.complete()
-    if whole.labels is None:
+    whole = given.drop_incomplete()
+    if whole.group_labels is None:
         raise InvalidInput(
             "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
         )
     weights = np.ones(whole.n_rows) if whole.weights is None else whole.weights
     groups = []
-    with np.errstate(over="ignore", invalid="ignore"):  # found by check_sizes
-        for label, own in positions_of_groups(
-            whole.labels, weights, whole.n_features, limit
+    with np.errstate(over="ignore", invalid="ignore"):  # found by check_magnitudes
+        for label, own in row_indices_by_group(
+            whole.group_labels, weights, whole.n_features, limit
         ).items():
-            pilot = _pilot(whole.matrix[own], weights[own])
-            rows = _shifted(whole.matrix[own], pilot)
-            groups.append(RowGroup.of(label, rows, weights[own], pilot, own))
+            pilot = _column_shifts(whole.matrix[own], weights[own])
+            rows = _shift_columns(whole.matrix[own], pilot)
+            groups.append(GroupRows.from_rows(label, rows, weights[own], pilot, own))
     return groups, given.n_rows - whole.n_rows
 
 
-def _diagonal(values: FloatArray) -> Any:
+def _sparse_diagonal(values: FloatArray) -> Any:
     """The sparse matrix with these numbers on its diagonal."""
     return scipy.sparse.dia_array((values[None], [0]), shape=(len(values), len(values)))
 
 
-def _filled(rows: Any) -> Any:
+def _to_dense(rows: Any) -> Any:
     return rows.toarray() if scipy.sparse.issparse(rows) else rows
 
 
-def _pilot(rows: Csr, weights: FloatArray) -> FloatArray:
+def _column_shifts(rows: CsrArray, weights: FloatArray) -> FloatArray:
     """Mean of the stored values of each column that stores most of its cells; zero elsewhere."""
     p = rows.shape[1]
     cell_weights = np.repeat(weights, np.diff(rows.indptr))
@@ -268,7 +272,7 @@ def _pilot(rows: Csr, weights: FloatArray) -> FloatArray:
     return np.where(mostly, last + centred / np.where(mostly, stored, 1.0), 0.0)
 
 
-def _shifted(rows: Csr, pilot: FloatArray) -> Csr:
+def _shift_columns(rows: CsrArray, pilot: FloatArray) -> CsrArray:
     """Subtract the pilot, which fills the columns in which it is not zero."""
     filled, (n, p) = np.flatnonzero(pilot), rows.shape
     if len(filled) == 0:
@@ -285,7 +289,7 @@ class SparseSecondMoments:
 
     Parameters
     ----------
-    parts : sequence of RowGroup
+    parts : sequence of GroupRows
     offsets : (k, p) array
         Means of the groups minus the point; zero about each group's own mean.
     forbidden : (p, r) array
@@ -294,30 +298,36 @@ class SparseSecondMoments:
         Variance of each group along F that counts as lost, whatever is chosen beside it.
     """
 
-    parts: Sequence[RowGroup]
+    groups: Sequence[GroupRows]
     offsets: FloatArray
     forbidden: FloatArray
-    outside: FloatArray
-    has_matrices: ClassVar[bool] = False
+    excluded_variances: FloatArray
+    is_dense: ClassVar[bool] = False
 
-    def beside(
-        self, columns: FloatArray, outside: FloatArray | None = None
+    def forbid(
+        self, columns: FloatArray, excluded_variances: FloatArray | None = None
     ) -> "SparseSecondMoments":
         """Those beside (p, r) further orthonormal columns, of whose variance some may be lost."""
-        outside = self.outside if outside is None else outside
-        return replace(self, forbidden=np.hstack([self.forbidden, columns]), outside=outside)
+        excluded_variances = (
+            self.excluded_variances if excluded_variances is None else excluded_variances
+        )
+        return replace(
+            self,
+            forbidden=np.hstack([self.forbidden, columns]),
+            excluded_variances=excluded_variances,
+        )
 
-    def of_group(self, group: int) -> "SparseSecondMoments":
+    def select_group(self, group: int) -> "SparseSecondMoments":
         """That of one group alone."""
         one = slice(group, group + 1)
         return SparseSecondMoments(
-            self.parts[one], self.offsets[one], self.forbidden, self.outside[one]
+            self.groups[one], self.offsets[one], self.forbidden, self.excluded_variances[one]
         )
 
     @property
     def n_groups(self) -> int:
         """k."""
-        return len(self.parts)
+        return len(self.groups)
 
     @property
     def n_features(self) -> int:
@@ -328,37 +338,41 @@ class SparseSecondMoments:
     def traces(self) -> FloatArray:
         """tr P S_g P of each group, and what counts as lost along F, shape (k,)."""
         if not self.forbidden.size:
-            return np.asarray(self._variances.sum(axis=1) + self.outside)
-        return self._losses(self.forbidden) + self.outside
+            return np.asarray(self._mean_squares.sum(axis=1) + self.excluded_variances)
+        return self._residual_variances(self.forbidden) + self.excluded_variances
 
     @cached_property
-    def _variances(self) -> FloatArray:
+    def _mean_squares(self) -> FloatArray:
         """Mean square of each feature about the point, in all directions, shape (k, p)."""
-        return np.array([part.variances for part in self.parts]) + self.offsets**2
+        return np.array([part.variances for part in self.groups]) + self.offsets**2
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
         """c_g(V) = tr(V'P S_g P V), shape (k,)."""
-        return self._captured(self._projected(basis))
+        return self._captured_variances(self._project_out_forbidden(basis))
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
         """What a basis beside F loses of each group, accurate however little it is, shape (k,)."""
-        return self.outside + self._losses(np.hstack([self.forbidden, self._projected(basis)]))
+        return self.excluded_variances + self._residual_variances(
+            np.hstack([self.forbidden, self._project_out_forbidden(basis)])
+        )
 
-    def compressed(self, basis: FloatArray) -> FloatArray:
+    def compress(self, basis: FloatArray) -> FloatArray:
         """V'P S_g P V of every group, shape (k, d, d)."""
-        return symmetric(basis.T @ self.applied(basis))
+        return symmetrize(basis.T @ self.apply(basis))
 
-    def applied(self, basis: FloatArray) -> FloatArray:
+    def apply(self, basis: FloatArray) -> FloatArray:
         """P S_g P V of every group, shape (k, p, d)."""
-        return np.array([self._mixed(alone, basis) for alone in np.eye(self.n_groups)])
+        return np.array(
+            [self._apply_mixture(unit_weights, basis) for unit_weights in np.eye(self.n_groups)]
+        )
 
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
     ) -> LeadingSubspace:
         """Leading eigenvectors of sum_g weights_g P S_g P, as far as an iteration can tell."""
-        return self.sought(weights, n_components, tie_tolerance=tie_tolerance).leading
+        return self.approximate_leading(weights, n_components, tie_tolerance=tie_tolerance).leading
 
-    def sought(
+    def approximate_leading(
         self,
         weights: FloatArray,
         n_components: int,
@@ -366,7 +380,7 @@ class SparseSecondMoments:
         start: FloatArray | None = None,
         tie_tolerance: float = 0.0,
         sum_goal: float | None = None,
-    ) -> IterativeSubspace:
+    ) -> ApproximateSubspace:
         """The same, with how far the eigenvalue sum may be off.
 
         Parameters
@@ -380,71 +394,72 @@ class SparseSecondMoments:
         sum_goal : float, optional
             Enough, as an uncertainty of the eigenvalue sum.
         """
-        used = np.flatnonzero(self._variances.any(axis=0))
-        wanted = n_components + GUARD
-        few = max(_FEW_USED * len(used), wanted) < self.n_features and len(used) > wanted
+        used = np.flatnonzero(self._mean_squares.any(axis=0))
+        wanted = n_components + N_GUARD_VECTORS
+        few = max(_MIN_REDUCTION * len(used), wanted) < self.n_features and len(used) > wanted
         if few and not self.forbidden.size:
             # Bases of many vectors are then as long as the features that matter.
-            return self._narrow.sought(
+            return self._nonzero_features.approximate_leading(
                 weights,
                 n_components,
                 start=None if start is None else start[used],
                 tie_tolerance=tie_tolerance,
                 sum_goal=sum_goal,
-            ).widened(used, self.n_features)
-        return leading_subspace_of(
-            lambda block: self._mixed(weights, block),
+            ).embed(used, self.n_features)
+        return leading_subspace_krylov(
+            lambda block: self._apply_mixture(weights, block),
             self.n_features,
             n_components,
             float(np.abs(weights) @ self.traces),
             start=start,
-            beside=self.forbidden,
-            tie_tolerance=tie_tolerance,
-            sum_goal=sum_goal,
+            orthogonal_to=self.forbidden,
+            tie_tol=tie_tolerance,
+            sum_tol=sum_goal,
         )
 
     @cached_property
-    def _narrow(self) -> "SparseSecondMoments":
+    def _nonzero_features(self) -> "SparseSecondMoments":
         """The same without features that are zero in every row, once moved to the point."""
-        used = np.flatnonzero(self._variances.any(axis=0))
-        parts = [part.selected(used) for part in self.parts]
+        used = np.flatnonzero(self._mean_squares.any(axis=0))
+        parts = [part.select_features(used) for part in self.groups]
         return replace(
-            self, parts=parts, offsets=self.offsets[:, used], forbidden=self.forbidden[used]
+            self, groups=parts, offsets=self.offsets[:, used], forbidden=self.forbidden[used]
         )
 
-    def n_held(self, n_components: int) -> int:
+    def n_ritz(self, n_components: int) -> int:
         """How many leading vectors are found with d of them."""
-        return min(n_components + GUARD, self.n_features - int(self.forbidden.shape[1]))
+        return min(n_components + N_GUARD_VECTORS, self.n_features - int(self.forbidden.shape[1]))
 
-    def _mixed(self, weights: FloatArray, block: FloatArray) -> FloatArray:
+    def _apply_mixture(self, weights: FloatArray, block: FloatArray) -> FloatArray:
         """sum_g weights_g P S_g P times a block."""
-        block = self._projected(block)
+        block = self._project_out_forbidden(block)
         image = np.zeros_like(block)
         for group in np.flatnonzero(weights).tolist():
             offset = self.offsets[group]
-            own = self.parts[group].applied(block) + np.outer(offset, offset @ block)
+            own = self.groups[group].apply_covariance(block) + np.outer(offset, offset @ block)
             image += weights[group] * own
-        return self._projected(image)
+        return self._project_out_forbidden(image)
 
-    def _projected(self, block: FloatArray) -> FloatArray:
+    def _project_out_forbidden(self, block: FloatArray) -> FloatArray:
         if not self.forbidden.size:
             return block
         return np.asarray(block - self.forbidden @ (self.forbidden.T @ block))
 
-    def _captured(self, basis: FloatArray) -> FloatArray:
+    def _captured_variances(self, basis: FloatArray) -> FloatArray:
         """tr(V'S_gV), shape (k,)."""
-        within = np.array([part.captured(basis) for part in self.parts])
+        within = np.array([part.captured_variance(basis) for part in self.groups])
         return np.asarray(within + ((self.offsets @ basis) ** 2).sum(axis=1))
 
-    def _losses(self, basis: FloatArray) -> FloatArray:
+    def _residual_variances(self, basis: FloatArray) -> FloatArray:
         """tr S_g - tr(V'S_gV), shape (k,).
 
         Where nearly everything is captured, the difference would only be rounding; the
         residual of each row has no such cancellation.
         """
-        whole, soft = self._variances.sum(axis=1), softened(basis)
-        losses = whole - self._captured(basis)
-        for group in np.flatnonzero(losses <= CANCELLING * whole).tolist():
-            part = self.parts[group]
-            losses[group] = part.mean_residual(self.offsets[group], soft)
+        whole = self._mean_squares.sum(axis=1)
+        columns = encoder_columns(basis)
+        losses = whole - self._captured_variances(basis)
+        for group in np.flatnonzero(losses <= CANCELLATION_RATIO * whole).tolist():
+            part = self.groups[group]
+            losses[group] = part.mean_squared_residual(self.offsets[group], columns)
         return np.asarray(np.maximum(losses, 0.0))

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.formatting.text import position
-from fairspan.moments.group_means import GroupMeans
-from fairspan.registry import ImportedLater
+from fairspan.formatting.text import describe_position
+from fairspan.moments.base import BaseMoments
+from fairspan.registry import LazyModule
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 else:
-    nw = ImportedLater("narwhals.stable.v2")
+    nw = LazyModule("narwhals.stable.v2")
 
 # Whole numbers up to this one are exact in double precision.
 _EXACT_UP_TO = 2.0**53
@@ -22,14 +22,14 @@ _EXACT_UP_TO = 2.0**53
 _FEWEST_ROUNDINGS = 2.0**20
 
 
-def check_whole_numbers(rows: Any, moments: GroupMeans) -> None:
+def check_whole_numbers(rows: Any, moments: BaseMoments) -> None:
     """Make sure that whole numbers differ by more than their rounding to double precision.
 
     Parameters
     ----------
-    rows : RowSource or PartedRows
+    rows : RowSource or PartitionedRows
         Those in memory are checked; what others hold is known only after it was rounded.
-    moments : GroupMeans
+    moments : BaseMoments
         Of these rows, and perhaps of others.
 
     Raises
@@ -53,7 +53,9 @@ def check_whole_numbers(rows: Any, moments: GroupMeans) -> None:
         if most - least >= _FEWEST_ROUNDINGS * rounding[feature]:
             continue
         names = rows.feature_names
-        name = position("column", feature) if names is None else f"column {names[feature]!r}"
+        name = (
+            describe_position("column", feature) if names is None else f"column {names[feature]!r}"
+        )
         raise InvalidInput(
             f"X has whole numbers from {least} to {most} in {name}, of whose differences double "
             "precision keeps fewer than six digits",

@@ -17,12 +17,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fairspan.errors import Incompatible, InvalidInput, InvalidParameter, UnknownGroup
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidParameter, UnknownGroup
 from fairspan.formatting.text import counted
 from fairspan.linalg import scaled_to_one
-from fairspan.problem.problem import KY_FAN, Blocks, Criterion, Formula, Pieces, Problem
-from fairspan.registry import changed_fields, check_flag, check_number, make_plain, plain_value
-from fairspan.rows.groups import Label, listed
+from fairspan.problem.problem import (
+    KY_FAN_TEXT,
+    AffinePieces,
+    Blocks,
+    Criterion,
+    CriterionFormula,
+    Problem,
+)
+from fairspan.registry import (
+    check_bool,
+    check_number,
+    make_plain,
+    non_default_parameters,
+    plain_value,
+)
+from fairspan.rows.groups import Label, format_list
 from fairspan.rows.label_matching import remedy_for
 from fairspan.typing import FloatArray
 
@@ -31,8 +44,8 @@ __all__ = [
     "Disparity",
     "EqualError",
     "ErrorGap",
-    "LargestOfGroups",
     "LeastVariance",
+    "MinimaxCriterion",
     "MinimaxError",
     "MinimaxLoss",
     "NashWelfare",
@@ -45,7 +58,7 @@ _LARGEST_PENALTY = 1e15
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 # Errors within this share of the variance are the same, to eigenvectors found by iteration.
-_ALIKE = 1e-9
+_TIE_TOL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -64,18 +77,18 @@ class TotalError(Criterion):
     """
 
     name: ClassVar[str] = "total_error"
-    can_be_nested: ClassVar[bool] = True
-    is_never_negative: ClassVar[bool] = True
-    moves_with_errors: ClassVar[float] = 1.0
-    formula: ClassVar[Formula] = Formula(
+    supports_nesting: ClassVar[bool] = True
+    is_nonnegative: ClassVar[bool] = True
+    common_shift_slope: ClassVar[float] = 1.0
+    formula: ClassVar[CriterionFormula] = CriterionFormula(
         "This criterion minimises the error over all rows, regardless of their groups.",
         "the error over all rows.",
         "float(q @ errors)",
     )
 
-    def pieces(self, problem: Problem) -> Pieces:
+    def pieces(self, problem: Problem) -> AffinePieces:
         """One: the groups' shares of the rows."""
-        return Pieces(problem.proportions[None], np.zeros(1))
+        return AffinePieces(problem.proportions[None], np.zeros(1))
 
 
 @dataclass(frozen=True)
@@ -117,7 +130,7 @@ class Disparity(Criterion):
     trade_off: float = 0.5
     protected: Label | None = None
     name: ClassVar[str] = "disparity"
-    formula: ClassVar[Formula] = Formula(
+    formula: ClassVar[CriterionFormula] = CriterionFormula(
         "This criterion minimises a weighted sum of the error over all rows and of the error of "
         "the protected group minus that of the other. The difference can become negative.",
         "trade_off times the error over all rows, plus 1 - trade_off times the difference in "
@@ -130,62 +143,62 @@ class Disparity(Criterion):
         make_plain(self)
 
     @property
-    def moves_with_errors(self) -> float:
+    def common_shift_slope(self) -> float:
         """By how much the value rises if all errors rise by one."""
         return self.trade_off
 
     def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
         """The trade-off, and the position of the protected group."""
-        return {"trade_off": self.trade_off, "b": self._protected(problem)}
+        return {"trade_off": self.trade_off, "b": self._protected_index(problem)}
 
-    def check(self, labels: list[Label]) -> None:
+    def check_groups(self, group_labels: list[Label]) -> None:
         """Raise unless there are two groups at most, the protected one among them."""
-        if len(labels) > 2:
-            raise Incompatible(
-                f"The criterion 'disparity' received {counted(len(labels), 'group')}",
+        if len(group_labels) > 2:
+            raise IncompatibleParameters(
+                f"The criterion 'disparity' received {counted(len(group_labels), 'group')}",
                 "It is the signed gap of two groups",
                 "Use 'error_gap', the largest gap of any two groups, or join groups until two "
                 "are left",
             )
-        if self.protected is not None and self.protected not in labels:
+        if self.protected is not None and self.protected not in group_labels:
             raise UnknownGroup(
                 f"protected is {self.protected!r}",
-                f"Allowed: the groups {listed(labels)}",
+                f"Allowed: the groups {format_list(group_labels)}",
                 remedy_for(
                     self.protected,
-                    labels,
+                    group_labels,
                     "Name one of them, or leave it out for the group with the larger error under "
                     "PCA",
                 ),
             )
 
-    def pieces(self, problem: Problem) -> Pieces:
+    def pieces(self, problem: Problem) -> AffinePieces:
         """One, which may weigh a group negatively."""
         weights = problem.proportions
         if problem.n_groups == 2:
-            signs = np.where(np.arange(2) == self._protected(problem), 1.0, -1.0)
+            signs = np.where(np.arange(2) == self._protected_index(problem), 1.0, -1.0)
             weights = self.trade_off * weights + (1 - self.trade_off) * signs
-        return Pieces(weights[None], np.zeros(1))
+        return AffinePieces(weights[None], np.zeros(1))
 
-    def size(self, errors: FloatArray, problem: Problem) -> float:
+    def magnitude(self, errors: FloatArray, problem: Problem) -> float:
         """The sum without its signs, as the value may be zero by chance."""
-        return self._affine(problem).size(errors)
+        return self._require_pieces(problem).magnitude(errors)
 
-    def settled(self, problem: Problem) -> "Disparity":
+    def with_defaults(self, problem: Problem) -> "Disparity":
         """The same, with the protected group named."""
-        return replace(self, protected=problem.labels[self._protected(problem)])
+        return replace(self, protected=problem.group_labels[self._protected_index(problem)])
 
-    def _protected(self, problem: Problem) -> int:
+    def _protected_index(self, problem: Problem) -> int:
         """Index of the protected group: without a name, of the largest error under ordinary PCA.
 
         The last of those that share it: rounding must not choose, as where PCA leaves no error.
         """
         if self.protected is not None:
-            return problem.labels.index(self.protected)
-        whole = problem.whole
+            return problem.group_labels.index(self.protected)
+        whole = problem.unrestricted
         errors = whole.errors(whole.pooled_optimum.vectors)
-        alike = _ALIKE * float(whole.second_moments.traces.max())
-        return int(np.flatnonzero(errors >= errors.max() - alike)[-1])
+        tie_tol = _TIE_TOL * float(whole.second_moments.traces.max())
+        return int(np.flatnonzero(errors >= errors.max() - tie_tol)[-1])
 
 
 @dataclass(frozen=True)
@@ -231,89 +244,91 @@ class EqualError(Criterion):
 
     tolerance: float = 0.0
     name: ClassVar[str] = "equal_error"
-    formulas: ClassVar[tuple[Formula, Formula]] = (
-        Formula(
+    _formulas: ClassVar[tuple[CriterionFormula, CriterionFormula]] = (
+        CriterionFormula(
             "All groups have the same error. Among such projections, this criterion minimises the "
             "error over all rows.",
             "the error over all rows, where all groups have the same error.",
             "float(q @ errors)",
-            KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M). "
+            KY_FAN_TEXT + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M). "
             "Where all errors are the same, the sum is sum_g w_g times one error.",
             "least_left(mixture) / float(weights.sum())",
         ),
-        Formula(
+        CriterionFormula(
             "The errors of the two groups differ by no more than the tolerance. Among such "
             "projections, this criterion minimises the error over all rows.",
             "the error over all rows, where the groups' errors differ by no more than the "
             "tolerance.",
             "float(q @ errors)",
-            KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M). "
+            KY_FAN_TEXT + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M). "
             "With weights divided by their sum, that sum exceeds the error over all rows by "
             "w_1 - q_1 times the difference of the errors, which is at most the tolerance.",
             "least_left(mixture) / float(weights.sum()) - tolerance * "
             "abs(float(weights[0] / weights.sum() - q[0]))",
         ),
     )
-    wants_equal_errors: ClassVar[bool] = True
-    is_never_negative: ClassVar[bool] = True
-    moves_with_errors: ClassVar[float] = 1.0
+    requires_equal_errors: ClassVar[bool] = True
+    is_nonnegative: ClassVar[bool] = True
+    common_shift_slope: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, 0)
         make_plain(self)
 
     @property
-    def formula(self) -> Formula:
+    def formula(self) -> CriterionFormula:
         """How a reader computes it."""
-        return self.formulas[self.tolerance > 0]
+        return self._formulas[self.tolerance > 0]
 
     def formula_parameters(self, problem: Problem, weights: FloatArray) -> dict[str, Any]:
         """The tolerance, where there is one."""
         return {"tolerance": self.tolerance} if self.tolerance > 0 else {}
 
     @property
-    def condition(self) -> str:
+    def constraint_text(self) -> str:
         """That errors are equal, or how far they may be apart."""
-        apart = f" with errors at most {self.tolerance:g} apart"
-        return apart if self.tolerance > 0 else " with equal errors"
+        text = f" with errors at most {self.tolerance:g} apart"
+        return text if self.tolerance > 0 else " with equal errors"
 
-    def violation(self, errors: FloatArray) -> float:
+    def constraint_violation(self, errors: FloatArray) -> float:
         """The difference beyond the tolerance."""
         return float(np.ptp(errors)) - self.tolerance
 
-    def check(self, labels: list[Label]) -> None:
+    def check_groups(self, group_labels: list[Label]) -> None:
         """Raise for more than two groups, of which equal errors are seldom achievable."""
-        if len(labels) > 2:
-            raise Incompatible(
-                f"The criterion 'equal_error' received {counted(len(labels), 'group')}",
+        if len(group_labels) > 2:
+            raise IncompatibleParameters(
+                f"The criterion 'equal_error' received {counted(len(group_labels), 'group')}",
                 "Allowed: two groups; errors of more are seldom equal in any subspace",
                 "Use 'error_gap' with a large penalty, or join groups",
             )
 
-    def pieces(self, problem: Problem) -> Pieces:
+    def pieces(self, problem: Problem) -> AffinePieces:
         """The groups' shares of the rows; the condition is checked separately."""
-        return Pieces(problem.proportions[None], np.zeros(1))
+        return AffinePieces(problem.proportions[None], np.zeros(1))
 
-    def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
+    def dual_feasible_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Any with a positive sum: w.e is this sum times q.e, plus a multiple of the gap."""
         scaled = scaled_to_one(weights)
         return scaled if scaled.sum() > 0 else problem.proportions
 
-    def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
+    def lower_bound(
+        self, min_weighted_error: float, weights: FloatArray, problem: Problem
+    ) -> float:
         """With w / sum(w) = q + nu (1, -1), q.e is w.e / sum(w) less nu times the gap."""
         total = float(weights.sum())
         multiplier = abs(float(weights[0]) / total - float(problem.proportions[0]))
-        return least / total - self.tolerance * multiplier
+        return min_weighted_error / total - self.tolerance * multiplier
 
 
-_LOSS_IN_WORDS = (
+_LOSS_TEXT = (
     "The excess loss of a group is its error minus the smallest error that any subspace of the "
     "same dimension has on that group."
 )
 
 
 @dataclass(frozen=True, repr=False)
-class LargestOfGroups(Criterion):
+class MinimaxCriterion(Criterion):
     """The largest (e_g - b_g) / s_g of a group: weights w with w.s = 1 prove L(M) - w.b.
 
     b is the groups' own optima where losses are measured, and zero otherwise; s is the groups'
@@ -321,30 +336,32 @@ class LargestOfGroups(Criterion):
     """
 
     relative: bool = False
-    is_never_negative: ClassVar[bool] = True
-    formulas: ClassVar[tuple[Formula, Formula]]
+    is_nonnegative: ClassVar[bool] = True
+    _formulas: ClassVar[tuple[CriterionFormula, CriterionFormula]]
 
     def __post_init__(self) -> None:
-        check_flag("relative", self.relative)
+        check_bool("relative", self.relative)
         make_plain(self)
 
     def __repr__(self) -> str:
         # What is not said is the default, so that names of models stay short.
-        said = ", ".join(f"{name}={value!r}" for name, value in changed_fields(self).items())
-        return f"{type(self).__name__}({said})"
+        arguments = ", ".join(
+            f"{name}={value!r}" for name, value in non_default_parameters(self).items()
+        )
+        return f"{type(self).__name__}({arguments})"
 
     @property
-    def formula(self) -> Formula:
+    def formula(self) -> CriterionFormula:
         """How a reader computes it."""
-        return self.formulas[self.relative]
+        return self._formulas[self.relative]
 
     @property
-    def can_be_nested(self) -> bool:
+    def supports_nesting(self) -> bool:
         """Unless it is relative: beside the components before, the variances are others."""
         return not self.relative
 
     @property
-    def moves_with_errors(self) -> float | None:
+    def common_shift_slope(self) -> float | None:
         """By one, unless each group's error is divided by another number."""
         return None if self.relative else 1.0
 
@@ -358,28 +375,32 @@ class LargestOfGroups(Criterion):
         """
         if not self.relative:
             return np.ones(problem.n_groups)
-        whole, traces = problem.whole, problem.whole.second_moments.traces
+        whole, traces = problem.unrestricted, problem.unrestricted.second_moments.traces
         # Of the centre, about which a group without variance has some.
-        rounding = float(np.sum(whole.dense.offset_rounding**2)) if whole.has_matrices else 0.0
+        rounding = (
+            float(np.sum(whole.dense_moments.offset_rounding_error**2))
+            if whole.has_matrices
+            else 0.0
+        )
         if (traces <= rounding).any():
-            without = [problem.labels[g] for g in np.flatnonzero(traces <= rounding)]
+            constant_groups = [problem.group_labels[g] for g in np.flatnonzero(traces <= rounding)]
             raise InvalidInput(
                 f"These groups have no variance, of which {self!r} takes a share: "
-                f"{listed(without)}",
+                f"{format_list(constant_groups)}",
                 "Allowed: groups whose rows differ from each other and from the centre",
                 "Leave these groups out, or use a criterion that is not relative",
             )
         return traces
 
-    def pieces(self, problem: Problem) -> Pieces:
+    def pieces(self, problem: Problem) -> AffinePieces:
         """One for each group."""
         divisors = problem.divisors
-        offsets = problem.best_errors if self.measures_losses else np.zeros(len(divisors))
-        return Pieces(np.diag(1 / divisors), offsets / divisors)
+        offsets = problem.best_errors if self.uses_excess_loss else np.zeros(len(divisors))
+        return AffinePieces(np.diag(1 / divisors), offsets / divisors)
 
 
 @dataclass(frozen=True, repr=False)
-class MinimaxLoss(LargestOfGroups):
+class MinimaxLoss(MinimaxCriterion):
     """Largest excess loss of a group, max_g (e_g - e*_g): Samadi et al. (2018), equation (1).
 
     Each group is compared with its own best subspace of the same dimension, so a group that is
@@ -415,25 +436,25 @@ class MinimaxLoss(LargestOfGroups):
     """
 
     name: ClassVar[str] = "minimax_loss"
-    measures_losses: ClassVar[bool] = True
+    uses_excess_loss: ClassVar[bool] = True
 
-    formulas: ClassVar[tuple[Formula, Formula]] = (
-        Formula(
-            f"The largest excess loss of a group is minimised. {_LOSS_IN_WORDS}",
+    _formulas: ClassVar[tuple[CriterionFormula, CriterionFormula]] = (
+        CriterionFormula(
+            f"The largest excess loss of a group is minimised. {_LOSS_TEXT}",
             "the largest excess loss of a group: its error minus the least error that any "
             "subspace of as many dimensions has on it.",
             "float((errors - best).max())",
-            KY_FAN + "So no subspace has a weighted mean of excess losses below L(M) - "
+            KY_FAN_TEXT + "So no subspace has a weighted mean of excess losses below L(M) - "
             "sum_g w_g L(S_g), and the largest loss is never below their mean.",
             "least_left(mixture) - float(weights @ best)",
         ),
-        Formula(
+        CriterionFormula(
             "The largest excess loss of a group, as a share of the group's variance, is "
-            f"minimised. {_LOSS_IN_WORDS}",
+            f"minimised. {_LOSS_TEXT}",
             "the largest excess loss of a group, its error minus the least error that any "
             "subspace of as many dimensions has on it, as a share of the group's variance tr S_g.",
             "float(((errors - best) / traces).max())",
-            KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a "
+            KY_FAN_TEXT + "The weights times the variances tr S_g sum to one. So no subspace has a "
             "weighted mean of these shares below L(M) - sum_g w_g L(S_g), and the largest is "
             "never below their mean.",
             "least_left(mixture) - float(weights @ best)",
@@ -445,11 +466,11 @@ class MinimaxLoss(LargestOfGroups):
 
         Under a restriction the errors may leave out what all groups lose alike.
         """
-        return max(super().value(errors, problem), -problem.left_out)
+        return max(super().value(errors, problem), -problem.common_error)
 
 
 @dataclass(frozen=True, repr=False)
-class MinimaxError(LargestOfGroups):
+class MinimaxError(MinimaxCriterion):
     """Largest error of a group, max_g e_g: an alternative of Samadi et al. (2018).
 
     A group with more variance than the others can keep the larger error at the optimum: then its
@@ -486,17 +507,17 @@ class MinimaxError(LargestOfGroups):
 
     name: ClassVar[str] = "minimax_error"
 
-    formulas: ClassVar[tuple[Formula, Formula]] = (
-        Formula(
+    _formulas: ClassVar[tuple[CriterionFormula, CriterionFormula]] = (
+        CriterionFormula(
             "The largest error of a group is minimised.",
             "the largest error of a group.",
             "float(errors.max())",
         ),
-        Formula(
+        CriterionFormula(
             "The largest error of a group, as a share of the group's variance, is minimised.",
             "the largest error of a group as a share of its variance tr S_g.",
             "float((errors / traces).max())",
-            KY_FAN + "The weights times the variances tr S_g sum to one. So no subspace has a "
+            KY_FAN_TEXT + "The weights times the variances tr S_g sum to one. So no subspace has a "
             "weighted mean of these shares below L(M), and the largest is never below their mean.",
         ),
     )
@@ -524,34 +545,37 @@ class LeastVariance(Criterion):
     """
 
     name: ClassVar[str] = "least_variance"
-    can_be_nested: ClassVar[bool] = True
-    formula: ClassVar[Formula] = Formula(
+    supports_nesting: ClassVar[bool] = True
+    formula: ClassVar[CriterionFormula] = CriterionFormula(
         "This criterion maximises the least variance that a group keeps.",
         "minus the least variance that a group keeps.",
         "float((errors - traces).max())",
-        KY_FAN + "So no subspace has a weighted mean of kept variances above tr M - L(M), and the "
+        KY_FAN_TEXT
+        + "So no subspace has a weighted mean of kept variances above tr M - L(M), and the "
         "least of them is never above their mean.",
         "least_left(mixture) - float(weights @ traces)",
     )
 
-    def pieces(self, problem: Problem) -> Pieces:
+    def pieces(self, problem: Problem) -> AffinePieces:
         """One for each group, less its variance within the directions of a restriction."""
-        return Pieces(np.eye(problem.n_groups), problem.second_moments.traces)
+        return AffinePieces(np.eye(problem.n_groups), problem.second_moments.traces)
 
-    def lost(self, outside: FloatArray) -> tuple[FloatArray, float]:
+    def split_fixed_errors(self, fixed_errors: FloatArray) -> tuple[FloatArray, float]:
         """Nothing: where no variance can be kept, none counts."""
-        return np.zeros_like(outside), 0.0
+        return np.zeros_like(fixed_errors), 0.0
 
     def scale(self, errors: FloatArray, problem: Problem) -> float:
         """The least variance that a group keeps, under a restriction too."""
-        return self.size(errors, problem)
+        return self.magnitude(errors, problem)
 
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
+    def rounding_bound(
+        self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
+    ) -> float:
         """Of the errors, and of the variances that they are subtracted from."""
-        return float((roundings + problem.variance_roundings).max())
+        return float((error_rounding + problem.variance_rounding).max())
 
 
-_WORST = """\
+_WORST_CASE_CODE = """\
 def worst(errors, a, b):  # if group a has the larger error
     v = q + penalty * (np.arange(len(q)) == a) - penalty * (np.arange(len(q)) == b)
     spread = np.where(v >= 0, np.sqrt(radius), -np.sqrt(radius))
@@ -592,9 +616,9 @@ class ErrorGap(Criterion):
 
     penalty: float = 0.5
     name: ClassVar[str] = "error_gap"
-    is_never_negative: ClassVar[bool] = True
-    moves_with_errors: ClassVar[float | None] = 1.0
-    formula: ClassVar[Formula] = Formula(
+    is_nonnegative: ClassVar[bool] = True
+    common_shift_slope: ClassVar[float | None] = 1.0
+    formula: ClassVar[CriterionFormula] = CriterionFormula(
         "This criterion minimises the error over all rows, plus a penalty for the largest "
         "difference in error between two groups.",
         "the error over all rows, plus the penalty times the largest difference in error.",
@@ -616,7 +640,7 @@ class ErrorGap(Criterion):
         """The penalty."""
         return {"penalty": self.penalty}
 
-    def pieces(self, problem: Problem) -> Pieces | None:
+    def pieces(self, problem: Problem) -> AffinePieces | None:
         """Two blocks: the group of the largest error, and that of the least.
 
         Otherwise every pair of groups would be a separate piece. With two groups there are two
@@ -624,23 +648,25 @@ class ErrorGap(Criterion):
         """
         q, k = problem.proportions, problem.n_groups
         if self.penalty == 0 or k == 1:
-            return Pieces(q[None], np.zeros(1))
+            return AffinePieces(q[None], np.zeros(1))
         if k == 2:
-            return Pieces(self.pair_weights(problem), np.zeros(2))
+            return AffinePieces(self.pair_weights(problem), np.zeros(2))
         alone = self.penalty * np.eye(k)
-        return Pieces(np.vstack([q + alone, -alone]), np.zeros(2 * k), Blocks((0, k)))
+        return AffinePieces(np.vstack([q + alone, -alone]), np.zeros(2 * k), Blocks((0, k)))
 
-    def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
+    def dual_feasible_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """w = q + penalty (u - v), u and v on the simplex; ``|w - q|_1`` <= 2 penalty, sum 1."""
-        apart = weights - problem.proportions
-        apart = apart - apart.mean()
-        most = 2 * self.penalty
-        length = max(float(np.abs(apart).sum()), most, np.finfo(np.float64).tiny)
-        return np.asarray(problem.proportions + apart * (most / length))
+        deviation = weights - problem.proportions
+        deviation = deviation - deviation.mean()
+        limit = 2 * self.penalty
+        norm = max(float(np.abs(deviation).sum()), limit, np.finfo(np.float64).tiny)
+        return np.asarray(problem.proportions + deviation * (limit / norm))
 
-    def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
+    def lower_bound(
+        self, min_weighted_error: float, weights: FloatArray, problem: Problem
+    ) -> float:
         """The least w.e: with such weights it is never above the value."""
-        return least
+        return min_weighted_error
 
     def radii(self, problem: Problem) -> FloatArray:
         """eps_g of the robust criterion, shape (k,); here zero."""
@@ -649,16 +675,16 @@ class ErrorGap(Criterion):
     def pair_weights(self, problem: Problem) -> FloatArray:
         """v of every ordered pair of groups (a, b), shape (m, k): q + penalty (1_a - 1_b)."""
         alone = np.eye(problem.n_groups)
-        apart = (alone[:, None] - alone)[alone == 0] if len(alone) > 1 else np.zeros((1, 1))
-        return np.asarray(problem.proportions + self.penalty * apart)
+        contrasts = (alone[:, None] - alone)[alone == 0] if len(alone) > 1 else np.zeros((1, 1))
+        return np.asarray(problem.proportions + self.penalty * contrasts)
 
     def scores(self, errors: FloatArray, problem: Problem) -> FloatArray:
         """Of every ordered pair at (..., k) errors, shape (..., m); each is concave in them."""
-        v, spread = self.pair_weights(problem), np.sqrt(self.radii(problem))
-        roots = np.sqrt(errors[..., None, :]) + np.where(v >= 0, spread, -spread)
+        v, root_radii = self.pair_weights(problem), np.sqrt(self.radii(problem))
+        roots = np.sqrt(errors[..., None, :]) + np.where(v >= 0, root_radii, -root_radii)
         return np.asarray((v * np.maximum(roots, 0.0) ** 2).sum(axis=-1))
 
-    def gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
+    def score_gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
         """Derivatives of the scores; infinite where an error with a radius is zero."""
         v, radii = self.pair_weights(problem), self.radii(problem)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -710,15 +736,16 @@ class RobustErrorGap(ErrorGap):
     radius: float | Mapping[Label, float] = 0.15
     name: ClassVar[str] = "robust_error_gap"
     has_concave_scores: ClassVar[bool] = True
-    moves_with_errors: ClassVar[float | None] = None
-    formula: ClassVar[Formula] = Formula(
+    common_shift_slope: ClassVar[float | None] = None
+    formula: ClassVar[CriterionFormula] = CriterionFormula(
         "The same as the error gap, for the worst distribution near the rows.",
         "the error over all rows plus the penalty times the largest difference in error, for the "
         "worst rows within a radius of each group's.",
         "float(max(worst(errors, a, b) for a in range(len(q)) for b in range(len(q)) if a != b))",
-        KY_FAN + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M), and the "
+        KY_FAN_TEXT
+        + "So no subspace has a weighted sum of errors, sum_g w_g e_g, below L(M), and the "
         "criterion, which is least where the radius is zero, is never below this weighted sum.",
-        function=_WORST,
+        helper_code=_WORST_CASE_CODE,
     )
 
     def __post_init__(self) -> None:
@@ -734,15 +761,18 @@ class RobustErrorGap(ErrorGap):
             check_number("radius", self.radius, 0)
             make_plain(self)
 
-    def check(self, labels: list[Label]) -> None:
+    def check_groups(self, group_labels: list[Label]) -> None:
         """Raise unless a mapping of radii names exactly these groups."""
-        if isinstance(self.radius, Mapping) and set(self.radius) != set(labels):
+        if isinstance(self.radius, Mapping) and set(self.radius) != set(group_labels):
             raise UnknownGroup(
-                f"radius is given for the groups {listed(list(self.radius)) or '(none)'}",
-                f"The rows have the groups {listed(labels)}",
+                f"radius is given for the groups {format_list(list(self.radius)) or '(none)'}",
+                f"The rows have the groups {format_list(group_labels)}",
                 remedy_for(
-                    next((label for label in self.radius if label not in labels), labels[0]),
-                    labels,
+                    next(
+                        (label for label in self.radius if label not in group_labels),
+                        group_labels[0],
+                    ),
+                    group_labels,
                     "Give each group a radius, or one number for all",
                 ),
             )
@@ -754,28 +784,38 @@ class RobustErrorGap(ErrorGap):
     def radii(self, problem: Problem) -> FloatArray:
         """eps_g, shape (k,)."""
         if isinstance(self.radius, Mapping):
-            return np.array([self.radius[label] for label in problem.labels], dtype=np.float64)
-        radii = float(self.radius) / np.sqrt(problem.weights)
+            return np.array(
+                [self.radius[label] for label in problem.group_labels], dtype=np.float64
+            )
+        radii = float(self.radius) / np.sqrt(problem.group_weights)
         return np.asarray(np.ldexp(radii, -(problem.weight_exponent // 2)))
 
     def value(self, errors: FloatArray, problem: Problem) -> float:
         """The largest score of an ordered pair of groups."""
         return float(self.scores(errors, problem).max())
 
-    def pieces(self, problem: Problem) -> Pieces | None:
+    def pieces(self, problem: Problem) -> AffinePieces | None:
         """Those of the error gap if every radius is zero."""
         return None if self.radii(problem).any() else super().pieces(problem)
 
-    def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
+    def lower_bound(
+        self, min_weighted_error: float, weights: FloatArray, problem: Problem
+    ) -> float:
         """That of the error gap, as h(v, e, eps) >= v e; with one group h of the least error."""
-        return least if problem.n_groups > 1 else self.value(np.maximum([least], 0.0), problem)
+        return (
+            min_weighted_error
+            if problem.n_groups > 1
+            else self.value(np.maximum([min_weighted_error], 0.0), problem)
+        )
 
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
+    def rounding_bound(
+        self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
+    ) -> float:
         """The largest of a pair; the roots of small errors are steep."""
         radii = self.radii(problem)
-        steep = 2 * np.sqrt(radii) * (np.sqrt(errors + roundings) - np.sqrt(errors))
-        each = roundings + steep + _EPSILON * radii
-        return float((np.abs(self.pair_weights(problem)) @ each).max())
+        root_rounding = 2 * np.sqrt(radii) * (np.sqrt(errors + error_rounding) - np.sqrt(errors))
+        group_rounding = error_rounding + root_rounding + _EPSILON * radii
+        return float((np.abs(self.pair_weights(problem)) @ group_rounding).max())
 
     def theorem_3_2_holds(self, problem: Problem) -> bool:
         """Whether the condition of Theorem 3.2 of Vu et al. holds.
@@ -783,8 +823,8 @@ class RobustErrorGap(ErrorGap):
         For each group: penalty <= q_g, or no subspace has an error on it below eps_g. Where it does
         not hold, the paper's equation (6) may underestimate the supremum; h does not.
         """
-        met = (self.penalty <= problem.proportions) | (problem.best_errors >= self.radii(problem))
-        return bool(met.all())
+        holds = (self.penalty <= problem.proportions) | (problem.best_errors >= self.radii(problem))
+        return bool(holds.all())
 
 
 @dataclass(frozen=True)
@@ -808,21 +848,22 @@ class NashWelfare(Criterion):
     """
 
     name: ClassVar[str] = "nash_welfare"
-    formula: ClassVar[Formula] = Formula(
+    formula: ClassVar[CriterionFormula] = CriterionFormula(
         "This criterion maximises the product of the variances that the groups keep.",
         "minus the mean logarithm of the variances that the groups keep.",
         "-float(np.log(traces - errors).mean())",
-        KY_FAN + "So no subspace has a weighted sum of kept variances c_g above tr M - L(M), and "
+        KY_FAN_TEXT
+        + "So no subspace has a weighted sum of kept variances c_g above tr M - L(M), and "
         "of all variances with that sum those have the largest product whose w_g c_g are equal.",
         "float(np.log(weights * len(weights)).mean())\n"
         "lower_bound -= float(np.log(np.trace(mixture) - least_left(mixture)))",
     )
 
-    def check_posed(self, problem: Problem) -> None:
+    def check_problem(self, problem: Problem) -> None:
         """Raise Incompatible for a group without variance: there is no logarithm."""
-        if (problem.second_moments.traces <= problem.variance_roundings).any():
-            where = "" if problem.unrestricted is None else " in the directions that are left"
-            raise Incompatible(
+        if (problem.second_moments.traces <= problem.variance_rounding).any():
+            where = "" if problem.parent is None else " in the directions that are left"
+            raise IncompatibleParameters(
                 f"The criterion 'nash_welfare' received a group without variance{where}",
                 "It is the product of the groups' captured variances: all must have some",
                 "Leave that group out, or use 'minimax_loss'",
@@ -838,46 +879,52 @@ class NashWelfare(Criterion):
 
     def scores(self, errors: FloatArray, problem: Problem) -> FloatArray:
         """The value as the largest of one smooth function, shape (1,)."""
-        return np.array([-np.log(self._kept(errors, problem)).mean()])
+        return np.array([-np.log(self._clipped_variance_kept(errors, problem)).mean()])
 
-    def gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
+    def score_gradients(self, errors: FloatArray, problem: Problem) -> FloatArray:
         """Its derivative in the (k,) errors, shape (1, k)."""
-        return (1 / (len(errors) * self._kept(errors, problem)))[None, :]
+        return (1 / (len(errors) * self._clipped_variance_kept(errors, problem)))[None, :]
 
-    def _kept(self, errors: FloatArray, problem: Problem) -> FloatArray:
+    def _clipped_variance_kept(self, errors: FloatArray, problem: Problem) -> FloatArray:
         """c_g; if no variance is kept, the smallest positive value that float64 resolves."""
         traces = problem.second_moments.traces
         return np.maximum(traces - errors, _EPSILON * traces)
 
-    def dual_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
+    def dual_feasible_weights(self, weights: FloatArray, problem: Problem) -> FloatArray:
         """Positive ones: mean log c_g <= log(w.c) - mean log w_g - log k, and w.c <= t_d(M)."""
         scaled = scaled_to_one(weights)
         least = _EPSILON * float(scaled.max())
         return np.maximum(scaled, least) if least > 0 else 1 / problem.second_moments.traces
 
-    def bound(self, least: float, weights: FloatArray, problem: Problem) -> float:
+    def lower_bound(
+        self, min_weighted_error: float, weights: FloatArray, problem: Problem
+    ) -> float:
         """mean log(k w_g) - log(tr M - L(M))."""
-        most = max(float(weights @ problem.second_moments.traces) - least, _TINY)
-        return float(np.log(problem.n_groups * weights).mean() - np.log(most))
+        max_weighted_variance = max(
+            float(weights @ problem.second_moments.traces) - min_weighted_error, _TINY
+        )
+        return float(np.log(problem.n_groups * weights).mean() - np.log(max_weighted_variance))
 
-    def lost(self, outside: FloatArray) -> tuple[FloatArray, float]:
+    def split_fixed_errors(self, fixed_errors: FloatArray) -> tuple[FloatArray, float]:
         """Nothing: where no variance can be kept, none counts."""
-        return np.zeros_like(outside), 0.0
+        return np.zeros_like(fixed_errors), 0.0
 
-    def size(self, errors: FloatArray, problem: Problem) -> float:
+    def magnitude(self, errors: FloatArray, problem: Problem) -> float:
         """1: a difference of logarithms is relative by itself."""
         return 1.0
 
-    def largest(self, errors: FloatArray, problem: Problem) -> float:
+    def largest_scaled_error(self, errors: FloatArray, problem: Problem) -> float:
         """1, as of its size."""
         return 1.0
 
-    def why_unresolved(self, scale: float, problem: Problem) -> str:
+    def unresolved_reason(self, scale: float, problem: Problem) -> str:
         """As the logarithm is steep."""
         return "a group keeps so little of its variance that the logarithm is uncertain"
 
-    def rounding(self, roundings: FloatArray, errors: FloatArray, problem: Problem) -> float:
+    def rounding_bound(
+        self, error_rounding: FloatArray, errors: FloatArray, problem: Problem
+    ) -> float:
         """The logarithm is steep where little is kept, and is rounded itself."""
         kept = np.maximum(problem.second_moments.traces - errors, _TINY)
-        share = 2 * (problem.n_features + np.abs(np.log(kept)).mean()) * _EPSILON
-        return float(share + (problem.variance_roundings / kept).mean())
+        log_rounding = 2 * (problem.n_features + np.abs(np.log(kept)).mean()) * _EPSILON
+        return float(log_rounding + (problem.variance_rounding / kept).mean())

@@ -15,43 +15,43 @@ from typing import Any, cast
 import numpy as np
 from scipy.linalg import blas
 
-from fairspan.errors import Incompatible, warn
-from fairspan.formatting.text import counted, position
-from fairspan.moments.group_means import Center
+from fairspan.errors import IncompatibleParameters, warn
+from fairspan.formatting.text import counted, describe_position
+from fairspan.moments.base import Center
 from fairspan.moments.of_rows import Moments
 from fairspan.moments.operators import (
-    Complement,
     DenseSecondMoments,
+    OrthogonalComplement,
     Projector,
-    deflated,
+    deflate,
 )
 from fairspan.moments.sparse import SparseSecondMoments
-from fairspan.moments.thin import Coordinates, ThinMoments
+from fairspan.moments.wide import RowSpace, WideMoments
 from fairspan.problem.criteria import Criterion
 from fairspan.problem.problem import Problem
 from fairspan.problem.restrictions import (
     CovarianceParity,
-    Encoding,
     MeanParity,
+    ObliqueShift,
     Restriction,
     Uncorrelated,
-    check_enough_left,
+    check_enough_directions,
     differences_of,
-    encoding_without,
-    mean_differences,
+    mean_difference_directions,
+    oblique_shift,
     pairs_to_compare,
     variances_along,
 )
-from fairspan.registry import names_of, object_of
-from fairspan.rows.groups import listed
+from fairspan.registry import builtin_names, resolve_object
+from fairspan.rows.groups import format_list
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
 # Sums of squares in the directions that a restriction forbids are rounded by this share.
-_ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
+_SUM_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 # Directions are few where they are no more than one in so many.
-_FEW_OF = 20
+_FEW_DIRECTIONS_DIVISOR = 20
 # A column that is so many times as large as most may leave the others few digits.
-_FAR_LARGER = 100.0
+_DOMINANCE_RATIO = 100.0
 # Means that are to be equal may differ by this share of the standard deviation of a coordinate.
 _MOST_APART = 1e-6
 # Rows vary along directions with more than this share of the largest variance of a direction, where
@@ -79,7 +79,7 @@ class Reduction:
 
     problem: Problem
     axes: FloatArray | None = None
-    encoding: Encoding | None = None
+    oblique_shift: ObliqueShift | None = None
 
     def lift(self, columns: FloatArray) -> FloatArray:
         """(m, r) columns in the coordinates of the larger problem, (p, r)."""
@@ -87,9 +87,9 @@ class Reduction:
 
     def projector(self, components: FloatArray) -> Projector:
         """The projection that (d, p) components of an answer stand for."""
-        if self.encoding is None:
+        if self.oblique_shift is None:
             return Projector(components)
-        return Projector(components @ self.encoding.mover, components.T)
+        return Projector(components @ self.oblique_shift.matrix, components.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ class ProblemFamily:
         Without the restriction; its number of components is to be replaced.
     restriction : Restriction or None
         In the coordinates of the problem.
-    moments : GroupMoments, SparseMoments or ThinMoments
+    moments : GroupMoments, SparseMoments or WideMoments
         What the problem was made of.
     point : (p,) array or None
         About which errors are measured; None for each group's own mean.
@@ -129,13 +129,13 @@ class ProblemFamily:
         Those of the problem, where it is not posed in the features.
     """
 
-    any_dimension: Problem
+    template: Problem
     restriction: Restriction | None
     moments: Moments
-    point: FloatArray | None
-    coordinates: Coordinates | None
+    center_point: FloatArray | None
+    coordinates: RowSpace | None
 
-    def at(self, n_components: int) -> Reduction:
+    def reduction_at(self, n_components: int) -> Reduction:
         """The problem at a dimension, in the directions that the restriction leaves.
 
         Raises
@@ -143,70 +143,78 @@ class ProblemFamily:
         Incompatible
             The restriction leaves too few directions.
         """
-        whole = replace(self.any_dimension, n_components=n_components)
+        unrestricted = replace(self.template, n_components=n_components)
         restriction = self.restriction
         if restriction is None:
-            return Reduction(whole)
-        if not whole.has_matrices:
-            forbidden = self._forbidden(n_components)
-            sparse = cast(SparseSecondMoments, whole.second_moments)
-            outside, common = whole.criterion.lost(sparse.captured_variances(forbidden))
-            second = sparse.beside(forbidden, outside)
+            return Reduction(unrestricted)
+        if not unrestricted.has_matrices:
+            forbidden = self._forbidden_basis(n_components)
+            sparse_moments = cast(SparseSecondMoments, unrestricted.second_moments)
+            fixed_errors, common_error = unrestricted.criterion.split_fixed_errors(
+                sparse_moments.captured_variances(forbidden)
+            )
+            second_moments = sparse_moments.forbid(forbidden, fixed_errors)
             return Reduction(
                 replace(
-                    whole,
-                    second_moments=second,
-                    unrestricted=whole,
-                    fixed=outside,
-                    left_out=common,
+                    unrestricted,
+                    second_moments=second_moments,
+                    parent=unrestricted,
+                    fixed_errors=fixed_errors,
+                    common_error=common_error,
                 )
             )
         if restriction.oblique:
-            return self._of_moved_rows(whole)
-        forbidden, axes, within = self._split(restriction, n_components)
+            return self._oblique_reduction(unrestricted)
+        forbidden, axes, covariances = self._split_directions(restriction, n_components)
         if axes is None:
-            return Reduction(replace(whole, limit=restriction.limit(self._means, within)))
-        limit = restriction.limit(self._means @ axes, within)
-        outside, common, rounding = self._outside(whole, forbidden)
+            return Reduction(
+                replace(unrestricted, limit=restriction.limit(self._constrained_means, covariances))
+            )
+        limit = restriction.limit(self._constrained_means @ axes, covariances)
+        fixed_errors, common_error, rounding = self._fixed_errors(unrestricted, forbidden)
         # Not from the second moments: means that lie far apart would leave their rounding.
-        within = np.ascontiguousarray(within) if limit is None else within.copy()
-        for matrix, offset in zip(within, self._offsets @ axes, strict=True):
+        covariances = np.ascontiguousarray(covariances) if limit is None else covariances.copy()
+        for matrix, offset in zip(covariances, self._mean_offsets @ axes, strict=True):
             # In place, as the matrix is in C order: a product of its own would take longer.
             blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
-        moved = np.abs(axes.T) @ whole.dense.offset_rounding
-        problem = whole.along(
+        offset_rounding = np.abs(axes.T) @ unrestricted.dense_moments.offset_rounding_error
+        problem = unrestricted.along(
             axes,
-            second_moments=DenseSecondMoments(within, outside, moved, whole.dense.doubt),
-            unrestricted=whole,
+            second_moments=DenseSecondMoments(
+                covariances, fixed_errors, offset_rounding, unrestricted.dense_moments.doubt
+            ),
+            parent=unrestricted,
             axes=axes,
             limit=limit,
-            fixed=outside,
-            left_out=common,
+            fixed_errors=fixed_errors,
+            common_error=common_error,
             fixed_rounding=rounding,
-            inner_rounding=_ROUNDINGS * self.moments.variances.sum(axis=1),
+            inner_variance_rounding=_SUM_ROUNDING * self.moments.variances.sum(axis=1),
         )
         return Reduction(problem, axes)
 
     @property
-    def most_components(self) -> int:
+    def max_components(self) -> int:
         """The largest d that can be requested."""
-        known = self.coordinates
-        most = self.any_dimension.n_features if known is None else known.most_components
+        coordinates = self.coordinates
+        maximum = self.template.n_features if coordinates is None else coordinates.max_components
         if self.restriction is None:
-            return most
+            return maximum
         if self.restriction.oblique:
-            return min(most, self._encoding.rank)
-        return min(most, self.restriction.most_components(self._means, self._covariances))
+            return min(maximum, self._oblique_shift.rank)
+        return min(
+            maximum, self.restriction.max_components(self._constrained_means, self._covariances)
+        )
 
     @cached_property
-    def _means(self) -> FloatArray:
+    def _constrained_means(self) -> FloatArray:
         """The points whose differences the restriction removes, from one of them, (m, p).
 
         Where errors are about the origin, covariance parity also takes the direction of the means
         from them: what they have in common is added, as short as keeps the digits of differences.
         """
         restriction = cast(Restriction, self.restriction)
-        points = restriction.means_of(self.moments)
+        points = restriction.constrained_means(self.moments)
         if not isinstance(restriction, CovarianceParity):
             return points
         common = self._mean_from_point
@@ -219,19 +227,19 @@ class ProblemFamily:
     @cached_property
     def _mean_from_point(self) -> FloatArray:
         """Mean of all rows minus the point about which errors are measured, (p,)."""
-        if self.point is None:
+        if self.center_point is None:
             return np.zeros(self.moments.n_features)
-        return np.asarray(self.moments.proportions @ self._offsets)
+        return np.asarray(self.moments.proportions @ self._mean_offsets)
 
     @cached_property
-    def _offsets(self) -> FloatArray:
+    def _mean_offsets(self) -> FloatArray:
         """The groups' means, from the point about which errors are measured, (k, p)."""
-        return self.moments.offsets_from(self.point)
+        return self.moments.offsets_from(self.center_point)
 
     @cached_property
     def _scatters(self) -> FloatArray:
         """Sums of weighted squares and products about each group's own mean, (k, p, p)."""
-        return self.moments.matrices().scatters
+        return self.moments.to_dense().scatters
 
     @cached_property
     def _covariances(self) -> FloatArray:
@@ -239,10 +247,10 @@ class ProblemFamily:
         return self._scatters / self.moments.weights[:, None, None]
 
     @cached_property
-    def _encoding(self) -> Encoding:
+    def _oblique_shift(self) -> ObliqueShift:
         differences = self._differences
-        problem = self.any_dimension
-        return encoding_without(problem.dense.mixture(problem.proportions), differences)
+        problem = self.template
+        return oblique_shift(problem.dense_moments.mixture(problem.proportions), differences)
 
     @cached_property
     def _variances(self) -> FloatArray:
@@ -252,7 +260,7 @@ class ProblemFamily:
     @cached_property
     def _differences(self) -> FloatArray:
         """Independent columns of unit length, (p, r), that span all differences of the means."""
-        return mean_differences(self._means, self._variances, self._pairs)
+        return mean_difference_directions(self._constrained_means, self._variances, self._pairs)
 
     def means_surely_agree(self, columns: FloatArray) -> bool:
         """Whether means that are to be equal are, by the coarsest bound, along (p, d) columns."""
@@ -264,8 +272,10 @@ class ProblemFamily:
         )
         if not (units > 2 * rounding).all():
             return False
-        apart = np.abs((self._means[second] - self._means[first]) @ columns).max(initial=0.0)
-        share = len(columns) * _EPSILON + self.any_dimension.stretched
+        apart = np.abs(
+            (self._constrained_means[second] - self._constrained_means[first]) @ columns
+        ).max(initial=0.0)
+        share = len(columns) * _EPSILON + self.template.orthogonality_defect
         longest = np.sqrt(len(columns)) * self._sizes.max(initial=0.0)
         most = float(apart + share * longest * np.linalg.norm(columns, axis=0).max())
         # Half of the variance may be rounding.
@@ -274,14 +284,14 @@ class ProblemFamily:
     def means_apart(self, columns: FloatArray) -> MeansApart:
         """By how much means differ that are to be equal, along each of (p, d) columns."""
         first, second = self._pairs.T
-        differences = self._means[second] - self._means[first]
+        differences = self._constrained_means[second] - self._constrained_means[first]
         # With more digits than the columns have, where the machine has such numbers.
         exact = np.abs(differences.astype(np.longdouble) @ columns.astype(np.longdouble))
         sizes, squares = self._sizes, columns**2
         rounding = _EPSILON / 2 * np.sqrt(sizes**2 @ squares)
-        if self.any_dimension.stretched:
+        if self.template.orthogonality_defect:
             lengths = np.linalg.norm(differences, axis=1)[:, None] * np.sqrt(squares.sum(axis=0))
-            rounding += self.any_dimension.stretched * lengths
+            rounding += self.template.orthogonality_defect * lengths
         units, unknown = self._squared_units(columns), self._variances_of_pairs
         is_rounding = self._is_constant(columns, units, unknown, self._squared_units)
         least = np.zeros_like(rounding)
@@ -362,7 +372,7 @@ class ProblemFamily:
 
     def _variance_rounding(self, of_features: FloatArray, squares: FloatArray) -> FloatArray:
         """Return the rounding of variances along columns, of those of features and squares."""
-        return np.asarray(len(squares) * _ROUNDINGS * (of_features @ squares))
+        return np.asarray(len(squares) * _SUM_ROUNDING * (of_features @ squares))
 
     def _spilled(self, of_features: FloatArray, squares: FloatArray) -> FloatArray:
         """Return the variance along columns that rounding of their entries may bring in."""
@@ -372,31 +382,33 @@ class ProblemFamily:
     @property
     def _rounding_of_entries(self) -> float:
         """The rounding of the entries of a column, as a share of its length."""
-        return _ROUNDINGS + self.any_dimension.stretched
+        return _SUM_ROUNDING + self.template.orthogonality_defect
 
     @property
     def _within(self) -> float:
         """Standard deviation of the rows about the means of their groups, of all features."""
-        rows = self.moments if self.coordinates is None else self.coordinates.thin
+        rows = self.moments if self.coordinates is None else self.coordinates.moments_of_rows
         return float(np.sqrt(rows.proportions @ rows.variances.sum(axis=1)))
 
     def largest_column(self, pair: int, component: FloatArray) -> str:
         """The feature whose rounding in a pair of means moves a coordinate most, in words."""
         largest = int(np.argmax(self._sizes[pair] * np.abs(component)))
         names = self.moments.feature_names
-        return position("column", largest) if names is None else f"column {names[largest]!r}"
+        return (
+            describe_position("column", largest) if names is None else f"column {names[largest]!r}"
+        )
 
     @cached_property
     def _sizes(self) -> FloatArray:
         """How large numbers are that are rounded where a pair of means is compared, (m, p)."""
-        about = self.moments.mean if self.point is None else self.point
+        about = self.moments.mean if self.center_point is None else self.center_point
         if isinstance(self.restriction, Uncorrelated):
             # A covariance is a sum of products of deviations, and of those of the groups' means.
             sizes, about = np.sqrt(self._variances)[self._pairs].max(axis=1), self.moments.mean
             if self.restriction.within_groups:
                 return np.asarray(sizes)
         else:
-            sizes = np.abs(self._means)[self._pairs].max(axis=1)
+            sizes = np.abs(self._constrained_means)[self._pairs].max(axis=1)
         # Rows are transformed about the point, the differences from which are rounded as well.
         offsets = np.abs(self.moments.offsets_from(about)).max(axis=0)
         if self.moments.matrix_free:  # products with sparse rows are taken before
@@ -405,15 +417,15 @@ class ProblemFamily:
 
     @cached_property
     def _pairs(self) -> IndexArray:
-        return pairs_to_compare(self._means, self._variances)
+        return pairs_to_compare(self._constrained_means, self._variances)
 
-    def _forbidden(self, n_components: int) -> FloatArray:
+    def _forbidden_basis(self, n_components: int) -> FloatArray:
         """Orthonormal columns, (p, r): all that is forbidden where few directions are."""
         columns = self._differences
-        check_enough_left(n_components, len(columns), columns.shape[1])
+        check_enough_directions(n_components, len(columns), columns.shape[1])
         return np.linalg.qr(columns)[0]
 
-    def _split(
+    def _split_directions(
         self, restriction: Restriction, n_components: int
     ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
         """What is forbidden, what is left (Q; None for all), and Q'C_gQ of each group.
@@ -421,22 +433,24 @@ class ProblemFamily:
         Where few of many directions are forbidden, what is left has a basis in which that takes
         products with those few alone.
         """
-        p = self._means.shape[1]
-        if restriction.forbids_few:
-            forbidden = self._forbidden(n_components)
-            complement = Complement.of_differences(self._differences)
+        p = self._constrained_means.shape[1]
+        if restriction.forbids_mean_differences_only:
+            forbidden = self._forbidden_basis(n_components)
+            complement = OrthogonalComplement.of_differences(self._differences)
             basis = complement.basis
-            if forbidden.shape[1] <= p // _FEW_OF:
-                within = complement.compressed(self._scatters, 1 / self.moments.weights)
+            if forbidden.shape[1] <= p // _FEW_DIRECTIONS_DIVISOR:
+                covariances = complement.compress(self._scatters, 1 / self.moments.weights)
             else:
-                within = np.array([basis.T @ each @ basis for each in self._covariances])
-            return forbidden, basis, within
-        axes = restriction.directions(self._means, self._covariances, n_components)
+                covariances = np.array([basis.T @ each @ basis for each in self._covariances])
+            return forbidden, basis, covariances
+        axes = restriction.allowed_directions(
+            self._constrained_means, self._covariances, n_components
+        )
         if axes is None:
-            return self._means[:0].T, None, self._covariances
+            return self._constrained_means[:0].T, None, self._covariances
         forbidden = np.linalg.qr(axes, mode="complete")[0][:, axes.shape[1] :]
-        within = np.array([axes.T @ each @ axes for each in self._covariances])
-        return forbidden, axes, within
+        covariances = np.array([axes.T @ each @ axes for each in self._covariances])
+        return forbidden, axes, covariances
 
     @property
     def _rank_within_groups(self) -> int:
@@ -450,16 +464,16 @@ class ProblemFamily:
         eigenvalues = np.linalg.eigvalsh(pooled / units / units[:, None])
         return int(np.count_nonzero(eigenvalues > _VARIES * eigenvalues[-1]))
 
-    def _of_moved_rows(self, whole: Problem) -> Reduction:
+    def _oblique_reduction(self, unrestricted: Problem) -> Reduction:
         """The problem of rows that an oblique restriction moves first: the same for all groups.
 
         What matters is the total error, which is that of the moved rows and what moving them costs.
         """
-        encoding, k, p = self._encoding, whole.n_groups, whole.n_features
-        if whole.n_components > encoding.rank:
-            if whole.n_components <= self._rank_within_groups - (k - 1):
-                raise Incompatible(
-                    f"{self.restriction!r} was requested with n_components={whole.n_components}, "
+        encoding, k, p = self._oblique_shift, unrestricted.n_groups, unrestricted.n_features
+        if unrestricted.n_components > encoding.rank:
+            if unrestricted.n_components <= self._rank_within_groups - (k - 1):
+                raise IncompatibleParameters(
+                    f"{self.restriction!r} was requested with n_components={unrestricted.n_components}, "
                     "and the means of the groups lie so far apart that double precision resolves "
                     f"{counted(encoding.rank, 'direction')} along which rows vary within them",
                     "Allowed: differences of means that leave digits for how rows vary within "
@@ -467,42 +481,48 @@ class ProblemFamily:
                     "Look for wrong entries in the group that lies far away, such as codes of "
                     "missing values; or leave out that group",
                 )
-            raise Incompatible(
-                f"n_components is {whole.n_components} with {self.restriction!r}",
+            raise IncompatibleParameters(
+                f"n_components is {unrestricted.n_components} with {self.restriction!r}",
                 f"Allowed: at most {encoding.rank}: once their means agree, the rows vary along "
                 "no more directions",
                 "Choose fewer components",
             )
-        moved = DenseSecondMoments(
-            np.broadcast_to(encoding.second_moment, (k, p, p)),
-            offset_rounding=whole.dense.offset_rounding,
-            doubt=whole.dense.doubt,
+        shifted_moments = DenseSecondMoments(
+            np.broadcast_to(encoding.shifted_second_moment, (k, p, p)),
+            offset_rounding_error=unrestricted.dense_moments.offset_rounding_error,
+            doubt=unrestricted.dense_moments.doubt,
         )
         problem = replace(
-            whole,
-            second_moments=moved,
-            unrestricted=whole,
-            left_out=encoding.lost,
-            fixed_rounding=_ROUNDINGS * encoding.lost,
-            inner_rounding=_ROUNDINGS * moved.traces,
-            moving_rounding=encoding.rounding,
+            unrestricted,
+            second_moments=shifted_moments,
+            parent=unrestricted,
+            common_error=encoding.variance_lost,
+            fixed_rounding=_SUM_ROUNDING * encoding.variance_lost,
+            inner_variance_rounding=_SUM_ROUNDING * shifted_moments.traces,
+            oblique_rounding=encoding.rounding,
         )
-        return Reduction(problem, encoding=encoding)
+        return Reduction(problem, oblique_shift=encoding)
 
-    def _outside(
-        self, whole: Problem, forbidden: FloatArray
+    def _fixed_errors(
+        self, unrestricted: Problem, forbidden: FloatArray
     ) -> tuple[FloatArray, float, FloatArray]:
         """What counts of each group's errors beside the directions left, what all lose alike.
 
         And by how much rounding may have moved both.
         """
         within = np.array([np.vdot(forbidden, each @ forbidden) for each in self._scatters])
-        outside = within / self.moments.weights + ((self._offsets @ forbidden) ** 2).sum(axis=1)
-        moved = float(np.linalg.norm(whole.dense.offset_rounding))
-        counted, common = whole.criterion.lost(outside)
-        both = counted + common
-        rounding = 2 * np.sqrt(both) * moved + moved**2 + _ROUNDINGS * both
-        return counted, common, rounding
+        outside = within / self.moments.weights + ((self._mean_offsets @ forbidden) ** 2).sum(
+            axis=1
+        )
+        offset_rounding = float(np.linalg.norm(unrestricted.dense_moments.offset_rounding_error))
+        counted, common_error = unrestricted.criterion.split_fixed_errors(outside)
+        total_fixed = counted + common_error
+        rounding = (
+            2 * np.sqrt(total_fixed) * offset_rounding
+            + offset_rounding**2
+            + _SUM_ROUNDING * total_fixed
+        )
+        return counted, common_error, rounding
 
 
 def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
@@ -549,7 +569,7 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
     where = "in some column"
     if family.coordinates is None:
         where = f"in {family.largest_column(int(pair), projector.encoder[component])}"
-    raise Incompatible(
+    raise IncompatibleParameters(
         f"{restriction!r} was requested, and double precision misses it along component "
         f"{int(component) + 1}, {size}",
         f"Allowed: by at most {_MOST_APART:.0e} of it. The numbers {where} are so large, in a "
@@ -559,22 +579,22 @@ def check_means_agree(family: ProblemFamily, projector: Projector) -> None:
     )
 
 
-def build_problem(
+def build_problem_family(
     moments: Moments,
     n_components: int | float,
     criterion: Criterion,
     *,
     restriction: Restriction | None = None,
     center: Center = "global",
-    divisor: FloatArray | None = None,
+    feature_scale: FloatArray | None = None,
     allow_extra: bool = False,
-    second: DenseSecondMoments | None = None,
+    second_moments: DenseSecondMoments | None = None,
 ) -> ProblemFamily:
     """The problems of a criterion.
 
     Parameters
     ----------
-    moments : GroupMoments, SparseMoments or ThinMoments
+    moments : GroupMoments, SparseMoments or WideMoments
         Thin ones are posed in the coordinates of the rows.
     n_components : int or float
         d, or a share of every group's variance.
@@ -596,43 +616,53 @@ def build_problem(
     Incompatible, UnknownGroup
         The criterion or the restriction is not defined for these groups.
     """
-    scaled = moments if divisor is None else moments.divided_by(divisor)
-    deviations = scaled.standard_deviations
+    scaled_moments = moments if feature_scale is None else moments.divided_by(feature_scale)
+    deviations = scaled_moments.standard_deviations
     # Coordinates of few rows turn the features, which a restriction may treat differently.
-    turns = restriction is None or restriction.follows_rotations
-    rows = scaled if isinstance(scaled, ThinMoments) and turns else None
-    thin = None if rows is None else rows.in_coordinates(n_components, center)
-    if thin is None:
-        inside: Moments = scaled if scaled.matrix_free else scaled.matrices()
-        point = scaled.center_point(center)
+    allows_rotation = restriction is None or restriction.is_rotation_equivariant
+    thin_moments = (
+        scaled_moments if isinstance(scaled_moments, WideMoments) and allows_rotation else None
+    )
+    coordinates = (
+        None if thin_moments is None else thin_moments.reduce_to_row_space(n_components, center)
+    )
+    if coordinates is None:
+        problem_moments: Moments = (
+            scaled_moments if scaled_moments.matrix_free else scaled_moments.to_dense()
+        )
+        center_point = scaled_moments.center_point(center)
     else:
-        inside, point = thin.moments, thin.point
+        problem_moments, center_point = coordinates.moments, coordinates.point
     problem = Problem(
-        inside.operator_about(point) if second is None else second,
+        problem_moments.second_moments_about(center_point)
+        if second_moments is None
+        else second_moments,
         moments.labels,
         moments.weights,
         int(n_components) if isinstance(n_components, numbers.Integral) else 1,
         criterion,
         allow_extra,
-        stretched=0.0 if thin is None else thin.stretched,
-        beside=0.0 if thin is None else thin.rows_beside(),
-        least_column_variance=float(deviations[deviations > 0].min(initial=np.inf)) ** 2,
+        orthogonality_defect=0.0 if coordinates is None else coordinates.orthogonality_defect,
+        span_residuals=0.0 if coordinates is None else coordinates.span_residuals(),
+        smallest_feature_variance=float(deviations[deviations > 0].min(initial=np.inf)) ** 2,
         weight_exponent=moments.weight_exponent,
     )
     if restriction is not None:
-        restriction.check(moments.labels, criterion, allow_extra=allow_extra)
+        restriction.check_compatible(moments.labels, criterion, allow_extra=allow_extra)
         if center != "global" and restriction.oblique:
-            raise Incompatible(
+            raise IncompatibleParameters(
                 f"{restriction!r} was requested with center={center!r}",
                 "Allowed: center='global': rows are moved about the mean of all of them",
                 "Use center='global', or an orthogonal restriction",
             )
-        if thin is not None:
-            restriction = _in_coordinates(restriction, thin, problem.n_components)
-    return ProblemFamily(problem, restriction, inside, point, thin)
+        if coordinates is not None:
+            restriction = _restriction_in_coordinates(
+                restriction, coordinates, problem.n_components
+            )
+    return ProblemFamily(problem, restriction, problem_moments, center_point, coordinates)
 
 
-def deviations_of(moments: Moments) -> FloatArray:
+def compute_feature_scale(moments: Moments) -> FloatArray:
     """What features are divided by where they are to be scaled: 1 for those that are constant."""
     deviations = moments.standard_deviations
     constant = deviations == 0
@@ -640,13 +670,13 @@ def deviations_of(moments: Moments) -> FloatArray:
         names = moments.feature_names or tuple(map(str, range(moments.n_features)))
         columns = [name for name, is_constant in zip(names, constant, strict=True) if is_constant]
         warn(
-            f"These columns are constant and stay unscaled: {listed(columns)}. Scaling needs "
+            f"These columns are constant and stay unscaled: {format_list(columns)}. Scaling needs "
             "columns that vary. They carry no variance, so you can leave them out."
         )
     return np.where(constant, 1.0, deviations)
 
 
-def largest_column(moments: Moments, center: Center) -> str | None:
+def describe_dominant_feature(moments: Moments, center: Center) -> str | None:
     """Which feature is so large that others are rounding beside it, in words; None of none."""
     spreads = moments.standard_deviations
     if center == "none":
@@ -654,20 +684,20 @@ def largest_column(moments: Moments, center: Center) -> str | None:
     largest = int(np.argmax(spreads))
     names = moments.feature_names or tuple(map(str, range(moments.n_features)))
     others = np.delete(spreads, largest)
-    times = float(spreads[largest]) / np.median(others[others > 0]) if others.any() else np.inf
-    if times < _FAR_LARGER:
+    ratio = float(spreads[largest]) / np.median(others[others > 0]) if others.any() else np.inf
+    if ratio < _DOMINANCE_RATIO:
         return None
-    told = f", {times:.0e} times as large as most" if np.isfinite(times) else ""
-    return f"the column {names[largest]!r} is the largest{told}"
+    ratio_text = f", {ratio:.0e} times as large as most" if np.isfinite(ratio) else ""
+    return f"the column {names[largest]!r} is the largest{ratio_text}"
 
 
-def _in_coordinates(
-    restriction: Restriction, within: Coordinates, n_components: int
+def _restriction_in_coordinates(
+    restriction: Restriction, coordinates: RowSpace, n_components: int
 ) -> Restriction:
     """The restriction in coordinates that is equivalent to that of all features.
 
     Rows that are fewer than their features have coordinates in which most directions without
-    variance are left out (:mod:`fairspan.moments.thin`). A restriction counts those as well.
+    variance are left out (:mod:`fairspan.moments.wide`). A restriction counts those as well.
 
     Raises
     ------
@@ -676,30 +706,30 @@ def _in_coordinates(
         how many.
     """
     # A restriction that counts no directions means the same in all coordinates.
-    counts = isinstance(restriction, CovarianceParity) and restriction.tolerance is None
-    if not restriction.forbids_few and not counts:
+    counts_directions = isinstance(restriction, CovarianceParity) and restriction.tolerance is None
+    if not restriction.forbids_mean_differences_only and not counts_directions:
         return restriction
-    moments, n_features = within.moments, within.thin.n_features
+    moments, n_features = coordinates.moments, coordinates.moments_of_rows.n_features
     rank = differences_of(restriction, moments).shape[1]
-    most = n_features - rank
-    check_enough_left(n_components, n_features, rank)
+    n_available = n_features - rank
+    check_enough_directions(n_components, n_features, rank)
     if not isinstance(restriction, CovarianceParity) or moments.n_groups == 1:
         return restriction
-    wanted = restriction.n_directions
-    if wanted is None or not n_components <= wanted <= most:
-        varying = within.n_known
-        raise Incompatible(
-            f"{restriction!r} was requested with rows that vary along only {varying} of "
+    n_directions = restriction.n_directions
+    if n_directions is None or not n_components <= n_directions <= n_available:
+        n_varying = coordinates.n_axes
+        raise IncompatibleParameters(
+            f"{restriction!r} was requested with rows that vary along only {n_varying} of "
             f"{counted(n_features, 'direction')}",
-            f"Allowed: a number n_directions from {n_components} to {most}; unless it is above "
-            f"{n_features - varying}, no direction with variance needs to be among them",
+            f"Allowed: a number n_directions from {n_components} to {n_available}; unless it is above "
+            f"{n_features - n_varying}, no direction with variance needs to be among them",
             "Choose such a number, or another n_components",
         )
     # Directions without variance, which the coordinates leave out, are taken last.
-    return replace(restriction, n_directions=min(wanted, moments.n_features - rank))
+    return replace(restriction, n_directions=min(n_directions, moments.n_features - rank))
 
 
-def check_nested(
+def check_nesting_supported(
     criterion: Criterion, restriction: Restriction | None, *, allow_extra: bool
 ) -> None:
     """Make sure that components can be nested.
@@ -709,29 +739,31 @@ def check_nested(
     Incompatible
         The criterion or the restriction does not say so of itself, or a soft projection is allowed.
     """
-    if not criterion.can_be_nested:
-        able = [name for name in names_of("criterion") if criterion_of(name).can_be_nested]
-        raise Incompatible(
+    if not criterion.supports_nesting:
+        supported = [
+            name for name in builtin_names("criterion") if get_criterion(name).supports_nesting
+        ]
+        raise IncompatibleParameters(
             f"nested=True was requested with {criterion!r}",
-            f"Allowed: the criteria {', '.join(map(repr, able))}, with default settings",
+            f"Allowed: the criteria {', '.join(map(repr, supported))}, with default settings",
             "Use one of these, or nested=False",
         )
-    if restriction is not None and not restriction.forbids_few:
-        raise Incompatible(
+    if restriction is not None and not restriction.forbids_mean_differences_only:
+        raise IncompatibleParameters(
             f"nested=True was requested with {restriction!r}",
             "Allowed: restrictions that leave the same directions for every number of "
             "components, such as MeanParity()",
             "Use MeanParity(), or nested=False",
         )
     if allow_extra:
-        raise Incompatible(
+        raise IncompatibleParameters(
             "nested=True was requested with allow_extra=True",
             "Allowed with nested components: allow_extra=False, as each of them is one direction",
             "Leave out one of the two",
         )
 
 
-def left_beside(reduction: Reduction, basis: FloatArray) -> Reduction:
+def deflate_reduction(reduction: Reduction, basis: FloatArray) -> Reduction:
     """The problem of the next of nested components, in what those before it leave.
 
     Component v_r minimises the criterion over the unit vectors that are orthogonal to
@@ -753,36 +785,38 @@ def left_beside(reduction: Reduction, basis: FloatArray) -> Reduction:
     Reduction
         In coordinates beside these; where the rows stay sparse, in those of the features.
     """
-    problem, whole = reduction.problem, reduction.problem.whole
+    problem, unrestricted = reduction.problem, reduction.problem.unrestricted
     if not basis.shape[1]:
         return reduction
     if not problem.has_matrices:
-        inside, of_all = (
-            cast(SparseSecondMoments, each.second_moments).beside(basis)
-            for each in (problem, whole)
+        inside, deflated_unrestricted = (
+            cast(SparseSecondMoments, each.second_moments).forbid(basis)
+            for each in (problem, unrestricted)
         )
-        whole = replace(whole, second_moments=of_all)
-        problem = replace(problem, second_moments=inside, unrestricted=whole)
+        unrestricted = replace(unrestricted, second_moments=deflated_unrestricted)
+        problem = replace(problem, second_moments=inside, parent=unrestricted)
         return replace(reduction, problem=problem)
     if reduction.axes is None:
-        complement, problem = _deflated(problem, basis)
+        complement, problem = _deflate_problem(problem, basis)
         return Reduction(problem, complement.basis)
-    complement, problem = _deflated(problem, reduction.axes.T @ basis)
-    left, whole = _deflated(whole, basis)
+    complement, problem = _deflate_problem(problem, reduction.axes.T @ basis)
+    unrestricted_complement, unrestricted = _deflate_problem(unrestricted, basis)
     axes = complement.coordinates(reduction.axes.T).T
-    problem = replace(problem, unrestricted=whole, axes=left.coordinates(axes))
+    problem = replace(problem, parent=unrestricted, axes=unrestricted_complement.coordinates(axes))
     return Reduction(problem, axes)
 
 
-def _deflated(problem: Problem, basis: FloatArray) -> tuple[Complement, Problem]:
+def _deflate_problem(problem: Problem, basis: FloatArray) -> tuple[OrthogonalComplement, Problem]:
     """What is orthogonal to a basis in a problem's coordinates, and the problem there."""
-    left, rounding, complement = deflated(problem.dense, basis)
+    left, rounding, complement = deflate(problem.dense_moments, basis)
     rounding = rounding + problem.fixed_rounding
     # A warm start of the components before is none of the next one.
-    return complement, replace(problem, second_moments=left, fixed_rounding=rounding, start=None)
+    return complement, replace(
+        problem, second_moments=left, fixed_rounding=rounding, warm_start=None
+    )
 
 
-def criterion_of(criterion: object, **parameters: Any) -> Criterion:
+def get_criterion(criterion: object, **parameters: Any) -> Criterion:
     """A criterion from its name and parameters, or the object itself.
 
     Raises
@@ -794,25 +828,25 @@ def criterion_of(criterion: object, **parameters: Any) -> Criterion:
 
     Examples
     --------
-    >>> criterion_of("error_gap", penalty=2.0)
+    >>> get_criterion("error_gap", penalty=2.0)
     ErrorGap(penalty=2.0)
     """
-    return cast(Criterion, object_of("criterion", criterion, Criterion, parameters))
+    return cast(Criterion, resolve_object("criterion", criterion, Criterion, parameters))
 
 
-def restriction_of(restriction: object, **parameters: Any) -> Restriction | None:
+def get_restriction(restriction: object, **parameters: Any) -> Restriction | None:
     """A restriction from its name and parameters, the object itself, or None.
 
     Raises
     ------
     InvalidParameter, InvalidType
-        As of :func:`criterion_of`.
+        As of :func:`get_criterion`.
 
     Examples
     --------
-    >>> restriction_of("mean_parity")
+    >>> get_restriction("mean_parity")
     MeanParity(tolerance=0.0)
     """
     if restriction is None:
         return None
-    return cast(Restriction, object_of("restriction", restriction, Restriction, parameters))
+    return cast(Restriction, resolve_object("restriction", restriction, Restriction, parameters))

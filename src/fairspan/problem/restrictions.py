@@ -27,71 +27,79 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from fairspan.errors import Cause, Incompatible, InvalidInput, InvalidParameter, InvalidType
+from fairspan.errors import (
+    Cause,
+    IncompatibleParameters,
+    InvalidInput,
+    InvalidParameter,
+    InvalidType,
+)
 from fairspan.formatting.text import counted
-from fairspan.linalg import TIE_TOLERANCE, graded_eigh
-from fairspan.moments.group_moments import GroupMoments, merged
+from fairspan.linalg import TIE_TOL, graded_eigh
+from fairspan.moments.group_moments import GroupMoments, merge_moments
 from fairspan.moments.of_rows import Moments
-from fairspan.moments.operators import Complement
+from fairspan.moments.operators import OrthogonalComplement
 from fairspan.problem.criteria import Criterion, TotalError
-from fairspan.problem.problem import CovariancesWithin, Limit, MeansWithin
+from fairspan.problem.problem import CovarianceDifferenceLimit, MeanDistanceLimit, ParityLimit
 from fairspan.registry import (
-    changed_fields,
+    check_bool,
     check_choice,
-    check_count,
-    check_flag,
+    check_integer,
     check_number,
     make_plain,
+    non_default_parameters,
 )
-from fairspan.rows.attributes import Column, positions_of
-from fairspan.rows.groups import Label, listed, plain_labels
+from fairspan.rows.attributes import ColumnKey, column_positions
+from fairspan.rows.groups import Label, format_list, to_python_labels
 from fairspan.typing import FloatArray, IndexArray
 
 # A mean is known up to this share of its feature's deviation within the group, and of itself: some
 # roundings of the rows that are summed, and of the sum.
-_ROUNDING_OF_SPREAD, _ROUNDING_OF_MEAN = 1e-12, 1e-15
+_SPREAD_ROUNDING, _MEAN_ROUNDING = 1e-12, 1e-15
 # A difference of means is a direction of its own where it leaves those before it by so many times
 # its own rounding.
 _SEEN = 32.0
 # Variance below this share of what the columns of a direction have is rounding.
-_NO_VARIANCE = 1e-13
+_VARIANCE_ROUNDING = 1e-13
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 # Entries of a direction of unit length that may be rounding alone.
-_SPILT = 64 * _EPSILON
+_ENTRY_ROUNDING = 64 * _EPSILON
 # A direction with less than this share of the variance of standardised features has none.
-_NO_SHARE = 1e-12
+_MIN_EIGENVALUE_RATIO = 1e-12
 # Directions that depend on each other linearly span less; relative to the largest.
-_ALONG_OTHERS = 1e-10
+_SINGULAR_VALUE_TOL = 1e-10
 
 
-def _of_classes(
-    by_label: GroupMoments, given_labels: str | Sequence[Label]
+def _moments_by_class(
+    by_class: GroupMoments, within_classes: str | Sequence[Label]
 ) -> Sequence[GroupMoments]:
     """The moments of the groups among the rows of each chosen class."""
-    classes = [pair[-1] for pair in by_label.labels if isinstance(pair, tuple)]
-    wanted = sorted(set(classes)) if given_labels == "all" else given_labels
+    classes = [pair[-1] for pair in by_class.labels if isinstance(pair, tuple)]
+    wanted = sorted(set(classes)) if within_classes == "all" else within_classes
     unknown = [each for each in wanted if each not in classes]
     if unknown:
         raise InvalidInput(
-            f"given_labels names {listed(unknown)}, which no row of y has",
-            f"Allowed: 'all' and some of the classes {listed(sorted(set(classes)))}",
-            "Correct given_labels, or pass another y",
+            f"within_classes names {format_list(unknown)}, which no row of y has",
+            f"Allowed: 'all' and some of the classes {format_list(sorted(set(classes)))}",
+            "Correct within_classes, or pass another y",
         )
-    return [by_label.of_groups(np.array([each == label for each in classes])) for label in wanted]
+    return [
+        by_class.select_groups(np.array([each == label for each in classes])) for label in wanted
+    ]
 
 
-def _families(moments: Moments, attributes: str, of_groups: FloatArray) -> list[FloatArray]:
+def _mean_families(moments: Moments, attributes: str, of_groups: FloatArray) -> list[FloatArray]:
     """Means over the rows whose means are to coincide, (m, p) of each family, of (k, p) means."""
     if attributes == "intersections":
         return [of_groups]
-    crossed = [label if isinstance(label, tuple) else (label,) for label in moments.labels]
-    found = []
-    for column in zip(*crossed, strict=True):
-        isin = np.array([[each == value for each in column] for value in sorted({*column})])
-        shares = isin * moments.weights / (isin @ moments.weights)[:, None]
-        found.append(shares @ of_groups)
-    return found
+    label_tuples = [label if isinstance(label, tuple) else (label,) for label in moments.labels]
+    families = []
+    for column in zip(*label_tuples, strict=True):
+        indicator = np.array([[each == value for each in column] for value in sorted({*column})])
+        shares = indicator * moments.weights / (indicator @ moments.weights)[:, None]
+        families.append(shares @ of_groups)
+    return families
 
 
 def central_differences(moments: Moments) -> FloatArray:
@@ -117,13 +125,11 @@ def variances_along(moments: Moments, columns: FloatArray | None = None) -> Floa
     if isinstance(moments, GroupMoments):
         images = moments.scatters @ columns / moments.weights[:, None, None]
     else:
-        images = moments.operator_about(None).applied(columns)
+        images = moments.second_moments_about(None).apply(columns)
     return np.asarray(np.maximum(np.einsum("ij,gij->gj", columns, images), 0.0))
 
 
-def mean_free_directions(
-    means: FloatArray, covariances: FloatArray, n_components: int
-) -> FloatArray:
+def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: int) -> FloatArray:
     """Orthonormal basis of all directions along which the groups' means agree.
 
     Parameters
@@ -147,19 +153,19 @@ def mean_free_directions(
     Examples
     --------
     >>> means = np.array([[1.0, 0.0], [0.0, 0.0]])
-    >>> abs(mean_free_directions(means, np.array([np.eye(2)] * 2), 1))
+    >>> abs(equal_means_basis(means, np.array([np.eye(2)] * 2), 1))
     array([[0.],
            [1.]])
     """
     variances = np.einsum("gii->gi", covariances)
     if len(variances) != len(means):  # of categories, classes or covariances
         variances = np.broadcast_to(variances.min(axis=0), means.shape)
-    span = mean_differences(means, variances)
-    check_enough_left(n_components, means.shape[1], span.shape[1])
-    return Complement.of_differences(span).basis
+    difference_directions = mean_difference_directions(means, variances)
+    check_enough_directions(n_components, means.shape[1], difference_directions.shape[1])
+    return OrthogonalComplement.of_differences(difference_directions).basis
 
 
-def check_enough_left(n_components: int, n_features: int, rank: int) -> None:
+def check_enough_directions(n_components: int, n_features: int, rank: int) -> None:
     """Make sure that d directions are left of p where the means differ along some.
 
     Raises
@@ -167,7 +173,7 @@ def check_enough_left(n_components: int, n_features: int, rank: int) -> None:
     Incompatible
     """
     if n_components > n_features - rank:
-        raise Incompatible(
+        raise IncompatibleParameters(
             f"n_components is {n_components} with a restriction",
             f"Allowed: at most {n_features - rank}: of {counted(n_features, 'feature')}, it "
             f"takes {counted(rank, 'direction')} away",
@@ -175,7 +181,7 @@ def check_enough_left(n_components: int, n_features: int, rank: int) -> None:
         )
 
 
-def mean_differences(
+def mean_difference_directions(
     means: FloatArray, variances: FloatArray, pairs: IndexArray | None = None
 ) -> FloatArray:
     """Independent columns of unit length that span all differences of the means, (p, rank).
@@ -200,23 +206,25 @@ def mean_differences(
     differences = np.where(np.abs(differences) > rounding, differences, 0.0)
     # The largest rounding of each feature is its unit, and that of a difference the unit of it: no
     # entry is then larger than the inverse of a rounding, and rounding is about one everywhere.
-    units = rounding.max(axis=0, initial=0.0)
-    units = np.where(units > 0, units, 1.0)
-    lengths = np.sqrt(((rounding / units) ** 2).sum(axis=1))
+    divisors = rounding.max(axis=0, initial=0.0)
+    divisors = np.where(divisors > 0, divisors, 1.0)
+    lengths = np.sqrt(((rounding / divisors) ** 2).sum(axis=1))
     lengths = np.where(lengths > 0, lengths, 1.0)
-    scaled = differences / units / lengths[:, None]
+    scaled = differences / divisors / lengths[:, None]
     upper, order, *_ = lapack.dgeqp3(scaled.T)
     seen = np.abs(np.diag(upper)) > _SEEN
     # Once more by their size: LAPACK counts from one, and orders those that are scaled.
     chosen = differences[order[: len(seen)][seen] - 1]
-    sizes = np.sqrt((chosen**2).sum(axis=1))
-    largest_first = np.argsort(-sizes, kind="stable")
-    return np.asarray((chosen / sizes[:, None])[largest_first].T)
+    singular_values = np.sqrt((chosen**2).sum(axis=1))
+    largest_first = np.argsort(-singular_values, kind="stable")
+    return np.asarray((chosen / singular_values[:, None])[largest_first].T)
 
 
 def differences_of(restriction: "Restriction", moments: Moments) -> FloatArray:
     """Those of the means that a restriction makes equal, as :func:`mean_differences`."""
-    return mean_differences(restriction.means_of(moments), restriction.variances_of(moments))
+    return mean_difference_directions(
+        restriction.constrained_means(moments), restriction.variances_of(moments)
+    )
 
 
 def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
@@ -230,21 +238,21 @@ def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
     if m <= 2:
         return np.array([[0, 1]] if m == 2 else [], dtype=np.int64).reshape(-1, 2)
     rounding = _rounding_of_means(means, variances)
-    units = np.sort(rounding, axis=0)[m // 2]
-    units = np.where(units > 0, units, np.maximum(rounding.max(axis=0), _TINY))
-    rounding, scaled = rounding / units, means * (_EPSILON / units)
-    nearest, newest = dict.fromkeys(range(1, m), (np.inf, 0)), 0
-    while nearest:
+    divisors = np.sort(rounding, axis=0)[m // 2]
+    divisors = np.where(divisors > 0, divisors, np.maximum(rounding.max(axis=0), _TINY))
+    rounding, scaled = rounding / divisors, means * (_EPSILON / divisors)
+    selected, newest = dict.fromkeys(range(1, m), (np.inf, 0)), 0
+    while selected:
         apart = np.maximum(rounding, rounding[newest]) + np.abs(scaled - scaled[newest])
         distances = np.einsum("ij,ij->i", apart, apart).tolist()
-        nearest = {i: min(known, (distances[i], newest)) for i, known in nearest.items()}
-        newest = min(nearest, key=nearest.__getitem__)
-        pairs.append((nearest.pop(newest)[1], newest))
+        selected = {i: min(known, (distances[i], newest)) for i, known in selected.items()}
+        newest = min(selected, key=selected.__getitem__)
+        pairs.append((selected.pop(newest)[1], newest))
     return np.array(pairs, dtype=np.int64)
 
 
 def _rounding_of_means(means: FloatArray, variances: FloatArray) -> FloatArray:
-    return _ROUNDING_OF_SPREAD * np.sqrt(variances) + _ROUNDING_OF_MEAN * np.abs(means)
+    return _SPREAD_ROUNDING * np.sqrt(variances) + _MEAN_ROUNDING * np.abs(means)
 
 
 def split_by_variance(
@@ -252,19 +260,23 @@ def split_by_variance(
 ) -> tuple[FloatArray, FloatArray]:
     """Directions along which the rows vary, and the others, of the same span."""
     pooled = covariances.mean(axis=0)
-    within = directions.T @ pooled @ directions
-    turned = directions @ graded_eigh((within + within.T) / 2, max(len(within) - 1, 0))[1]
+    compressed = directions.T @ pooled @ directions
+    rotated = (
+        directions @ graded_eigh((compressed + compressed.T) / 2, max(len(compressed) - 1, 0))[1]
+    )
     # What rounding of the entries may make of a direction without variance, and entries that are
     # nothing but rounding, as in columns without variance beside others.
-    reach, spreads = np.abs(turned), np.sqrt(np.maximum(np.diag(pooled), 0.0))
-    spilt = spreads @ np.where(reach <= _SPILT, reach, 0.0)
-    variances = np.einsum("ij,ij->j", turned, pooled @ turned)
-    varies = variances > np.maximum(_NO_VARIANCE * (spreads @ reach) ** 2, spilt**2)
-    return turned[:, varies], turned[:, ~varies]
+    abs_entries, feature_deviations = np.abs(rotated), np.sqrt(np.maximum(np.diag(pooled), 0.0))
+    entry_rounding = feature_deviations @ np.where(abs_entries <= _ENTRY_ROUNDING, abs_entries, 0.0)
+    variances = np.einsum("ij,ij->j", rotated, pooled @ rotated)
+    has_variance = variances > np.maximum(
+        _VARIANCE_ROUNDING * (feature_deviations @ abs_entries) ** 2, entry_rounding**2
+    )
+    return rotated[:, has_variance], rotated[:, ~has_variance]
 
 
 @dataclass(frozen=True, eq=False)
-class Encoding:
+class ObliqueShift:
     """What is done to rows before they are projected orthogonally.
 
     Attributes
@@ -284,13 +296,13 @@ class Encoding:
     """
 
     forbidden: FloatArray
-    mover: FloatArray
-    second_moment: FloatArray
-    lost: float
+    matrix: FloatArray
+    shifted_second_moment: FloatArray
+    variance_lost: float
     rank: int
     rounding: float
 
-    def settled(self, basis: FloatArray) -> FloatArray:
+    def project_basis(self, basis: FloatArray) -> FloatArray:
         """The same (p, d) basis, exactly among the moved rows.
 
         Eigenvectors are known to a share of their length, but an encoder may have large entries
@@ -302,26 +314,26 @@ class Encoding:
             Some component lies along what rows are moved by: beside columns of large numbers, the
             variance that is left there is rounding.
         """
-        inside = self.mover @ basis
+        shifted = self.matrix @ basis
         try:
-            lower = np.linalg.cholesky(inside.T @ inside)  # nearly the identity
+            lower = np.linalg.cholesky(shifted.T @ shifted)  # nearly the identity
         except np.linalg.LinAlgError as error:
             raise encoder_not_resolved(
                 "moved rows vary along some component by rounding"
             ) from error
-        return np.asarray(solve_triangular(lower, inside.T, lower=True).T)
+        return np.asarray(solve_triangular(lower, shifted.T, lower=True).T)
 
 
-def encoder_not_resolved(why: str) -> Incompatible:
+def encoder_not_resolved(why: str) -> IncompatibleParameters:
     """Return the error for an oblique encoder that double precision cannot hold."""
-    return Incompatible(
+    return IncompatibleParameters(
         f"MeanParity(oblique=True) was requested, and {why}",
         "Allowed: columns whose variances differ by less than double precision resolves",
         "Use scale=True, fewer components, or MeanParity(), which is orthogonal",
     )
 
 
-def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
+def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
     """The moved rows' second moment, where some directions are to have the image zero.
 
     Parameters
@@ -338,7 +350,7 @@ def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
     Examples
     --------
     >>> S, F = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[0.0], [1.0]])
-    >>> encoding = encoding_without(S, F)
+    >>> encoding = oblique_shift(S, F)
     >>> encoding.second_moment.round(6)
     array([[2. , 1. ],
            [1. , 0.5]])
@@ -349,52 +361,59 @@ def encoding_without(pooled: FloatArray, forbidden: FloatArray) -> Encoding:
     spread = np.sqrt(np.maximum(np.diag(pooled), 0.0))
     spread = np.where(spread > 0, spread, 1.0)[:, None]
     values, vectors = np.linalg.eigh(pooled / spread / spread.T)
-    factor, whitening, hidden, axes = _whitened(values, vectors, forbidden / spread, _NO_SHARE)
-    moved = factor @ axes
-    shift = moved @ (axes.T @ whitening)
-    mover = spread * (np.eye(len(pooled)) - shift) / spread.T
+    factor, whitening, forbidden_basis, axes = _whitened_factors(
+        values, vectors, forbidden / spread, _MIN_EIGENVALUE_RATIO
+    )
+    removed_factor = factor @ axes
+    oblique_projection = removed_factor @ (axes.T @ whitening)
+    mover = spread * (np.eye(len(pooled)) - oblique_projection) / spread.T
     # Once more: P may be large, and what it leaves of F is its rounding.
-    mover -= (mover @ (spread * hidden)) @ (hidden / spread).T
-    moved, left = spread * moved, spread * (factor - moved @ axes.T)
-    lost = float(np.vdot(moved, moved))
+    mover -= (mover @ (spread * forbidden_basis)) @ (forbidden_basis / spread).T
+    removed_factor, left = spread * removed_factor, spread * (factor - removed_factor @ axes.T)
+    lost = float(np.vdot(removed_factor, removed_factor))
     # P is sensitive to S where rows hardly vary: where standardised features are rounded by E, the
     # trace of N moves by up to ||E|| times the sum of squares below. Fits of rows and of moments
     # differed by at most a twelfth of `sensitive`. Directions with less variance than is used may
     # be real all the same: by `apart` it matters whether they count.
-    least = len(pooled) * _EPSILON
-    other, _, _, along = _whitened(values, vectors, forbidden / spread, least)
-    apart = abs(lost - float(np.sum((spread * (other @ along)) ** 2)))
-    sensitive = _EPSILON / 4 * float(values[-1]) * float(np.sum((spread * shift) ** 2))
-    return Encoding(
-        spread * hidden,
+    min_ratio = len(pooled) * _EPSILON
+    full_factor, _, _, full_axes = _whitened_factors(values, vectors, forbidden / spread, min_ratio)
+    rank_uncertainty = abs(lost - float(np.sum((spread * (full_factor @ full_axes)) ** 2)))
+    rounding = _EPSILON / 4 * float(values[-1]) * float(np.sum((spread * oblique_projection) ** 2))
+    return ObliqueShift(
+        spread * forbidden_basis,
         mover,
         left @ left.T,
         lost,
         factor.shape[1] - axes.shape[1],
-        sensitive + apart,
+        rounding + rank_uncertainty,
     )
 
 
-def _whitened(
-    values: FloatArray, vectors: FloatArray, forbidden: FloatArray, least: float
+def _whitened_factors(
+    values: FloatArray, vectors: FloatArray, forbidden: FloatArray, min_eigenvalue_ratio: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """A factor of S, its inverse, F within the span of S, and F's whitened orthonormal axes.
 
     Of eigenvalues above a least share of the largest.
     """
-    varies = values > least * max(float(values[-1]), 0.0)
+    varies = values > min_eigenvalue_ratio * max(float(values[-1]), 0.0)
     values, vectors = values[varies], vectors[:, varies]
     factor, whitening = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
     # Beside all rows, means differ by rounding alone.
-    hidden = np.linalg.qr(vectors @ (vectors.T @ forbidden))[0]
-    axes, sizes, _ = np.linalg.svd(whitening @ hidden, full_matrices=False)
-    return factor, whitening, hidden, axes[:, sizes > _ALONG_OTHERS * sizes.max(initial=0.0)]
+    forbidden_basis = np.linalg.qr(vectors @ (vectors.T @ forbidden))[0]
+    axes, singular_values, _ = np.linalg.svd(whitening @ forbidden_basis, full_matrices=False)
+    return (
+        factor,
+        whitening,
+        forbidden_basis,
+        axes[:, singular_values > _SINGULAR_VALUE_TOL * singular_values.max(initial=0.0)],
+    )
 
 
 # Without n_directions, covariance parity keeps this share of the directions.
-_SHARE_OF_DIRECTIONS = 0.85
+_DEFAULT_FRACTION = 0.85
 # What covariances differ by along a direction is rounding below this share of the most.
-_NO_DIFFERENCE = 1e-12
+_DIFFERENCE_ROUNDING = 1e-12
 __all__ = ["CovarianceParity", "MeanParity", "Restriction", "Uncorrelated"]
 
 
@@ -406,11 +425,11 @@ class Restriction(ABC):
 
     Attributes
     ----------
-    follows_rotations : bool
+    is_rotation_equivariant : bool
         Whether rotated features only rotate the subspaces that are allowed: rows that are fewer
         than their features are then solved in coordinates of their own. Otherwise moments of all
         features are computed.
-    given_labels : "all", sequence of classes, or None
+    within_classes : "all", sequence of classes, or None
         Classes of y, whose means it is about; moments then have `by_label`. None for all rows.
     columns : tuple of str or int
         Columns that it needs and that are no features; moments then have `whole`.
@@ -419,9 +438,9 @@ class Restriction(ABC):
         conditions (:mod:`fairspan.problem.restrictions`).
     """
 
-    follows_rotations: ClassVar[bool] = False
-    given_labels: str | Sequence[Label] | None = None
-    columns: tuple[Column, ...] = ()
+    is_rotation_equivariant: ClassVar[bool] = False
+    within_classes: str | Sequence[Label] | None = None
+    columns: tuple[ColumnKey, ...] = ()
     oblique: bool = False
 
     @property
@@ -430,7 +449,7 @@ class Restriction(ABC):
         """The name by which it can be requested."""
 
     @abstractmethod
-    def directions(
+    def allowed_directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
     ) -> FloatArray | None:
         """Orthonormal (p, m) columns in whose span V is chosen; None for all directions.
@@ -443,28 +462,30 @@ class Restriction(ABC):
         n_components : int
         """
 
-    def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
+    def check_compatible(
+        self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
+    ) -> None:
         """Raise Incompatible unless it is defined for these groups and this criterion."""
         return
 
-    def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
+    def max_components(self, means: FloatArray, covariances: FloatArray) -> int:
         """The largest d that can be requested, where it is to be found from a share of variance."""
-        directions = self.directions(means, covariances, 1)
+        directions = self.allowed_directions(means, covariances, 1)
         return int((means if directions is None else directions).shape[1])
 
-    def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
+    def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
         """What a subspace must not exceed, within the directions; None for no further limit."""
         return None
 
     @property
-    def forbids_few(self) -> bool:
+    def forbids_mean_differences_only(self) -> bool:
         """Whether all directions but those along which means differ are allowed, for every d.
 
         Components may then be nested.
         """
         return False
 
-    def means_of(self, moments: Moments) -> FloatArray:
+    def constrained_means(self, moments: Moments) -> FloatArray:
         """Points whose differences the directions are computed from, (m, p): means of the groups.
 
         They are given from the mean of one of the groups, so that rows far from zero keep their
@@ -477,24 +498,24 @@ class Restriction(ABC):
         return variances_along(moments, columns)
 
 
-def check_tolerated(
+def check_tolerance_supported(
     restriction: Restriction,
-    labels: list[Label],
+    group_labels: list[Label],
     criterion: Criterion,
     *,
     allow_extra: bool,
-    instead: str,
+    alternative: str,
 ) -> None:
     """Raise Incompatible where a restriction with a tolerance is not defined."""
     received = "allow_extra=True" if allow_extra else f"the criterion {criterion.name!r}"
-    if len(labels) > 2:
-        received = f"{counted(len(labels), 'group')}"
-    if len(labels) > 2 or allow_extra or not isinstance(criterion, TotalError):
-        raise Incompatible(
+    if len(group_labels) > 2:
+        received = f"{counted(len(group_labels), 'group')}"
+    if len(group_labels) > 2 or allow_extra or not isinstance(criterion, TotalError):
+        raise IncompatibleParameters(
             f"{restriction!r} was requested together with {received}",
             "Allowed with a tolerance are the criterion 'total_error', two groups and "
             "allow_extra=False",
-            f"Use these; or no tolerance: {instead}",
+            f"Use these; or no tolerance: {alternative}",
         )
 
 
@@ -516,7 +537,7 @@ class MeanParity(Restriction):
         combination has the same mean. "marginal": the categories of each attribute have the same
         mean, V'Cov(x, z) = 0 for the indicator z of each category, which removes sum_j (k_j - 1)
         directions and not prod_j k_j - 1. For a single attribute both are the same.
-    given_labels : "all", list of classes, or None, default=None
+    within_classes : "all", list of classes, or None, default=None
         The means agree among the rows of each of these classes of the y passed to `fit` (equal
         opportunity, Kleindessner et al. 2023), instead of among all rows. The criterion is that of
         all rows in any case.
@@ -554,27 +575,27 @@ class MeanParity(Restriction):
 
     tolerance: float = 0.0
     attributes: str = field(default="intersections", kw_only=True)
-    given_labels: str | Sequence[Label] | None = field(default=None, kw_only=True)
+    within_classes: str | Sequence[Label] | None = field(default=None, kw_only=True)
     oblique: bool = field(default=False, kw_only=True)
     name: ClassVar[str] = "mean_parity"
-    follows_rotations: ClassVar[bool] = True
+    is_rotation_equivariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("tolerance", self.tolerance, 0)
         check_choice("attributes", self.attributes, ("intersections", "marginal"))
-        check_flag("oblique", self.oblique)
-        classes = self.given_labels
+        check_bool("oblique", self.oblique)
+        classes = self.within_classes
         if isinstance(classes, list | tuple | np.ndarray) and len(classes):
-            object.__setattr__(self, "given_labels", tuple(plain_labels(classes)))
+            object.__setattr__(self, "within_classes", tuple(to_python_labels(classes)))
         elif classes is not None and not (isinstance(classes, str) and classes == "all"):
             raise InvalidParameter(
-                f"given_labels is {classes!r}",
+                f"within_classes is {classes!r}",
                 "Allowed: None, 'all' and a list of classes of y",
-                "Use one of these, such as given_labels=[1]",
+                "Use one of these, such as within_classes=[1]",
             )
         make_plain(self)
-        if self.tolerance > 0 and len(changed_fields(self)) > 1:
-            raise Incompatible(
+        if self.tolerance > 0 and len(non_default_parameters(self)) > 1:
+            raise IncompatibleParameters(
                 f"{self!r} has a tolerance",
                 "Allowed with a tolerance are the other parameters at their defaults",
                 "Leave them out, or use tolerance=0",
@@ -582,27 +603,29 @@ class MeanParity(Restriction):
 
     def __repr__(self) -> str:
         # What is not said is the default, so that names of models stay short.
-        told = {"tolerance": self.tolerance} | changed_fields(self)
-        return f"MeanParity({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+        arguments = {"tolerance": self.tolerance} | non_default_parameters(self)
+        return f"MeanParity({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
 
-    def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
+    def check_compatible(
+        self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
+    ) -> None:
         """Raise Incompatible unless it is defined for these groups and this criterion."""
         if self.tolerance > 0:
-            check_tolerated(
+            check_tolerance_supported(
                 self,
-                labels,
+                group_labels,
                 criterion,
                 allow_extra=allow_extra,
-                instead="MeanParity(tolerance=0) takes every criterion and number of groups",
+                alternative="MeanParity(tolerance=0) takes every criterion and number of groups",
             )
         if self.oblique and not isinstance(criterion, TotalError):
-            raise Incompatible(
+            raise IncompatibleParameters(
                 f"{self!r} was requested together with the criterion {criterion.name!r}",
                 "Allowed with an oblique projection is the criterion 'total_error'",
                 "Use it, or MeanParity(), which combines with every criterion",
             )
 
-    def means_of(self, moments: Moments) -> FloatArray:
+    def constrained_means(self, moments: Moments) -> FloatArray:
         """The means that must agree, from the mean of one of the groups, (m, p).
 
         Raises
@@ -623,7 +646,7 @@ class MeanParity(Restriction):
         """
         found = []
         for part in self._parts(moments):
-            found += _families(part, self.attributes, central_differences(part))
+            found += _mean_families(part, self.attributes, central_differences(part))
         if len(found) == 1:
             return found[0]
         # Every family is moved so that all have one point in common, which changes no difference.
@@ -633,28 +656,28 @@ class MeanParity(Restriction):
         """Variances within the groups behind each of these means, of features or along columns."""
         found = []
         for part in self._parts(moments):
-            found += _families(part, self.attributes, variances_along(part, columns))
+            found += _mean_families(part, self.attributes, variances_along(part, columns))
         return found[0] if len(found) == 1 else np.vstack(found)
 
     def _parts(self, moments: Moments) -> Sequence[Moments]:
         """Moments of the rows in which the means agree: all, or those of each class."""
-        if self.given_labels is None or moments.n_groups == 1:
+        if self.within_classes is None or moments.n_groups == 1:
             return [moments]
-        if moments.by_label is None:
+        if moments.by_class is None:
             raise InvalidInput(
-                f"given_labels is {self.given_labels!r}, and y is missing",
+                f"within_classes is {self.within_classes!r}, and y is missing",
                 "Allowed: the class of each row: an array, or the name of a column of X",
                 "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows",
                 cause=Cause.MISSING_CLASSES,
             )
-        return _of_classes(moments.by_label, self.given_labels)
+        return _moments_by_class(moments.by_class, self.within_classes)
 
     @property
-    def forbids_few(self) -> bool:
+    def forbids_mean_differences_only(self) -> bool:
         """Unless it has a tolerance, or rows are moved."""
         return self.tolerance == 0 and not self.oblique
 
-    def directions(
+    def allowed_directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
     ) -> FloatArray | None:
         """The directions among which V is chosen; None for all.
@@ -664,11 +687,11 @@ class MeanParity(Restriction):
         Incompatible
             Fewer than d are left.
         """
-        return None if self.tolerance else mean_free_directions(means, covariances, n_components)
+        return None if self.tolerance else equal_means_basis(means, covariances, n_components)
 
-    def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
+    def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
         """The distance of the two means, if there is a tolerance."""
-        return MeansWithin(means[0] - means[-1], self.tolerance) if self.tolerance else None
+        return MeanDistanceLimit(means[0] - means[-1], self.tolerance) if self.tolerance else None
 
 
 @dataclass(frozen=True)
@@ -680,7 +703,7 @@ class CovarianceParity(Restriction):
     and of those whose eigenvalue is equal to the largest of these up to rounding, in which any
     criterion is minimised (Kleindessner et al. 2023). With `tolerance`, the spectral norm of
     V'(C_1 - C_2)V is at most `tolerance`, total error only (Olfat and Aswani 2019, see
-    :mod:`fairspan.solvers.near_parity`).
+    :mod:`fairspan.solvers.covariance_limit`).
 
     Parameters
     ----------
@@ -720,40 +743,42 @@ class CovarianceParity(Restriction):
     n_directions: int | None = None
     tolerance: float | None = None
     name: ClassVar[str] = "covariance_parity"
-    follows_rotations: ClassVar[bool] = True
+    is_rotation_equivariant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.n_directions is not None:
-            check_count("n_directions", self.n_directions)
+            check_integer("n_directions", self.n_directions)
         if self.tolerance is not None:
             check_number("tolerance", self.tolerance, 0)
         make_plain(self)
         if self.n_directions is not None and self.tolerance is not None:
-            raise Incompatible(
+            raise IncompatibleParameters(
                 f"CovarianceParity received n_directions={self.n_directions!r} and "
                 f"tolerance={self.tolerance!r}",
                 "Allowed: one of them, or neither: each is a way of its own",
                 "Leave one of them out",
             )
 
-    def check(self, labels: list[Label], criterion: Criterion, *, allow_extra: bool) -> None:
+    def check_compatible(
+        self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
+    ) -> None:
         """Raise Incompatible unless it is defined for these groups and this criterion."""
-        if len(labels) > 2:
-            raise Incompatible(
-                f"CovarianceParity received {counted(len(labels), 'group')}",
+        if len(group_labels) > 2:
+            raise IncompatibleParameters(
+                f"CovarianceParity received {counted(len(group_labels), 'group')}",
                 "Allowed: two groups: it compares two covariances",
                 "Use MeanParity(), which takes any number of groups, or join groups",
             )
         if self.tolerance is not None:
-            check_tolerated(
+            check_tolerance_supported(
                 self,
-                labels,
+                group_labels,
                 criterion,
                 allow_extra=allow_extra,
-                instead="CovarianceParity(n_directions=...) combines with every criterion",
+                alternative="CovarianceParity(n_directions=...) combines with every criterion",
             )
 
-    def directions(
+    def allowed_directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
     ) -> FloatArray:
         """The directions among which V is chosen.
@@ -768,59 +793,67 @@ class CovarianceParity(Restriction):
         Incompatible
             Fewer than d directions, or fewer than were requested.
         """
-        free = mean_free_directions(means, covariances, n_components)
+        equal_means = equal_means_basis(means, covariances, n_components)
         if len(means) == 1:
-            return free
-        varying, still = split_by_variance(free, covariances)
+            return equal_means
+        varying, still = split_by_variance(equal_means, covariances)
         if n_components > varying.shape[1]:
-            raise Incompatible(
+            raise IncompatibleParameters(
                 f"CovarianceParity received n_components={n_components}",
                 f"Allowed: up to {varying.shape[1]}: along no more of the directions that mean "
                 "parity leaves does any row vary about its group's mean",
                 "Choose fewer components, or use MeanParity()",
             )
         values, vectors = np.linalg.eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
-        sizes = np.abs(values)
+        singular_values = np.abs(values)
         if self.tolerance is not None:
             # Where one group varies more along all directions but those of no difference, equal
             # covariances require these, and the answer among them is exact. Directions without
             # variance would only stand for a feasible subspace of more.
-            rounding = _NO_DIFFERENCE * sizes.max()
-            cancels = values[0] < -rounding and values[-1] > rounding
-            same = vectors[:, sizes <= rounding]
-            only = self.tolerance == 0 and not cancels and same.shape[1] >= n_components
-            return np.asarray(varying @ same if only else varying)
-        wanted, left = self.n_directions, free.shape[1]
-        if wanted is None:
-            wanted = max(int(_SHARE_OF_DIRECTIONS * left), n_components)
-        if not n_components <= wanted <= left:
-            raise Incompatible(
-                f"CovarianceParity received n_directions={wanted}",
-                f"Allowed: {n_components} (n_components) to {left}: of "
+            rounding = _DIFFERENCE_ROUNDING * singular_values.max()
+            is_indefinite = values[0] < -rounding and values[-1] > rounding
+            null_vectors = vectors[:, singular_values <= rounding]
+            is_exact = (
+                self.tolerance == 0 and not is_indefinite and null_vectors.shape[1] >= n_components
+            )
+            return np.asarray(varying @ null_vectors if is_exact else varying)
+        n_directions, n_available = self.n_directions, equal_means.shape[1]
+        if n_directions is None:
+            n_directions = max(int(_DEFAULT_FRACTION * n_available), n_components)
+        if not n_components <= n_directions <= n_available:
+            raise IncompatibleParameters(
+                f"CovarianceParity received n_directions={n_directions}",
+                f"Allowed: {n_components} (n_components) to {n_available}: of "
                 f"{counted(means.shape[1], 'feature')}, mean parity takes "
-                f"{counted(means.shape[1] - left, 'direction')} away",
+                f"{counted(means.shape[1] - n_available, 'direction')} away",
                 "Choose a number in that range, or another n_components",
             )
         # Which of equal differences come first is rounding: all are taken, which hides as much.
-        most = np.sort(sizes)[:wanted].max() + TIE_TOLERANCE * sizes.max()
-        nearest = np.flatnonzero(sizes <= most)
+        threshold = np.sort(singular_values)[:n_directions].max() + TIE_TOL * singular_values.max()
+        selected = np.flatnonzero(singular_values <= threshold)
         # Along directions without variance groups are alike. Only along that of their common mean
         # may there be something to be kept, where errors are about the origin.
         still = still @ np.linalg.qr((means[:1] @ still).T, mode="complete")[0]
-        return np.hstack([varying @ vectors[:, nearest], still[:, : max(wanted - len(nearest), 0)]])
+        return np.hstack(
+            [varying @ vectors[:, selected], still[:, : max(n_directions - len(selected), 0)]]
+        )
 
-    def most_components(self, means: FloatArray, covariances: FloatArray) -> int:
+    def max_components(self, means: FloatArray, covariances: FloatArray) -> int:
         """The largest d that can be requested: along so many directions rows vary."""
-        kept = mean_free_directions(means, covariances, 1)
+        allowed = equal_means_basis(means, covariances, 1)
         if len(means) > 1:
-            kept = split_by_variance(kept, covariances)[0][:, : self.n_directions]
-        return int(kept.shape[1])
+            allowed = split_by_variance(allowed, covariances)[0][:, : self.n_directions]
+        return int(allowed.shape[1])
 
-    def limit(self, means: FloatArray, covariances: FloatArray) -> Limit | None:
+    def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
         """The difference of the two covariances, if there is a tolerance and a difference."""
-        apart = covariances[0] - covariances[-1]
-        alike = np.abs(apart).max() <= _NO_DIFFERENCE * np.abs(covariances).max()
-        return None if self.tolerance is None or alike else CovariancesWithin(apart, self.tolerance)
+        difference = covariances[0] - covariances[-1]
+        is_negligible = np.abs(difference).max() <= _DIFFERENCE_ROUNDING * np.abs(covariances).max()
+        return (
+            None
+            if self.tolerance is None or is_negligible
+            else CovarianceDifferenceLimit(difference, self.tolerance)
+        )
 
 
 @dataclass(frozen=True)
@@ -865,10 +898,10 @@ class Uncorrelated(Restriction):
     True
     """
 
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ColumnKey, ...] = ()
     within_groups: bool = field(default=False, kw_only=True)
     name: ClassVar[str] = "uncorrelated"
-    forbids_few: ClassVar[bool] = True
+    forbids_mean_differences_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         given: Any = self.columns
@@ -886,10 +919,10 @@ class Uncorrelated(Restriction):
                 'Write them as in Uncorrelated(["age"])',
             )
         object.__setattr__(self, "columns", tuple(columns))
-        check_flag("within_groups", self.within_groups)
+        check_bool("within_groups", self.within_groups)
         make_plain(self)
 
-    def means_of(self, moments: Moments) -> FloatArray:
+    def constrained_means(self, moments: Moments) -> FloatArray:
         """The covariance of each feature with each column, and zero, (1 + m, p).
 
         In units of the feature, as the columns are divided by their deviation.
@@ -899,23 +932,25 @@ class Uncorrelated(Restriction):
         InvalidInput
             The moments are those of the features alone, or a column does not vary.
         """
-        own, beside = self._own(moments)
+        moments_used, column_positions = self._own(moments)
         features = np.arange(moments.n_features)
-        deviations = np.sqrt(own.variances[:, beside])
-        units = own.weights[:, None] * np.where(deviations > 0, deviations, 1.0)
-        covariances = own.scatters[:, beside][:, :, features] / units[:, :, None]
+        deviations = np.sqrt(moments_used.variances[:, column_positions])
+        divisors = moments_used.weights[:, None] * np.where(deviations > 0, deviations, 1.0)
+        covariances = (
+            moments_used.scatters[:, column_positions][:, :, features] / divisors[:, :, None]
+        )
         return np.vstack([np.zeros((1, len(features))), *covariances])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
         """Variances in the rows of each covariance: of features, or along (p, q) columns."""
-        own, beside = self._own(moments)
-        within = variances_along(own.selected(range(moments.n_features)), columns)
+        moments_used, beside = self._own(moments)
+        within = variances_along(moments_used.select_features(range(moments.n_features)), columns)
         repeated = np.repeat(within, len(beside), axis=0)
         return np.vstack([np.zeros((1, within.shape[1])), repeated])
 
     def _own(self, moments: Moments) -> tuple[GroupMoments, list[int]]:
         """Moments of features and columns, of each group or of all rows, and where columns are."""
-        whole = moments.whole if isinstance(moments, GroupMoments) else None
+        whole = moments.all_columns if isinstance(moments, GroupMoments) else None
         if whole is None:
             raise InvalidInput(
                 f"The restriction is {self!r}, and the moments hold the features alone",
@@ -924,21 +959,27 @@ class Uncorrelated(Restriction):
             )
         beside = list(range(moments.n_features, whole.n_features))
         if whole.feature_names is not None:
-            beside = list(positions_of(self.columns, whole.feature_names, whole.n_features))
+            beside = list(column_positions(self.columns, whole.feature_names, whole.n_features))
         assert len(beside) == len(self.columns)
         varies = whole.standard_deviations[beside] > 0
         if not varies.all():
-            still = [each for each, moves in zip(self.columns, varies, strict=True) if not moves]
+            constant_columns = [
+                each
+                for each, column_varies in zip(self.columns, varies, strict=True)
+                if not column_varies
+            ]
             raise InvalidInput(
-                f"The columns {listed(still)} of the restriction do not vary",
+                f"The columns {format_list(constant_columns)} of the restriction do not vary",
                 "Allowed: columns with at least two values",
                 "Leave them out of the restriction and of the rows",
             )
-        of_groups = replace(whole, by_label=None, is_made_here=True)
-        own = of_groups if self.within_groups else merged([of_groups], lambda label: "")
-        return own, beside
+        by_group = replace(whole, by_class=None, is_made_here=True)
+        moments_used = (
+            by_group if self.within_groups else merge_moments([by_group], lambda label: "")
+        )
+        return moments_used, beside
 
-    def directions(
+    def allowed_directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
     ) -> FloatArray:
         """The directions among which V is chosen.
@@ -948,4 +989,4 @@ class Uncorrelated(Restriction):
         Incompatible
             Fewer than d are left.
         """
-        return mean_free_directions(means, covariances, n_components)
+        return equal_means_basis(means, covariances, n_components)

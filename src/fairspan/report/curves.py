@@ -11,47 +11,47 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairspan.auditing.audit import Audit
-from fairspan.auditing.expected_losses import USUAL, ExpectedFigures, known
-from fairspan.auditing.judging import expected_in_folds
+from fairspan.auditing.evaluation import estimate_from_folds
+from fairspan.auditing.expected_losses import DEFAULT_OPTIONS, GroupEstimates, none_if_nan
 from fairspan.auditing.models import (
-    TOLERANCE_OF_CURVES,
-    chosen_dimensions,
-    estimated_of,
+    CURVE_TOL,
     pca_by_dimension,
+    select_dimensions,
+    select_estimated,
 )
-from fairspan.auditing.results import ModelResult, group_name
+from fairspan.auditing.results import ModelResult, format_group
 from fairspan.certificates.certificate import Certificate
-from fairspan.errors import Incompatible
-from fairspan.formatting.text import called, count, in_ascii, share
+from fairspan.errors import IncompatibleParameters
+from fairspan.formatting.text import display_name, format_count, format_share, to_ascii
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.group_means import Center
+from fairspan.moments.base import Center
 from fairspan.moments.group_moments import GroupMoments
-from fairspan.moments.of_rows import FoldMoments, SummedFolds
+from fairspan.moments.of_rows import DenseFoldMoments, FoldMoments
 from fairspan.moments.operators import figure_roundings
+from fairspan.pareto import Frontier, frontier_for_display
 from fairspan.problem.problem import Problem, WarmStart
 from fairspan.progress import track
 from fairspan.rows.groups import Label
-from fairspan.solvers.solve import Auto
-from fairspan.trade_off import Frontier, frontier_to_look_at
+from fairspan.solvers.solve import AutoSolver
 from fairspan.typing import FloatArray
 
 PCA = "PCA"
-NO_ANSWER = "no answer"
-MOST = 40
+INFEASIBLE = "no answer"
+MAX_DIMENSIONS = 40
 # Of many features, or of more than two groups, each dimension takes its time.
-_MANY_FEATURES, _MOST_OF_MANY = 300, 16
-MOST_STEPS = 40
+_MAX_FEATURES_FAST, _MAX_DIMENSIONS_SLOW = 300, 16
+MAX_STEPS = 40
 # Steps with errors this near, as a share of the total variance, are one.
-_SAME = 1e-7
-MOST_COMPONENTS, MOST_FEATURES = 5, 20
+_MERGE_TOL = 1e-7
+MAX_COMPONENTS, MAX_FEATURES = 5, 20
 # Corners of the region in a picture.
-_MOST_CORNERS = 120
+_MAX_VERTICES = 120
 # Decimals of a loading, which is at most one; and digits that decide which are the largest.
-_DECIMALS, _TELLING = 4, 9
+_LOADING_DECIMALS, _RANKING_DECIMALS = 4, 9
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class FittedCriterion:
     """What minimises a criterion.
 
     Attributes
@@ -70,11 +70,11 @@ class Fit:
     @property
     def certificate(self) -> Certificate:
         """What proves how good the subspace is."""
-        return self.subspace.proven
+        return self.subspace.require_certificate
 
 
 @dataclass(frozen=True, eq=False)
-class AtDimension:
+class DimensionResult:
     """What is reached with d components.
 
     Attributes
@@ -90,33 +90,33 @@ class AtDimension:
         Of this answer.
     roundings : (k,) array
         Losses up to this size are none.
-    expected : sequence of k ExpectedFigures
+    expected : sequence of k GroupEstimates
         What new rows would show of each group under PCA; empty where that was not estimated.
-    fair_expected : sequence of k ExpectedFigures
+    fair_estimates : sequence of k GroupEstimates
         The same under the main answer.
     """
 
     n_components: int
-    best: FloatArray
-    plain: FloatArray
-    fair: FloatArray
+    best_errors: FloatArray
+    pca_errors: FloatArray
+    fair_errors: FloatArray
     certificate: Certificate | None
     roundings: FloatArray
-    expected: Sequence[ExpectedFigures] = ()
-    fair_expected: Sequence[ExpectedFigures] = ()
+    pca_estimates: Sequence[GroupEstimates] = ()
+    fair_estimates: Sequence[GroupEstimates] = ()
 
     @property
-    def plain_losses(self) -> FloatArray:
+    def pca_losses(self) -> FloatArray:
         """What each group loses under PCA."""
-        return nonnegative(self.plain - self.best, self.roundings)
+        return nonnegative(self.pca_errors - self.best_errors, self.roundings)
 
     @property
     def fair_losses(self) -> FloatArray:
         """What each group loses at the main criterion's answer; NaN if it has none."""
-        return nonnegative(self.fair - self.best, self.roundings)
+        return nonnegative(self.fair_errors - self.best_errors, self.roundings)
 
 
-class Reached(NamedTuple):
+class SliderPoint(NamedTuple):
     """An answer on the way of the slider: its name, components, and figures of each group."""
 
     label: str
@@ -127,7 +127,7 @@ class Reached(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class SliderStep:
     """One position of the slider.
 
     Attributes
@@ -149,26 +149,26 @@ class Step:
     weights: FloatArray | None
     errors: FloatArray
     losses: FloatArray
-    kept: FloatArray
+    variance_kept: FloatArray
     total_error: float
     loadings: FloatArray
     variances: FloatArray
 
     @classmethod
-    def of(
+    def from_point(
         cls,
-        reached: Reached,
+        reached: SliderPoint,
         components: FloatArray,
         problem: Problem,
         features: Sequence[int],
-    ) -> "Step":
+    ) -> "SliderStep":
         """An answer with the first of its components in their order, and some of the features."""
-        shown, second = components[:MOST_COMPONENTS], problem.second_moments
+        shown, second = components[:MAX_COMPONENTS], problem.second_moments
         total = float(problem.proportions @ reached.errors)
         roundings = figure_roundings(second, reached.errors)
         with np.errstate(invalid="ignore", divide="ignore"):
             kept = np.where(second.traces > 0, 1.0 - reached.errors / second.traces, np.nan)
-        captured = np.einsum("ip,gpi->gi", shown, second.applied(np.ascontiguousarray(shown.T)))
+        captured = np.einsum("ip,gpi->gi", shown, second.apply(np.ascontiguousarray(shown.T)))
         return cls(
             reached.label,
             len(components),
@@ -178,19 +178,19 @@ class Step:
             kept,
             total if (reached.errors > roundings).any() else 0.0,
             # Adding zero leaves no minus zero.
-            shown[:, features].round(_DECIMALS) + 0.0,
+            shown[:, features].round(_LOADING_DECIMALS) + 0.0,
             problem.proportions @ captured,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
+class ReportCurves:
     """Figures over the dimension, and the steps of the slider in order.
 
     Attributes
     ----------
     groups : sequence of k labels
-    dimensions : tuple of AtDimension
+    dimensions : tuple of DimensionResult
     frontier : Frontier or None
         Of two groups, along which the steps go; of others they go over the dimension.
     region : (r, 2) array or None
@@ -205,45 +205,45 @@ class Curves:
     """
 
     groups: Sequence[Label]
-    dimensions: tuple[AtDimension, ...]
+    dimensions: tuple[DimensionResult, ...]
     frontier: Frontier | None
     region: FloatArray | None
-    steps: tuple[Step, ...]
-    start: int
-    plain: int | None
+    steps: tuple[SliderStep, ...]
+    main_step: int
+    pca_step: int | None
     features: tuple[int, ...]
 
     @property
-    def has_expected(self) -> bool:
+    def has_estimates(self) -> bool:
         """Whether it is known what new rows would show under PCA."""
-        return any(each.expected for each in self.dimensions)
+        return any(each.pca_estimates for each in self.dimensions)
 
     def to_dict(self, name: str, features: Sequence[str]) -> dict[str, Any]:
         """Plain values, with the names of the main answer and of all features."""
-        curve = self.frontier
+        frontier = self.frontier
         return {
             "by_dimension": self.records(name),
-            "frontier": curve
+            "frontier": frontier
             and {
-                "errors_here": curve.errors.tolist(),
+                "observed_errors": frontier.errors.tolist(),
                 "region_here": None if self.region is None else self.region.tolist(),
-                "largest_height": curve.largest_height,
+                "max_deviation": frontier.max_deviation,
             },
             "steps": {
-                "start": self.start,
-                "plain": self.plain,
+                "start": self.main_step,
+                "plain": self.pca_step,
                 "features": [features[i] for i in self.features],
                 "points": [
                     {
                         "label": step.label,
                         "n_components": step.n_components,
                         "weights": None if step.weights is None else step.weights.tolist(),
-                        "errors_here": step.errors.tolist(),
-                        "losses_here": step.losses.tolist(),
-                        "kept_here": step.kept.tolist(),
-                        "total_error_here": step.total_error,
+                        "observed_errors": step.errors.tolist(),
+                        "observed_losses": step.losses.tolist(),
+                        "observed_kept": step.variance_kept.tolist(),
+                        "observed_total_error": step.total_error,
                         "components": step.loadings.tolist(),
-                        "variances_here": step.variances.tolist(),
+                        "observed_variances": step.variances.tolist(),
                     }
                     for step in self.steps
                 ],
@@ -252,24 +252,24 @@ class Curves:
 
     def records(self, name: str) -> list[dict[str, Any]]:
         """One record a model, dimension and group, with the names of the records of an audit."""
-        unknown = [ExpectedFigures()] * len(self.groups)
+        unknown = [GroupEstimates()] * len(self.groups)
         records = []
         for each in self.dimensions:
-            status = NO_ANSWER if each.certificate is None else str(each.certificate.status)
+            status = INFEASIBLE if each.certificate is None else str(each.certificate.status)
             for model, errors, losses, expected, ended in (
-                (PCA, each.plain, each.plain_losses, each.expected, None),
-                (name, each.fair, each.fair_losses, each.fair_expected, status),
+                (PCA, each.pca_errors, each.pca_losses, each.pca_estimates, None),
+                (name, each.fair_errors, each.fair_losses, each.fair_estimates, status),
             )[: 1 if name == PCA else 2]:
                 records += [
                     {
                         "model": model,
                         "n_components": each.n_components,
                         "group": group,
-                        "error_here": known(float(errors[g])),
-                        "best_error_here": float(each.best[g]),
-                        "loss_here": known(float(losses[g])),
-                        **figures.expected_error.columns("expected_error"),
-                        **figures.expected_loss.columns("expected_loss"),
+                        "observed_error": none_if_nan(float(errors[g])),
+                        "observed_best_error": float(each.best_errors[g]),
+                        "observed_loss": none_if_nan(float(losses[g])),
+                        **figures.expected_error.to_record("expected_error"),
+                        **figures.expected_loss.to_record("expected_loss"),
                         "state": figures.state if expected else None,
                         "status": ended,
                     }
@@ -280,109 +280,114 @@ class Curves:
         return records
 
 
-def curves_of(
+def build_curves(
     moments: GroupMoments,
     audit: Audit,
-    plain: Fit,
-    main: Fit,
+    plain: FittedCriterion,
+    main: FittedCriterion,
     folds: FoldMoments | None,
     center: Center,
-) -> Curves:
+) -> ReportCurves:
     """Solve for several dimensions and along the frontier, and align the steps of the slider."""
     pca = audit.models[0]
-    expected = expected_of(pca, audit, folds)
-    of_main = next(model for model in audit.models if model.name == main.name)
-    dimensions = along_dimensions(plain.problem, main, expected)
-    if expected and of_main.why_no_estimates is None:
+    expected = pca_estimates_by_dimension(pca, audit, folds)
+    main_result = next(model for model in audit.models if model.name == main.name)
+    dimensions = solve_by_dimension(plain.problem, main, expected)
+    if expected and main_result.why_no_estimates is None:
         dimensions = [
-            replace(each, fair_expected=of_main.groups)
+            replace(each, fair_estimates=main_result.groups)
             if each.n_components == pca.n_components
             else each
             for each in dimensions
         ]
-    frontier = region = first = None
+    frontier = region = pca_step = None
     if moments.n_groups == 2:
-        frontier = frontier_to_look_at(moments, pca.n_components, center, scale=pca.scaled)
-        region = frontier.region()
-        region = region[spread_along(region, _MOST_CORNERS)]
-        way, start, first = along_frontier(frontier, pca, plain, main)
+        frontier = frontier_for_display(moments, pca.n_components, center, scale=pca.is_scaled)
+        region = frontier.achievable_region()
+        region = region[evenly_spaced(region, _MAX_VERTICES)]
+        points, start, pca_step = frontier_steps(frontier, pca, plain, main)
     else:
-        way = [
-            Reached(
-                in_ascii(count(each.n_components, "dimension")),
+        points = [
+            SliderPoint(
+                to_ascii(format_count(each.n_components, "dimension")),
                 each.certificate.components,
-                each.fair,
+                each.fair_errors,
                 each.fair_losses,
             )
             for each in dimensions
             if each.certificate is not None
         ]
-        sizes = [len(each.components) for each in way]
+        sizes = [len(each.components) for each in points]
         start = sizes.index(pca.n_components) if pca.n_components in sizes else 0
-    components = aligned([each.components for each in way], start)
-    chosen = telling_features([each[:MOST_COMPONENTS] for each in components])
+    components = align_components([each.components for each in points], start)
+    feature_indices = most_loaded_features([each[:MAX_COMPONENTS] for each in components])
     steps = (
-        Step.of(each, own, main.problem, chosen) for each, own in zip(way, components, strict=True)
+        SliderStep.from_point(each, aligned_components, main.problem, feature_indices)
+        for each, aligned_components in zip(points, components, strict=True)
     )
-    return Curves(
+    return ReportCurves(
         moments.labels,
         tuple(dimensions),
         frontier,
         region,
         tuple(steps),
         start,
-        first,
-        tuple(chosen),
+        pca_step,
+        tuple(feature_indices),
     )
 
 
-def expected_of(
+def pca_estimates_by_dimension(
     pca: ModelResult, audit: Audit, folds: FoldMoments | None
-) -> dict[int, Sequence[ExpectedFigures]]:
+) -> dict[int, Sequence[GroupEstimates]]:
     """What new rows would show under PCA, by number of dimensions; nothing if that is not known.
 
     Estimates come from moments by fold, and intervals from how folds differ. At the dimension that
     was requested the figures are those of the audit of the rows, whose intervals are narrower.
     """
-    if not isinstance(folds, SummedFolds) or not pca.has_estimates:
+    if not isinstance(folds, DenseFoldMoments) or not pca.has_estimates:
         return {}
-    looked_at = _dimensions(folds.whole.n_features, folds.whole.n_groups, pca.n_components)
-    dimensions = estimated_of(looked_at, pca.n_components)
-    models = pca_by_dimension(folds.whole, dimensions, pca.center, scale=pca.scaled)
-    options = replace(USUAL, level=audit.level, material=audit.material)
-    expected = [each.groups for each in expected_in_folds(models, folds, options)]
+    audited_dimensions = _select_dimensions(
+        folds.total.n_features, folds.total.n_groups, pca.n_components
+    )
+    dimensions = select_estimated(audited_dimensions, pca.n_components)
+    models = pca_by_dimension(folds.total, dimensions, pca.center, scale=pca.is_scaled)
+    options = replace(DEFAULT_OPTIONS, level=audit.level, materiality=audit.materiality)
+    expected = [each.groups for each in estimate_from_folds(models, folds, options)]
     return {**dict(zip(dimensions, expected, strict=True)), pca.n_components: pca.groups}
 
 
-def _dimensions(n_features: int, n_groups: int, asked: int) -> list[int]:
+def _select_dimensions(n_features: int, n_groups: int, asked: int) -> list[int]:
     """40 at most, 16 of three groups or more, the requested one among them."""
-    is_quick = n_groups <= 2 and n_features <= _MANY_FEATURES
-    return chosen_dimensions(n_features, asked, MOST if is_quick else _MOST_OF_MANY)
+    is_quick = n_groups <= 2 and n_features <= _MAX_FEATURES_FAST
+    return select_dimensions(
+        n_features, asked, MAX_DIMENSIONS if is_quick else _MAX_DIMENSIONS_SLOW
+    )
 
 
-def along_dimensions(
+def solve_by_dimension(
     plain: Problem,
-    main: Fit,
-    expected: dict[int, Sequence[ExpectedFigures]],
-) -> list[AtDimension]:
+    main: FittedCriterion,
+    expected: dict[int, Sequence[GroupEstimates]],
+) -> list[DimensionResult]:
     """Solve for each number of dimensions."""
-    own, asked = main.certificate, main.certificate.n_components
-    dimensions = _dimensions(plain.n_features, plain.n_groups, asked)
-    found, known = list[AtDimension](), None
+    aligned_components, asked = main.certificate, main.certificate.n_components
+    dimensions = _select_dimensions(plain.n_features, plain.n_groups, asked)
+    found, previous = list[DimensionResult](), None
     for d in track("comparing numbers of dimensions", dimensions, "dimensions"):
         problem = replace(main.problem, n_components=d)
-        if known is not None:
-            problem = replace(problem, start=WarmStart(known.weights))
-        solution = own if d == asked else _solved(problem)
-        known = solution or known
-        leading = replace(plain, n_components=d).pooled_optimum.vectors
-        errors = problem.errors(leading)
+        if previous is not None:
+            problem = replace(problem, warm_start=WarmStart(previous.weights))
+        solution = aligned_components if d == asked else _solve_or_none(problem)
+        previous = solution or previous
+        pca_basis = replace(plain, n_components=d).pooled_optimum.vectors
+        errors = problem.errors(pca_basis)
         roundings = figure_roundings(problem.second_moments, errors)
-        fair_errors = np.full(len(problem.labels), np.nan)
+        fair_errors = np.full(len(problem.group_labels), np.nan)
         if solution is not None:
             fair_errors = problem.errors(solution.components.T)
         found.append(
-            AtDimension(
+            DimensionResult(
                 d,
                 nonnegative(problem.best_errors, roundings),
                 nonnegative(errors, roundings),
@@ -395,11 +400,11 @@ def along_dimensions(
     return found
 
 
-def _solved(problem: Problem) -> Certificate | None:
+def _solve_or_none(problem: Problem) -> Certificate | None:
     """The answer; None if there is none, such as equal errors that are out of reach."""
     try:
-        return Auto().solve(problem, TOLERANCE_OF_CURVES)
-    except Incompatible:
+        return AutoSolver().solve(problem, CURVE_TOL)
+    except IncompatibleParameters:
         return None
 
 
@@ -408,92 +413,102 @@ def nonnegative(values: FloatArray, roundings: FloatArray) -> FloatArray:
     return np.where(values <= roundings, 0.0, values)
 
 
-def along_frontier(
-    curve: Frontier, pca: ModelResult, plain: Fit, main: Fit
-) -> tuple[list[Reached], int, int]:
+def frontier_steps(
+    frontier: Frontier, pca: ModelResult, plain: FittedCriterion, main: FittedCriterion
+) -> tuple[list[SliderPoint], int, int]:
     """From the optimum of the first group to that of the second, PCA and the answer on the way."""
-    best = np.array([curve.errors[0, 0], curve.errors[-1, 1]])
-    groups = [called(group_name(label)) for label in curve.groups]
+    best = np.array([frontier.errors[0, 0], frontier.errors[-1, 1]])
+    groups = [display_name(format_group(label)) for label in frontier.groups]
 
     def step(
         label: str, components: FloatArray, errors: FloatArray, weights: Any = None
-    ) -> Reached:
-        return Reached(label, components, errors, errors - best, weights)
+    ) -> SliderPoint:
+        return SliderPoint(label, components, errors, errors - best, weights)
 
-    errors = np.array([group.error_here.value for group in pca.groups])
-    named = [step(plain.name, plain.certificate.components, errors)]
+    errors = np.array([group.observed_error.value for group in pca.groups])
+    fixed_points = [step(plain.name, plain.certificate.components, errors)]
     if main is not plain:
-        named.append(step(main.name, main.certificate.components, main.certificate.errors))
-    near = _SAME * main.problem.total_variance
-    if len(named) == 2 and np.abs(named[0].errors - named[1].errors).max() <= near:
-        named = [named[1]._replace(label=f"{plain.name}, {main.name}")]
+        fixed_points.append(step(main.name, main.certificate.components, main.certificate.errors))
+    merge_distance = _MERGE_TOL * main.problem.total_variance
+    if (
+        len(fixed_points) == 2
+        and np.abs(fixed_points[0].errors - fixed_points[1].errors).max() <= merge_distance
+    ):
+        fixed_points = [fixed_points[1]._replace(label=f"{plain.name}, {main.name}")]
     others = [
-        step(_label(curve.weights[i], groups), curve.subspace(i).components, *both)
-        for i in spread_along(curve.errors, MOST_STEPS - len(named))
-        for both in [(curve.errors[i], curve.weights[i])]
-        if all(np.abs(both[0] - each.errors).max() > near for each in named)
+        step(_weights_label(frontier.weights[i], groups), frontier.subspace(i).components, *both)
+        for i in evenly_spaced(frontier.errors, MAX_STEPS - len(fixed_points))
+        for both in [(frontier.errors[i], frontier.weights[i])]
+        if all(np.abs(both[0] - each.errors).max() > merge_distance for each in fixed_points)
     ]
     # Along the curve, and past its ends, the first error rises beside the second one.
-    steps = sorted([*named, *others], key=lambda each: float(each.errors[0] - each.errors[1]))
+    steps = sorted(
+        [*fixed_points, *others], key=lambda each: float(each.errors[0] - each.errors[1])
+    )
     places = [
-        next(i for i, step in enumerate(steps) if step is each) for each in (named[-1], named[0])
+        next(i for i, step in enumerate(steps) if step is each)
+        for each in (fixed_points[-1], fixed_points[0])
     ]
     return steps, places[0], places[1]
 
 
-def _label(weights: FloatArray, groups: Sequence[str]) -> str:
-    first, second = (in_ascii(share(each)) for each in weights.tolist())
-    return f"weight {first} on {groups[0]}, {second} on {groups[1]}"
+def _weights_label(weights: FloatArray, groups: Sequence[str]) -> str:
+    pca_step, second = (to_ascii(format_share(each)) for each in weights.tolist())
+    return f"weight {pca_step} on {groups[0]}, {second} on {groups[1]}"
 
 
-def spread_along(points: FloatArray, most: int) -> list[int]:
+def evenly_spaced(points: FloatArray, max_count: int) -> list[int]:
     """Positions of points that are spread evenly along a curve, both ends among them.
 
     Examples
     --------
-    >>> spread_along(np.array([[0.0, 4], [1, 3], [1.1, 2.9], [2, 2], [4, 0]]), 3)
+    >>> evenly_spaced(np.array([[0.0, 4], [1, 3], [1.1, 2.9], [2, 2], [4, 0]]), 3)
     [0, 3, 4]
     """
-    if len(points) <= most:
+    if len(points) <= max_count:
         return list(range(len(points)))
     size = np.ptp(points, axis=0)
-    sides = np.linalg.norm(np.diff(points, axis=0) / np.where(size > 0, size, 1.0), axis=1)
-    along = np.concatenate([[0.0], np.cumsum(sides)])
-    wanted = np.linspace(0.0, along[-1], most)
-    return sorted(set(np.abs(along[:, None] - wanted).argmin(axis=0).tolist()))
+    segment_lengths = np.linalg.norm(
+        np.diff(points, axis=0) / np.where(size > 0, size, 1.0), axis=1
+    )
+    arc_length = np.concatenate([[0.0], np.cumsum(segment_lengths)])
+    targets = np.linspace(0.0, arc_length[-1], max_count)
+    return sorted(set(np.abs(arc_length[:, None] - targets).argmin(axis=0).tolist()))
 
 
-def aligned(components: Sequence[FloatArray], start: int) -> list[FloatArray]:
+def align_components(components: Sequence[FloatArray], start: int) -> list[FloatArray]:
     """The components of each step, in the order and with the signs of its neighbour's.
 
     From the start outwards: eigenvectors have no signs of their own, and change places where their
     variances cross.
     """
-    walk = list(components)
-    for i in range(start + 1, len(walk)):
-        walk[i] = _like(walk[i - 1], walk[i])
+    aligned = list(components)
+    for i in range(start + 1, len(aligned)):
+        aligned[i] = _match(aligned[i - 1], aligned[i])
     for i in range(start - 1, -1, -1):
-        walk[i] = _like(walk[i + 1], walk[i])
-    return walk
+        aligned[i] = _match(aligned[i + 1], aligned[i])
+    return aligned
 
 
-def _like(neighbour: FloatArray, own: FloatArray) -> FloatArray:
+def _match(neighbor: FloatArray, components: FloatArray) -> FloatArray:
     """Each of the neighbour's in turn gets the one, of those that are left, that is most alike."""
-    agreement, order = neighbour @ own.T, list[int]()
-    for row in np.abs(agreement[: len(own)]):
-        order.append(max(set(range(len(own))) - set(order), key=lambda i: (row[i], -i)))
+    agreement, order = neighbor @ components.T, list[int]()
+    for row in np.abs(agreement[: len(components)]):
+        order.append(max(set(range(len(components))) - set(order), key=lambda i: (row[i], -i)))
     signs = np.where(agreement[range(len(order)), order] < 0, -1.0, 1.0)
-    left = [i for i in range(len(own)) if i not in order]
-    return np.vstack([own[order] * signs[:, None], own[left]])
+    left = [i for i in range(len(components)) if i not in order]
+    return np.vstack([components[order] * signs[:, None], components[left]])
 
 
-def telling_features(components: Sequence[FloatArray]) -> list[int]:
+def most_loaded_features(components: Sequence[FloatArray]) -> list[int]:
     """The features with the largest loadings anywhere on the walk, in their own order.
 
     Examples
     --------
-    >>> telling_features([np.array([[0.8, 0.0, 0.6]])])
+    >>> most_loaded_features([np.array([[0.8, 0.0, 0.6]])])
     [0, 1, 2]
     """
-    largest = np.max([np.abs(each).max(axis=0) for each in components], axis=0).round(_TELLING)
-    return sorted(np.argsort(-largest, kind="stable")[:MOST_FEATURES].tolist())
+    largest = np.max([np.abs(each).max(axis=0) for each in components], axis=0).round(
+        _RANKING_DECIMALS
+    )
+    return sorted(np.argsort(-largest, kind="stable")[:MAX_FEATURES].tolist())

@@ -5,7 +5,7 @@ from pathlib import Path
 from fairspan.errors import InvalidParameter
 
 
-def refuse_overwriting(out: Path, *inputs: object, as_folder: bool = False) -> None:
+def check_output_path(out: Path, *inputs: object, as_folder: bool = False) -> None:
     """Raise InvalidParameter if the output would replace an input, or has no place to go to.
 
     Parameters
@@ -30,7 +30,7 @@ def refuse_overwriting(out: Path, *inputs: object, as_folder: bool = False) -> N
             "Allowed: a new name, or a file to be replaced",
             "Choose another name",
         )
-    if any(_holds(path, out) for path in inputs if isinstance(path, Path)):
+    if any(_is_or_contains(path, out) for path in inputs if isinstance(path, Path)):
         raise InvalidParameter(
             f"The output {out} is also an input, or lies in the folder that is read",
             "Allowed: another name",
@@ -42,7 +42,7 @@ def refuse_overwriting(out: Path, *inputs: object, as_folder: bool = False) -> N
         )
 
 
-def _holds(path: Path, out: Path) -> bool:
+def _is_or_contains(path: Path, out: Path) -> bool:
     """Whether the output is this file (by any name), or lies in this folder."""
     return (
         path.exists() and out.exists() and out.samefile(path)

@@ -15,33 +15,33 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.certificates.proofs import LinesProof, Proof
+from fairspan.certificates.proofs import Proof, SupportingLinesProof
 from fairspan.extending import Display
-from fairspan.problem.problem import Formula
-from fairspan.problem.reduction import criterion_of
-from fairspan.registry import names_of
-from fairspan.report.curves import Fit
+from fairspan.problem.problem import CriterionFormula
+from fairspan.problem.reduction import get_criterion
+from fairspan.registry import builtin_names
+from fairspan.report.curves import FittedCriterion
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn")
+_REPORTED_PACKAGES = ("numpy", "scipy", "scikit-learn")
 # What write_report takes where nothing is said.
-_DEFAULTS = {
+_DEFAULT_TEXTS = {
     "criterion": ("'minimax_loss'",),
     "center": ("None", "'global'"),
     "scale": ("None", "False"),
     "folds": ("10",),
     "repeats": ("1",),
     "level": ("0.95",),
-    "material": ("0.01",),
+    "materiality": ("0.01",),
 }
-_NOTHING = ("None",)
+_OMITTED = ("None",)
 # What a call names and does not show.
-_OBJECTS = ("models", "test", "clusters")
+_NAMED_ONLY = ("models", "test", "clusters")
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """Where the rows of a report come from, and how it was requested.
 
     Attributes
@@ -62,38 +62,38 @@ class Origin:
     title: str
     input_sha256: str | None
     command: str
-    moments: str
+    moments_code: str
 
 
-def provenance(origin: Origin) -> dict[str, Any]:
+def to_dict(origin: Provenance) -> dict[str, Any]:
     """What is needed to make the report again."""
     return {
         "fairspan": __version__,
         "python": platform.python_version(),
-        **{name: version(name) for name in _PACKAGES},
+        **{name: version(name) for name in _REPORTED_PACKAGES},
         "input_sha256": origin.input_sha256,
         "command": origin.command,
     }
 
 
-def without_folders(word: str) -> str:
+def without_directories(argument: str) -> str:
     """An absolute path by its last part: a page says nothing of the machine that made it.
 
     Examples
     --------
-    >>> [without_folders(word) for word in ("/home/me/rows.csv", "--test=/tmp/b.csv", "data/c.csv")]
+    >>> [without_directories(word) for word in ("/home/me/rows.csv", "--test=/tmp/b.csv", "data/c.csv")]
     ['rows.csv', '--test=b.csv', 'data/c.csv']
     """
-    option, mark, value = word.rpartition("=")
+    option, mark, value = argument.rpartition("=")
     return f"{option}{mark}{Path(value).name if Path(value).is_absolute() else value}"
 
 
-def title_of(name: str) -> str:
+def default_title(name: str) -> str:
     """The title of a report that was given none."""
     return f"What PCA does to each group of {name}"
 
 
-def origin_of_call(
+def provenance_of_call(
     X: Any,
     sensitive_features: Any,
     fingerprint: str | None,
@@ -102,7 +102,7 @@ def origin_of_call(
     max_groups: int | None,
     on_missing: str,
     **settings: Any,
-) -> Origin:
+) -> Provenance:
     """The origin of a report that `write_report` makes; rows in memory are named, not shown.
 
     Parameters
@@ -115,48 +115,56 @@ def origin_of_call(
         The others as they were passed, `name` and `title` among them.
     """
     if X is None:
-        given = "moments=moments"
+        data_arguments = "moments=moments"
         moments = 'moments = GroupMoments.load("moments.npz")  # after moments.save("moments.npz")'
     else:
-        words = [repr(without_folders(os.fspath(X))) if _is_path(X) else "X"]
+        arguments = [repr(without_directories(os.fspath(X))) if _is_path(X) else "X"]
         # Rows that were opened bring their own groups.
         is_opened = sensitive_features is None
-        words.append("None" if is_opened else _named("sensitive_features", sensitive_features, X))
+        arguments.append(
+            "None"
+            if is_opened
+            else _column_or_parameter_name("sensitive_features", sensitive_features, X)
+        )
         if sample_weight is not None:
-            words.append(f"sample_weight={_named('sample_weight', sample_weight, X)}")
+            arguments.append(
+                f"sample_weight={_column_or_parameter_name('sample_weight', sample_weight, X)}"
+            )
         if max_groups is not None:
-            words.append(f"max_groups={max_groups}")
+            arguments.append(f"max_groups={max_groups}")
         if on_missing != "error":
-            words.append(f'on_missing="{on_missing}"')
-        given = ", ".join(words)
-        moments = f"moments = GroupMoments.from_rows({given})"
-    told = {key: _spelled(value) for key, value in settings.items()}
-    told |= {key: key for key in _OBJECTS if not isinstance(settings[key], str | None)}
-    chosen = [
-        f"{key}={text}" for key, text in told.items() if text not in _DEFAULTS.get(key, _NOTHING)
+            arguments.append(f'on_missing="{on_missing}"')
+        data_arguments = ", ".join(arguments)
+        moments = f"moments = GroupMoments.from_rows({data_arguments})"
+    texts = {key: _as_code(value) for key, value in settings.items()}
+    texts |= {key: key for key in _NAMED_ONLY if not isinstance(settings[key], str | None)}
+    nondefault = [
+        f"{key}={text}"
+        for key, text in texts.items()
+        if text not in _DEFAULT_TEXTS.get(key, _OMITTED)
     ]
-    of_rows = Path(X).name if _is_path(X) else "these rows"
-    name, title = of_rows if settings["name"] is None else settings["name"], settings["title"]
-    return Origin(
+    default_name = Path(X).name if _is_path(X) else "these rows"
+    name, title = default_name if settings["name"] is None else settings["name"], settings["title"]
+    return Provenance(
         name=name,
-        title=title_of(name) if title is None else title,
+        title=default_title(name) if title is None else title,
         input_sha256=fingerprint,
-        command=f"fairspan.write_report({', '.join(['path', given, *chosen])})",
-        moments=moments,
+        command=f"fairspan.write_report({', '.join(['path', data_arguments, *nondefault])})",
+        moments_code=moments,
     )
 
 
-def _spelled(value: Any) -> str:
+def _as_code(value: Any) -> str:
     """A setting as Python: a criterion by its name where its own settings are the default ones."""
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_spelled, value))}]"
+        return f"[{', '.join(map(_as_code, value))}]"
     if hasattr(value, "pieces"):  # a criterion
-        is_usual = value.name in names_of("criterion") and value == criterion_of(value.name)
+        is_usual = value.name in builtin_names("criterion") and value == get_criterion(value.name)
         return repr(value.name if is_usual else value)
     return type(value).__name__ if isinstance(value, Display) else repr(value)
 
 
-def _named(name: str, value: Any, X: Any) -> str:
+def _column_or_parameter_name(name: str, value: Any, X: Any) -> str:
     """Names of columns as they are; anything else by the name of the parameter."""
     several = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
     return repr(value) if isinstance(value, str) or (several and _is_path(X)) else name
@@ -167,10 +175,10 @@ def _is_path(X: Any) -> bool:
 
 
 # Numbers that a program may hold: the components of moderate tables.
-_MOST_NUMBERS = 2500
+_MAX_COMPONENT_ENTRIES = 2500
 # What computes everything again from a saved model, or from a fitted one.
-_CALLS = ("fairspan verify MODEL DATA", "fairspan.verify(model, moments)")
-_OF_CALLS = (
+_COMMANDS = ("fairspan verify MODEL DATA", "fairspan.verify(model, moments)")
+_COMMANDS_NOTE = (
     "For a saved model, the command computes objective and bound again from the rows. Its exit "
     "status is 0 if the certificate holds; DATA are rows, read with the options of the fit, or a "
     "file of moments. The call does the same in Python, and takes rows as well: "
@@ -178,13 +186,13 @@ _OF_CALLS = (
     "requires only numpy and the formulas."
 )
 # Plain formulas resolve less than what the certificate leaves room for.
-_ROUNDING, _SHARE = 4 * float(np.finfo(np.float64).eps), 1e-9
+_ROUNDING_TOL, _RELATIVE_TOL = 4 * float(np.finfo(np.float64).eps), 1e-9
 # Digits of a component that a reader may compare; its last ones are left to rounding.
-_DIGITS = 13
-_WIDTH = 78
+_COMPONENT_DECIMALS = 13
+_LINE_WIDTH = 78
 
 
-_BY_LINES = (
+_LINES_PROOF_TEXT = (
     "S_g is the second moment matrix of group g. Every row w of `lines` is the weights of a "
     "supporting line: no subspace of as many dimensions has errors with w_1 e_1 + w_2 e_2 below "
     "L(M), {rest} of M = w_1 S_1 + w_2 S_2 (Ky Fan 1949). So the errors of every subspace lie in a "
@@ -192,17 +200,17 @@ _BY_LINES = (
     "function of the errors it is the larger of two concave ones, each of which is at least its "
     "chord."
 )
-_BY_A_LIMIT = (
+_LIMIT_PROOF_TEXT = (
     "The bound rests on the restriction's limit as well; no mixture of the groups' second moments "
     "alone proves it."
 )
 
-_START = ("import numpy as np", "from fairspan import GroupMoments", "")
-_LEAST_LEFT = """\
+_HEADER_CODE = ("import numpy as np", "from fairspan import GroupMoments", "")
+_RESIDUAL_CODE = """\
 def least_left(matrix):  # the sum of all eigenvalues but the {dimensions} largest
     return float(np.linalg.eigvalsh(matrix)[: len(matrix) - {dimensions}].sum())
 """
-_POLYGON = """\
+_LINES_BOUND_CODE = """\
 ends = [least_left(np.tensordot(each, S, axes=1)) for each in lines]
 lines, ends = np.vstack([lines, np.eye(2), -np.eye(2)]), np.array([*ends, 0, 0, *-traces])
 corners = []  # where two lines cross, and no other line leaves the crossing out
@@ -227,7 +235,7 @@ for corner, following in zip(corners, [*corners[1:], corners[0]]):
 """
 
 
-def verification_of(fit: Fit, moments: str) -> dict[str, Any]:
+def verification_program(fit: FittedCriterion, moments_code: str) -> dict[str, Any]:
     """The formula in words, and a program that sets `objective` and `lower_bound`.
 
     Parameters
@@ -247,95 +255,101 @@ def verification_of(fit: Fit, moments: str) -> dict[str, Any]:
     certificate, problem, proof = fit.certificate, fit.problem, fit.certificate.proof
     formula = problem.criterion.formula
     # From one mixture, or from supporting lines.
-    has_bound = isinstance(proof, LinesProof) or type(proof) is Proof
+    has_bound = isinstance(proof, SupportingLinesProof) or type(proof) is Proof
     if proof is not None and type(proof) is not Proof:
-        formula = replace(formula, bound_in_words=_BY_LINES if has_bound else _BY_A_LIMIT)
-    from_mixture = _mixture_tells(fit)
-    has_objective = from_mixture or certificate.components.size <= _MOST_NUMBERS
-    roundings = _ROUNDING * problem.n_features * problem.second_moments.traces
-    rounding = problem.criterion.rounding(roundings, certificate.errors, problem)
-    lines = _matrices(fit, moments)
+        formula = replace(formula, bound_text=_LINES_PROOF_TEXT if has_bound else _LIMIT_PROOF_TEXT)
+    is_leading = _mixture_attains_objective(fit)
+    has_objective = is_leading or certificate.components.size <= _MAX_COMPONENT_ENTRIES
+    roundings = _ROUNDING_TOL * problem.n_features * problem.second_moments.traces
+    rounding = problem.criterion.rounding_bound(roundings, certificate.errors, problem)
+    lines = _moments_code(fit, moments_code)
     if has_objective:
         lines += [
-            *_components(fit, is_leading=from_mixture),
+            *_components_code(fit, is_leading=is_leading),
             "left = np.eye(len(V)) - V @ V.T",
             "errors = np.array([np.trace(left @ each @ left) for each in S])",
         ]
-    lines += _parameters(fit)
+    lines += _parameters_code(fit)
     if has_objective:
-        lines.append(f"objective = {formula.objective}")
-    if isinstance(proof, LinesProof):
+        lines.append(f"objective = {formula.objective_code}")
+    if isinstance(proof, SupportingLinesProof):
         rows = [f"    {each}," for each in proof.lines.tolist()]
-        lines += ["lines = np.array([", *rows, "])", *_POLYGON.splitlines()]
+        lines += ["lines = np.array([", *rows, "])", *_LINES_BOUND_CODE.splitlines()]
     elif has_bound:
-        lines.append(f"lower_bound = {formula.bound}")
-    told = ["objective"] * has_objective + ["lower_bound"] * has_bound
+        lines.append(f"lower_bound = {formula.bound_code}")
+    texts = ["objective"] * has_objective + ["lower_bound"] * has_bound
     return {
-        "calls": list(_CALLS),
-        "of_calls": _OF_CALLS,
-        "words": _words(fit, formula, has_objective=has_objective, has_bound=has_bound),
-        "snippet": "\n".join([*lines, f"print({', '.join(told)})", ""]),
+        "calls": list(_COMMANDS),
+        "of_calls": _COMMANDS_NOTE,
+        "words": _explanation(fit, formula, has_objective=has_objective, has_bound=has_bound),
+        "snippet": "\n".join([*lines, f"print({', '.join(texts)})", ""]),
         "objective": certificate.objective,
         "lower_bound": certificate.lower_bound,
         # What rounding does to the certificate and to plain formulas, and a share of the objective.
-        "tolerance": certificate.resolution + rounding + _SHARE * abs(certificate.scale),
+        "tolerance": certificate.resolution + rounding + _RELATIVE_TOL * abs(certificate.scale),
     }
 
 
-def _mixture_tells(fit: Fit) -> bool:
+def _mixture_attains_objective(fit: FittedCriterion) -> bool:
     """Whether the leading eigenvectors of the mixture have the objective: then they are enough."""
     certificate, problem = fit.certificate, fit.problem
-    leading = problem.second_moments.leading(proving_weights(fit), problem.n_components).vectors
+    leading = problem.second_moments.leading(dual_weights(fit), problem.n_components).vectors
     value = problem.criterion.value(problem.errors(leading), problem)
     close = abs(value - certificate.objective) <= max(
-        certificate.tolerance, certificate.resolution, 1e-9 * abs(certificate.scale)
+        certificate.absolute_tol, certificate.resolution, 1e-9 * abs(certificate.scale)
     )
-    return bool(close) and certificate.violation <= certificate.tolerance
+    return bool(close) and certificate.constraint_violation <= certificate.absolute_tol
 
 
-def _words(fit: Fit, formula: Formula, *, has_objective: bool, has_bound: bool) -> list[str]:
+def _explanation(
+    fit: FittedCriterion, formula: CriterionFormula, *, has_objective: bool, has_bound: bool
+) -> list[str]:
     d, certificate = fit.problem.n_components, fit.certificate
     largest = "largest" if d == 1 else f"{d} largest"
     rest = f"the sum of all eigenvalues but the {largest}"
     bound = "no bound is known"
     if math.isfinite(certificate.lower_bound):
-        among = fit.problem.criterion.condition
-        bound = f"no subspace of as many dimensions{among} is below {certificate.lower_bound:.6g}"
-    words = [
-        f"The objective is {formula.objective_in_words} Here it is {certificate.objective:.6g}, "
+        condition = fit.problem.criterion.constraint_text
+        bound = (
+            f"no subspace of as many dimensions{condition} is below {certificate.lower_bound:.6g}"
+        )
+    arguments = [
+        f"The objective is {formula.objective_text} Here it is {certificate.objective:.6g}, "
         f"and {bound}.",
-        formula.bound_in_words.format(rest=rest),
+        formula.bound_text.format(rest=rest),
     ]
     if not has_bound:
-        words.append("The program below recomputes the objective; the command checks the bound.")
+        arguments.append(
+            "The program below recomputes the objective; the command checks the bound."
+        )
     if not has_objective:
-        words.append(
+        arguments.append(
             "The components are too many numbers to be written down here, so the program below "
             "recomputes the bound; a saved model has the components."
         )
-    return words
+    return arguments
 
 
-def proving_weights(fit: Fit) -> FloatArray:
+def dual_weights(fit: FittedCriterion) -> FloatArray:
     """The weights of the mixture that proves the bound."""
-    return fit.problem.criterion.dual_weights(fit.certificate.weights, fit.problem)
+    return fit.problem.criterion.dual_feasible_weights(fit.certificate.weights, fit.problem)
 
 
-def _matrices(fit: Fit, moments: str) -> list[str]:
+def _moments_code(fit: FittedCriterion, moments: str) -> list[str]:
     """Lines that set the second moments, their mixture, and the best errors."""
     in_units = [
         "deviations = moments.standard_deviations",
         "moments = moments.divided_by(np.where(deviations > 0, deviations, 1))",
     ]
     return [
-        *_START,
+        *_HEADER_CODE,
         moments,
         *(in_units if fit.subspace.scale is not None else ()),
         f'S = moments.second_moments("{fit.subspace.center}")  # one matrix for each group',
         "q = moments.proportions",
-        f"weights = {_numbers(proving_weights(fit))}",
+        f"weights = {_array_code(dual_weights(fit))}",
         "",
-        *_LEAST_LEFT.format(dimensions=fit.problem.n_components).splitlines(),
+        *_RESIDUAL_CODE.format(dimensions=fit.problem.n_components).splitlines(),
         "",
         "traces = np.array([np.trace(each) for each in S])",
         "best = np.array([least_left(each) for each in S])  # least error of each group alone",
@@ -343,27 +357,27 @@ def _matrices(fit: Fit, moments: str) -> list[str]:
     ]
 
 
-def _components(fit: Fit, *, is_leading: bool) -> list[str]:
+def _components_code(fit: FittedCriterion, *, is_leading: bool) -> list[str]:
     """Lines that set them: the leading eigenvectors of the mixture, or the numbers themselves."""
     if is_leading:
         return [f"V = np.linalg.eigh(mixture)[1][:, -{fit.problem.n_components}:]"]
     components = fit.subspace.components
-    text = ", ".join(map(str, components.round(_DIGITS).ravel().tolist()))
-    numbers = wrap(text, _WIDTH, break_on_hyphens=False)
+    text = ", ".join(map(str, components.round(_COMPONENT_DECIMALS).ravel().tolist()))
+    numbers = wrap(text, _LINE_WIDTH, break_on_hyphens=False)
     return ["V = np.array([", *numbers, f"]).reshape({components.shape}).T"]
 
 
-def _parameters(fit: Fit) -> list[str]:
+def _parameters_code(fit: FittedCriterion) -> list[str]:
     """Lines that set the criterion's parameters, and what its formula needs beside them."""
     criterion = fit.problem.criterion
     values = criterion.formula_parameters(fit.problem, fit.certificate.weights)
     lines = [
-        f"{name} = {_numbers(value) if isinstance(value, np.ndarray) else repr(value)}"
+        f"{name} = {_array_code(value) if isinstance(value, np.ndarray) else repr(value)}"
         for name, value in values.items()
     ]
-    function = criterion.formula.function
+    function = criterion.formula.helper_code
     return [*lines, "", *function.splitlines(), ""] if function else lines
 
 
-def _numbers(values: Any) -> str:
+def _array_code(values: Any) -> str:
     return f"np.array({np.asarray(values, dtype=np.float64).tolist()})"

@@ -8,58 +8,58 @@ from typing import Any
 import numpy as np
 
 from fairspan import registry
-from fairspan.auditing.audit import Audit, audit_in_folds, audit_moments, audit_rows
-from fairspan.auditing.expected_losses import USUAL, Expectations
+from fairspan.auditing.audit import Audit, audit_moments, audit_rows, audit_rows_with_folds
+from fairspan.auditing.expected_losses import DEFAULT_OPTIONS, EstimationOptions
 from fairspan.auditing.models import (
-    TOLERANCE_OF_CURVES,
-    Audited,
+    CURVE_TOL,
+    AuditedModel,
+    audited_models,
     audited_pca,
-    models_of,
     read_model,
 )
-from fairspan.auditing.results import ModelResult, Verdict, group_name, verdicts_of
-from fairspan.displays.fitted import without_rounding
-from fairspan.errors import Incompatible, InvalidInput, InvalidType, kind_of
-from fairspan.estimator.fit import dimension_keeping, fit_with_problem
+from fairspan.auditing.results import ModelResult, Verdict, format_group, make_verdicts
+from fairspan.displays.records import zero_negligible
+from fairspan.errors import IncompatibleParameters, InvalidInput, InvalidType, describe_type
+from fairspan.estimator.fit import fit_moments, resolve_n_components
 from fairspan.extending import Display
-from fairspan.formatting.results import plain
-from fairspan.formatting.text import called, percent, spoken
-from fairspan.formatting.text import settings as spelled_settings
-from fairspan.linalg.resources import memory_error_hint, threads_of
+from fairspan.formatting.export import to_json_value
+from fairspan.formatting.text import display_name, format_level, readable_name
+from fairspan.formatting.text import format_parameters as spelled_settings
+from fairspan.linalg.resources import explain_memory_errors, limit_blas_threads
 from fairspan.model.subspace import FairSubspace
-from fairspan.moments.group_means import Center, check_center
+from fairspan.moments.base import Center, check_center
 from fairspan.moments.group_moments import GroupMoments
 from fairspan.moments.of_rows import FoldMoments
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.problem.criteria import Criterion
-from fairspan.problem.problem import check_n_components, used_parameters
-from fairspan.problem.reduction import criterion_of
-from fairspan.progress import track, whole
-from fairspan.registry import check_count, check_flag, field_values
-from fairspan.report.curves import PCA, Curves, Fit, curves_of
-from fairspan.report.program import Origin, provenance, verification_of
+from fairspan.problem.problem import check_n_components, reported_parameters
+from fairspan.problem.reduction import get_criterion
+from fairspan.progress import overall_progress, track
+from fairspan.registry import check_bool, check_integer, init_parameters
+from fairspan.report.curves import PCA, FittedCriterion, ReportCurves, build_curves
+from fairspan.report.program import Provenance, to_dict, verification_program
 from fairspan.rows.groups import printable
 from fairspan.rows.protocol import Rows
 
-PLAIN = "total_error"
+PCA_CRITERION = "total_error"
 # Of more groups than these, some criteria may take minutes: they are for whoever asks for them.
-_MANY_GROUPS = {"error_gap": 16, "robust_error_gap": 2}
-_NOT_COMPARED = (
+_MAX_GROUPS_BY_CRITERION = {"error_gap": 16, "robust_error_gap": 2}
+_NOT_COMPARED_REASON = (
     "Of more than {} groups its answer may take minutes, so it was not compared. Ask for it as the "
     "criterion, or among the criteria of write_report."
 )
 # Of more groups, the error gaps are not fitted again without each part of the rows.
-_FEW_GROUPS = 2
-_NOT_REFITTED = (
+_MAX_GROUPS_FOR_REFITS = 2
+_NO_REFIT_REASON = (
     "not fitted again without each part of the rows, which takes its time with more than {} "
     "groups. Request it as the criterion"
 )
-_IN_ONE_PART = "moments alone give no estimates for new rows"
-SHARE_KEPT = 0.9
+_MOMENTS_ONLY_REASON = "moments alone give no estimates for new rows"
+DEFAULT_VARIANCE_KEPT = 0.9
 # Matrices of more features, one for each group, are too large to compare so many answers.
-_MOST_FEATURES = 1000
+_MAX_FEATURES = 1000
 # Of float64's sixteen digits the last four are left to rounding.
-_DIGITS = 12
+_JSON_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class ReportSettings:
         The one that the report is mainly about.
     criteria : tuple of Criterion
         All but ordinary PCA, the main one first.
-    are_chosen : bool
+    criteria_requested : bool
         Whether the compared criteria were chosen by the user.
     n_components : int, float or None
         d; or the share of every group's variance that the main criterion is to keep, 0.9 for None.
@@ -86,15 +86,15 @@ class ReportSettings:
 
     criterion: Criterion
     criteria: tuple[Criterion, ...]
-    are_chosen: bool
+    criteria_requested: bool
     n_components: int | float | None
     center: Center
     scale: bool
     displays: tuple[Any, ...] = ()
-    estimates: Expectations = USUAL
+    estimation: EstimationOptions = DEFAULT_OPTIONS
 
     @classmethod
-    def of(
+    def validated(
         cls,
         criterion: object,
         criteria: Sequence[object] | None,
@@ -102,7 +102,7 @@ class ReportSettings:
         center: Any,
         scale: Any,
         displays: Sequence[object] | None = None,
-        estimates: Expectations = USUAL,
+        estimates: EstimationOptions = DEFAULT_OPTIONS,
     ) -> "ReportSettings":
         """Read and check settings.
 
@@ -117,35 +117,37 @@ class ReportSettings:
         >>> [each.name for each in asked.criteria]
         ['error_gap', 'minimax_loss']
         """
-        main = criterion_of(criterion)
-        wanted = _several("displays", displays or ())
+        main = get_criterion(criterion)
+        wanted = _check_sequence("displays", displays or ())
         for each in wanted:
-            if isinstance(each, str | registry.Foreign):
-                registry.factory_of("display", each)
+            if isinstance(each, str | registry.ExternalObject):
+                registry.get_factory("display", each)
             else:
-                registry.object_of("display", each, Display)
+                registry.resolve_object("display", each, Display)
         check_center(center)
-        check_flag("scale", scale)
+        check_bool("scale", scale)
         is_share = isinstance(n_components, float) and 0 < n_components < 1
         if n_components is not None and not is_share:
-            check_count("n_components", n_components)
-        others: Sequence[Any] = (
-            [name for name in registry.names_of("criterion") if name != main.name]
+            check_integer("n_components", n_components)
+        other_criteria: Sequence[Any] = (
+            [name for name in registry.builtin_names("criterion") if name != main.name]
             if criteria is None
-            else _several("criteria", criteria)
+            else _check_sequence("criteria", criteria)
         )
         # Each once; compared, as some hold a mapping and so have no hash.
-        chosen = [main, *map(criterion_of, others)]
-        chosen = [each for i, each in enumerate(chosen) if each not in chosen[:i]]
+        selected_criteria = [main, *map(get_criterion, other_criteria)]
+        selected_criteria = [
+            each for i, each in enumerate(selected_criteria) if each not in selected_criteria[:i]
+        ]
         if center != "group":  # there it is not what everybody calls PCA, but one more criterion
-            chosen = [each for each in chosen if each.name != PLAIN]
-        told = (n_components, center, scale, tuple(wanted), estimates)
-        return cls(main, tuple(chosen), criteria is not None, *told)
+            selected_criteria = [each for each in selected_criteria if each.name != PCA_CRITERION]
+        remaining = (n_components, center, scale, tuple(wanted), estimates)
+        return cls(main, tuple(selected_criteria), criteria is not None, *remaining)
 
     @property
-    def is_plain(self) -> bool:
+    def is_pca(self) -> bool:
         """Whether the main criterion is what ordinary PCA minimises."""
-        return self.criterion.name == PLAIN and self.center != "group"
+        return self.criterion.name == PCA_CRITERION and self.center != "group"
 
     def check_size(self, n_features: int) -> None:
         """Make sure that these are not too many features, nor too few for d.
@@ -154,28 +156,28 @@ class ReportSettings:
         ------
         InvalidInput, InvalidParameter
         """
-        if n_features > _MOST_FEATURES:
+        if n_features > _MAX_FEATURES:
             raise InvalidInput(
                 f"A report received {n_features} features",
-                f"Allowed: {_MOST_FEATURES} at most, as dozens of answers are compared",
+                f"Allowed: {_MAX_FEATURES} at most, as dozens of answers are compared",
                 "Choose features, or use FairPCA and audit, which take any number",
             )
         if self.n_components is not None:
-            check_n_components(self.n_components, n_features, or_share=True)
+            check_n_components(self.n_components, n_features, allow_fraction=True)
 
 
-def _several(what: str, given: Any) -> Sequence[Any]:
+def _check_sequence(what: str, given: Any) -> Sequence[Any]:
     if isinstance(given, Sequence) and not isinstance(given, str):
         return given
     raise InvalidType(
-        f"{what} is {kind_of(given)}",
+        f"{what} is {describe_type(given)}",
         f"Allowed: a sequence of names or objects: several {what}",
         "Pass a list, even of a single one",
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class UserModels:
     """Models of the user, audited.
 
     Attributes
@@ -188,7 +190,7 @@ class Given:
     """
 
     audit: Audit
-    kinds: tuple[str, ...]
+    descriptions: tuple[str, ...]
     held_out: bool
 
 
@@ -215,34 +217,34 @@ class Report:
     """
 
     audit: Audit
-    fits: tuple[Fit, ...]
-    curves: Curves
-    origin: Origin
+    fits: tuple[FittedCriterion, ...]
+    curves: ReportCurves
+    provenance: Provenance
     moments: GroupMoments
-    asked: ReportSettings
-    unavailable: tuple[tuple[str, str], ...] = ()
-    given: Given | None = None
+    settings: ReportSettings
+    skipped_criteria: tuple[tuple[str, str], ...] = ()
+    user_models: UserModels | None = None
     displays: tuple[tuple[str, Display], ...] = ()
 
     @property
-    def place(self) -> int:
+    def main_index(self) -> int:
         """Position of the main answer: that of ordinary PCA, or the one after it."""
-        return 0 if self.asked.is_plain else 1
+        return 0 if self.settings.is_pca else 1
 
     @property
-    def plain(self) -> ModelResult:
+    def pca(self) -> ModelResult:
         """Ordinary PCA."""
         return self.audit.models[0]
 
     @property
     def main(self) -> ModelResult:
         """The main answer."""
-        return self.audit.models[self.place]
+        return self.audit.models[self.main_index]
 
     @property
-    def fit(self) -> Fit:
+    def main_fit(self) -> FittedCriterion:
         """That of the main answer."""
-        return self.fits[self.place]
+        return self.fits[self.main_index]
 
     @property
     def verdict(self) -> Verdict | None:
@@ -250,17 +252,17 @@ class Report:
         return next((each for each in self.audit.verdicts if each.model == self.main.name), None)
 
     @property
-    def is_completed(self) -> bool:
+    def is_em_estimated(self) -> bool:
         """Whether moments were estimated from rows with missing cells."""
-        return self.moments.completion is not None
+        return self.moments.em_summary is not None
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def group_names(self) -> tuple[str, ...]:
         """The groups, as they are shown."""
-        return tuple(called(group_name(group.group)) for group in self.plain.groups)
+        return tuple(display_name(format_group(group.group)) for group in self.pca.groups)
 
     @property
-    def features(self) -> list[str]:
+    def feature_names(self) -> list[str]:
         """Their names, whole."""
         names = self.moments.feature_names or [f"feature {i}" for i in range(self.n_features)]
         return [printable(name) for name in names]
@@ -278,30 +280,30 @@ class Report:
     @property
     def has_estimates(self) -> bool:
         """Whether it is known what new rows would show of any group."""
-        return self.plain.has_estimates
+        return self.pca.has_estimates
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
+    def settings_record(self) -> dict[str, Any]:
         """What was requested, and what was made of it."""
-        wanted, made = self.asked.n_components, self.fit.certificate
-        kept = percent(SHARE_KEPT if wanted is None else wanted)
+        wanted, made = self.settings.n_components, self.main_fit.certificate
+        kept = format_level(DEFAULT_VARIANCE_KEPT if wanted is None else wanted)
         return {
-            "n_components": self.plain.n_components,
+            "n_components": self.pca.n_components,
             "chosen_by": "asked"
             if isinstance(wanted, int)
             else f"the fewest that keep {kept} of every group's variance",
-            "center": self.asked.center,
-            "standardize": bool(self.asked.scale),
-            "criterion": self.asked.criterion.name,
-            "parameters": used_parameters(made.criterion, made.groups),
+            "center": self.settings.center,
+            "standardize": bool(self.settings.scale),
+            "criterion": self.settings.criterion.name,
+            "parameters": reported_parameters(made.criterion, made.groups),
         }
 
-    def total_change(self, model: ModelResult) -> float | None:
+    def relative_error_change(self, model: ModelResult) -> float | None:
         """How much more error than ordinary PCA a model has over all rows, as a share."""
-        before = self.plain.total_error_here
-        return model.total_error_here / before - 1 if before > self.plain.rounding else None
+        before = self.pca.observed_total_error
+        return model.observed_total_error / before - 1 if before > self.pca.rounding_bound else None
 
-    def in_short(self, text: str, spelled: Callable[[str], str] = str) -> str:
+    def shorten_names(self, text: str, format_name: Callable[[str], str] = str) -> str:
         """A text with very long names of groups and features without their middles.
 
         Parameters
@@ -310,10 +312,10 @@ class Report:
         spelled : callable
             How the text spells a name.
         """
-        groups = [group_name(group.group) for group in self.plain.groups]
-        for name in {*groups, *self.features, self.origin.name}:
+        groups = [format_group(group.group) for group in self.pca.groups]
+        for name in {*groups, *self.feature_names, self.provenance.name}:
             if name.strip():
-                text = text.replace(spelled(name), spelled(called(name)))
+                text = text.replace(format_name(name), format_name(display_name(name)))
         return text
 
     @cached_property
@@ -321,47 +323,47 @@ class Report:
         """How the certificate of the main answer is verified."""
         return {
             "model": self.main.name,
-            **verification_of(self.fit, self.origin.moments),
+            **verification_program(self.main_fit, self.provenance.moments_code),
         }
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON: the audit, and what a page has beside it."""
-        facts: dict[str, Any] = plain(
+        facts: dict[str, Any] = to_json_value(
             {
-                "title": printable(self.origin.title),
+                "title": printable(self.provenance.title),
                 "data": {
-                    "name": printable(self.origin.name),
-                    "feature_names": self.features,
+                    "name": printable(self.provenance.name),
+                    "feature_names": self.feature_names,
                     "weighted": self.is_weighted,
                 },
-                "settings": self.settings,
+                "settings": self.settings_record,
                 "main": self.main.name,
                 **self.audit.to_dict(),
                 "certificates": [
                     {"model": each.name, **each.certificate.to_dict()} for each in self.fits
                 ],
-                "unavailable": [{"name": name, "why": why} for name, why in self.unavailable],
-                **self.curves.to_dict(self.main.name, self.features),
-                "given": self.given
+                "unavailable": [{"name": name, "why": why} for name, why in self.skipped_criteria],
+                **self.curves.to_dict(self.main.name, self.feature_names),
+                "given": self.user_models
                 and {
-                    "held_out": self.given.held_out,
-                    "kinds": self.given.kinds,
-                    **self.given.audit.to_dict(),
+                    "held_out": self.user_models.held_out,
+                    "kinds": self.user_models.descriptions,
+                    **self.user_models.audit.to_dict(),
                 },
                 "verification": self.verification,
-                "made": {**provenance(self.origin), "parameters": self.settings},
+                "made": {**to_dict(self.provenance), "parameters": self.settings_record},
             },
-            _DIGITS,
+            _JSON_DIGITS,
         )
         shown = [
             {"name": name, "data": each.frame().to_dict("list")} for name, each in self.displays
         ]
-        return {**facts, "displays": plain(shown)}
+        return {**facts, "displays": to_json_value(shown)}
 
 
 # From the first look at the rows to the page; drawing is not counted, and takes about what is left.
 making_a_report = partial(
-    whole,
+    overall_progress,
     "making the report",
     reading=10,
     comparing_criteria=15,
@@ -372,14 +374,14 @@ making_a_report = partial(
 )
 
 
-@memory_error_hint()
-def report_of(
+@explain_memory_errors()
+def build_report(
     moments: GroupMoments,
     rows: Rows | None,
     asked: ReportSettings,
-    origin: Origin,
+    origin: Provenance,
     *,
-    models: Sequence[Audited] = (),
+    models: Sequence[AuditedModel] = (),
     test: Rows | None = None,
     max_memory: int | None = None,
 ) -> Report:
@@ -389,13 +391,13 @@ def report_of(
     ----------
     moments : GroupMoments
         Of the rows.
-    rows : RowSource, PartedRows or None
+    rows : RowSource, PartitionedRows or None
         The rows again, read twice for estimates and intervals; None for none.
     asked : ReportSettings
     origin : Origin
     models : sequence of Audited
         Models of the user.
-    test : RowSource, PartedRows or None
+    test : RowSource, PartitionedRows or None
         Held-out rows that judge these models; None for the rows of the report.
     max_memory : int, optional
         Bytes that moments by fold may take, where that was set.
@@ -412,18 +414,18 @@ def report_of(
             "Allowed: two groups or more",
             "Check the group column, or use ordinary PCA",
         )
-    wanted = SHARE_KEPT if asked.n_components is None else asked.n_components
-    estimates = replace(asked.estimates, max_memory=max_memory)
+    wanted = DEFAULT_VARIANCE_KEPT if asked.n_components is None else asked.n_components
+    estimates = replace(asked.estimation, max_memory=max_memory)
     # Hundreds of small eigenproblems: where cores are shared, threads would wait for each other.
-    with threads_of(None):
-        d = dimension_keeping(
+    with limit_blas_threads(None):
+        d = resolve_n_components(
             moments, wanted, asked.criterion, center=asked.center, scale=asked.scale
         )
-        fits, unavailable = fits_of(moments, asked, d)
-    audit, folds = audit_of(fits, rows, moments, asked, estimates)
-    with threads_of(None):
-        main = fits[0 if asked.is_plain else 1]
-        curves = curves_of(moments, audit, fits[0], main, folds, asked.center)
+        fits, unavailable = fit_criteria(moments, asked, d)
+    audit, folds = audit_fits(fits, rows, moments, asked, estimates)
+    with limit_blas_threads(None):
+        main = fits[0 if asked.is_pca else 1]
+        curves = build_curves(moments, audit, fits[0], main, folds, asked.center)
     return Report(
         audit,
         fits,
@@ -432,13 +434,13 @@ def report_of(
         moments,
         asked,
         unavailable,
-        _given(models, rows, test, moments, estimates) if models else None,
+        _audit_user_models(models, rows, test, moments, estimates) if models else None,
     )
 
 
-def fits_of(
+def fit_criteria(
     moments: GroupMoments, asked: ReportSettings, n_components: int
-) -> tuple[tuple[Fit, ...], tuple[tuple[str, str], ...]]:
+) -> tuple[tuple[FittedCriterion, ...], tuple[tuple[str, str], ...]]:
     """Ordinary PCA and every criterion that was requested; and those without an answer, with why.
 
     Raises
@@ -447,37 +449,39 @@ def fits_of(
         The main criterion has no answer for these groups at this dimension.
     """
     about: Center = "none" if asked.center == "none" else "global"
-    pca, problem, _ = fit_with_problem(
-        moments, n_components, criterion=PLAIN, center=about, scale=asked.scale
+    pca, problem, _ = fit_moments(
+        moments, n_components, criterion=PCA_CRITERION, center=about, scale=asked.scale
     )
-    fits, without = [Fit(PCA, pca, problem)], []
-    shared = problem.second_moments if about == asked.center else None
-    named = list(zip(asked.criteria, names_of(asked.criteria), strict=True))
+    fits, skipped = [FittedCriterion(PCA, pca, problem)], []
+    shared_second_moments = problem.second_moments if about == asked.center else None
+    named = list(zip(asked.criteria, model_names(asked.criteria), strict=True))
     for criterion, name in track("comparing criteria", named, "criteria"):
         is_main = criterion is asked.criterion
-        most = _MANY_GROUPS.get(criterion.name, moments.n_groups)
-        if moments.n_groups > most and not (is_main or asked.are_chosen):
-            without.append((name, _NOT_COMPARED.format(most)))
+        most = _MAX_GROUPS_BY_CRITERION.get(criterion.name, moments.n_groups)
+        if moments.n_groups > most and not (is_main or asked.criteria_requested):
+            skipped.append((name, _NOT_COMPARED_REASON.format(most)))
             continue
         try:
-            fair, own, _ = fit_with_problem(
+            fair, fair_problem, _ = fit_moments(
                 moments,
                 n_components,
                 criterion=criterion,
                 center=asked.center,
                 scale=asked.scale,
-                second=shared if isinstance(shared, DenseSecondMoments) else None,
+                second_moments=shared_second_moments
+                if isinstance(shared_second_moments, DenseSecondMoments)
+                else None,
             )
-        except (Incompatible, InvalidInput) as error:
+        except (IncompatibleParameters, InvalidInput) as error:
             if is_main:
                 raise
-            without.append((name, printable("{}. {}.".format(*error.args))))
+            skipped.append((name, printable("{}. {}.".format(*error.args))))
             continue
-        fits.append(Fit(name, fair, own))
-    return tuple(fits), tuple(without)
+        fits.append(FittedCriterion(name, fair, fair_problem))
+    return tuple(fits), tuple(skipped)
 
 
-def names_of(criteria: Sequence[Criterion]) -> list[str]:
+def model_names(criteria: Sequence[Criterion]) -> list[str]:
     """What the answers are called: by their criterion, with its settings where two share it.
 
     Examples
@@ -488,86 +492,93 @@ def names_of(criteria: Sequence[Criterion]) -> list[str]:
     >>> names_of([MinimaxLoss(relative=True)])
     ['relative minimax loss']
     """
-    names = [spoken(f"relative_{each.name}" if each.relative else each.name) for each in criteria]
+    names = [
+        readable_name(f"relative_{each.name}" if each.relative else each.name) for each in criteria
+    ]
     return [
         name
         if names.count(name) == 1
-        else f"{name} ({printable(spelled_settings(field_values(each)))})"
+        else f"{name} ({printable(spelled_settings(init_parameters(each)))})"
         for name, each in zip(names, criteria, strict=True)
     ]
 
 
-def audit_of(
-    fits: Sequence[Fit],
+def audit_fits(
+    fits: Sequence[FittedCriterion],
     rows: Rows | None,
     moments: GroupMoments,
     asked: ReportSettings,
-    estimates: Expectations,
+    estimates: EstimationOptions,
 ) -> tuple[Audit, FoldMoments | None]:
     """The audit of all fits, and moments by fold; of many groups, not all have estimates."""
     # Ordinary PCA knows no groups: only its errors are measured about each group's own mean.
     pca = read_model(PCA, replace(fits[0].subspace, center=asked.center))
-    audited = [replace(pca, is_plain_pca=True)]
+    audited = [replace(pca, is_pca=True)]
     for each in fits[1:]:
-        model = replace(
-            read_model(each.name, each.subspace), baseline=PCA, refit_tol=TOLERANCE_OF_CURVES
+        model = replace(read_model(each.name, each.subspace), baseline=PCA, refit_tol=CURVE_TOL)
+        is_slow_to_refit = (
+            each.problem.criterion.name in _MAX_GROUPS_BY_CRITERION
+            and moments.n_groups > _MAX_GROUPS_FOR_REFITS
         )
-        is_slow = each.problem.criterion.name in _MANY_GROUPS and moments.n_groups > _FEW_GROUPS
-        if is_slow and each.problem.criterion != asked.criterion:
-            model = replace(model, why_not_refitted=_NOT_REFITTED.format(_FEW_GROUPS))
+        if is_slow_to_refit and each.problem.criterion != asked.criterion:
+            model = replace(model, no_refit_reason=_NO_REFIT_REASON.format(_MAX_GROUPS_FOR_REFITS))
         audited.append(model)
     folds = None
     if rows is None:
         audit = audit_moments(audited, [moments])
     else:
-        options = replace(estimates, has_labels=moments.by_label is not None)
-        audit, folds = audit_in_folds(audited, rows, moments, options=options)
-    unknown = {each.name for each in audited if each.why_not_refitted}
-    models = [_settled(model) for model in audit.models]
+        options = replace(estimates, has_y=moments.by_class is not None)
+        audit, folds = audit_rows_with_folds(audited, rows, moments, options=options)
+    not_refitted = {each.name for each in audited if each.no_refit_reason}
+    models = [_zero_negligible(model) for model in audit.models]
     if rows is None:
-        models = [replace(model, why_no_estimates=_IN_ONE_PART) for model in models]
+        models = [replace(model, why_no_estimates=_MOMENTS_ONLY_REASON) for model in models]
     verdicts = audit.verdicts
-    if verdicts and asked.is_plain and len(models) > 1:
+    if verdicts and asked.is_pca and len(models) > 1:
         # The others are about what it is compared with.
-        own = verdicts_of(models[:1], audit.findings, audit.level, audit.material)
-        verdicts = (*own, *verdicts)
+        fair_problem = make_verdicts(models[:1], audit.findings, audit.level, audit.materiality)
+        verdicts = (*fair_problem, *verdicts)
     return (
         replace(
             audit,
             models=tuple(models),
-            verdicts=tuple(each for each in verdicts if each.model not in unknown),
+            verdicts=tuple(each for each in verdicts if each.model not in not_refitted),
             findings=tuple(
-                each for each in audit.findings if each.code != "FS110" or each.model not in unknown
+                each
+                for each in audit.findings
+                if each.code != "FS110" or each.model not in not_refitted
             ),
         ),
         folds,
     )
 
 
-def _settled(model: ModelResult) -> ModelResult:
+def _zero_negligible(model: ModelResult) -> ModelResult:
     """The same, with zero for figures that are only rounding."""
     groups = tuple(
         replace(
             group,
-            error_here=group.error_here.without_rounding(group.rounding_here),
-            best_error_here=float(without_rounding(group.best_error_here, group.rounding_here)),
-            loss_here=float(without_rounding(group.loss_here, group.rounding_here)),
+            observed_error=group.observed_error.without_rounding(group.observed_rounding),
+            observed_best_error=float(
+                zero_negligible(group.observed_best_error, group.observed_rounding)
+            ),
+            observed_loss=float(zero_negligible(group.observed_loss, group.observed_rounding)),
         )
         for group in model.groups
     )
-    disparity = model.disparity_here.without_rounding(model.rounding)
-    return replace(model, groups=groups, disparity_here=disparity)
+    disparity = model.observed_disparity.without_rounding(model.rounding_bound)
+    return replace(model, groups=groups, observed_disparity=disparity)
 
 
-def read_models(models: Any, moments: GroupMoments) -> list[Audited]:
+def read_user_models(models: Any, moments: GroupMoments) -> list[AuditedModel]:
     """Models by their names, and ordinary PCA of the rows of the page beside each fair one."""
-    audited = models_of(models, moments.n_features)
+    audited = audited_models(models, moments.n_features)
     names = {each.name for each in audited}
-    added: dict[tuple[int, str, bool], Audited] = {}
+    added: dict[tuple[int, str, bool], AuditedModel] = {}
     compared = []
     for each in audited:
         made = each.subspace.certificate
-        if each.baseline is None and not each.is_plain_pca and made is not None:
+        if each.baseline is None and not each.is_pca and made is not None:
             d, center = each.subspace.dimension, each.subspace.center
             kind = (d, center, each.subspace.scale is not None)
             if kind not in added:
@@ -580,39 +591,39 @@ def read_models(models: Any, moments: GroupMoments) -> list[Audited]:
     return [*compared, *added.values()]
 
 
-def _given(
-    audited: Sequence[Audited],
+def _audit_user_models(
+    audited: Sequence[AuditedModel],
     rows: Rows | None,
     test: Rows | None,
     moments: GroupMoments,
-    estimates: Expectations,
-) -> Given:
+    estimates: EstimationOptions,
+) -> UserModels:
     """What the models of the user do to each group of the rows of the page, or of others."""
-    judging, of_page = (rows, moments) if test is None else (test, None)
-    has_labels = of_page is not None and of_page.by_label is not None
+    evaluation_rows, page_moments = (rows, moments) if test is None else (test, None)
+    has_y = page_moments is not None and page_moments.by_class is not None
     audit = (
         audit_moments(audited, [moments])
-        if judging is None
+        if evaluation_rows is None
         else audit_rows(
-            audited, judging, of_page, options=replace(estimates, has_labels=has_labels)
+            audited, evaluation_rows, page_moments, options=replace(estimates, has_y=has_y)
         )
     )
     by_name = {each.name: each for each in audited}
-    kinds = tuple(_kind_of(by_name[model.name]) for model in audit.models)
-    models = tuple(map(_settled, audit.models))
-    return Given(replace(audit, models=models), kinds, test is not None)
+    kinds = tuple(_describe_model(by_name[model.name]) for model in audit.models)
+    models = tuple(map(_zero_negligible, audit.models))
+    return UserModels(replace(audit, models=models), kinds, test is not None)
 
 
-def _kind_of(each: Audited) -> str:
+def _describe_model(each: AuditedModel) -> str:
     """What a model is, in words."""
-    if each.by_rows is not None:
+    if each.row_model is not None:
         return "no projection: errors of the rows"
     subspace: FairSubspace = each.subspace
     kinds = {"oblique": subspace.is_oblique, "soft": subspace.is_soft, "nested": subspace.is_nested}
     told = [kind for kind, is_so in kinds.items() if is_so]
     made = subspace.certificate
-    if made is not None and not each.is_plain_pca:
-        told.append(spoken(made.criterion.name))
+    if made is not None and not each.is_pca:
+        told.append(readable_name(made.criterion.name))
     if made is not None and made.restriction is not None:
         told.append(f"with {made.restriction!r}")
     return ", ".join(told) or "projection"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.groups import plain_label
+from fairspan.rows.groups import to_python_label
 
 # What pandas calls labels that are all numbers; none of them equals a text.
 _NUMERIC_KINDS = frozenset({"integer", "floating"})
@@ -92,7 +92,7 @@ def _misaligned(first_name: str, first: Any, second_name: str, second: Any) -> I
     """Return the error for two indexes that share labels and differ."""
     place = _first_difference(first.astype(object), second.astype(object))
     labels = [
-        repr(plain_label(index[place])) if place < len(index) else "no row"
+        repr(to_python_label(index[place])) if place < len(index) else "no row"
         for index in (first, second)
     ]
     remedy = _realignment(first_name, first, second_name, second)

@@ -14,30 +14,30 @@ from array_api_compat import is_cupy_array, is_torch_array
 
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.text import counted, shown_reason
-from fairspan.registry import ImportedLater
-from fairspan.rows.checks import (
-    check_columns,
-    check_dtype,
-    check_same_length,
-    check_shape,
-    checked_values,
-    converted,
-    float64_of,
-    native_dtype,
-    number_columns,
-    numbers_of,
-    observed_values,
-    warn_of_rounding,
-)
-from fairspan.rows.groups import CodedLabels, listed
+from fairspan.registry import LazyModule
+from fairspan.rows.groups import CodedLabels, format_list
 from fairspan.rows.protocol import (
     KEEPING_MISSING,
-    KnownRows,
+    BaseRows,
     OnMissing,
     RowBlock,
-    RowOpener,
-    block_rows,
-    row_block,
+    SourceAdapter,
+    make_row_block,
+    rows_per_block,
+)
+from fairspan.rows.validation import (
+    arrow_to_numpy,
+    check_columns,
+    check_consistent_length,
+    check_dtype,
+    check_shape,
+    native_dtype,
+    numeric_columns,
+    series_to_float64,
+    to_finite_float64,
+    to_float64_with_missing,
+    to_numeric,
+    warn_if_rounded,
 )
 from fairspan.rows.weights import scaled_weights
 from fairspan.typing import AnyArray, FloatArray, IndexArray
@@ -45,18 +45,18 @@ from fairspan.typing import AnyArray, FloatArray, IndexArray
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 else:
-    nw = ImportedLater("narwhals.stable.v2")
+    nw = LazyModule("narwhals.stable.v2")
 
 # Whole numbers within such a range are coded by a table of the whole range.
-_SMALL_RANGE = 1 << 12
+_MAX_TABLE_RANGE = 1 << 12
 # Up to so many different texts, by so many of the first, each is compared with all of them.
-_FEW_TEXTS, _FIRST_TEXTS = 12, 256
+_MAX_COMPARED_TEXTS, _N_SAMPLED_TEXTS = 12, 256
 
 _NAMES_OR_LABELS = "Allowed: the name of a column of X, or one label for each row"
 
 
 @dataclass(frozen=True)
-class Place:
+class ArrayBackend:
     """The package and the device of an array.
 
     Attributes
@@ -69,7 +69,7 @@ class Place:
     xp: Any
     device: Any
 
-    def constant(self, values: AnyArray) -> Any:
+    def to_device(self, values: AnyArray) -> Any:
         """A numpy array, brought here."""
         if not values.flags.writeable:  # torch warns about those
             values = values.copy()
@@ -81,17 +81,17 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Everyone:
+class SingleGroup:
     """In place of labels: all rows are of one group, of this label."""
 
     label: str
 
-    def of_rows(self, n_rows: int) -> CodedLabels:
+    def labels_for(self, n_rows: int) -> CodedLabels:
         """The label of each of so many rows."""
         return CodedLabels([self.label], np.zeros(n_rows, dtype=np.intp))
 
 
-def frame_of(X: Any) -> nw.DataFrame[Any] | None:
+def as_eager_frame(X: Any) -> nw.DataFrame[Any] | None:
     """X as a narwhals frame if it is a data frame that holds its rows; None otherwise.
 
     Raises
@@ -112,7 +112,7 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def labels_of_columns(
+def labels_from_columns(
     frame: Any,
     names: Sequence[str],
     bins: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
@@ -132,27 +132,27 @@ def labels_of_columns(
     columns = []
     for name in names:
         if name in bins:
-            labels = _in_bins(number_columns(frame.select([name]))[0], name, bins[name])
+            labels = _bin_labels(numeric_columns(frame.select([name]))[0], name, bins[name])
         else:
-            labels = labels_of_series(frame[name], (name,))
-        columns.append(labels.with_unknown(unknown[name]) if name in unknown else labels)
-    return CodedLabels.crossed(columns)
+            labels = labels_from_series(frame[name], (name,))
+        columns.append(labels.fill_missing(unknown[name]) if name in unknown else labels)
+    return CodedLabels.cross(columns)
 
 
-def _in_bins(numbers: AnyArray, name: str, edges: tuple[float, ...]) -> CodedLabels:
+def _bin_labels(numbers: AnyArray, name: str, edges: tuple[float, ...]) -> CodedLabels:
     """Numbers by the bin that they are in, which holds its lower edge and not its upper one."""
-    written = [f"{edge:.15g}" for edge in edges]
-    between = [f"{low} to below {high}" for low, high in pairwise(written)]
-    distinct = [f"below {written[0]}", *between, f"{written[-1]} or more", None]
+    formatted_edges = [f"{edge:.15g}" for edge in edges]
+    intervals = [f"{low} to below {high}" for low, high in pairwise(formatted_edges)]
+    distinct = [f"below {formatted_edges[0]}", *intervals, f"{formatted_edges[-1]} or more", None]
     codes = np.where(np.isnan(numbers), len(edges) + 1, np.digitize(numbers, edges))
     return CodedLabels(distinct, codes, (name,))
 
 
-def labels_of_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
+def labels_from_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
     """One column of a data frame or a pyarrow Table."""
     native = series.to_native() if hasattr(series, "to_native") else series
     if hasattr(native, "dictionary_encode"):
-        labels = _of_arrow(native)
+        labels = _labels_from_arrow(native)
     elif hasattr(getattr(native, "cat", None), "codes"):
         # Missing is coded as -1, which then points at the last one.
         distinct = [*native.cat.categories.tolist(), None]
@@ -167,10 +167,10 @@ def labels_of_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
         and series.dtype not in (nw.Int128, nw.UInt128)  # numpy has no type for those
         and series.null_count() == 0
     ):
-        labels = _of_array(series.to_numpy(), "")
+        labels = _labels_from_array(series.to_numpy(), "")
     else:
-        labels = CodedLabels.of(series.to_list())
-    return replace(labels, names=tuple(name for name in names if name not in (None, "")))
+        labels = CodedLabels.from_labels(series.to_list())
+    return replace(labels, column_names=tuple(name for name in names if name not in (None, "")))
 
 
 def label_type_of_series(series: Any) -> type | None:
@@ -185,7 +185,7 @@ def label_type_of_series(series: Any) -> type | None:
     return str if kind == nw.String else None
 
 
-def _of_array(array: AnyArray, name: str) -> CodedLabels:
+def _labels_from_array(array: AnyArray, name: str) -> CodedLabels:
     """One or two dimensions; columns of the second are crossed.
 
     Raises
@@ -201,14 +201,14 @@ def _of_array(array: AnyArray, name: str) -> CodedLabels:
             "Convert them, for example with astype(str)",
         )
     if array.ndim == 2:
-        return CodedLabels.crossed([_of_array(column, name) for column in array.T])
-    if kind == "U" and len(set(array[:_FIRST_TEXTS].tolist())) <= _FEW_TEXTS:
-        return _of_texts(array)
+        return CodedLabels.cross([_labels_from_array(column, name) for column in array.T])
+    if kind == "U" and len(set(array[:_N_SAMPLED_TEXTS].tolist())) <= _MAX_COMPARED_TEXTS:
+        return _labels_from_text_array(array)
     if kind not in "iub":
-        return CodedLabels.of(array.tolist())
+        return CodedLabels.from_labels(array.tolist())
     if kind != "b" and len(array):
         low, high = int(array.min()), int(array.max())
-        if high - low < _SMALL_RANGE:
+        if high - low < _MAX_TABLE_RANGE:
             # A table of all whole numbers in the range is far faster than sorting the rows.
             if array.dtype.itemsize == 8:  # where whole numbers beyond those of intp have room
                 codes = (array - array.dtype.type(low)).astype(np.intp, copy=False)
@@ -220,13 +220,13 @@ def _of_array(array: AnyArray, name: str) -> CodedLabels:
     return CodedLabels(distinct.tolist(), codes)
 
 
-def _of_texts(array: AnyArray) -> CodedLabels:
+def _labels_from_text_array(array: AnyArray) -> CodedLabels:
     """Texts of one width, found by comparing all with each: a few times as fast as Python's own."""
     codes, distinct = np.empty(len(array), dtype=np.intp), list[str]()
     rest, left = np.arange(len(array)), array
     while len(left):
-        if len(distinct) == _FEW_TEXTS:  # the first did not show that there are more
-            return CodedLabels.of(array.tolist())
+        if len(distinct) == _MAX_COMPARED_TEXTS:  # the first did not show that there are more
+            return CodedLabels.from_labels(array.tolist())
         same = left == left[0]
         codes[rest[same]] = len(distinct)
         distinct.append(str(left[0]))
@@ -234,29 +234,31 @@ def _of_texts(array: AnyArray) -> CodedLabels:
     return CodedLabels(distinct, codes)
 
 
-def _of_arrow(column: Any) -> CodedLabels:
+def _labels_from_arrow(column: Any) -> CodedLabels:
     """An Arrow column, coded by Arrow itself, which is many times faster than Python."""
     from pyarrow import types
 
     try:
-        coded = column if types.is_dictionary(column.type) else column.dictionary_encode()
-        coded = coded.unify_dictionaries().combine_chunks()
+        dictionary_array = (
+            column if types.is_dictionary(column.type) else column.dictionary_encode()
+        )
+        dictionary_array = dictionary_array.unify_dictionaries().combine_chunks()
     except NotImplementedError:  # lists and the like: no labels, which the coder says
-        return CodedLabels.of(column.to_pylist())
-    distinct = coded.dictionary.to_pylist()
-    codes = coded.indices.cast("int64")  # narrow ones have no room for one code more
+        return CodedLabels.from_labels(column.to_pylist())
+    distinct = dictionary_array.dictionary.to_pylist()
+    codes = dictionary_array.indices.cast("int64")  # narrow ones have no room for one code more
     if codes.null_count:
         codes = codes.fill_null(len(distinct))
         distinct.append(None)
-    return CodedLabels(distinct, numbers_of(codes))
+    return CodedLabels(distinct, arrow_to_numpy(codes))
 
 
-def labels_of(
-    sensitive_features: Any,
+def resolve_labels(
+    values: Any,
     n_rows: int,
     X: Any,
     name: str = "sensitive_features",
-    rows: str = "X",
+    rows_name: str = "X",
 ) -> CodedLabels:
     """Labels in columns of X, where they are named, or beside the rows; by these names in messages.
 
@@ -265,24 +267,26 @@ def labels_of(
     InvalidInput
         A column that is not there, lengths that differ, or a shape that is no column.
     """
-    if isinstance(sensitive_features, Everyone):
-        return sensitive_features.of_rows(n_rows)
-    frame = frame_of(X)
-    names = [] if frame is None else named_columns(frame, sensitive_features)
+    if isinstance(values, SingleGroup):
+        return values.labels_for(n_rows)
+    frame = as_eager_frame(X)
+    names = [] if frame is None else resolve_group_columns(frame, values)
     if frame is not None and names:
-        return labels_of_columns(frame, names)
-    if isinstance(sensitive_features, str):
+        return labels_from_columns(frame, names)
+    if isinstance(values, str):
         raise InvalidInput(
-            f"{name} is the name {sensitive_features!r}, but {rows} has no column names",
+            f"{name} is the name {values!r}, but {rows_name} has no column names",
             _NAMES_OR_LABELS,
             "Pass X as a data frame, or pass the labels themselves",
         )
-    labels = labels_in(sensitive_features, name)
-    check_same_length(n_rows, len(labels), f"labels in {name}", rows)
+    labels = labels_from_values(values, name)
+    check_consistent_length(n_rows, len(labels), f"labels in {name}", rows_name)
     return labels
 
 
-def beside_rows(X: Any, n_rows: int, sensitive_features: Any, sample_weight: Any) -> dict[str, Any]:
+def resolve_labels_and_weights(
+    X: Any, n_rows: int, sensitive_features: Any, sample_weight: Any
+) -> dict[str, Any]:
     """Labels and weights of rows in memory, checked: where they are given, beside X or by name.
 
     Weights out of range are scaled; `weight_exponent` is the exponent of their unit.
@@ -290,16 +294,16 @@ def beside_rows(X: Any, n_rows: int, sensitive_features: Any, sample_weight: Any
     Raises
     ------
     InvalidInput
-        As of :func:`labels_of` and :func:`checked_weights`.
+        As of :func:`labels_of` and :func:`check_sample_weight`.
     """
-    if isinstance(sample_weight, str) and (frame := frame_of(X)) is not None:
-        sample_weight = weights_of_column(frame, sample_weight)
-    labels = labels_of(sensitive_features, n_rows, X)
-    weights, exponent = scaled_weights(checked_weights(sample_weight, n_rows), labels)
-    return {"labels": labels, "weights": weights, "weight_exponent": exponent}
+    if isinstance(sample_weight, str) and (frame := as_eager_frame(X)) is not None:
+        sample_weight = weights_from_column(frame, sample_weight)
+    labels = resolve_labels(sensitive_features, n_rows, X)
+    weights, exponent = scaled_weights(check_sample_weight(sample_weight, n_rows), labels)
+    return {"group_labels": labels, "weights": weights, "weight_exponent": exponent}
 
 
-def names_of(values: Any) -> tuple[Any, ...]:
+def source_column_names(values: Any) -> tuple[Any, ...]:
     """Names of the columns that labels come from: of a data frame, or of a series that has one.
 
     Examples
@@ -313,7 +317,7 @@ def names_of(values: Any) -> tuple[Any, ...]:
     return () if name is None or name == "" else (name,)
 
 
-def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str]:
+def resolve_group_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str]:
     """Columns of the frame that `sensitive_features` names; none if it holds labels.
 
     Raises
@@ -333,7 +337,7 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
             if not set(names).issubset(frame.columns):
                 return []
             raise InvalidInput(
-                f"sensitive_features {listed(names)} could be column names or labels of the "
+                f"sensitive_features {format_list(names)} could be column names or labels of the "
                 f"{counted(len(frame), 'row')}",
                 _NAMES_OR_LABELS,
                 "Pass labels as an array, or a table with more rows",
@@ -346,11 +350,11 @@ def named_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str
     return names
 
 
-def labels_in(values: Any, name: str) -> CodedLabels:
+def labels_from_values(values: Any, name: str) -> CodedLabels:
     """Labels of any kind, by this name in messages."""
     if isinstance(values, CodedLabels):
         return values
-    values, native = brought_here(values), None
+    values, native = to_host(values), None
     if type(values) is not np.ndarray:  # which is known at once
         pandas = nw.dependencies.get_pandas()
         if pandas is not None and isinstance(values, (pandas.Categorical, pandas.CategoricalIndex)):
@@ -358,15 +362,15 @@ def labels_in(values: Any, name: str) -> CodedLabels:
         native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         if not native.columns:
-            raise _no_labels(name, values, native.shape)
-        return labels_of_columns(native, native.columns)
+            raise _invalid_labels_error(name, values, native.shape)
+        return labels_from_columns(native, native.columns)
     if isinstance(native, nw.Series):
-        return labels_of_series(native, (native.name,))
+        return labels_from_series(native, (native.name,))
     if isinstance(values, list | tuple):
         # Rows of several attributes; of a single one they are plain labels.
         if values and isinstance(values[0], list):
             values = [tuple(row) for row in values]
-        return CodedLabels.of(
+        return CodedLabels.from_labels(
             [each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in values]
         )
     if np.ma.is_masked(values):
@@ -377,11 +381,11 @@ def labels_in(values: Any, name: str) -> CodedLabels:
         )
     array = np.asarray(values)
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
-        raise _no_labels(name, values, array.shape)
-    return _of_array(array, name)
+        raise _invalid_labels_error(name, values, array.shape)
+    return _labels_from_array(array, name)
 
 
-def _no_labels(name: str, values: Any, shape: tuple[int, ...]) -> InvalidInput:
+def _invalid_labels_error(name: str, values: Any, shape: tuple[int, ...]) -> InvalidInput:
     return InvalidInput(
         f"{name} is of type {type(values).__name__} and shape {shape}",
         "Allowed: labels of shape (n,), or (n, a) for a attributes whose intersections count",
@@ -390,7 +394,7 @@ def _no_labels(name: str, values: Any, shape: tuple[int, ...]) -> InvalidInput:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RowsInMemory(KnownRows, ABC):
+class InMemoryRows(BaseRows, ABC):
     """Rows that can be read from any place, with labels and weights on the host.
 
     Attributes
@@ -406,11 +410,11 @@ class RowsInMemory(KnownRows, ABC):
         Number of the first of them in messages.
     """
 
-    labels: CodedLabels | None = None
+    group_labels: CodedLabels | None = None
     weights: FloatArray | None = None
     weight_exponent: int = 0
     on_missing: OnMissing = "error"
-    first_position: int = 0
+    row_offset: int = 0
     first_row: int = 0
 
     @property
@@ -436,7 +440,7 @@ class RowsInMemory(KnownRows, ABC):
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the columns that make the groups."""
-        return () if self.labels is None else self.labels.names
+        return () if self.group_labels is None else self.group_labels.column_names
 
     @property
     def keeps_missing(self) -> bool:
@@ -444,11 +448,11 @@ class RowsInMemory(KnownRows, ABC):
         return self.on_missing in KEEPING_MISSING
 
     @property
-    def checked(self) -> Callable[[AnyArray, int, tuple[str, ...] | None], FloatArray]:
+    def validate(self) -> Callable[[AnyArray, int, tuple[str, ...] | None], FloatArray]:
         """What makes sure that values are numbers, and that none is missing if none may be."""
-        return observed_values if self.keeps_missing else checked_values
+        return to_float64_with_missing if self.keeps_missing else to_finite_float64
 
-    def selected(self, names: tuple[str, ...]) -> Self:
+    def select_features(self, names: tuple[str, ...]) -> Self:
         """The same rows, whose width must fit where there are no names to select by.
 
         Raises
@@ -459,17 +463,17 @@ class RowsInMemory(KnownRows, ABC):
         if self.n_features != len(names):
             raise InvalidInput(
                 f"X has {counted(self.n_features, 'feature')}",
-                f"The model was fitted on {len(names)}: {listed(names)}",
+                f"The model was fitted on {len(names)}: {format_list(names)}",
                 "Pass the columns that it was fitted on",
             )
         return self
 
     @abstractmethod
-    def between(self, start: int, stop: int) -> AnyArray:
+    def read_slice(self, start: int, stop: int) -> AnyArray:
         """Some rows as numbers, not checked, shape (stop - start, p); not to be written to."""
 
     @abstractmethod
-    def at(self, places: IndexArray) -> Self:
+    def take(self, places: IndexArray) -> Self:
         """Return some of the rows, by their positions."""
 
     def without_dropped(self) -> tuple[Self, int]:
@@ -480,24 +484,24 @@ class RowsInMemory(KnownRows, ABC):
         Raises
         ------
         InvalidInput, InvalidType
-            As :func:`row_block`: what is wrong is found before rows change their numbers.
+            As :func:`make_row_block`: what is wrong is found before rows change their numbers.
         """
-        labels = self.labels
+        labels = self.group_labels
         if labels is None or self.on_missing == "error":
             return self, 0
-        left_out = labels.missing
-        size = block_rows(self.n_features)
+        left_out = labels.missing_mask
+        size = rows_per_block(self.n_features)
         drops = {"drop": np.any, "em-drop-empty": np.all}.get(self.on_missing)
         starts = () if drops is None else range(0, self.n_rows, size)
         for start in starts:
             part = slice(start, min(start + size, self.n_rows))
-            values = self.between(start, part.stop)
+            values = self.read_slice(start, part.stop)
             if values.dtype.kind != "f":
-                values = converted(values)
+                values = to_numeric(values)
             if not np.isfinite(values).all():
                 assert drops is not None
                 left_out[part] |= drops(np.isnan(values), axis=1)
-                row_block(
+                make_row_block(
                     self.first_row + start,
                     values,
                     labels[part],
@@ -508,20 +512,20 @@ class RowsInMemory(KnownRows, ABC):
         n_dropped = int(left_out.sum())
         if n_dropped in (0, self.n_rows):
             return self, 0
-        return self.at(np.flatnonzero(~left_out)), n_dropped
+        return self.take(np.flatnonzero(~left_out)), n_dropped
 
     def extra_columns(self, start: int, stop: int) -> Any:
         """Other columns of some rows that were requested, if any."""
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
-        size, names = block_rows(self.n_features), self.feature_names
+        size, names = rows_per_block(self.n_features), self.feature_names
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
-            yield row_block(
+            yield make_row_block(
                 self.first_row + start,
-                self.between(start, stop),
-                None if self.labels is None else self.labels[start:stop],
+                self.read_slice(start, stop),
+                None if self.group_labels is None else self.group_labels[start:stop],
                 None if self.weights is None else self.weights[start:stop],
                 names,
                 self.on_missing,
@@ -530,7 +534,7 @@ class RowsInMemory(KnownRows, ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayRows(RowsInMemory):
+class ArrayRows(InMemoryRows):
     """Rows of an (n, p) array.
 
     Parameters
@@ -552,49 +556,49 @@ class ArrayRows(RowsInMemory):
         """(n, p)."""
         return tuple(self.array.shape)
 
-    def values(self) -> FloatArray:
+    def to_array(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
-        return self.checked(self.array, 0, None)
+        return self.validate(self.array, 0, None)
 
-    def at(self, places: IndexArray) -> Self:
+    def take(self, places: IndexArray) -> Self:
         """Return some of the rows, by their positions."""
-        assert self.labels is not None
+        assert self.group_labels is not None
         weights = None if self.weights is None else self.weights[places]
         array = np.asarray(self.array)[places]
-        return replace(self, array=array, labels=self.labels[places], weights=weights)
+        return replace(self, array=array, group_labels=self.group_labels[places], weights=weights)
 
-    def between(self, start: int, stop: int) -> AnyArray:
+    def read_slice(self, start: int, stop: int) -> AnyArray:
         """Some rows as they are in the array."""
         return np.asarray(self.array[start:stop])
 
 
-class Arrays(RowOpener):
+class ArrayAdapter(SourceAdapter):
     """Arrays of numpy, and what numpy reads as one."""
 
-    def takes(self, X: Any) -> bool:
+    def accepts(self, X: Any) -> bool:
         """Whether it is one."""
         return hasattr(X, "__array__") or isinstance(X, list | tuple)
 
-    def open_rows(
+    def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> ArrayRows:
         """Rows of an array, whose groups and weights are beside it."""
         array = ArrayRows(X).array
         if array.dtype.kind in "iu":
-            warn_of_rounding({"X": array})
-        beside = beside_rows(X, len(array), sensitive_features, sample_weight)
+            warn_if_rounded({"X": array})
+        beside = resolve_labels_and_weights(X, len(array), sensitive_features, sample_weight)
         return ArrayRows(array, on_missing=on_missing, **beside)
 
 
-def comes_from(X: Any, package: str) -> bool:
+def is_from_package(X: Any, package: str) -> bool:
     """Whether an object is of a class of a package, which need not be installed."""
     return any(cls.__module__.split(".")[0] == package for cls in type(X).__mro__)
 
 
 def is_device_array(X: Any) -> bool:
     """Whether it is an array of another package than numpy, which may lie on a GPU."""
-    is_numpys = isinstance(X, np.ndarray | np.generic)
-    return not is_numpys and (hasattr(X, "__array_namespace__") or comes_from(X, "torch"))
+    is_numpy = isinstance(X, np.ndarray | np.generic)
+    return not is_numpy and (hasattr(X, "__array_namespace__") or is_from_package(X, "torch"))
 
 
 def _as_array(values: Any) -> Any:
@@ -634,7 +638,9 @@ def _as_array(values: Any) -> Any:
     return array
 
 
-def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -> FloatArray | None:
+def check_sample_weight(
+    sample_weight: Any, n_rows: int, *, is_part: bool = False
+) -> FloatArray | None:
     """Sample weights as a (n,) float64 array, or None; all may be zero in a part of a table.
 
     Raises
@@ -651,7 +657,7 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
             "Pass X as a data frame, or pass the weights themselves",
         )
     try:
-        sample_weight = brought_here(sample_weight)
+        sample_weight = to_host(sample_weight)
         weights = np.asarray(sample_weight)
         if np.ma.is_masked(sample_weight) or weights.dtype.kind not in "fiubO":
             # numpy would drop a mask or an imaginary part, and read text and dates as numbers.
@@ -672,10 +678,10 @@ def checked_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -
             "Allowed: one weight for each row",
             "Take X and the weights from the same rows",
         )
-    return _checked_range(weights, "sample_weight", may_be_zero=is_part)
+    return _check_weight_range(weights, "sample_weight", may_be_zero=is_part)
 
 
-def weights_of_column(frame: Any, name: str) -> FloatArray:
+def weights_from_column(frame: Any, name: str) -> FloatArray:
     """Sample weights in a column of a table, or of a part of it, where all may be zero.
 
     Raises
@@ -691,10 +697,12 @@ def weights_of_column(frame: Any, name: str) -> FloatArray:
             "Allowed: finite weights, zero or above",
             "Name a column of numbers",
         )
-    return _checked_range(float64_of(column), f"The column of weights {name!r}", may_be_zero=True)
+    return _check_weight_range(
+        series_to_float64(column), f"The column of weights {name!r}", may_be_zero=True
+    )
 
 
-def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> FloatArray:
+def _check_weight_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> FloatArray:
     # NaN, if there is one, is the smallest and the largest.
     is_usable = not len(weights) or (weights.min() >= 0 and np.isfinite(weights.max()))
     if not is_usable or not (may_be_zero or weights.any()):
@@ -706,12 +714,12 @@ def _checked_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> Floa
     return weights
 
 
-def brought_here(values: Any) -> Any:
+def to_host(values: Any) -> Any:
     """Values on the host, wherever they are."""
-    return on_host(values) if is_device_array(values) else values
+    return to_numpy(values) if is_device_array(values) else values
 
 
-def on_host(array: Any) -> AnyArray:
+def to_numpy(array: Any) -> AnyArray:
     """An array as numpy's; what numpy has no name for (bfloat16) must be converted before."""
     if is_torch_array(array):
         return np.asarray(array.detach().cpu().numpy())

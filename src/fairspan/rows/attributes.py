@@ -12,24 +12,24 @@ from typing import Self
 import numpy as np
 
 from fairspan.errors import InvalidInput
-from fairspan.rows.changed import RowsOver
-from fairspan.rows.groups import listed
+from fairspan.rows.groups import format_list
+from fairspan.rows.mapped import WrappedRows
 from fairspan.rows.protocol import (
-    PartedRows,
+    Aggregator,
+    MappedAggregator,
+    PartitionedRows,
     Result,
     RowBlock,
     Rows,
     RowSource,
-    Tally,
-    TallyOf,
 )
 from fairspan.typing import IndexArray
 
-Column = str | int
+ColumnKey = str | int
 
 
-def positions_of(
-    columns: Sequence[Column], names: Sequence[str] | None, n_columns: int
+def column_positions(
+    columns: Sequence[ColumnKey], names: Sequence[str] | None, n_columns: int
 ) -> tuple[int, ...]:
     """Where some columns are among all: by name, or by number where they have no names.
 
@@ -40,38 +40,38 @@ def positions_of(
 
     Examples
     --------
-    >>> positions_of(["age"], ["income", "age"], 2), positions_of([0], None, 3)
+    >>> column_positions(["age"], ["income", "age"], 2), column_positions([0], None, 3)
     ((1,), (0,))
     """
-    known: list[Column] = list(range(n_columns)) if names is None else list(names)
-    unknown = [each for each in columns if each not in known]
-    if unknown or len(known) == len(columns):
+    available: list[ColumnKey] = list(range(n_columns)) if names is None else list(names)
+    unknown = [each for each in columns if each not in available]
+    if unknown or len(available) == len(columns):
         raise InvalidInput(
-            f"The restriction names the columns {listed(list(columns))}, and the rows have "
-            f"{listed(known)}",
+            f"The restriction names the columns {format_list(list(columns))}, and the rows have "
+            f"{format_list(available)}",
             "Allowed: columns of the rows, by name, or by position where they have no names, that "
             "leave at least one feature",
             "Correct the columns of the restriction, or pass rows that have them",
         )
-    return tuple(known.index(each) for each in columns)
+    return tuple(available.index(each) for each in columns)
 
 
 @dataclass(frozen=True, eq=False)
-class RowsWithAttributes(RowsOver):
+class RowsWithAttributes(WrappedRows):
     """Rows whose features are all columns but some.
 
     Attributes
     ----------
-    whole : RowSource or PartedRows
+    whole : RowSource or PartitionedRows
         With all columns.
     attributes : tuple of str or int
         The columns that are no features.
     """
 
-    attributes: tuple[Column, ...]
+    attributes: tuple[ColumnKey, ...]
 
     @classmethod
-    def of(cls, rows: Rows, attributes: Sequence[Column]) -> Rows:
+    def wrap(cls, rows: Rows, attributes: Sequence[ColumnKey]) -> Rows:
         """The same rows, read in blocks or where they lie.
 
         Raises
@@ -79,58 +79,60 @@ class RowsWithAttributes(RowsOver):
         InvalidInput
             A column that is not there, or none that is left as a feature.
         """
-        positions_of(attributes, rows.feature_names, rows.n_features)
-        if isinstance(rows, PartedRows):
-            return _PartsWithAttributes(rows, tuple(attributes))
-        return _BlocksWithAttributes(rows, tuple(attributes))
+        column_positions(attributes, rows.feature_names, rows.n_features)
+        if isinstance(rows, PartitionedRows):
+            return _AttributePartitions(rows, tuple(attributes))
+        return _AttributeBlocks(rows, tuple(attributes))
 
     @cached_property
-    def features(self) -> IndexArray:
+    def feature_positions(self) -> IndexArray:
         """Positions of the features among all columns."""
-        whole = self.whole
-        beside = positions_of(self.attributes, whole.feature_names, whole.n_features)
-        return np.delete(np.arange(whole.n_features), beside)
+        source = self.source
+        attribute_positions = column_positions(
+            self.attributes, source.feature_names, source.n_features
+        )
+        return np.delete(np.arange(source.n_features), attribute_positions)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features, if they have any."""
-        names = self.whole.feature_names
-        return None if names is None else tuple(names[i] for i in self.features)
+        names = self.source.feature_names
+        return None if names is None else tuple(names[i] for i in self.feature_positions)
 
     @property
     def n_features(self) -> int:
         """p, the number of features."""
-        return len(self.features)
+        return len(self.feature_positions)
 
     @property
     def reserved_columns(self) -> tuple[str, ...]:
         """Names of the columns that new rows need not have."""
-        own = tuple(each for each in self.attributes if isinstance(each, str))
-        return (*self.known.reserved_columns, *own)
+        attribute_names = tuple(each for each in self.attributes if isinstance(each, str))
+        return (*self.source_info.reserved_columns, *attribute_names)
 
-    def selected(self, names: tuple[str, ...]) -> Self:
+    def select_features(self, names: tuple[str, ...]) -> Self:
         """The same rows with these features, in this order, and the same attributes."""
-        own = tuple(map(str, self.attributes))
-        if self.whole.feature_names is None:
+        attribute_names = tuple(map(str, self.attributes))
+        if self.source.feature_names is None:
             return self
-        return replace(self, whole=self.whole.selected((*names, *own)))
+        return replace(self, source=self.source.select_features((*names, *attribute_names)))
 
 
-class _BlocksWithAttributes(RowsWithAttributes):
+class _AttributeBlocks(RowsWithAttributes):
     """Rows that are read in blocks."""
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
-        assert isinstance(self.whole, RowSource)
-        for block in self.whole.blocks():
-            yield replace(block, values=block.values[:, self.features])
+        assert isinstance(self.source, RowSource)
+        for block in self.source.blocks():
+            yield replace(block, values=block.values[:, self.feature_positions])
 
 
-class _PartsWithAttributes(RowsWithAttributes):
+class _AttributePartitions(RowsWithAttributes):
     """Rows that are read where they lie."""
 
-    def tallied(self, tally: Tally[Result]) -> Result | None:
+    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
         """The tally's result over all parts; None if there are no rows."""
-        assert isinstance(self.whole, PartedRows)
-        change = partial(_BlocksWithAttributes, attributes=self.attributes)
-        return self.whole.tallied(TallyOf(tally, change))
+        assert isinstance(self.source, PartitionedRows)
+        change = partial(_AttributeBlocks, attributes=self.attributes)
+        return self.source.aggregate(MappedAggregator(tally, change))

@@ -13,27 +13,27 @@ from typing import Any, Self, cast
 
 from fairspan.errors import InvalidInput, InvalidParameter, InvalidType
 from fairspan.registry import check_choice
-from fairspan.rows.arrays import Everyone
-from fairspan.rows.checks import check_columns
-from fairspan.rows.groups import listed
+from fairspan.rows.arrays import SingleGroup
+from fairspan.rows.groups import format_list
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.protocol import (
     KEEPING_MISSING,
     ON_MISSING,
-    KnownRows,
+    BaseRows,
     OnMissing,
     RowMap,
-    RowOpener,
     Rows,
-    tallied,
+    SourceAdapter,
+    aggregate,
 )
+from fairspan.rows.validation import check_columns
 from fairspan.rows.weights import WeightScale, WeightTally
 
 # A column of more different texts is a name or an identifier.
-MOST_CATEGORIES = 1000
+MAX_CATEGORIES = 1000
 
 
-def is_text(kind: Any) -> bool:
+def is_text_type(kind: Any) -> bool:
     """Whether a pyarrow type holds text."""
     from pyarrow import types
 
@@ -53,7 +53,7 @@ def label_type(kind: Any) -> type | None:
     """Return the Python type of labels in a column of a pyarrow type; None for no labels."""
     from pyarrow import types
 
-    if is_text(kind):
+    if is_text_type(kind):
         return str
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -61,12 +61,12 @@ def label_type(kind: Any) -> type | None:
     return next((each for each, is_one in checks.items() if is_one(kind)), None)
 
 
-def categories_in(names: Sequence[str], columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def infer_categories(names: Sequence[str], columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The columns, and their categories, that features of these names are made of.
 
     Examples
     --------
-    >>> categories_in(["age", "job=clerk", "job=smith"], ["age", "job"])
+    >>> infer_categories(["age", "job=clerk", "job=smith"], ["age", "job"])
     {'job': ('clerk', 'smith')}
     """
     longest_first = sorted(map(str, columns), key=len, reverse=True)
@@ -80,7 +80,7 @@ def categories_in(names: Sequence[str], columns: Sequence[str]) -> dict[str, tup
 
 
 @dataclass(frozen=True)
-class ChosenColumns:
+class ColumnSelection:
     """Columns of a table by what they are for.
 
     Attributes
@@ -101,7 +101,7 @@ class ChosenColumns:
         In place of group columns, the label of all rows.
     categories : mapping of column to tuple of str
         Columns of text, and the categories that have an indicator each.
-    ignores_unseen : bool
+    ignore_unseen : bool
         Whether a text that is no known category is 0 in all indicators; otherwise it is an error.
     extra_columns : tuple of str
         Columns that blocks hold as they are.
@@ -118,20 +118,20 @@ class ChosenColumns:
     available: tuple[Any, ...]
     vector_lengths: Mapping[str, int]
     features: tuple[Any, ...]
-    groups: tuple[str, ...] = ()
-    weight: str | None = None
+    group_columns: tuple[str, ...] = ()
+    weight_column: str | None = None
     on_missing: OnMissing = "error"
-    everyone: Everyone | None = None
+    single_group: SingleGroup | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    ignores_unseen: bool = False
+    ignore_unseen: bool = False
     extra_columns: tuple[str, ...] = ()
     bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    unknown: Mapping[str, str] = field(default_factory=dict)
+    missing_labels: Mapping[str, str] = field(default_factory=dict)
     known_labels: KnownLabels = field(default_factory=KnownLabels)
     weight_scale: WeightScale = field(default_factory=WeightScale, repr=False, compare=False)
 
     @classmethod
-    def of(
+    def from_patterns(
         cls,
         available: Sequence[str],
         vector_lengths: Mapping[str, int],
@@ -141,9 +141,9 @@ class ChosenColumns:
         *,
         weight: str | None = None,
         on_missing: OnMissing = "error",
-        everyone: Everyone | None = None,
-        no_features: Sequence[str] = (),
-    ) -> "ChosenColumns":
+        everyone: SingleGroup | None = None,
+        default_exclude: Sequence[str] = (),
+    ) -> "ColumnSelection":
         """Choose columns by name and pattern.
 
         Parameters
@@ -154,11 +154,11 @@ class ChosenColumns:
             Group columns; several make their intersections.
         features, exclude : sequences of str
             Patterns such as "PAY_*". Without `features`, all columns are taken but the groups, the
-            weight and those in `no_features`.
+            weight and those in `default_exclude`.
         weight : str, optional
         on_missing : {"error", "drop", "em", "em-drop-empty"}
         everyone : Everyone, optional
-        no_features : sequence of str
+        default_exclude : sequence of str
             Columns that are features only if a pattern takes them.
 
         Raises
@@ -168,8 +168,8 @@ class ChosenColumns:
             weight, or no feature left.
         """
         check_choice("on_missing", on_missing, ON_MISSING)
-        aside = (*groups, *([] if weight is None else [weight]))
-        check_columns(aside, available)
+        reserved = (*groups, *([] if weight is None else [weight]))
+        check_columns(reserved, available)
         if weight in groups:
             raise InvalidInput(
                 f"The column {weight!r} is named as a group and as the weight",
@@ -180,22 +180,24 @@ class ChosenColumns:
             if not any(fnmatchcase(name, pattern) for name in available):
                 raise InvalidInput(
                     f"The pattern {pattern!r} matches no column",
-                    f"The columns are {listed(available)}",
+                    f"The columns are {format_list(available)}",
                     "Correct the pattern; * matches any text",
                 )
         chosen = tuple(
             name
             for name in available
-            if name not in aside
+            if name not in reserved
             and (
-                any(fnmatchcase(name, f) for f in features) if features else name not in no_features
+                any(fnmatchcase(name, f) for f in features)
+                if features
+                else name not in default_exclude
             )
             and not any(fnmatchcase(name, e) for e in exclude)
         )
         if not chosen:
             raise InvalidInput(
                 "No column is left as a feature",
-                f"The columns are {listed(available)}",
+                f"The columns are {format_list(available)}",
                 "Loosen the patterns of features and exclude",
             )
         groups = tuple(dict.fromkeys(groups))
@@ -204,26 +206,26 @@ class ChosenColumns:
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, each entry of a vector and each category with its own."""
-        return tuple(chain(*self._features_of(self.features).values()))
+        return tuple(chain(*self._feature_names_by_column(self.features).values()))
 
     @property
-    def read(self) -> tuple[str, ...]:
+    def required_columns(self) -> tuple[str, ...]:
         """All columns that are read; a model may take as a feature what groups the rows."""
-        return tuple(dict.fromkeys((*self.features, *self.reserved, *self.extra_columns)))
+        return tuple(dict.fromkeys((*self.features, *self.reserved_columns, *self.extra_columns)))
 
     @property
-    def reserved(self) -> tuple[str, ...]:
+    def reserved_columns(self) -> tuple[str, ...]:
         """Columns of groups and weights."""
-        return (*self.groups, *([] if self.weight is None else [self.weight]))
+        return (*self.group_columns, *([] if self.weight_column is None else [self.weight_column]))
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def text_columns(self) -> tuple[str, ...]:
         """Columns that are read as text where a file has no types."""
         numeric = {*self.features, *self.bins}.difference(self.categories)
-        texts = dict.fromkeys((*self.groups, *self.extra_columns, *self.categories))
+        texts = dict.fromkeys((*self.group_columns, *self.extra_columns, *self.categories))
         return tuple(name for name in texts if name not in numeric)
 
-    def selected(self, names: tuple[str, ...]) -> "ChosenColumns":
+    def select_features(self, names: tuple[str, ...]) -> "ColumnSelection":
         """The same with these features, in this order.
 
         Raises
@@ -232,8 +234,8 @@ class ChosenColumns:
             A feature that no column holds, or only some of those in a column.
         """
         # A model's indicators, where the table has the categories themselves.
-        encoded = replace(self, categories=categories_in(names, self.available))
-        features = encoded._features_of(self.available)
+        encoded = replace(self, categories=infer_categories(names, self.available))
+        features = encoded._feature_names_by_column(self.available)
         homes = {name: column for column, own in features.items() for name in own}
         missing = [name for name in names if name not in homes]
         stems = [name.partition("=")[0] for name in missing]
@@ -249,15 +251,15 @@ class ChosenColumns:
             requested, own = tuple(group), features[column]
             if requested != own:
                 raise InvalidInput(
-                    f"The column {column!r} makes the features {listed(own)}, but "
-                    f"{listed(requested)} are requested",
+                    f"The column {column!r} makes the features {format_list(own)}, but "
+                    f"{format_list(requested)} are requested",
                     "Allowed: all features of a column, in this order",
                     "Name all of them, or pass the column that the model was fitted on",
                 )
             chosen.append(column)
         return replace(encoded, features=tuple(chosen))
 
-    def _features_of(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def _feature_names_by_column(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
         """Names of the features in each of these columns."""
         lengths, categories = self.vector_lengths, self.categories
         return {
@@ -270,48 +272,48 @@ class ChosenColumns:
         }
 
 
-class RowsByColumns(KnownRows):
+class ColumnRows(BaseRows):
     """What frozen dataclasses of rows in named columns have in common.
 
     Attributes
     ----------
-    chosen : ChosenColumns
+    chosen : ColumnSelection
     """
 
-    chosen: ChosenColumns
+    selection: ColumnSelection
 
     @property
     def label_types(self) -> tuple[type | None, ...]:
         """Python types of the labels in each group column; None where that is not known."""
-        return tuple(None for _ in self.chosen.groups)
+        return tuple(None for _ in self.selection.group_columns)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features; None where they are no text (pandas numbers unnamed columns)."""
-        names = self.chosen.feature_names
+        names = self.selection.feature_names
         return names if isinstance(names[0], str) else None
 
     @property
     def n_features(self) -> int:
         """p, the number of features."""
-        return len(self.chosen.feature_names)
+        return len(self.selection.feature_names)
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the columns that make the groups."""
-        return self.chosen.groups
+        return self.selection.group_columns
 
     @property
     def reserved_columns(self) -> tuple[str, ...]:
         """Names of the columns of groups and weights."""
-        return self.chosen.reserved
+        return self.selection.reserved_columns
 
     @property
     def keeps_missing(self) -> bool:
         """Whether rows keep cells that are missing, as NaN."""
-        return self.chosen.on_missing in KEEPING_MISSING
+        return self.selection.on_missing in KEEPING_MISSING
 
-    def selected(self, names: tuple[str, ...]) -> Self:
+    def select_features(self, names: tuple[str, ...]) -> Self:
         """The same rows with these features, in this order.
 
         Raises
@@ -319,30 +321,30 @@ class RowsByColumns(KnownRows):
         InvalidInput
             A column is missing.
         """
-        return replace(self, chosen=self.chosen.selected(names))  # type: ignore[type-var]
+        return replace(self, selection=self.selection.select_features(names))  # type: ignore[type-var]
 
 
-class RowsInParts(RowsByColumns):
+class RowsInParts(ColumnRows):
     """What frozen dataclasses of rows in named columns that are read in parts have in common."""
 
     @property
     def weight_exponent(self) -> int:
         """Binary exponent of the unit of the weights, as far as it is known."""
-        return self.chosen.weight_scale.exponent
+        return self.selection.weight_scale.exponent
 
     def with_raw_weights(self) -> "RowsInParts":
         """Return the same rows, whose weights are as they are stored."""
-        chosen = replace(self.chosen, weight_scale=WeightScale(is_raw=True))
-        return replace(self, chosen=chosen)  # type: ignore[type-var]
+        chosen = replace(self.selection, weight_scale=WeightScale(is_raw=True))
+        return replace(self, selection=chosen)  # type: ignore[type-var]
 
     def find_weight_scale(self) -> None:
         """Read all weights, to choose the unit of weights out of range."""
         rows = cast(Rows, self.with_raw_weights())
-        self.chosen.weight_scale.set_by(tallied(rows, WeightTally()))
+        self.selection.weight_scale.set_by(aggregate(rows, WeightTally()))
 
 
-def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -> dict[str, Any]:
-    """Group columns and weight column of a table that is read in batches, for `ChosenColumns.of`.
+def column_name_arguments(sensitive_features: Any, sample_weight: Any, what: str) -> dict[str, Any]:
+    """Group columns and weight column of a table that is read in batches, for `ColumnSelection.of`.
 
     Parameters
     ----------
@@ -357,7 +359,7 @@ def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -
         They are no names.
     """
     names = [sensitive_features] if isinstance(sensitive_features, str) else sensitive_features
-    is_everyone = isinstance(sensitive_features, Everyone)
+    is_everyone = isinstance(sensitive_features, SingleGroup)
     is_names = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
     if not (is_names or is_everyone) or not isinstance(sample_weight, str | None):
         raise InvalidParameter(
@@ -368,10 +370,10 @@ def named_columns_only(sensitive_features: Any, sample_weight: Any, what: str) -
     return {"everyone" if is_everyone else "groups": names, "weight": sample_weight}
 
 
-class ReadInBatches(RowOpener):
+class StreamAdapter(SourceAdapter):
     """What files, streams and Spark's data frames have in common: rows that can only be read."""
 
-    def mapped(self, X: Any, row_map: RowMap) -> Any:
+    def map_rows(self, X: Any, row_map: RowMap) -> Any:
         """Rows are too many, or have no order, to be given numbers each, which have nowhere to go.
 
         Raises

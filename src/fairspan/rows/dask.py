@@ -20,41 +20,41 @@ from fairspan.formatting.text import counted
 from fairspan.rows.alignment import check_alignment, pandas_index
 from fairspan.rows.arrays import (
     ArrayRows,
-    Everyone,
-    checked_weights,
-    comes_from,
-    frame_of,
+    SingleGroup,
+    as_eager_frame,
+    check_sample_weight,
+    is_from_package,
     label_type_of_series,
-    labels_of,
-    named_columns,
-    names_of,
+    resolve_group_columns,
+    resolve_labels,
+    source_column_names,
 )
-from fairspan.rows.checks import (
-    check_dtype,
-    check_names,
-    check_numeric,
-    check_same_length,
-    check_shape,
-    check_width,
-    vector_lengths,
-)
-from fairspan.rows.columns import ChosenColumns, RowsInParts
-from fairspan.rows.frames import FrameRows, columns_of, without_sparse
-from fairspan.rows.groups import listed
+from fairspan.rows.columns import ColumnSelection, RowsInParts
+from fairspan.rows.frames import FrameRows, densify_sparse_columns, select_columns
+from fairspan.rows.groups import format_list
 from fairspan.rows.protocol import (
+    Aggregator,
     OnMissing,
     Result,
     RowMap,
-    RowOpener,
     RowSource,
-    Tally,
-    error_context,
-    merged_in_order,
+    SourceAdapter,
+    add_error_context,
+    merge_in_order,
+)
+from fairspan.rows.validation import (
+    check_consistent_length,
+    check_dtype,
+    check_feature_names,
+    check_n_columns,
+    check_numeric,
+    check_shape,
+    narwhals_vector_lengths,
 )
 from fairspan.typing import AnyArray
 
 # What is computed of the rows of one partition.
-Function = Callable[[Any], AnyArray]
+RowFunction = Callable[[Any], AnyArray]
 
 # A task that fails is run again: disks and networks fail for a moment. Only a cluster does so.
 _RETRIES = 2
@@ -74,9 +74,9 @@ class _IndexedPart:
     index: Any
 
 
-def _result_of_partition(
-    tally: Tally[Result],
-    reader: "DaskRows",
+def _aggregate_partition(
+    aggregator: Aggregator[Result],
+    template: "DaskRows",
     number: int,
     partition: Any,
     labels: Any,
@@ -100,19 +100,19 @@ def _result_of_partition(
     result or None
         None for a partition without rows.
     """
-    with error_context(f"partition {number}"), threadpool_limits(1):
+    with add_error_context(f"partition {number}"), threadpool_limits(1):
         beside = {"sensitive_features": labels, "sample_weight": weights}
         labels, weights = (
             part.values if isinstance(part, _IndexedPart) else part for part in beside.values()
         )
         if len(partition):
             check_alignment({"X": partition, **beside})
-            return tally.over(reader.rows(partition, labels, weights, number))
+            return aggregator.aggregate(template.open_partition(partition, labels, weights, number))
         for values, what in (
             (labels, "labels in sensitive_features"),
             (weights, "weights in sample_weight"),
         ):
-            check_same_length(0, len(values) if hasattr(values, "__len__") else 0, what)
+            check_consistent_length(0, len(values) if hasattr(values, "__len__") else 0, what)
         return None
 
 
@@ -124,32 +124,32 @@ class DaskRows(RowsInParts):
     ----------
     collection : dask array or data frame, or None
         None where a task knows how its partition is opened.
-    chosen : ChosenColumns
+    chosen : ColumnSelection
         Which columns are what; those of an array are its numbers.
     labels, weights : list of delayed or None
         Of each partition, where they are not columns.
-    label_names : tuple of names
+    label_columns : tuple of names
         Of the columns that labels beside the rows come from.
     starts : tuple of int, or None
         Rows before each partition, and of all, if they are known.
     """
 
     collection: Any
-    chosen: ChosenColumns
-    labels: Sequence[Any]
-    weights: Sequence[Any]
-    label_names: tuple[Any, ...]
-    starts: tuple[int, ...] | None
+    selection: ColumnSelection
+    partition_labels: Sequence[Any]
+    partition_weights: Sequence[Any]
+    label_columns: tuple[Any, ...]
+    row_offsets: tuple[int, ...] | None
 
     @property
     def n_rows(self) -> int | None:
         """Known for some arrays."""
-        return None if self.starts is None else self.starts[-1]
+        return None if self.row_offsets is None else self.row_offsets[-1]
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the columns that make the groups; none where they have no names."""
-        return self.chosen.groups or self.label_names
+        return self.selection.group_columns or self.label_columns
 
     @property
     def label_types(self) -> tuple[type | None, ...]:
@@ -157,9 +157,9 @@ class DaskRows(RowsInParts):
         meta = _meta_frame(self.collection)
         if meta is None:
             return super().label_types
-        return tuple(label_type_of_series(meta[column]) for column in self.chosen.groups)
+        return tuple(label_type_of_series(meta[column]) for column in self.selection.group_columns)
 
-    def selected(self, names: tuple[str, ...]) -> "DaskRows":
+    def select_features(self, names: tuple[str, ...]) -> "DaskRows":
         """The same rows with these features, in this order.
 
         Raises
@@ -168,23 +168,27 @@ class DaskRows(RowsInParts):
             A column is missing, or an array has another number of features.
         """
         if self.feature_names is not None:
-            return super().selected(names)
-        check_width(self.n_features, len(names), "features")
+            return super().select_features(names)
+        check_n_columns(self.n_features, len(names), "features")
         return self
 
-    def tallied(self, tally: Tally[Result]) -> Result | None:
+    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
         """The tally's result over all partitions; None if there are no rows."""
-        to_all = _delayed(tally)
-        reader = _delayed(replace(self, collection=None, labels=(), weights=()))
-        partitions = _partitions_of(_read(self.collection, self.chosen))
+        delayed_aggregator = _delay(tally)
+        reader = _delay(replace(self, collection=None, partition_labels=(), partition_weights=()))
+        partitions = _delayed_partitions(_select_columns(self.collection, self.selection))
         results = [
-            _delayed(_result_of_partition)(to_all, reader, number, *parts)
-            for number, parts in enumerate(zip(partitions, self.labels, self.weights, strict=True))
+            _delay(_aggregate_partition)(delayed_aggregator, reader, number, *parts)
+            for number, parts in enumerate(
+                zip(partitions, self.partition_labels, self.partition_weights, strict=True)
+            )
         ]
-        result: Result | None = _computed(_merged_in_pairs(to_all, results))
+        result: Result | None = _compute(_merge_tree(delayed_aggregator, results))
         return result
 
-    def rows(self, partition: Any, labels: Any, weights: Any, number: int = 0) -> RowSource:
+    def open_partition(
+        self, partition: Any, labels: Any, weights: Any, number: int = 0
+    ) -> RowSource:
         """The rows of a pandas data frame or numpy array, of at least one row.
 
         Raises
@@ -192,25 +196,25 @@ class DaskRows(RowsInParts):
         InvalidInput
             A missing column, another number of features, or labels or weights of another length.
         """
-        n_rows, chosen, frame = len(partition), self.chosen, frame_of(partition)
-        weights = checked_weights(weights, n_rows, is_part=True)
+        n_rows, chosen, frame = len(partition), self.selection, as_eager_frame(partition)
+        weights = check_sample_weight(weights, n_rows, is_part=True)
         if weights is not None:
             weights = chosen.weight_scale.scaled(weights)
         exponent = chosen.weight_scale.exponent
-        if not chosen.groups:
-            labels = labels_of(labels, n_rows, partition)
+        if not chosen.group_columns:
+            labels = resolve_labels(labels, n_rows, partition)
         if frame is not None:
-            missing = [name for name in chosen.read if name not in frame.columns]
+            missing = [name for name in chosen.required_columns if name not in frame.columns]
             if missing:
                 raise InvalidInput(
-                    f"There is no column {listed(missing)}, only {listed(frame.columns)}",
+                    f"There is no column {format_list(missing)}, only {format_list(frame.columns)}",
                     "Allowed: partitions with the columns of the whole data frame",
                     "Make all partitions alike",
                 )
             return FrameRows(
-                without_sparse(frame),
+                densify_sparse_columns(frame),
                 chosen,
-                labels=labels,
+                group_labels=labels,
                 weights=weights,
                 weight_exponent=exponent,
             )
@@ -222,24 +226,24 @@ class DaskRows(RowsInParts):
             )
         return ArrayRows(
             partition,
-            labels=chosen.known_labels.match(labels),
+            group_labels=chosen.known_labels.match(labels),
             weights=weights,
             weight_exponent=exponent,
             on_missing=chosen.on_missing,
-            first_position=0
-            if self.starts is None or chosen.on_missing == "drop"
-            else self.starts[number],
+            row_offset=0
+            if self.row_offsets is None or chosen.on_missing == "drop"
+            else self.row_offsets[number],
         )
 
 
-class DaskCollections(RowOpener):
+class DaskAdapter(SourceAdapter):
     """Dask arrays and data frames."""
 
-    def takes(self, X: Any) -> bool:
+    def accepts(self, X: Any) -> bool:
         """Whether it is one."""
-        return comes_from(X, "dask")
+        return is_from_package(X, "dask")
 
-    def open_rows(
+    def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> DaskRows:
         """Rows of a Dask collection, whose groups and weights are columns of it or beside it.
@@ -254,43 +258,43 @@ class DaskCollections(RowOpener):
         meta, sizes = _meta_frame(X), None
         if meta is None:
             _check_array(X)
-            sizes, numbers = _row_sizes(X), tuple(range(X.shape[1]))
-            chosen = ChosenColumns(numbers, {}, numbers, on_missing=on_missing)
+            sizes, numbers = _rows_per_chunk(X), tuple(range(X.shape[1]))
+            chosen = ColumnSelection(numbers, {}, numbers, on_missing=on_missing)
         else:
-            chosen = ChosenColumns.of(
+            chosen = ColumnSelection.from_patterns(
                 meta.columns,
-                vector_lengths(meta.schema),
-                named_columns(meta, sensitive_features),
+                narwhals_vector_lengths(meta.schema),
+                resolve_group_columns(meta, sensitive_features),
                 weight=sample_weight if isinstance(sample_weight, str) else None,
                 on_missing=on_missing,
             )
-            check_names(chosen.features)
-            check_numeric(columns_of(meta, chosen.features))
-        partitions = _partitions_of(_read(X, chosen))
+            check_feature_names(chosen.features)
+            check_numeric(select_columns(meta, chosen.features))
+        partitions = _delayed_partitions(_select_columns(X, chosen))
         # Without divisions, each partition may number its rows from zero (those of CSV files do).
         has_index = bool(getattr(X, "known_divisions", False))
-        labels = _by_partition(
-            None if chosen.groups else sensitive_features,
+        labels = _split_by_partition(
+            None if chosen.group_columns else sensitive_features,
             partitions,
             sizes,
             "sensitive_features",
-            partial(labels_of, sensitive_features, X=None),
+            partial(resolve_labels, sensitive_features, X=None),
             has_index=has_index,
         )
-        weights = _by_partition(
-            None if chosen.weight is not None else sample_weight,
+        weights = _split_by_partition(
+            None if chosen.weight_column is not None else sample_weight,
             partitions,
             sizes,
             "sample_weight",
-            partial(checked_weights, sample_weight),
+            partial(check_sample_weight, sample_weight),
             has_index=has_index,
         )
         # The name of a Dask array is no name of a column.
-        names = names_of(getattr(sensitive_features, "_meta", sensitive_features))
+        names = source_column_names(getattr(sensitive_features, "_meta", sensitive_features))
         starts = None if sizes is None else tuple(accumulate(sizes, initial=0))
         return DaskRows(X, chosen, labels, weights, names, starts)
 
-    def mapped(self, X: Any, row_map: RowMap) -> Any:
+    def map_rows(self, X: Any, row_map: RowMap) -> Any:
         """A function of rows, computed lazily, partition by partition, as the same kind.
 
         Returns
@@ -308,48 +312,53 @@ class DaskCollections(RowOpener):
             computed.
         """
         meta = _meta_frame(X)
-        if meta is not None and row_map.what == "coordinates":
+        if meta is not None and row_map.input_kind == "coordinates":
             X, meta = X.to_dask_array(), None
         if meta is None:
             _check_array(X)
-            check_width(X.shape[1], row_map.width, row_map.what)
-            is_single = X.dtype == np.float32 and row_map.columns and row_map.what == "features"
-            width = len(row_map.columns)
-            empty = np.empty((0, width), X.dtype if is_single else np.float64)
+            check_n_columns(X.shape[1], row_map.n_inputs, row_map.input_kind)
+            keeps_float32 = (
+                X.dtype == np.float32 and row_map.output_names and row_map.input_kind == "features"
+            )
+            width = len(row_map.output_names)
+            empty = np.empty((0, width), X.dtype if keeps_float32 else np.float64)
             mapped = X.rechunk({1: -1}).map_blocks(
-                _of_block,
+                _transform_block,
                 function=row_map.function,
                 empty=empty,
                 chunks=(X.chunks[0], (width,)),
                 meta=empty[:, :0],
             )
             return mapped[:, 0] if row_map.affine is None else mapped
-        chosen = ChosenColumns.of(meta.columns, vector_lengths(meta.schema))
+        chosen = ColumnSelection.from_patterns(meta.columns, narwhals_vector_lengths(meta.schema))
         if row_map.feature_names is not None:
-            chosen = chosen.selected(row_map.feature_names)
-        check_width(len(chosen.feature_names), row_map.width, "features")
-        check_numeric(columns_of(meta, chosen.features))
+            chosen = chosen.select_features(row_map.feature_names)
+        check_n_columns(len(chosen.feature_names), row_map.n_inputs, "features")
+        check_numeric(select_columns(meta, chosen.features))
         # As named arguments, which Dask hands on as they are.
-        arguments: dict[str, Any] = {"function": row_map.function, "columns": [*row_map.columns]}
-        read = _read(X, chosen)
-        meta = _of_frame(read._meta, **arguments)
-        mapped = read.map_partitions(_of_frame, **arguments, meta=meta)
-        return mapped[row_map.columns[0]] if row_map.affine is None else mapped
+        arguments: dict[str, Any] = {
+            "function": row_map.function,
+            "columns": [*row_map.output_names],
+        }
+        read = _select_columns(X, chosen)
+        meta = _transform_partition(read._meta, **arguments)
+        mapped = read.map_partitions(_transform_partition, **arguments, meta=meta)
+        return mapped[row_map.output_names[0]] if row_map.affine is None else mapped
 
 
 def _meta_frame(X: Any) -> nw.DataFrame[Any] | None:
     """The columns of a Dask data frame, without rows; None for anything else."""
-    meta = frame_of(getattr(X, "_meta", None))
-    return None if meta is None else without_sparse(meta)
+    meta = as_eager_frame(getattr(X, "_meta", None))
+    return None if meta is None else densify_sparse_columns(meta)
 
 
-def _read(collection: Any, chosen: ChosenColumns) -> Any:
+def _select_columns(collection: Any, chosen: ColumnSelection) -> Any:
     """What is needed of a collection: a Dask array whose rows are not cut, or some columns."""
     if hasattr(collection, "chunks"):
         return collection.rechunk({1: -1})
     # Where all are needed, each partition is checked when it is opened, whose error says more.
-    whole = len(chosen.read) == len(chosen.available)
-    return collection if whole else collection[list(chosen.read)]
+    needs_all = len(chosen.required_columns) == len(chosen.available)
+    return collection if needs_all else collection[list(chosen.required_columns)]
 
 
 def _check_array(X: Any) -> None:
@@ -371,43 +380,43 @@ def _check_array(X: Any) -> None:
     check_dtype(X.dtype)
 
 
-def _of_block(block: Any, function: Function, empty: Any, block_id: Any = None) -> Any:
+def _transform_block(block: Any, function: RowFunction, empty: Any, block_id: Any = None) -> Any:
     """What a task computes of a block of an array, in the precision and shape of `empty`."""
     if len(block) == 0:
         return empty
-    with error_context(f"partition {block_id[0]}"), threadpool_limits(1):
+    with add_error_context(f"partition {block_id[0]}"), threadpool_limits(1):
         return function(block).astype(empty.dtype, copy=False).reshape(-1, *empty.shape[1:])
 
 
-def _of_frame(
-    frame: Any, function: Function, columns: list[str], partition_info: Any = None
+def _transform_partition(
+    frame: Any, function: RowFunction, columns: list[str], partition_info: Any = None
 ) -> Any:
     """What a task computes of a partition of a data frame; the index is kept."""
     values = np.empty((0, len(columns)))
     if len(frame):
-        with error_context(f"partition {partition_info['number']}"), threadpool_limits(1):
+        with add_error_context(f"partition {partition_info['number']}"), threadpool_limits(1):
             values = function(frame)
     # By the frame's own class, as pandas is not the only one that Dask cuts into partitions.
     return type(frame)(values, index=frame.index, columns=columns)
 
 
-def _partitions_of(X: Any) -> list[Any]:
+def _delayed_partitions(X: Any) -> list[Any]:
     """Delayed partitions of a Dask collection."""
     return list(np.ravel(np.array(X.to_delayed(), dtype=object)))
 
 
-def _row_sizes(array: Any) -> tuple[int, ...] | None:
+def _rows_per_chunk(array: Any) -> tuple[int, ...] | None:
     """Rows of each block of a Dask array, if they are known."""
     sizes = array.chunks[0]
     return None if any(np.isnan(size) for size in sizes) else tuple(sizes)
 
 
-def _by_partition(
+def _split_by_partition(
     values: Any,
     partitions: Sequence[Any],
     sizes: tuple[int, ...] | None,
     name: str,
-    known: Callable[[int], Any],
+    validate: Callable[[int], Any],
     *,
     has_index: bool,
 ) -> list[Any]:
@@ -432,17 +441,17 @@ def _by_partition(
     InvalidInput
         Lengths that differ, or another number of partitions.
     """
-    if values is None or isinstance(values, Everyone):
+    if values is None or isinstance(values, SingleGroup):
         return [values] * len(partitions)
     if hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed"):
         if hasattr(values, "chunks"):
-            own = _row_sizes(values)
+            own = _rows_per_chunk(values)
             if own is not None and sizes is not None:
-                check_same_length(sum(sizes), sum(own), f"values in {name}")
+                check_consistent_length(sum(sizes), sum(own), f"values in {name}")
                 values = values.rechunk({0: sizes})
             if values.ndim == 2:
                 values = values.rechunk({1: -1})
-        parts = _partitions_of(values)
+        parts = _delayed_partitions(values)
         if len(parts) != len(partitions):
             raise InvalidInput(
                 f"X has {counted(len(partitions), 'partition')}, but {name} has {len(parts)}",
@@ -452,18 +461,18 @@ def _by_partition(
             )
         return parts
     if isinstance(values, str):  # said before anything is counted
-        known(0)
+        validate(0)
     if sizes is None:
-        sizes = _computed(_delayed(list)([_delayed(len)(partition) for partition in partitions]))
-    whole = known(sum(sizes))
+        sizes = _compute(_delay(list)([_delay(len)(partition) for partition in partitions]))
+    needs_all = validate(sum(sizes))
     slices = [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
     index = pandas_index(values) if has_index else None
     if index is None:
-        return [_delayed(whole[rows]) for rows in slices]
-    return [_delayed(_IndexedPart(whole[rows], index[rows])) for rows in slices]
+        return [_delay(needs_all[rows]) for rows in slices]
+    return [_delay(_IndexedPart(needs_all[rows], index[rows])) for rows in slices]
 
 
-def _merged_in_pairs(tally: Any, results: Sequence[Any]) -> Any:
+def _merge_tree(tally: Any, results: Sequence[Any]) -> Any:
     """Merge the delayed results of neighbours, in order, until one is left.
 
     The shape of the tree and the result depend on the number of partitions alone.
@@ -471,7 +480,7 @@ def _merged_in_pairs(tally: Any, results: Sequence[Any]) -> Any:
     width = 1
     while len(results) > 1:
         results = [
-            _delayed(_merged)(
+            _delay(_merge_results)(
                 tally,
                 f"partitions {place * width} to {(place + 2) * width - 1}",
                 *results[place : place + 2],
@@ -482,19 +491,19 @@ def _merged_in_pairs(tally: Any, results: Sequence[Any]) -> Any:
     return results[0]
 
 
-def _merged(tally: Tally[Result], where: str, *results: Result | None) -> Result | None:
-    with error_context(where), threadpool_limits(1):
-        return merged_in_order(tally, results)
+def _merge_results(tally: Aggregator[Result], where: str, *results: Result | None) -> Result | None:
+    with add_error_context(where), threadpool_limits(1):
+        return merge_in_order(tally, results)
 
 
-def _delayed(value: Any) -> Any:
+def _delay(value: Any) -> Any:
     """A value, or a function for tasks, that Dask hands on without looking for graphs inside it."""
     from dask.delayed import delayed
 
     return delayed(value, traverse=False, pure=False)
 
 
-def _computed(result: Any) -> Any:
+def _compute(result: Any) -> Any:
     """The value of a delayed result, by whichever scheduler is in use.
 
     Raises

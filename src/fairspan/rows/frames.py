@@ -9,43 +9,43 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairspan.errors import Cause, InvalidInput, caller_remedies, imported
+from fairspan.errors import Cause, InvalidInput, caller_remedies, import_optional
 from fairspan.formatting.text import quoted_cell, quoted_label, shown_reason
-from fairspan.registry import ImportedLater
+from fairspan.registry import LazyModule
 from fairspan.rows.arrays import (
     ArrayRows,
-    RowsInMemory,
-    beside_rows,
-    frame_of,
-    labels_of_columns,
-    named_columns,
-    weights_of_column,
-)
-from fairspan.rows.checks import (
-    check_names,
-    check_shape,
-    number_columns,
-    side_by_side,
-    vector_lengths,
-    vector_lengths_of,
-    warn_of_rounding,
+    InMemoryRows,
+    as_eager_frame,
+    labels_from_columns,
+    resolve_group_columns,
+    resolve_labels_and_weights,
+    weights_from_column,
 )
 from fairspan.rows.columns import (
-    ChosenColumns,
-    ReadInBatches,
-    RowsByColumns,
+    ColumnRows,
+    ColumnSelection,
     RowsInParts,
+    StreamAdapter,
+    column_name_arguments,
     label_type,
-    named_columns_only,
 )
-from fairspan.rows.groups import listed
-from fairspan.rows.protocol import OnMissing, RowBlock, RowOpener, block_rows, rows_named
+from fairspan.rows.groups import format_list
+from fairspan.rows.protocol import OnMissing, RowBlock, SourceAdapter, rows_named, rows_per_block
+from fairspan.rows.validation import (
+    arrow_vector_lengths,
+    check_feature_names,
+    check_shape,
+    narwhals_vector_lengths,
+    numeric_columns,
+    stack_columns,
+    warn_if_rounded,
+)
 from fairspan.typing import FloatArray, IndexArray
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 else:
-    nw = ImportedLater("narwhals.stable.v2")
+    nw = LazyModule("narwhals.stable.v2")
 
 
 # Of callers that take labels of the rows, which may be a column of text.
@@ -56,40 +56,46 @@ _WITH_LABELS = {
 
 
 @dataclass(frozen=True, eq=False)
-class FrameRows(RowsByColumns, RowsInMemory):
+class FrameRows(ColumnRows, InMemoryRows):
     """Rows of a data frame, or of a part of a table that is read in parts.
 
     Parameters
     ----------
     frame : narwhals DataFrame, or pyarrow Table
-    chosen : ChosenColumns
+    chosen : ColumnSelection
         Labels and weights are in the columns that it names, or else they are given.
     """
 
     frame: Any
-    chosen: ChosenColumns
+    selection: ColumnSelection
 
     def __post_init__(self) -> None:
-        chosen, labels, weights = self.chosen, self.labels, self.weights
+        chosen, labels, weights = self.selection, self.group_labels, self.weights
         check_shape(self.shape)
-        check_names(chosen.features)
-        if labels is None and chosen.groups:
-            labels = labels_of_columns(self.frame, chosen.groups, chosen.bins, chosen.unknown)
-        elif labels is None and chosen.everyone is not None:
-            labels = chosen.everyone.of_rows(len(self.frame))
+        check_feature_names(chosen.features)
+        if labels is None and chosen.group_columns:
+            labels = labels_from_columns(
+                self.frame, chosen.group_columns, chosen.bins, chosen.missing_labels
+            )
+        elif labels is None and chosen.single_group is not None:
+            labels = chosen.single_group.labels_for(len(self.frame))
         if labels is not None:
             labels = chosen.known_labels.match(labels)
-        if weights is None and chosen.weight is not None:
-            weights = chosen.weight_scale.scaled(weights_of_column(self.frame, chosen.weight))
+        if weights is None and chosen.weight_column is not None:
+            weights = chosen.weight_scale.scaled(
+                weights_from_column(self.frame, chosen.weight_column)
+            )
             vars(self).update(weight_exponent=chosen.weight_scale.exponent)
-        vars(self).update(labels=labels, weights=weights, on_missing=chosen.on_missing)
+        vars(self).update(group_labels=labels, weights=weights, on_missing=chosen.on_missing)
 
     @classmethod
-    def of(cls, frame: nw.DataFrame[Any], on_missing: OnMissing = "error") -> FrameRows:
+    def all_features(cls, frame: nw.DataFrame[Any], on_missing: OnMissing = "error") -> FrameRows:
         """Rows whose columns are all features, without labels."""
         check_shape(frame.shape)
-        lengths = vector_lengths(frame.schema)
-        return cls(frame, ChosenColumns.of(frame.columns, lengths, on_missing=on_missing))
+        lengths = narwhals_vector_lengths(frame.schema)
+        return cls(
+            frame, ColumnSelection.from_patterns(frame.columns, lengths, on_missing=on_missing)
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,17 +105,17 @@ class FrameRows(RowsByColumns, RowsInMemory):
     @property
     def group_columns(self) -> tuple[Any, ...]:
         """Names of the columns that make the groups."""
-        return () if self.labels is None else self.labels.names
+        return () if self.group_labels is None else self.group_labels.column_names
 
     @cached_property
-    def features(self) -> Any:
+    def feature_frame(self) -> Any:
         """The columns of the features alone."""
-        return columns_of(self.frame, self.chosen.features)
+        return select_columns(self.frame, self.selection.features)
 
     def values(self) -> FloatArray:
         """All rows at once, checked, shape (n, p)."""
         with rows_named(self.row_name):
-            return self.checked(self.between(0, self.n_rows), 0, self.feature_names)
+            return self.validate(self.read_slice(0, self.n_rows), 0, self.feature_names)
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
@@ -128,37 +134,39 @@ class FrameRows(RowsByColumns, RowsInMemory):
             label = str(label)
         return None if label == index else f"row {index + 1} (index {quoted_label(label)})"
 
-    def at(self, places: IndexArray) -> FrameRows:
+    def take(self, places: IndexArray) -> FrameRows:
         """Return some of the rows, by their positions."""
-        assert self.labels is not None
+        assert self.group_labels is not None
         weights = None if self.weights is None else self.weights[places]
         # A pyarrow Table, or a narwhals DataFrame.
         take = getattr(self.frame, "take", self.frame.__getitem__)
-        return replace(self, frame=take(places), labels=self.labels[places], weights=weights)
+        return replace(
+            self, frame=take(places), group_labels=self.group_labels[places], weights=weights
+        )
 
     @cached_property
-    def _columns(self) -> Any:
+    def _numeric_columns(self) -> Any:
         """Columns of numbers, or a pandas frame of nothing else, which pandas puts side by side."""
-        categories = self.chosen.categories
+        categories = self.selection.categories
         if categories:
-            names = [name for name in self.chosen.features if name not in categories]
-            numbers = dict(zip(names, number_columns(self.frame.select(names)), strict=True))
+            names = [name for name in self.selection.features if name not in categories]
+            numbers = dict(zip(names, numeric_columns(self.frame.select(names)), strict=True))
             return [
-                self._encoded(name) if name in categories else numbers[name]
-                for name in self.chosen.features
+                self._one_hot(name) if name in categories else numbers[name]
+                for name in self.selection.features
             ]
-        native: Any = getattr(self.features, "to_native", lambda: None)()
+        native: Any = getattr(self.feature_frame, "to_native", lambda: None)()
         if hasattr(native, "iloc") and all(
             isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in native.dtypes
         ):
             whole = {name: native[name].to_numpy() for name in native.select_dtypes("integer")}
-            warn_of_rounding(whole)
+            warn_if_rounded(whole)
             return native
-        has_groups = self.labels is not None and len(self.labels.distinct) > 1
+        has_groups = self.group_labels is not None and len(self.group_labels.categories) > 1
         with caller_remedies(_WITH_LABELS if has_groups else {}):
-            return number_columns(self.features)
+            return numeric_columns(self.feature_frame)
 
-    def _encoded(self, column: str) -> FloatArray:
+    def _one_hot(self, column: str) -> FloatArray:
         """Indicators of a column of text, (r, number of categories); NaN for missing cells.
 
         Raises
@@ -169,7 +177,7 @@ class FrameRows(RowsByColumns, RowsInMemory):
         import pyarrow as pa
         from pyarrow import compute
 
-        known = self.chosen.categories[column]
+        known = self.selection.categories[column]
         cells = self.frame[column]
         cells = cells.to_arrow() if hasattr(cells, "to_arrow") else cells
         texts = cells.cast("string")  # there are several types of text
@@ -177,11 +185,11 @@ class FrameRows(RowsByColumns, RowsInMemory):
         found = np.asarray(compute.fill_null(codes, -1))
         missing = np.asarray(texts.is_null())
         unseen = np.flatnonzero((found < 0) & ~missing)
-        if len(unseen) and not self.chosen.ignores_unseen:
+        if len(unseen) and not self.selection.ignore_unseen:
             category = quoted_cell(texts[int(unseen[0])].as_py())
             raise InvalidInput(
                 f"The column {column!r} has the category {category}",
-                f"Allowed: the categories that the model was fitted on: {listed(known)}",
+                f"Allowed: the categories that the model was fitted on: {format_list(known)}",
                 "Fit again on rows with this category, or replace it",
                 cause=Cause.UNKNOWN_CATEGORY,
             )
@@ -191,20 +199,20 @@ class FrameRows(RowsByColumns, RowsInMemory):
         matrix[missing] = np.nan
         return matrix
 
-    def between(self, start: int, stop: int) -> FloatArray:
+    def read_slice(self, start: int, stop: int) -> FloatArray:
         """Some rows as float64; a missing cell becomes NaN."""
-        columns = self._columns
+        columns = self._numeric_columns
         if isinstance(columns, list):
-            return side_by_side(columns, start, stop)
+            return stack_columns(columns, start, stop)
         return np.asarray(columns.iloc[start:stop].to_numpy(dtype=np.float64))
 
     def extra_columns(self, start: int, stop: int) -> Any:
         """Other columns of some rows that were requested, if any."""
-        names = self.chosen.extra_columns
+        names = self.selection.extra_columns
         return self.frame.select(names)[start:stop] if names else None
 
 
-def columns_of(frame: Any, names: Sequence[str]) -> Any:
+def select_columns(frame: Any, names: Sequence[str]) -> Any:
     """Some columns of a data frame or Table; those of pandas may have numbers for names."""
     if list(names) == getattr(frame, "column_names", None) or list(names) == frame.columns:
         return frame
@@ -214,14 +222,14 @@ def columns_of(frame: Any, names: Sequence[str]) -> Any:
 
 
 # Blocks whose columns are decoded at once, which spreads the overhead.
-BLOCKS_AT_A_TIME = 8
+BLOCKS_PER_SLICE = 8
 
 
-def blocks_of_batch(batch: Any, chosen: ChosenColumns, first_row: int) -> Iterator[RowBlock]:
+def batch_to_blocks(batch: Any, chosen: ColumnSelection, first_row: int) -> Iterator[RowBlock]:
     """The blocks of a pyarrow RecordBatch, whose first row has this number."""
     import pyarrow as pa
 
-    size = BLOCKS_AT_A_TIME * block_rows(len(chosen.feature_names))
+    size = BLOCKS_PER_SLICE * rows_per_block(len(chosen.feature_names))
     for start in range(0, batch.num_rows, size):
         table = pa.Table.from_batches([batch.slice(start, size)])
         # A column of which nothing is known is of numbers: others may lie beside it in a file.
@@ -231,37 +239,39 @@ def blocks_of_batch(batch: Any, chosen: ChosenColumns, first_row: int) -> Iterat
         yield from FrameRows(table, chosen, first_row=first_row + start).blocks()
 
 
-class DataFrames(RowOpener):
+class DataFrameAdapter(SourceAdapter):
     """Data frames in memory, whose groups and weights are beside them or columns of them."""
 
-    def takes(self, X: Any) -> bool:
+    def accepts(self, X: Any) -> bool:
         """Whether it is one."""
-        return frame_of(X) is not None
+        return as_eager_frame(X) is not None
 
-    def open_rows(
+    def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> FrameRows:
         """Rows of a data frame, whose groups and weights are beside it or columns of it."""
-        frame = frame_of(X)
+        frame = as_eager_frame(X)
         assert frame is not None
-        frame = without_sparse(frame)
-        groups = named_columns(frame, sensitive_features)
+        frame = densify_sparse_columns(frame)
+        groups = resolve_group_columns(frame, sensitive_features)
         weight = sample_weight if isinstance(sample_weight, str) else None
         reserved = {*groups, weight}.intersection(frame.columns)
         check_shape((len(frame), len(frame.columns) - len(reserved)))
-        chosen = ChosenColumns.of(
+        chosen = ColumnSelection.from_patterns(
             frame.columns,
-            vector_lengths(frame.schema),
+            narwhals_vector_lengths(frame.schema),
             groups,
             weight=weight,
             on_missing=on_missing,
         )
         return FrameRows(
-            frame, chosen, **beside_rows(X, len(frame), sensitive_features, sample_weight)
+            frame,
+            chosen,
+            **resolve_labels_and_weights(X, len(frame), sensitive_features, sample_weight),
         )
 
 
-def without_sparse(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+def densify_sparse_columns(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     """The same data frame, with pandas' sparse columns in full."""
     if frame.implementation.is_pandas():
         kinds = zip(frame.columns, frame.to_native().dtypes, strict=True)
@@ -272,7 +282,7 @@ def without_sparse(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     return frame
 
 
-def precision_of(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
+def float_dtype(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
     """float32 where rows in memory hold nothing else, and float64 otherwise.
 
     Parameters
@@ -283,50 +293,50 @@ def precision_of(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
 
     Examples
     --------
-    >>> precision_of(np.zeros((2, 2), dtype=np.float32)), precision_of([[1, 2]])
+    >>> float_dtype(np.zeros((2, 2), dtype=np.float32)), float_dtype([[1, 2]])
     (dtype('float32'), dtype('float64'))
     """
-    frame = frame_of(X)
+    frame = as_eager_frame(X)
     if frame is None:
-        is_single = getattr(X, "dtype", None) == np.float32
+        is_float32 = getattr(X, "dtype", None) == np.float32
     else:
-        counted = [kind for name, kind in frame.schema.items() if names is None or name in names]
-        is_single = bool(counted) and all(kind == nw.Float32 for kind in counted)
-    return np.dtype(np.float32 if is_single else np.float64)
+        dtypes = [kind for name, kind in frame.schema.items() if names is None or name in names]
+        is_float32 = bool(dtypes) and all(kind == nw.Float32 for kind in dtypes)
+    return np.dtype(np.float32 if is_float32 else np.float64)
 
 
 def feature_values(
     X: Any, names: tuple[str, ...] | None, on_missing: OnMissing = "error"
 ) -> FloatArray:
     """Checked values of an array or frame; columns of a frame by their names, where given."""
-    frame = frame_of(X)
+    frame = as_eager_frame(X)
     if frame is None:
-        return ArrayRows(X, on_missing=on_missing).values()
-    rows = FrameRows.of(without_sparse(frame), on_missing)
-    return (rows if names is None else rows.selected(names)).values()
+        return ArrayRows(X, on_missing=on_missing).to_array()
+    rows = FrameRows.all_features(densify_sparse_columns(frame), on_missing)
+    return (rows if names is None else rows.select_features(names)).values()
 
 
-def without_columns(X: Any, names: Sequence[str]) -> Any:
+def drop_columns(X: Any, names: Sequence[str]) -> Any:
     """Drop these columns from a data frame, here or on a cluster, where present.
 
     Anything else is returned as it is.
     """
     if not names:
         return X
-    frame = nw.from_native(X, pass_through=True) if frame_of(X) is None else frame_of(X)
+    frame = nw.from_native(X, pass_through=True) if as_eager_frame(X) is None else as_eager_frame(X)
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         return X
     return frame.drop(list(names), strict=False).to_native()
 
 
 @dataclass(frozen=True)
-class ArrowStream(RowsInParts):
+class ArrowStreamRows(RowsInParts):
     """Rows of an object with the method ``__arrow_c_stream__``, read in its own batches.
 
     Attributes
     ----------
     source : object
-    chosen : ChosenColumns
+    chosen : ColumnSelection
     n_rows : int or None
         Not known before reading.
     counts : list of int
@@ -336,18 +346,20 @@ class ArrowStream(RowsInParts):
     """
 
     source: Any
-    chosen: ChosenColumns
+    selection: ColumnSelection
     n_rows: int | None = None
-    counts: list[int] = field(default_factory=list, repr=False, compare=False)
-    opened: list[Any] = field(default_factory=list, repr=False, compare=False)
+    rows_per_pass: list[int] = field(default_factory=list, repr=False, compare=False)
+    unread_readers: list[Any] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def label_types(self) -> tuple[type | None, ...]:
         """Python types of the labels in each group column; None where that is not known."""
-        if not self.opened:
+        if not self.unread_readers:
             return super().label_types
-        schema = self.opened[0].schema
-        return tuple(label_type(schema.field(column).type) for column in self.chosen.groups)
+        schema = self.unread_readers[0].schema
+        return tuple(
+            label_type(schema.field(column).type) for column in self.selection.group_columns
+        )
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning.
@@ -358,13 +370,17 @@ class ArrowStream(RowsInParts):
             The stream has been read, and cannot be read again.
         """
         n_rows = 0
-        for batch in self.opened.pop() if self.opened else _opened(self.source):
-            yield from blocks_of_batch(batch.select(list(self.chosen.read)), self.chosen, n_rows)
+        for batch in (
+            self.unread_readers.pop() if self.unread_readers else _open_reader(self.source)
+        ):
+            yield from batch_to_blocks(
+                batch.select(list(self.selection.required_columns)), self.selection, n_rows
+            )
             n_rows += batch.num_rows
-        self.counts.append(n_rows)
-        if n_rows != self.counts[0]:
+        self.rows_per_pass.append(n_rows)
+        if n_rows != self.rows_per_pass[0]:
             raise InvalidInput(
-                f"The stream {type(self.source).__name__} gave {self.counts[0]} rows the "
+                f"The stream {type(self.source).__name__} gave {self.rows_per_pass[0]} rows the "
                 f"first time and {n_rows} the next",
                 "Allowed: streams that can be read again, where rows are needed twice",
                 "Read it into a table first (read_all()), or use moments: "
@@ -372,29 +388,29 @@ class ArrowStream(RowsInParts):
             )
 
 
-class ArrowStreams(ReadInBatches):
+class ArrowStreamAdapter(StreamAdapter):
     """Objects that export an Arrow stream, whose groups and weights are columns of it."""
 
-    def takes(self, X: Any) -> bool:
+    def accepts(self, X: Any) -> bool:
         """Whether it is one."""
         # A single column exports a stream too, and is no table.
         is_column = hasattr(X, "__array__") and not hasattr(X, "schema")
         return hasattr(X, "__arrow_c_stream__") and not is_column
 
-    def open_rows(
+    def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
-    ) -> ArrowStream:
+    ) -> ArrowStreamRows:
         """Rows of a stream, whose groups and weights are columns of it."""
         what = f"a stream of rows ({type(X).__name__})"
-        named = named_columns_only(sensitive_features, sample_weight, what)
-        reader = _opened(X)
-        names, lengths = reader.schema.names, vector_lengths_of(reader.schema)
-        chosen = ChosenColumns.of(names, lengths, on_missing=on_missing, **named)
-        return ArrowStream(X, chosen, opened=[reader])
+        named = column_name_arguments(sensitive_features, sample_weight, what)
+        reader = _open_reader(X)
+        names, lengths = reader.schema.names, arrow_vector_lengths(reader.schema)
+        chosen = ColumnSelection.from_patterns(names, lengths, on_missing=on_missing, **named)
+        return ArrowStreamRows(X, chosen, unread_readers=[reader])
 
 
-def _opened(source: Any) -> Any:
-    pa = imported("pyarrow", "arrow", "Reading a stream")
+def _open_reader(source: Any) -> Any:
+    pa = import_optional("pyarrow", "arrow", "Reading a stream")
     if isinstance(source, pa.RecordBatchReader):
         return source
     try:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, InvalidParameter, InvalidType, UnknownGroup
-from fairspan.formatting.text import position, quoted_label
+from fairspan.formatting.text import describe_position, quoted_label
 from fairspan.typing import AnyArray, BoolArray, IndexArray
 
 Scalar = str | bool | int | float
@@ -56,21 +56,21 @@ def label_array(labels: Sequence[Label]) -> AnyArray:
     return array
 
 
-def plain_labels(groups: Iterable[Any]) -> list[Label]:
+def to_python_labels(groups: Iterable[Any]) -> list[Label]:
     """Labels as plain Python values, ready for JSON.
 
     Examples
     --------
     >>> import numpy as np
-    >>> plain_labels(np.array([1, 2]))
+    >>> to_python_labels(np.array([1, 2]))
     [1, 2]
     """
     if isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "biufU":
         return list(groups.tolist())
-    return [plain_label(group) for group in groups]
+    return [to_python_label(group) for group in groups]
 
 
-def spelled(label: Label) -> str:
+def format_label(label: Label) -> str:
     """How a label is written in tables: attributes of an intersection joined by " / ".
 
     Examples
@@ -107,13 +107,13 @@ def table_name(label: Label) -> str:
     >>> table_name("w"), table_name("w "), table_name("-"), table_name(""), table_name(("w", 3))
     ('w', "'w '", "'-'", '', 'w / 3')
     """
-    name = printable(spelled(label))
+    name = printable(format_label(label))
     has_outer_spaces = name != name.strip()
     is_dashes = name != "" and set(name) <= _DASHES
     return f"'{name}'" if has_outer_spaces or is_dashes else name
 
 
-def listed(labels: Sequence[Label], most: int = 12) -> str:
+def format_list(items: Sequence[Label], max_items: int = 12) -> str:
     """Labels for an error message, cut after a dozen.
 
     Examples
@@ -121,24 +121,24 @@ def listed(labels: Sequence[Label], most: int = 12) -> str:
     >>> listed(["a", "b"])
     "'a', 'b'"
     """
-    shown = ", ".join(map(quoted_label, labels[:most]))
-    return shown if len(labels) <= most else f"{shown} and {len(labels) - most} more"
+    shown = ", ".join(map(quoted_label, items[:max_items]))
+    return shown if len(items) <= max_items else f"{shown} and {len(items) - max_items} more"
 
 
-def kind_in_words(labels: Sequence[Label]) -> str:
+def describe_label_type(labels: Sequence[Label]) -> str:
     """What labels are made of.
 
     Examples
     --------
-    >>> kind_in_words(["a", "b"]), kind_in_words([("a", 1)])
+    >>> describe_label_type(["a", "b"]), describe_label_type([("a", 1)])
     ('text', '2 attributes (text, whole number)')
     """
-    kind = label_kind(labels[0])
+    kind = label_type(labels[0])
     attributes = f"{len(kind) - 1} attributes " if kind[0] is tuple else ""
-    return attributes + spelled_kind(kind)
+    return attributes + _format_label_type(kind)
 
 
-def plain_label(value: Any) -> Any:
+def to_python_label(value: Any) -> Any:
     """A label in Python's own types; an interval, as pandas.cut makes them, in its notation."""
     if isinstance(value, np.generic):
         return value.item()
@@ -147,17 +147,17 @@ def plain_label(value: Any) -> Any:
     if type(value).__name__ == "Interval":
         return str(value)
     if isinstance(value, tuple | list):
-        return tuple(plain_label(part) for part in value)
+        return tuple(to_python_label(part) for part in value)
     # Some indexing leaves scalars of pyarrow in a list.
     return value.as_py() if hasattr(value, "as_py") else value
 
 
-def label_kind(label: Any) -> tuple[type, ...]:
+def label_type(label: Any) -> tuple[type, ...]:
     """The type of a label, and those of its attributes where it has several."""
     return (tuple, *map(type, label)) if type(label) is tuple else (type(label),)
 
 
-def is_missing(label: Any) -> bool:
+def is_missing_label(label: Any) -> bool:
     """Whether a label, or one of its attributes, is None or NaN."""
     # pandas writes a missing text as NaN.
     return any(
@@ -177,14 +177,14 @@ def type_in_words(kind: type) -> str:
     return "text" if kind is str else f"{_TYPE_NAMES[kind]}s"
 
 
-def spelled_kind(kind: tuple[type, ...]) -> str:
+def _format_label_type(kind: tuple[type, ...]) -> str:
     """The types of a label in words."""
     parts = ", ".join(_TYPE_NAMES[part] for part in kind if part is not tuple)
     return f"({parts})" if kind[0] is tuple else parts
 
 
 # Rows that nearly always show all labels of a block.
-_GLANCE = 256
+_N_SAMPLED_ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,13 +203,13 @@ class CodedLabels:
         Categories that a column of the whole table declares, and that no row has.
     """
 
-    distinct: list[Any]
+    categories: list[Any]
     codes: IndexArray
-    names: tuple[Any, ...] = ()
+    column_names: tuple[Any, ...] = ()
     unused: tuple[Any, ...] = ()
 
     @classmethod
-    def of(cls, labels: Sequence[Any]) -> "CodedLabels":
+    def from_labels(cls, labels: Sequence[Any]) -> "CodedLabels":
         """Code plain labels.
 
         Examples
@@ -221,7 +221,7 @@ class CodedLabels:
         # Python takes 1, 1.0 and True for the same dictionary key.
         keys: Sequence[Any] = labels
         if len(kinds) > 1 or kinds & {tuple}:
-            keys = [(label_kind(label), label) for label in labels]
+            keys = [(label_type(label), label) for label in labels]
         try:
             position = {key: index for index, key in enumerate(dict.fromkeys(keys))}
         except TypeError:  # no labels at all, such as lists: the coder says so
@@ -230,17 +230,17 @@ class CodedLabels:
         return cls(distinct, np.fromiter(map(position.__getitem__, keys), np.intp, len(keys)))
 
     @classmethod
-    def crossed(cls, columns: Sequence["CodedLabels"]) -> "CodedLabels":
+    def cross(cls, columns: Sequence["CodedLabels"]) -> "CodedLabels":
         """Tuples of one label from each of several columns: their intersections."""
         if len(columns) == 1:
             return columns[0]
         codes = np.zeros(len(columns[0]), dtype=np.intp)
         for column in columns:
             # Renumbered after each column, so that products of counts cannot overflow.
-            codes = np.unique(codes * len(column.distinct) + column.codes, return_inverse=True)[1]
+            codes = np.unique(codes * len(column.categories) + column.codes, return_inverse=True)[1]
         rows = np.unique(codes, return_index=True)[1].tolist()
-        parts = [[column.distinct[column.codes[row]] for row in rows] for column in columns]
-        names = tuple(name for column in columns for name in column.names)
+        parts = [[column.categories[column.codes[row]] for row in rows] for column in columns]
+        names = tuple(name for column in columns for name in column.column_names)
         # Of several attributes that were crossed before, each is one in the tuple.
         attributes = [
             [label if isinstance(label, tuple) else (label,) for label in part] for part in parts
@@ -252,15 +252,15 @@ class CodedLabels:
         return len(self.codes)
 
     def __getitem__(self, rows: Any) -> "CodedLabels":
-        codes, distinct = self.codes[rows], self.distinct
+        codes, distinct = self.codes[rows], self.categories
         if len(distinct) > len(codes):  # most of them are labels of other rows
             present, codes = np.unique(codes, return_inverse=True)
             distinct = [distinct[code] for code in present.tolist()]
-        return CodedLabels(distinct, codes, self.names)
+        return CodedLabels(distinct, codes, self.column_names)
 
     def with_distinct(self, distinct: list[Any]) -> "CodedLabels":
         """Return labels of the same rows, with other distinct labels in place of these."""
-        return replace(self, distinct=distinct)
+        return replace(self, categories=distinct)
 
     def without_last_attribute(self) -> "CodedLabels":
         """The labels without the last of the columns that were crossed.
@@ -270,35 +270,39 @@ class CodedLabels:
         >>> CodedLabels.of([("a", 0), ("a", 1), ("b", 0)]).without_last_attribute().to_list()
         ['a', 'a', 'b']
         """
-        return CodedLabels.of(list(map(without_last_attribute, self.distinct)))[self.codes]
+        return CodedLabels.from_labels(list(map(without_last_attribute, self.categories)))[
+            self.codes
+        ]
 
-    def with_unknown(self, name: str) -> "CodedLabels":
+    def fill_missing(self, name: str) -> "CodedLabels":
         """The labels as text, with this one where it is missing.
 
         Examples
         --------
-        >>> CodedLabels.of([1, None]).with_unknown("unknown").to_list()
+        >>> CodedLabels.of([1, None]).fill_missing("unknown").to_list()
         ['1', 'unknown']
         """
-        texts = [name if is_missing(label) else str(label) for label in self.distinct]
-        return replace(CodedLabels.of(texts)[self.codes], names=self.names)
+        texts = [name if is_missing_label(label) else str(label) for label in self.categories]
+        return replace(CodedLabels.from_labels(texts)[self.codes], column_names=self.column_names)
 
     def to_list(self) -> list[Any]:
         """The label of each row."""
-        return [self.distinct[code] for code in self.codes.tolist()]
+        return [self.categories[code] for code in self.codes.tolist()]
 
     @property
     def present(self) -> list[Any]:
         """The distinct labels that occur in a row."""
-        return [self.distinct[code] for code in np.flatnonzero(np.bincount(self.codes)).tolist()]
+        return [self.categories[code] for code in np.flatnonzero(np.bincount(self.codes)).tolist()]
 
     @property
-    def missing(self) -> BoolArray:
+    def missing_mask(self) -> BoolArray:
         """Which rows have no label (None or NaN), shape (r,)."""
-        return np.array([is_missing(label) for label in self.distinct], dtype=bool)[self.codes]
+        return np.array([is_missing_label(label) for label in self.categories], dtype=bool)[
+            self.codes
+        ]
 
 
-class LabelCoder:
+class LabelEncoder:
     """Turns blocks of labels into whole-number codes, meeting new groups as they come.
 
     Parameters
@@ -309,11 +313,11 @@ class LabelCoder:
 
     def __init__(self, known: Sequence[Label] | None = None) -> None:
         self._codes: dict[Label, int] = {}
-        self._kind: tuple[type, ...] | None = None
-        self._closed = False
+        self._label_type: tuple[type, ...] | None = None
+        self._is_closed = False
         if known is not None:
-            self.encode(CodedLabels.of(list(known)))
-            self._closed = True
+            self.encode(CodedLabels.from_labels(list(known)))
+            self._is_closed = True
 
     @property
     def labels(self) -> list[Label]:
@@ -342,31 +346,31 @@ class LabelCoder:
         """
         # In the order of the rows, so that the same mistake gives the same message.
         # Nearly all blocks hold few labels, and looking at some rows finds them all.
-        found = dict.fromkeys(labels.codes[:_GLANCE].tolist())
-        n_distinct = len(labels.distinct)
+        found = dict.fromkeys(labels.codes[:_N_SAMPLED_ROWS].tolist())
+        n_distinct = len(labels.categories)
         if len(found) < n_distinct and len(found) < np.count_nonzero(np.bincount(labels.codes)):
             found = dict.fromkeys(labels.codes.tolist())
-        met = {index: self._code_of(labels, index, first_row) for index in found}
+        met = {index: self._encode_category(labels, index, first_row) for index in found}
         if all(code == index for index, code in met.items()):
             return labels.codes
-        codes = np.zeros(len(labels.distinct), dtype=np.intp)
+        codes = np.zeros(len(labels.categories), dtype=np.intp)
         codes[list(met)] = list(met.values())
         return codes[labels.codes]
 
-    def _code_of(self, labels: CodedLabels, index: int, first_row: int) -> int:
-        label = labels.distinct[index]
+    def _encode_category(self, labels: CodedLabels, index: int, first_row: int) -> int:
+        label = labels.categories[index]
         if not isinstance(label, list):  # which is no label, and would become a tuple
-            label = plain_label(label)
-        kind = label_kind(label)
-        if kind == self._kind and not is_missing(label) and label in self._codes:
+            label = to_python_label(label)
+        kind = label_type(label)
+        if kind == self._label_type and not is_missing_label(label) and label in self._codes:
             return self._codes[label]
 
         def row() -> int:  # only for an error: looking for the row is a pass over all of them
             return first_row + int(np.argmax(labels.codes == index))
 
-        if is_missing(label):
+        if is_missing_label(label):
             raise InvalidInput(
-                f"The group label in {position('row', row())} is missing (None or NaN)",
+                f"The group label in {describe_position('row', row())} is missing (None or NaN)",
                 "Allowed: a label for every row",
                 "Leave these rows out, or give them a group of their own such as 'unknown'",
                 cause=Cause.MISSING_LABEL,
@@ -374,30 +378,30 @@ class LabelCoder:
         for part in kind[1:] if kind[0] is tuple else kind:
             if part not in _TYPE_NAMES:
                 raise InvalidType(
-                    f"The group label in {position('row', row())} is {quoted_label(label)}, of "
+                    f"The group label in {describe_position('row', row())} is {quoted_label(label)}, of "
                     f"type {part.__name__}",
                     ALLOWED_LABELS,
                     "Convert the column, for example with astype(str)",
                 )
-        if self._closed:
+        if self._is_closed:
             raise UnknownGroup(
                 f"The rows hold the group {quoted_label(label)} "
-                f"(first in {position('row', row())})",
-                f"Known groups are {listed(self.labels)}",
+                f"(first in {describe_position('row', row())})",
+                f"Known groups are {format_list(self.labels)}",
                 "Check the group column for misspelt or new values, or fit again with that group",
             )
-        if self._kind not in (None, kind):
+        if self._label_type not in (None, kind):
             raise InvalidInput(
-                f"Group labels mix {spelled_kind(self._kind)} with {spelled_kind(kind)} "
-                f"({position('row', row())}: {quoted_label(label)})",
+                f"Group labels mix {_format_label_type(self._label_type)} with {_format_label_type(kind)} "
+                f"({describe_position('row', row())}: {quoted_label(label)})",
                 ALLOWED_LABELS,
                 "Convert the column to one type, for example with astype(str)",
             )
-        self._kind = kind
+        self._label_type = kind
         return self._codes.setdefault(label, len(self._codes))
 
 
-def side_by_side(codes: IndexArray) -> tuple[IndexArray, list[tuple[int, slice]]]:
+def sort_by_code(codes: IndexArray) -> tuple[IndexArray, list[tuple[int, slice]]]:
     """An order that puts rows of one group side by side, and each group's code and place in it.
 
     Examples
@@ -414,7 +418,7 @@ def side_by_side(codes: IndexArray) -> tuple[IndexArray, list[tuple[int, slice]]
     return order, list(zip(present.tolist(), map(slice, [0, *ends], ends), strict=False))
 
 
-def in_order(labels: CodedLabels) -> tuple[tuple[Any, ...], IndexArray]:
+def factorize_sorted(labels: CodedLabels) -> tuple[tuple[Any, ...], IndexArray]:
     """Distinct labels in sorted order, and the code of each row among these.
 
     Examples
@@ -422,19 +426,19 @@ def in_order(labels: CodedLabels) -> tuple[tuple[Any, ...], IndexArray]:
     >>> in_order(CodedLabels.of(["b", "a", "b"]))
     (('a', 'b'), array([1, 0, 1]))
     """
-    order = sorted(range(len(labels.distinct)), key=labels.distinct.__getitem__)
-    return tuple(labels.distinct[place] for place in order), np.argsort(order)[labels.codes]
+    order = sorted(range(len(labels.categories)), key=labels.categories.__getitem__)
+    return tuple(labels.categories[place] for place in order), np.argsort(order)[labels.codes]
 
 
 # Constants of the generator splitmix64 (Steele, Lea and Flood 2014), which turns consecutive
 # numbers into independent ones.
-_STEP, _FIRST, _SECOND = map(
+_SPLITMIX_GAMMA, _SPLITMIX_MIX_1, _SPLITMIX_MIX_2 = map(
     np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 
 
 @dataclass(frozen=True, eq=False)
-class FoldedLabels:
+class RowLabels:
     """What is known of some rows beside their values.
 
     Attributes
@@ -475,7 +479,7 @@ class Folds:
 
     Examples
     --------
-    >>> Folds(3, seed=0).of_positions(0, 9)
+    >>> Folds(3, seed=0).folds_of_rows(0, 9)
     array([1, 2, 0, 0, 1, 2, 1, 2, 0])
     """
 
@@ -492,22 +496,24 @@ class Folds:
                 "Use the default, 10",
             )
 
-    def of_positions(self, first_row: int, n_rows: int) -> IndexArray:
+    def folds_of_rows(self, first_row: int, n_rows: int) -> IndexArray:
         """Folds of consecutive rows, shape (n_rows,)."""
         positions = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
         with np.errstate(over="ignore"):  # the numbers look drawn at random
-            runs = (positions // np.uint64(self.n_folds) + np.uint64(1 + self.seed)) * _STEP
-            runs = (runs ^ (runs >> np.uint64(30))) * _FIRST
-            runs = (runs ^ (runs >> np.uint64(27))) * _SECOND
-            runs ^= runs >> np.uint64(31)
-        return np.asarray((positions + runs) % np.uint64(self.n_folds), dtype=np.intp)
+            shift = (
+                positions // np.uint64(self.n_folds) + np.uint64(1 + self.seed)
+            ) * _SPLITMIX_GAMMA
+            shift = (shift ^ (shift >> np.uint64(30))) * _SPLITMIX_MIX_1
+            shift = (shift ^ (shift >> np.uint64(27))) * _SPLITMIX_MIX_2
+            shift ^= shift >> np.uint64(31)
+        return np.asarray((positions + shift) % np.uint64(self.n_folds), dtype=np.intp)
 
-    def of_cluster(self, cluster: Label) -> int:
+    def fold_of_cluster(self, cluster: Label) -> int:
         """The fold of all rows of a cluster, the same in every process."""
         digest = blake2b(repr((self.seed, cluster)).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little") % self.n_folds
 
-    def of_rows(self, labels: CodedLabels, first_row: int, before: int) -> FoldedLabels:
+    def assign(self, labels: CodedLabels, first_row: int, before: int) -> RowLabels:
         """Groups, folds and clusters of consecutive rows.
 
         Parameters
@@ -525,14 +531,16 @@ class Folds:
             A row without a cluster.
         """
         if not self.by_cluster:
-            return FoldedLabels(labels, self.of_positions(before, len(labels)))
-        clusters = CodedLabels.of([label[-1] for label in labels.distinct])[labels.codes]
-        missing = clusters.missing
+            return RowLabels(labels, self.folds_of_rows(before, len(labels)))
+        clusters = CodedLabels.from_labels([label[-1] for label in labels.categories])[labels.codes]
+        missing = clusters.missing_mask
         if missing.any():
             raise InvalidInput(
-                f"The cluster of {position('row', first_row + int(np.argmax(missing)))} is missing",
+                f"The cluster of {describe_position('row', first_row + int(np.argmax(missing)))} is missing",
                 "Allowed: a cluster for each row",
                 "Give rows that belong to nobody else a cluster each, or leave them out",
             )
-        folds = np.array([self.of_cluster(label) for label in clusters.distinct], dtype=np.intp)
-        return FoldedLabels(labels.without_last_attribute(), folds[clusters.codes], clusters)
+        folds = np.array(
+            [self.fold_of_cluster(label) for label in clusters.categories], dtype=np.intp
+        )
+        return RowLabels(labels.without_last_attribute(), folds[clusters.codes], clusters)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairspan.formatting.text import first_of
-from fairspan.rows.groups import Label, spelled
-from fairspan.rows.protocol import MANY_GROUPS
+from fairspan.formatting.text import join_truncated
+from fairspan.rows.groups import Label, format_label
+from fairspan.rows.protocol import DEFAULT_MAX_GROUPS
 
 # Texts that programs write for a missing value, in lower case. Words that may be an answer, such as
 # "unknown", "other" or "missing", are not among them.
@@ -46,7 +46,7 @@ class PlaceholderLabels:
     @property
     def described(self) -> str:
         """The placeholders with their numbers of rows, for a message."""
-        return first_of([_described(text, n) for text, n in self.rows_by_text.items()])
+        return join_truncated([_described(text, n) for text, n in self.rows_by_text.items()])
 
     @property
     def suspicion(self) -> str:
@@ -166,7 +166,7 @@ def many_groups_warning(labels: Sequence[Label], counts: Sequence[int]) -> str |
         Rows of each group; 0 where that is not known, and then there is no warning.
     """
     k, n_rows = len(labels), sum(counts)
-    if k > MANY_GROUPS:  # which somebody has allowed
+    if k > DEFAULT_MAX_GROUPS:  # which somebody has allowed
         return None
     if k <= _SEVERAL_GROUPS or not all(counts) or n_rows >= _FEW_ROWS * k:
         return None
@@ -225,7 +225,7 @@ def listed_pairs(pairs: Iterable[Sequence[Label]]) -> str:
     >>> listed_pairs([("a", "a ")]), listed_pairs([("\u00e9", "e\u0301")])
     ("'a' and 'a '", "'\\xe9' and 'e\\u0301'")
     """
-    return first_of([" and ".join(_told_apart(spellings)) for spellings in pairs])
+    return join_truncated([" and ".join(_told_apart(spellings)) for spellings in pairs])
 
 
 def quoted(label: Label) -> str:
@@ -236,7 +236,7 @@ def quoted(label: Label) -> str:
     >>> quoted("a "), quoted(("f", 3)), quoted("a" + chr(10))
     ("'a '", "'f / 3'", "'a\\n'")
     """
-    return repr(spelled(label))
+    return repr(format_label(label))
 
 
 def shell_quoted(text: str) -> str:
@@ -293,7 +293,9 @@ def _told_apart(spellings: Sequence[Label]) -> list[str]:
     shown = [quoted(label) for label in spellings]
     normal_forms = {unicodedata.normalize("NFC", text) for text in shown}
     return (
-        shown if len(normal_forms) == len(shown) else [ascii(spelled(each)) for each in spellings]
+        shown
+        if len(normal_forms) == len(shown)
+        else [ascii(format_label(each)) for each in spellings]
     )
 
 

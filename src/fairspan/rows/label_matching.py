@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairspan.errors import InvalidInput
-from fairspan.formatting.text import first_of
+from fairspan.formatting.text import join_truncated
 from fairspan.rows.groups import (
     CodedLabels,
     Label,
-    is_missing,
-    kind_in_words,
-    label_kind,
-    listed,
-    plain_label,
+    describe_label_type,
+    format_list,
+    is_missing_label,
+    label_type,
+    to_python_label,
     type_in_words,
 )
 from fairspan.rows.label_checks import attributes_of
@@ -66,7 +66,7 @@ class KnownLabels:
             Whether labels of rows end with the class of the row in y, for restrictions that hold in
             chosen classes.
         """
-        classes = getattr(certificate.restriction, "given_labels", None) if has_classes else None
+        classes = getattr(certificate.restriction, "within_classes", None) if has_classes else None
         return cls.of(certificate.groups, classes if isinstance(classes, tuple) else ())
 
     def match(self, labels: CodedLabels) -> CodedLabels:
@@ -86,23 +86,23 @@ class KnownLabels:
         replacements = self.replacements(labels)
         if not any(replacements):
             return labels
-        matched = [self._replaced(label, replacements) for label in labels.distinct]
-        if len({(label_kind(label), label) for label in matched}) < len(matched):
+        matched = [self._replaced(label, replacements) for label in labels.categories]
+        if len({(label_type(label), label) for label in matched}) < len(matched):
             return labels  # two labels would become one
         return labels.with_distinct(matched)
 
     def match_block(self, block: RowBlock) -> RowBlock:
         """Return a block of rows whose labels are matched."""
-        dropped = block.dropped
+        dropped = block.dropped_rows
         return replace(
             block,
-            labels=None if block.labels is None else self.match(block.labels),
-            dropped=None if dropped is None else (self.match(dropped[0]), dropped[1]),
+            group_labels=None if block.group_labels is None else self.match(block.group_labels),
+            dropped_rows=None if dropped is None else (self.match(dropped[0]), dropped[1]),
         )
 
     def replacements(self, labels: CodedLabels) -> list[dict[Any, Any]]:
         """Return, for each attribute, what its values become; nothing where their types agree."""
-        rows = [attributes_of(plain_label(label)) for label in labels.present]
+        rows = [attributes_of(to_python_label(label)) for label in labels.present]
         found = []
         for position, known in enumerate(self.values):
             parts = [row[position] for row in rows if len(row) > position]
@@ -124,7 +124,7 @@ class KnownLabels:
         ]
         if not pairs:
             return None
-        return f"Group labels of these rows match those of the model: {first_of(pairs)}."
+        return f"Group labels of these rows match those of the model: {join_truncated(pairs)}."
 
     def notice_of_types(self, types: Sequence[type | None]) -> str | None:
         """Return a notice of attributes whose type in the rows is not that of the fit, or None.
@@ -142,14 +142,14 @@ class KnownLabels:
         if not differing:
             return None
         return (
-            f"Group labels are {first_of(differing)}. Labels match where they are equal as text, "
+            f"Group labels are {join_truncated(differing)}. Labels match where they are equal as text, "
             "such as '1' and 1."
         )
 
     def _replaced(self, label: Any, replacements: Sequence[Mapping[Any, Any]]) -> Any:
-        parts = list(attributes_of(plain_label(label)))
+        parts = list(attributes_of(to_python_label(label)))
         for position, replaced in enumerate(replacements[: len(parts)]):
-            if not is_missing(parts[position]):
+            if not is_missing_label(parts[position]):
                 parts[position] = replaced.get(parts[position], parts[position])
         return tuple(parts) if isinstance(label, tuple) else parts[0]
 
@@ -169,7 +169,7 @@ def remedy_for(label: Label, labels: Sequence[Label], otherwise: str) -> str:
     >>> remedy_for("1", [1, 2], "Name one of them"), remedy_for("3", [1, 2], "Name one of them")
     ("Write 1 in place of '1': labels have types", 'Name one of them')
     """
-    matched = KnownLabels.of(labels).match(CodedLabels.of([label])).to_list()[0]
+    matched = KnownLabels.of(labels).match(CodedLabels.from_labels([label])).to_list()[0]
     if matched == label or matched not in labels:
         return otherwise
     return f"Write {matched!r} in place of {label!r}: labels have types"
@@ -185,11 +185,11 @@ def check_types(found: Sequence[Label], known: Sequence[Label]) -> None:
     """
     if list(found) == list(known) or not found or not known:
         return
-    if label_kind(found[0]) == label_kind(known[0]):
+    if label_type(found[0]) == label_type(known[0]):
         return
     raise InvalidInput(
-        f"The rows have the groups {listed(found)} ({kind_in_words(found)}), and the model was "
-        f"fitted on {listed(known)} ({kind_in_words(known)})",
+        f"The rows have the groups {format_list(found)} ({describe_label_type(found)}), and the model was "
+        f"fitted on {format_list(known)} ({describe_label_type(known)})",
         "Allowed: labels of the type of the fit, or labels that are each equal as text to one "
         "label of the fit",
         "Convert the group column to the type of the fit, so that its labels are spelled alike",
@@ -198,7 +198,7 @@ def check_types(found: Sequence[Label], known: Sequence[Label]) -> None:
 
 def _replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any, Any]:
     """Return what values of another type become; nothing if one of them cannot be matched."""
-    types = {type(value) for value in values if not is_missing(value)}
+    types = {type(value) for value in values if not is_missing_label(value)}
     known_types = set(map(type, known))
     if len(types) != 1 or len(known_types) != 1 or types == known_types:
         return {}
@@ -208,7 +208,7 @@ def _replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any, Any]
             by_text.setdefault(text, []).append(value)
     found: dict[Any, Any] = {}
     for value in dict.fromkeys(values):
-        if is_missing(value):
+        if is_missing_label(value):
             continue
         matching = {each for text in _texts(value) for each in by_text.get(text, [])}
         if not isinstance(value, str) and str not in known_types:

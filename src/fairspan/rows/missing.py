@@ -9,16 +9,16 @@ import numpy as np
 from fairspan.rows.groups import (
     CodedLabels,
     Label,
-    is_missing,
-    plain_label,
+    is_missing_label,
+    to_python_label,
     without_last_attribute,
 )
-from fairspan.rows.protocol import Rows, RowSource, tallied
+from fairspan.rows.protocol import Rows, RowSource, aggregate
 from fairspan.typing import BoolArray, IntegerArray
 
 
 @dataclass(frozen=True, eq=False)
-class MissingCells:
+class MissingCounts:
     """Rows of each group, those that were left out included, and what is missing in them.
 
     Attributes
@@ -36,10 +36,10 @@ class MissingCells:
     """
 
     groups: tuple[Label, ...]
-    rows: IntegerArray
-    dropped: IntegerArray
-    cells: IntegerArray
-    alone: IntegerArray
+    n_rows: IntegerArray
+    n_dropped: IntegerArray
+    n_missing: IntegerArray
+    n_dropped_by_feature: IntegerArray
     n_unlabelled: int
 
 
@@ -48,23 +48,23 @@ class MissingCells:
 _Counts = dict[Label | None, IntegerArray]
 
 
-def missing_cells(rows: Rows, n_beside: int = 0) -> MissingCells:
+def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
     """Count what is missing, in one pass over all rows, wherever they are.
 
     Parameters
     ----------
-    rows : RowSource or PartedRows
+    rows : RowSource or PartitionedRows
         With labels; rows in which something is missing are dropped.
     n_beside : int
         How many of the last columns of the labels do not make the groups.
     """
     p = rows.n_features
-    found = tallied(rows, _MissingTally(n_beside)) or {}
-    nothing = np.zeros(2 + 2 * p, dtype=np.int64)
-    unlabelled = found.pop(None, nothing)
+    found = aggregate(rows, _MissingAggregator(n_extra_labels)) or {}
+    zeros = np.zeros(2 + 2 * p, dtype=np.int64)
+    unlabelled = found.pop(None, zeros)
     groups: list[Any] = sorted(label for label in found if label is not None)
     counts = np.array([found[group] for group in groups], dtype=np.int64).reshape(-1, 2 + 2 * p)
-    return MissingCells(
+    return MissingCounts(
         tuple(groups),
         counts[:, 0],
         counts[:, 1],
@@ -75,30 +75,36 @@ def missing_cells(rows: Rows, n_beside: int = 0) -> MissingCells:
 
 
 @dataclass(frozen=True)
-class _MissingTally:
+class _MissingAggregator:
     """The pass; see :func:`missing_cells`."""
 
     n_beside: int
 
-    def over(self, rows: RowSource) -> _Counts:
+    def aggregate(self, rows: RowSource) -> _Counts:
         """The counts of some rows."""
         total: _Counts = {}
         for block in rows.blocks():
-            assert block.labels is not None
-            kept = np.bincount(block.labels.codes, minlength=len(block.labels.distinct))
-            for label, n in zip(block.labels.distinct, kept.tolist(), strict=True):
-                self._add(total, label, np.array([n, 0] + [0] * (2 * rows.n_features)))
+            assert block.group_labels is not None
+            kept = np.bincount(
+                block.group_labels.codes, minlength=len(block.group_labels.categories)
+            )
+            for label, n in zip(block.group_labels.categories, kept.tolist(), strict=True):
+                self._add_counts(total, label, np.array([n, 0] + [0] * (2 * rows.n_features)))
             missing = np.isnan(block.values)
             if missing.any():  # rows that are kept with missing cells
-                self._count(total, block.labels, missing, np.zeros_like(missing), n_rows=0)
-            if block.dropped is None:
+                self._count_block(
+                    total, block.group_labels, missing, np.zeros_like(missing), n_rows=0
+                )
+            if block.dropped_rows is None:
                 continue
-            labels, missing = block.dropped
-            alone = missing & (missing.sum(axis=1) == 1)[:, None] & ~labels.missing[:, None]
-            self._count(total, labels, missing, alone, n_rows=1)
+            labels, missing = block.dropped_rows
+            sole_cause = (
+                missing & (missing.sum(axis=1) == 1)[:, None] & ~labels.missing_mask[:, None]
+            )
+            self._count_block(total, labels, missing, sole_cause, n_rows=1)
         return total
 
-    def _count(
+    def _count_block(
         self,
         total: _Counts,
         labels: CodedLabels,
@@ -108,28 +114,34 @@ class _MissingTally:
         n_rows: int,
     ) -> None:
         """Count missing cells, and each row `n_rows` times as one that was left out."""
-        for code, label in enumerate(labels.distinct):
+        for code, label in enumerate(labels.categories):
             own = labels.codes == code
             counts = [missing[own].sum(axis=0), alone[own].sum(axis=0)]
-            self._add(total, label, np.concatenate([[n_rows * own.sum()] * 2, *counts]))
+            self._add_counts(total, label, np.concatenate([[n_rows * own.sum()] * 2, *counts]))
 
-    def merged(self, left: _Counts, right: _Counts) -> _Counts:
+    def merge(self, left: _Counts, right: _Counts) -> _Counts:
         """The counts of both parts."""
         total = dict(left)
         for label, more in right.items():
             total[label] = total[label] + more if label in total else more
         return total
 
-    def _add(self, total: _Counts, label: Any, more: IntegerArray) -> None:
+    def _add_counts(self, total: _Counts, label: Any, more: IntegerArray) -> None:
         if not more.any():
             return
         for _ in range(self.n_beside):
             label = without_last_attribute(label)
-        key = None if is_missing(label) else plain_label(label)
+        key = None if is_missing_label(label) else to_python_label(label)
         total[key] = total[key] + more if key in total else more
 
 
-def most_costly(found: MissingCells, names: Sequence[str], most: int = 3) -> list[tuple[str, int]]:
+def costliest_features(
+    found: MissingCounts, names: Sequence[str], most: int = 3
+) -> list[tuple[str, int]]:
     """The features because of which alone most rows were left out, and how many these are."""
-    order = np.argsort(-found.alone, kind="stable")[:most].tolist()
-    return [(names[column], int(found.alone[column])) for column in order if found.alone[column]]
+    order = np.argsort(-found.n_dropped_by_feature, kind="stable")[:most].tolist()
+    return [
+        (names[column], int(found.n_dropped_by_feature[column]))
+        for column in order
+        if found.n_dropped_by_feature[column]
+    ]

@@ -16,18 +16,18 @@ import numpy as np
 from fairspan.errors import Cause, FairspanError, InvalidInput
 from fairspan.formatting.text import counted, with_row_names
 from fairspan.linalg.resources import check_memory
-from fairspan.registry import check_count
-from fairspan.rows.checks import checked_values, converted, observed_values
-from fairspan.rows.groups import CodedLabels, Label, listed, without_last_attribute
+from fairspan.registry import check_integer
+from fairspan.rows.groups import CodedLabels, Label, format_list, without_last_attribute
+from fairspan.rows.validation import to_finite_float64, to_float64_with_missing, to_numeric
 from fairspan.typing import AnyArray, BoolArray, FloatArray
 
 # Numbers in one block: large enough that a matrix product runs at full speed, small enough to stay
 # in cache and to keep memory flat however many rows there are.
-_BLOCK_NUMBERS = 2**18
-_FEWEST_BLOCK_ROWS = 512
+_BLOCK_ENTRIES = 2**18
+_MIN_BLOCK_ROWS = 512
 # Updating p x p numbers takes as long as reading them, so there are about twice as many rows to an
 # update where memory allows.
-_MOST_BLOCK_NUMBERS = 2**22
+_MAX_BLOCK_ENTRIES = 2**22
 
 Result = TypeVar("Result")
 OnMissing = Literal["error", "drop", "drop without group", "em", "em-drop-empty"]
@@ -60,14 +60,14 @@ class RowBlock:
 
     first_row: int
     values: FloatArray
-    labels: CodedLabels | None
+    group_labels: CodedLabels | None
     weights: FloatArray | None
     n_dropped: int = 0
     extra_columns: Any = None
-    dropped: tuple[CodedLabels, BoolArray] | None = None
+    dropped_rows: tuple[CodedLabels, BoolArray] | None = None
 
 
-class KnownRows:
+class BaseRows:
     """What rows of this library know beside the members of `Features`; most know nothing of it."""
 
     @property
@@ -81,12 +81,12 @@ class KnownRows:
         return ()
 
     @property
-    def n_parts(self) -> int | None:
+    def n_partitions(self) -> int | None:
         """In how many parts they are read, if that is known."""
         return None
 
     @property
-    def first_position(self) -> int:
+    def row_offset(self) -> int:
         """How many rows of the whole table come before these; 0 where that is not known."""
         return 0
 
@@ -108,7 +108,7 @@ class KnownRows:
         return None
 
 
-class Features(Protocol):
+class RowsInfo(Protocol):
     """What all rows know before any of them is read."""
 
     @property
@@ -125,55 +125,55 @@ class Features(Protocol):
 
 
 @runtime_checkable
-class RowSource(Features, Protocol):
+class RowSource(RowsInfo, Protocol):
     """Rows that can be read in blocks, as often as needed."""
 
-    def selected(self, names: tuple[str, ...]) -> "RowSource":
+    def select_features(self, names: tuple[str, ...]) -> "RowSource":
         """The same rows with these features, in this order."""
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
 
 
-class Tally(Protocol[Result]):
+class Aggregator(Protocol[Result]):
     """One pass over rows.
 
     A tally and its results are plain values that can be sent to another process. It keeps nothing
     between parts, so that a part may be read again, anywhere, without being counted twice.
     """
 
-    def over(self, rows: RowSource) -> Result | None:
+    def aggregate(self, rows: RowSource) -> Result | None:
         """The result over some rows; None if there are none."""
 
-    def merged(self, left: Result, right: Result) -> Result:
+    def merge(self, left: Result, right: Result) -> Result:
         """The result over both parts; associative up to rounding."""
 
 
 @runtime_checkable
-class PartedRows(Features, Protocol):
+class PartitionedRows(RowsInfo, Protocol):
     """Rows that are read where they lie: in several files, processes or machines."""
 
-    def selected(self, names: tuple[str, ...]) -> "PartedRows":
+    def select_features(self, names: tuple[str, ...]) -> "PartitionedRows":
         """The same rows with these features, in this order."""
 
-    def tallied(self, tally: Tally[Result]) -> Result | None:
+    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
         """The tally's result over all parts; None if there are no rows.
 
         The same parts give an identical result, however many processes read them.
         """
 
 
-Rows = RowSource | PartedRows
+Rows = RowSource | PartitionedRows
 
 
-def parted_rows(rows: Rows) -> PartedRows | None:
+def parted_rows(rows: Rows) -> PartitionedRows | None:
     """Return rows that are read where they lie, and None in place of others."""
     # Faster than `isinstance`, which looks for every member of the protocol.
-    return cast(PartedRows, rows) if hasattr(rows, "tallied") else None
+    return cast(PartitionedRows, rows) if hasattr(rows, "aggregate") else None
 
 
 @dataclass(frozen=True)
-class TallyOf(Tally[Result]):
+class MappedAggregator(Aggregator[Result]):
     """A pass over what is made of rows, wherever they are.
 
     Attributes
@@ -183,42 +183,42 @@ class TallyOf(Tally[Result]):
         Makes other rows of some rows.
     """
 
-    tally: Tally[Result]
-    change: Callable[[RowSource], RowSource]
+    aggregator: Aggregator[Result]
+    transform: Callable[[RowSource], RowSource]
 
-    def over(self, rows: RowSource) -> Result | None:
+    def aggregate(self, rows: RowSource) -> Result | None:
         """The result over what is made of some rows."""
-        return self.tally.over(self.change(rows))
+        return self.aggregator.aggregate(self.transform(rows))
 
-    def merged(self, left: Result, right: Result) -> Result:
+    def merge(self, left: Result, right: Result) -> Result:
         """The result over both parts."""
-        return self.tally.merged(left, right)
+        return self.aggregator.merge(left, right)
 
 
-def tallied(rows: Rows, tally: Tally[Result]) -> Result | None:
+def aggregate(rows: Rows, aggregator: Aggregator[Result]) -> Result | None:
     """Pass over all rows, wherever they are; None if there are none.
 
     Where weights turn out to be so large or small that they have to be scaled, the rows are read
     two times more: to find the largest weight, and for the tally.
     """
     try:
-        return _tallied(rows, tally)
+        return _tallied(rows, aggregator)
     except InvalidInput as error:
-        if error.cause is not Cause.EXTREME_WEIGHTS or not isinstance(rows, KnownRows):
+        if error.cause is not Cause.EXTREME_WEIGHTS or not isinstance(rows, BaseRows):
             raise
     rows.find_weight_scale()
-    return _tallied(rows, tally)
+    return _tallied(rows, aggregator)
 
 
-def _tallied(rows: Rows, tally: Tally[Result]) -> Result | None:
+def _tallied(rows: Rows, tally: Aggregator[Result]) -> Result | None:
     parted = parted_rows(rows)
     if parted is not None:
-        return parted.tallied(tally)
-    with rows_named(rows.row_name if isinstance(rows, KnownRows) else KnownRows().row_name):
-        return tally.over(cast(RowSource, rows))
+        return parted.aggregate(tally)
+    with rows_named(rows.row_name if isinstance(rows, BaseRows) else BaseRows().row_name):
+        return tally.aggregate(cast(RowSource, rows))
 
 
-class RowOpener(ABC):
+class SourceAdapter(ABC):
     """A kind of data that rows are read from, such as data frames or files.
 
     What is computed where the rows are stored is None where that is here, in memory: rows are then
@@ -226,11 +226,11 @@ class RowOpener(ABC):
     """
 
     @abstractmethod
-    def takes(self, X: Any) -> bool:
+    def accepts(self, X: Any) -> bool:
         """Whether an object is of this kind; imports nothing that the object's package does not."""
 
     @abstractmethod
-    def open_rows(
+    def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> Rows:
         """The rows of an object that it takes.
@@ -243,7 +243,7 @@ class RowOpener(ABC):
         on_missing : {"error", "drop", "em", "em-drop-empty"}
         """
 
-    def mapped(self, X: Any, row_map: "RowMap") -> Any:
+    def map_rows(self, X: Any, row_map: "RowMap") -> Any:
         """What a function makes of the rows, as the same kind of object."""
         return None
 
@@ -270,20 +270,20 @@ class RowMap:
     """
 
     function: Callable[[Any], Any]
-    width: int
-    what: Literal["features", "coordinates"]
+    n_inputs: int
+    input_kind: Literal["features", "coordinates"]
     feature_names: tuple[str, ...] | None
-    columns: tuple[str, ...]
+    output_names: tuple[str, ...]
     affine: tuple[Any, FloatArray, Any] | None = None
 
 
-def block_rows(n_features: int) -> int:
+def rows_per_block(n_features: int) -> int:
     """Return the number of rows in one block of p features."""
-    most = max(_MOST_BLOCK_NUMBERS // n_features, _FEWEST_BLOCK_ROWS)
-    return max(_BLOCK_NUMBERS // n_features, min(2 * n_features, most), _FEWEST_BLOCK_ROWS)
+    most = max(_MAX_BLOCK_ENTRIES // n_features, _MIN_BLOCK_ROWS)
+    return max(_BLOCK_ENTRIES // n_features, min(2 * n_features, most), _MIN_BLOCK_ROWS)
 
 
-def row_block(
+def make_row_block(
     first_row: int,
     values: AnyArray,
     labels: CodedLabels | None,
@@ -303,19 +303,19 @@ def row_block(
     Raises
     ------
     InvalidInput, InvalidType
-        As :func:`checked_values`; with "em" a row in which every feature is missing.
+        As :func:`to_finite_float64`; with "em" a row in which every feature is missing.
     """
     if on_missing == "error":
-        values = checked_values(values, first_row, feature_names)
+        values = to_finite_float64(values, first_row, feature_names)
         return RowBlock(first_row, values, labels, weights, extra_columns=extra_columns)
-    values = converted(values)
-    left_out = np.zeros(len(values), dtype=bool) if labels is None else labels.missing
+    values = to_numeric(values)
+    left_out = np.zeros(len(values), dtype=bool) if labels is None else labels.missing_mask
     if on_missing == "drop":
         left_out |= np.isnan(values).any(axis=1)
     if on_missing == "em-drop-empty":
         left_out |= np.isnan(values).all(axis=1)
     n_dropped, dropped = int(left_out.sum()), None
-    check = observed_values if on_missing in KEEPING_MISSING else checked_values
+    check = to_float64_with_missing if on_missing in KEEPING_MISSING else to_finite_float64
     if n_dropped:
         kept = ~left_out
         # Checked before rows are left out, so that an error names the row in the table.
@@ -333,7 +333,7 @@ def row_block(
 
 
 # More groups than that are refused unless somebody allows them, or a model knows them.
-MANY_GROUPS = 100
+DEFAULT_MAX_GROUPS = 100
 
 
 @dataclass(frozen=True)
@@ -371,27 +371,29 @@ class GroupLimit:
     """
 
     max_groups: int | None = None
-    n_known: int = 0
-    columns: tuple[Any, ...] = ()
-    in_parts: bool = False
-    has_classes: bool = False
+    n_fitted_groups: int = 0
+    group_columns: tuple[Any, ...] = ()
+    is_partial: bool = False
+    has_y: bool = False
     max_memory: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_groups", "max_memory"):
             if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
+                check_integer(name, getattr(self, name))
 
-    def over(self, rows: Rows) -> "GroupLimit":
+    def for_rows(self, rows: Rows) -> "GroupLimit":
         """The same for these rows: it knows their columns, and whether they come in parts."""
-        known = rows if isinstance(rows, KnownRows) else KnownRows()
-        is_cut = known.n_parts != 1 and parted_rows(rows) is not None
-        return replace(self, columns=known.group_columns, in_parts=self.in_parts or is_cut)
+        known = rows if isinstance(rows, BaseRows) else BaseRows()
+        is_cut = known.n_partitions != 1 and parted_rows(rows) is not None
+        return replace(
+            self, group_columns=known.group_columns, is_partial=self.is_partial or is_cut
+        )
 
     @property
-    def most(self) -> int:
+    def allowed(self) -> int:
         """How many groups are allowed."""
-        return self.max_groups or max(MANY_GROUPS, self.n_known)
+        return self.max_groups or max(DEFAULT_MAX_GROUPS, self.n_fitted_groups)
 
     def check(self, labels: Collection[Label], n_rows: int, *, so_far: bool = False) -> None:
         """Make sure that there are no more groups than allowed.
@@ -409,22 +411,22 @@ class GroupLimit:
         InvalidInput
         """
         classes: set[Any] = set()
-        so_far |= self.in_parts
-        if self.has_classes:
+        so_far |= self.is_partial
+        if self.has_y:
             classes = {label[-1] for label in labels if isinstance(label, tuple)}
             labels = set(map(without_last_attribute, labels))
         among = f"among {n_rows} rows{' so far' if so_far else ''}"
-        if len(classes) > MANY_GROUPS:
+        if len(classes) > DEFAULT_MAX_GROUPS:
             raise InvalidInput(
                 f"There are {len(classes)} classes of y {among}, so y looks like an identifier or "
                 "a continuous number rather than classes",
-                f"Allowed: up to {MANY_GROUPS} classes",
+                f"Allowed: up to {DEFAULT_MAX_GROUPS} classes",
                 "Pass classes, or put numbers into bins",
             )
-        if len(labels) <= self.most:
+        if len(labels) <= self.allowed:
             return
-        several = min(len(self.columns), 2)
-        named = listed(self.columns)
+        several = min(len(self.group_columns), 2)
+        named = format_list(self.group_columns)
         subject = ("There are", f"The column {named} has", f"The columns {named} make")[several]
         found = f"{subject} {len(labels)} groups {among}"
         allow = "N" if so_far else len(labels)
@@ -439,7 +441,7 @@ class GroupLimit:
         looks = ("the labels look", "its values look", "their values look")[several]
         raise InvalidInput(
             f"{found}, so {looks} like an identifier or a continuous number rather than groups",
-            f"Allowed: up to {counted(self.most, 'group')}",
+            f"Allowed: up to {counted(self.allowed, 'group')}",
             "Pass another column as sensitive_features, or put numbers into bins (pandas.cut)",
             cause=Cause.MANY_GROUPS,
             n_groups=allow,
@@ -450,12 +452,12 @@ class GroupLimit:
         check_memory(n_groups, n_features, self.max_memory)
 
 
-USUAL_LIMIT = GroupLimit()
+DEFAULT_GROUP_LIMIT = GroupLimit()
 """Where nobody has chosen another."""
 
 
 @contextmanager
-def error_context(where: str) -> Iterator[None]:
+def add_error_context(where: str) -> Iterator[None]:
     """Say in errors where the rows are that they are about."""
     try:
         yield
@@ -476,8 +478,8 @@ def rows_named(name_of: Callable[[int], str | None]) -> Iterator[None]:
         raise
 
 
-def merged_in_order(tally: Tally[Result], results: Iterable[Result | None]) -> Result | None:
+def merge_in_order(tally: Aggregator[Result], results: Iterable[Result | None]) -> Result | None:
     """Merge results from left to right, which is the same however they were computed."""
     present = (result for result in results if result is not None)
     first = next(present, None)
-    return None if first is None else reduce(tally.merged, present, first)
+    return None if first is None else reduce(tally.merge, present, first)

@@ -16,33 +16,33 @@ from threadpoolctl import threadpool_limits
 
 from fairspan import errors
 from fairspan.errors import FairspanError, InvalidInput, InvalidType, MissingDependency
-from fairspan.rows.arrays import comes_from
-from fairspan.rows.checks import check_width
+from fairspan.rows.arrays import is_from_package
 from fairspan.rows.columns import (
-    ChosenColumns,
-    ReadInBatches,
+    ColumnSelection,
     RowsInParts,
-    named_columns_only,
+    StreamAdapter,
+    column_name_arguments,
 )
-from fairspan.rows.frames import ArrowStream
-from fairspan.rows.groups import listed
+from fairspan.rows.frames import ArrowStreamRows
+from fairspan.rows.groups import format_list
 from fairspan.rows.protocol import (
+    Aggregator,
     OnMissing,
     Result,
     RowMap,
-    Tally,
-    error_context,
-    merged_in_order,
+    add_error_context,
+    merge_in_order,
 )
+from fairspan.rows.validation import check_n_columns
 
 Batches = Iterator[Any]
 
-_ONE_ENTRY_ONE_COLUMN = (
+_SPLIT_VECTOR_HINT = (
     "Give each entry a column of its own, such as df.select([df.v[i] for i in range(p)]) after "
     "pyspark.ml.functions.vector_to_array"
 )
 # What tasks hand on: the number of the part, and its result or the error that it met.
-_OUTCOME = "part int, result binary, error string"
+_OUTCOME_SCHEMA = "part int, result binary, error string"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,16 +52,16 @@ class SparkRows(RowsInParts):
     Attributes
     ----------
     frame : pyspark.sql.DataFrame
-    chosen : ChosenColumns
+    chosen : ColumnSelection
     n_rows : None
         Not known before reading.
     """
 
     frame: Any
-    chosen: ChosenColumns
+    selection: ColumnSelection
     n_rows: int | None = None
 
-    def tallied(self, tally: Tally[Result]) -> Result | None:
+    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
         """The tally's result over all partitions; None if there are no rows.
 
         Raises
@@ -69,31 +69,33 @@ class SparkRows(RowsInParts):
         InvalidInput
             A feature that holds no numbers, before any job starts; whatever is wrong with the rows.
         """
-        _check_numeric(self.frame, self.chosen.features)
-        outcomes = _mapped(
-            _numbered(self.frame, self.chosen.read),
-            partial(_read_partition, tally, self.chosen),
-            _OUTCOME,
+        _check_numeric(self.frame, self.selection.features)
+        outcomes = _map_in_arrow(
+            _select_by_position(self.frame, self.selection.required_columns),
+            partial(_aggregate_partition, tally, self.selection),
+            _OUTCOME_SCHEMA,
         )
-        return _merged(outcomes, tally)
+        return _run_and_merge(outcomes, tally)
 
 
-class SparkFrames(ReadInBatches):
+class SparkAdapter(StreamAdapter):
     """Spark data frames, whose groups and weights are columns of them."""
 
-    def takes(self, X: Any) -> bool:
+    def accepts(self, X: Any) -> bool:
         """Whether it is one."""
-        return comes_from(X, "pyspark")
+        return is_from_package(X, "pyspark")
 
-    def open_rows(
+    def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> SparkRows:
         """Rows of a Spark DataFrame, whose groups and weights are columns of it."""
-        frame = _checked(X)
-        named = named_columns_only(sensitive_features, sample_weight, "a Spark DataFrame")
-        return SparkRows(frame, ChosenColumns.of(frame.columns, {}, on_missing=on_missing, **named))
+        frame = _validate_frame(X)
+        named = column_name_arguments(sensitive_features, sample_weight, "a Spark DataFrame")
+        return SparkRows(
+            frame, ColumnSelection.from_patterns(frame.columns, {}, on_missing=on_missing, **named)
+        )
 
-    def mapped(self, X: Any, row_map: RowMap) -> Any:
+    def map_rows(self, X: Any, row_map: RowMap) -> Any:
         """Reduced rows as a Spark DataFrame, computed when Spark needs them.
 
         Columns that are no features are carried along behind the components, as rows of Spark have
@@ -104,33 +106,37 @@ class SparkFrames(ReadInBatches):
         InvalidInput
             A missing column, a feature that holds no numbers, or a column named like a component.
         """
-        if row_map.affine is None or row_map.what != "features":
-            return super().mapped(X, row_map)
-        frame = _checked(X)
-        chosen = ChosenColumns.of(frame.columns, {})
+        if row_map.affine is None or row_map.input_kind != "features":
+            return super().map_rows(X, row_map)
+        frame = _validate_frame(X)
+        chosen = ColumnSelection.from_patterns(frame.columns, {})
         if row_map.feature_names is not None:
-            chosen = chosen.selected(row_map.feature_names)
-        check_width(len(chosen.features), row_map.width, "features")
+            chosen = chosen.select_features(row_map.feature_names)
+        check_n_columns(len(chosen.features), row_map.n_inputs, "features")
         _check_numeric(frame, chosen.features)
         carried = [name for name in frame.columns if name not in chosen.features]
-        taken = [name for name in carried if name in row_map.columns]
+        taken = [name for name in carried if name in row_map.output_names]
         if taken:
             raise InvalidInput(
-                f"X has columns {listed(taken)}, which is what the reduced columns are called",
+                f"X has columns {format_list(taken)}, which is what the reduced columns are called",
                 "Allowed: other names",
                 "Rename or drop them",
             )
         from pyspark.sql.types import DoubleType, StructField, StructType
 
-        components = [StructField(name, DoubleType(), nullable=False) for name in row_map.columns]
-        return _mapped(
-            _numbered(frame, [*chosen.features, *carried]),
-            partial(_reduced, row_map, list(chosen.features), carried),
+        components = [
+            StructField(name, DoubleType(), nullable=False) for name in row_map.output_names
+        ]
+        return _map_in_arrow(
+            _select_by_position(frame, [*chosen.features, *carried]),
+            partial(_transform_partition, row_map, list(chosen.features), carried),
             StructType(components + [frame.schema[name] for name in carried]),
         )
 
 
-def _read_partition(tally: Tally[Any], chosen: ChosenColumns, batches: Batches) -> Batches:
+def _aggregate_partition(
+    tally: Aggregator[Any], chosen: ColumnSelection, batches: Batches
+) -> Batches:
     """What a task does: one pass over the batches of its partition; nothing if there are no rows.
 
     Errors in the rows are passed on as text: raising them would make Spark run the task again,
@@ -138,7 +144,7 @@ def _read_partition(tally: Tally[Any], chosen: ChosenColumns, batches: Batches) 
     """
     import pyarrow as pa
 
-    named = (batch.rename_columns(list(chosen.read)) for batch in batches)
+    named = (batch.rename_columns(list(chosen.required_columns)) for batch in batches)
     first = next(named, None)
     if first is None:
         return
@@ -147,8 +153,8 @@ def _read_partition(tally: Tally[Any], chosen: ChosenColumns, batches: Batches) 
     contents = error = None
     try:
         # With one thread for linear algebra, as other tasks run beside this one.
-        with error_context(f"partition {number}"), threadpool_limits(1):
-            result = tally.over(ArrowStream(reader, chosen))
+        with add_error_context(f"partition {number}"), threadpool_limits(1):
+            result = tally.aggregate(ArrowStreamRows(reader, chosen))
             contents = None if result is None else pickle.dumps(result)
     except FairspanError as met:
         described = {"cause": met.cause, **met.details}
@@ -163,7 +169,9 @@ def _read_partition(tally: Tally[Any], chosen: ChosenColumns, batches: Batches) 
         )
 
 
-def _reduced(row_map: RowMap, features: list[str], carried: list[str], batches: Batches) -> Batches:
+def _transform_partition(
+    row_map: RowMap, features: list[str], carried: list[str], batches: Batches
+) -> Batches:
     """What a task does to transform: reduce its partition batch by batch."""
     import pyarrow as pa
 
@@ -172,30 +180,30 @@ def _reduced(row_map: RowMap, features: list[str], carried: list[str], batches: 
         if batch.num_rows == 0:
             continue
         where = f"partition {_partition_number()}, in its rows from {first_row}"
-        with error_context(where), threadpool_limits(1):
+        with add_error_context(where), threadpool_limits(1):
             table = pa.Table.from_batches([batch.select(range(len(features)))])
             values = row_map.function(table.rename_columns(features))
         yield pa.RecordBatch.from_arrays(
             [*map(pa.array, values.T), *batch.columns[len(features) :]],
-            names=[*row_map.columns, *carried],
+            names=[*row_map.output_names, *carried],
         )
         first_row += batch.num_rows
 
 
-def _checked(X: Any) -> Any:
+def _validate_frame(X: Any) -> Any:
     from pyspark.sql import DataFrame
 
     if not isinstance(X, DataFrame) or X.isStreaming:
         kind = f"{type(X).__module__.split('.')[0]} {type(X).__name__}"
         raise InvalidType(
             "X is a streaming DataFrame" if isinstance(X, DataFrame) else f"X is a {kind}",
-            "Allowed: DataFrames of pyspark.sql that have an end",
+            "Allowed: DataFrameAdapter of pyspark.sql that have an end",
             "Convert it first, for example with X.to_spark() from pandas on Spark",
         )
     if len(set(X.columns)) < len(X.columns):
         twice = sorted({name for name in X.columns if X.columns.count(name) > 1})
         raise InvalidInput(
-            f"Several columns of X have the same name: {listed(twice)}",
+            f"Several columns of X have the same name: {format_list(twice)}",
             "Allowed: columns of different names",
             "Rename them",
         )
@@ -213,22 +221,22 @@ def _check_numeric(frame: Any, names: Sequence[str]) -> None:
         vectors = any(kind.typeName() in ("array", "vectorudt") for kind in bad.values())
         raise InvalidInput(
             f"These columns hold no numbers, only values of type {', '.join(spelled)}: "
-            f"{listed(list(bad))}",
+            f"{format_list(list(bad))}",
             "Allowed: numbers and truth values",
-            _ONE_ENTRY_ONE_COLUMN
+            _SPLIT_VECTOR_HINT
             if vectors
             else "Leave these columns out with X.drop(...), or encode them as numbers; name the "
             "group column as sensitive_features",
         )
 
 
-def _numbered(frame: Any, names: Sequence[str]) -> Any:
+def _select_by_position(frame: Any, names: Sequence[str]) -> Any:
     """These columns in this order, named by numbers: Spark cannot map names with points."""
     places = {name: str(place) for place, name in enumerate(frame.columns)}
     return frame.toDF(*places.values()).select([places[name] for name in names])
 
 
-def _merged(outcomes: Any, tally: Tally[Result]) -> Result | None:
+def _run_and_merge(outcomes: Any, tally: Aggregator[Result]) -> Result | None:
     """Run the tasks, and merge their results here, in the order of the parts.
 
     The same parts are always merged in the same order, so the bits are the same however the tasks
@@ -247,9 +255,9 @@ def _merged(outcomes: Any, tally: Tally[Result]) -> Result | None:
     from pyspark import StorageLevel
 
     # Kept on disk there, so that the rows are read once: for errors and to be merged.
-    kept = outcomes.persist(StorageLevel.DISK_ONLY)
+    persisted = outcomes.persist(StorageLevel.DISK_ONLY)
     try:
-        failed = _collected(kept.where("error is not null").select("part", "error"))
+        failed = _collect_failures(persisted.where("error is not null").select("part", "error"))
         if failed:
             name, *texts, described = json.loads(failed[0]["error"])
             cause = described.pop("cause")
@@ -257,13 +265,13 @@ def _merged(outcomes: Any, tally: Tally[Result]) -> Result | None:
                 *texts, cause=None if cause is None else errors.Cause(cause), **described
             )
         # One part after the other, in their order, as Spark limits what is fetched together.
-        results = (pickle.loads(bytes(row["result"])) for row in kept.toLocalIterator())
-        return merged_in_order(tally, results)
+        results = (pickle.loads(bytes(row["result"])) for row in persisted.toLocalIterator())
+        return merge_in_order(tally, results)
     finally:
-        kept.unpersist()
+        persisted.unpersist()
 
 
-def _collected(outcomes: Any) -> list[Any]:
+def _collect_failures(outcomes: Any) -> list[Any]:
     """The outcomes in the order of the parts, or what is missing where workers cannot run our code.
 
     Raises
@@ -287,7 +295,9 @@ def _collected(outcomes: Any) -> list[Any]:
         ) from error
 
 
-def _mapped(frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], schema: Any) -> Any:
+def _map_in_arrow(
+    frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], schema: Any
+) -> Any:
     """The frame's ``mapInArrow``: pyarrow RecordBatches of each partition become others."""
     with warnings.catch_warnings():
         # New versions of pandas, which is not used here.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, warn
-from fairspan.formatting.text import first_of
-from fairspan.rows.groups import CodedLabels, Label, is_missing, plain_label
+from fairspan.formatting.text import join_truncated
+from fairspan.rows.groups import CodedLabels, Label, is_missing_label, to_python_label
 from fairspan.rows.label_checks import quoted
 from fairspan.rows.protocol import RowSource
 from fairspan.typing import FloatArray
@@ -96,11 +96,13 @@ def _largest_of_groups(weights: FloatArray, labels: CodedLabels | None) -> dict[
     """Return the largest weight of each group that has a positive one."""
     if labels is None:
         return {}
-    largest = np.zeros(len(labels.distinct))
+    largest = np.zeros(len(labels.categories))
     np.maximum.at(largest, labels.codes, weights)
     found: dict[Label, float] = {}
-    for label, weight in zip(map(plain_label, labels.distinct), largest.tolist(), strict=True):
-        if weight > 0 and not is_missing(label):
+    for label, weight in zip(
+        map(to_python_label, labels.categories), largest.tolist(), strict=True
+    ):
+        if weight > 0 and not is_missing_label(label):
             found[label] = max(weight, found.get(label, 0.0))
     return found
 
@@ -129,7 +131,7 @@ def warn_of_negligible(name: str, limit: float, lost: Iterable[Label]) -> None:
     groups = [quoted(label) for label in lost]
     absent = ""
     if groups:
-        named = first_of(groups, _MOST_NAMED)
+        named = join_truncated(groups, _MOST_NAMED)
         absent = (
             f" No row remains of the group{'s' * (len(groups) > 1)} {named}: to keep such a "
             "group, multiply all of its weights by a constant."
@@ -159,19 +161,19 @@ class WeightSizes:
 class WeightTally:
     """The pass over rows that finds the sizes of their weights."""
 
-    def over(self, rows: RowSource) -> WeightSizes | None:
+    def aggregate(self, rows: RowSource) -> WeightSizes | None:
         """Return the sizes of the weights of some rows; None without a positive one."""
         found: WeightSizes | None = None
         for block in rows.blocks():
             if block.weights is None or not block.weights.any():
                 continue
             positive = block.weights[block.weights > 0]
-            largest = _largest_of_groups(block.weights, block.labels)
+            largest = _largest_of_groups(block.weights, block.group_labels)
             more = WeightSizes(largest, (float(positive.min()), float(positive.max())))
-            found = more if found is None else self.merged(found, more)
+            found = more if found is None else self.merge(found, more)
         return found
 
-    def merged(self, left: WeightSizes, right: WeightSizes) -> WeightSizes:
+    def merge(self, left: WeightSizes, right: WeightSizes) -> WeightSizes:
         """Return the sizes of both parts."""
         largest = dict(left.largest)
         for label, weight in right.largest.items():

@@ -28,33 +28,33 @@ from typing import Any
 
 import numpy as np
 
-from fairspan.linalg import graded_eigh, symmetric
+from fairspan.linalg import graded_eigh, symmetrize
 from fairspan.moments.operators import SecondMoments
-from fairspan.problem.problem import ONE_BLOCK, Blocks, Pieces, Problem
-from fairspan.solvers.programs import from_triangle, least_on_simplex, to_triangle
+from fairspan.problem.problem import SINGLE_BLOCK, AffinePieces, Blocks, Problem
+from fairspan.solvers.convex_programs import minimize_on_simplex, smat, svec
 from fairspan.typing import FloatArray
 
 _MAX_STEPS = 200
 # A step that keeps less than this share of its promise is corrected; less than that, damped.
-_KEPT, _ENOUGH = 0.5, 0.1
+_GOOD_DECREASE, _SUFFICIENT_DECREASE = 0.5, 0.1
 # Damping, as a share of the largest curvature: its range, and by what it grows and shrinks.
-_LEAST_DAMPING, _MOST_DAMPING, _MORE, _EASED = 1e-4, 1e8, 8.0, 16.0
+_MIN_DAMPING, _MAX_DAMPING, _DAMPING_INCREASE, _DAMPING_DECREASE = 1e-4, 1e8, 8.0, 16.0
 # Curvatures are taken to be this share of a column's at least: of a step that goes down, and of
 # Newton's.
-_FLAT, _DIVISIBLE = 1e-3, 1e-8
+_MIN_DESCENT_CURVATURE, _MIN_NEWTON_CURVATURE = 1e-3, 1e-8
 # Scores with a multiplier below this are not active; pieces closer to the largest than this share
 # of the pieces' size are.
-_ACTIVE = 1e-9
+_ACTIVE_TOL = 1e-9
 # Scores are uncertain by this share of the errors in them.
-_ROUNDING = 1e-15
+_SCORE_ROUNDING = 1e-15
 # Differences for second derivatives are this share of the errors.
-_DIFFERENCE = 1e-5
+_FINITE_DIFFERENCE_STEP = 1e-5
 # Share of a group's variance below which the slope of the robust error gap is taken at it.
-_LEAST_ERROR = 1e-9
+_MIN_ERROR_RATIO = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class Iterate:
     """A subspace, and what it leaves there.
 
     Attributes
@@ -75,24 +75,26 @@ class Point:
     value: float
 
     @classmethod
-    def at(
+    def from_basis(
         cls, problem: Problem, basis: FloatArray, multipliers: FloatArray | None = None
-    ) -> "Point":
+    ) -> "Iterate":
         """Where no multipliers are known, the largest scores share them evenly."""
-        errors, blocks = problem.errors(basis), blocks_of(problem)
-        scores = scores_at(problem, errors)[0]
-        largest = blocks.largest(scores)
+        errors, blocks = problem.errors(basis), score_blocks(problem)
+        scores = scores_and_gradients(problem, errors)[0]
+        largest = blocks.maxima(scores)
         if multipliers is None:
-            multipliers = blocks.normalised((scores == largest[blocks.of(len(scores))]) * 1.0)
+            multipliers = blocks.normalize(
+                (scores == largest[blocks.block_indices(len(scores))]) * 1.0
+            )
         return cls(basis, errors, scores, multipliers, float(largest.sum()))
 
 
-def blocks_of(problem: Problem) -> Blocks:
+def score_blocks(problem: Problem) -> Blocks:
     """The blocks of the scores."""
-    return ONE_BLOCK if problem.pieces is None else problem.pieces.blocks
+    return SINGLE_BLOCK if problem.pieces is None else problem.pieces.blocks
 
 
-def scores_at(problem: Problem, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
+def scores_and_gradients(problem: Problem, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The criterion as smooth functions of the (k,) errors, whose largest count.
 
     Returns
@@ -102,18 +104,18 @@ def scores_at(problem: Problem, errors: FloatArray) -> tuple[FloatArray, FloatAr
     derivatives : (m, k) array
     """
     if problem.pieces is not None:
-        return problem.pieces.at(errors), problem.pieces.coefficients
+        return problem.pieces.piece_values(errors), problem.pieces.coefficients
     criterion: Any = problem.criterion
     scores = criterion.scores(errors, problem)
     if criterion.has_concave_scores:
         # At an error of zero the slope is infinite; just beyond it is finite and says the same.
         traces = problem.second_moments.traces
-        least = _LEAST_ERROR * np.where(traces > 0, traces, max(float(traces.max()), 1.0))
+        least = _MIN_ERROR_RATIO * np.where(traces > 0, traces, max(float(traces.max()), 1.0))
         errors = np.maximum(errors, least)
-    return scores, criterion.gradients(errors, problem)
+    return scores, criterion.score_gradients(errors, problem)
 
 
-def descend(problem: Problem, basis: FloatArray) -> tuple[Point, int]:
+def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
     """Walk downhill from a (p, d) basis until no step lowers the value.
 
     Returns
@@ -123,52 +125,62 @@ def descend(problem: Problem, basis: FloatArray) -> tuple[Point, int]:
     int
         How many steps, with one eigenproblem each.
     """
-    point, damping, n_steps = Point.at(problem, basis), 0.0, 0
+    point, damping, n_steps = Iterate.from_basis(problem, basis), 0.0, 0
     while n_steps < _MAX_STEPS and basis.shape[0] > basis.shape[1]:
         n_steps += 1
-        model = Model(problem, point)
-        point, damping = _downhill(model, damping)
+        model = QuadraticModel(problem, point)
+        point, damping = _descent_step(model, damping)
         if model.point.value - point.value <= model.rounding:
             break
     return point, n_steps
 
 
-def _downhill(model: "Model", damping: float) -> tuple[Point, float]:
+def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, float]:
     """The best of the steps tried, damped more and more until one keeps its promise.
 
     Also the damping to begin the next with. Of those alike, the first: it is Newton's, which is
     precise; where none is lower, the point itself.
     """
-    point, found = model.point, list[Point]()
-    smooth = len(point.scores) == len(model.blocks)  # a score alone has no other to part from
-    damping = damping / _EASED if damping > _LEAST_DAMPING else 0.0
+    point, candidates = model.point, list[Iterate]()
+    has_single_scores = len(point.scores) == len(
+        model.blocks
+    )  # a score alone has no other to part from
+    damping = damping / _DAMPING_DECREASE if damping > _MIN_DAMPING else 0.0
     while True:
-        along, multipliers, promise = model.safe_step(point.scores, damping)
-        trial = model.moved(along, multipliers)
-        newton = None if found else model.newton_step(multipliers, point.scores)
-        if newton is not None:
-            found.append(first := model.moved(*newton))
-            kept = point.value - first.value >= _KEPT * promise
-            if not smooth and not (kept and first.value <= trial.value):
-                corrected = model.corrected(first.scores, newton[0])
-                newton = model.newton_step(multipliers, corrected)
-                found += [] if newton is None else [model.moved(*newton)]
-        found.append(trial)
-        if not smooth and point.value - min(each.value for each in found) < _KEPT * promise:
-            corrected = model.corrected(trial.scores, along)
-            found.append(model.moved(*model.safe_step(corrected, damping)[:2]))
-        least = min(each.value for each in found) + model.rounding
-        lowest = next(each for each in found if each.value <= least)
-        enough = max(_ENOUGH * promise, model.rounding)
-        if point.value - lowest.value >= enough or promise <= enough or damping > _MOST_DAMPING:
-            if lowest.value > point.value + model.rounding:
+        step, multipliers, predicted_decrease = model.descent_step(point.scores, damping)
+        safe_point = model.retract(step, multipliers)
+        newton_step = None if candidates else model.newton_step(multipliers, point.scores)
+        if newton_step is not None:
+            candidates.append(next_piece := model.retract(*newton_step))
+            kept = point.value - next_piece.value >= _GOOD_DECREASE * predicted_decrease
+            if not has_single_scores and not (kept and next_piece.value <= safe_point.value):
+                corrected = model.second_order_correction(next_piece.scores, newton_step[0])
+                newton_step = model.newton_step(multipliers, corrected)
+                candidates += [] if newton_step is None else [model.retract(*newton_step)]
+        candidates.append(safe_point)
+        if (
+            not has_single_scores
+            and point.value - min(each.value for each in candidates)
+            < _GOOD_DECREASE * predicted_decrease
+        ):
+            corrected = model.second_order_correction(safe_point.scores, step)
+            candidates.append(model.retract(*model.descent_step(corrected, damping)[:2]))
+        least = min(each.value for each in candidates) + model.rounding
+        best = next(each for each in candidates if each.value <= least)
+        sufficient = max(_SUFFICIENT_DECREASE * predicted_decrease, model.rounding)
+        if (
+            point.value - best.value >= sufficient
+            or predicted_decrease <= sufficient
+            or damping > _MAX_DAMPING
+        ):
+            if best.value > point.value + model.rounding:
                 # The multipliers balance the scores here, wherever the steps lead.
-                lowest = replace(point, multipliers=lowest.multipliers)
-            return lowest, damping
-        damping = max(_MORE * damping, _LEAST_DAMPING)
+                best = replace(point, multipliers=best.multipliers)
+            return best, damping
+        damping = max(_DAMPING_INCREASE * damping, _MIN_DAMPING)
 
 
-class Model:
+class QuadraticModel:
     """First and second order of the scores around a point, weighed by its multipliers.
 
     Attributes
@@ -190,36 +202,44 @@ class Model:
         Of curvatures and slopes in each column of X.
     """
 
-    def __init__(self, problem: Problem, point: Point) -> None:
-        self.problem, self.point, self.blocks = problem, point, blocks_of(problem)
+    def __init__(self, problem: Problem, point: Iterate) -> None:
+        self.problem, self.point, self.blocks = problem, point, score_blocks(problem)
         basis, errors, second = point.basis, point.errors, problem.second_moments
-        self.derivatives = scores_at(problem, errors)[1]
-        weights, images = point.multipliers @ self.derivatives, second.applied(basis)
+        self.score_gradients = scores_and_gradients(problem, errors)[1]
+        weights, images = point.multipliers @ self.score_gradients, second.apply(basis)
         complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
-        inside = symmetric(basis.T @ np.tensordot(weights, images, axes=1))
-        a, turn, _ = graded_eigh(inside, max(len(inside) - 1, 0))
-        mixture = problem.dense.mixture(weights)
-        b, back = np.linalg.eigh(symmetric(complement.T @ mixture @ complement))
-        self.basis, self.complement = basis @ turn, complement @ back
-        self.descents = self.complement.T @ images @ turn
-        self.curvatures = a[None, :] - b[:, None]
-        change = _DIFFERENCE * errors
-        bent = weights - point.multipliers @ scores_at(problem, errors - change)[1]
-        self.bends = np.divide(bent, change, out=np.zeros_like(errors), where=change > 0)
-        sizes = np.abs(self.derivatives)
-        self.rounding = _ROUNDING * self.blocks.value(sizes @ errors)
-        slopes = sizes.sum(axis=1).max() * np.abs(self.descents).max(axis=(0, 1))
-        largest = np.maximum(np.abs(self.curvatures).max(axis=0), slopes)
+        compressed = symmetrize(basis.T @ np.tensordot(weights, images, axes=1))
+        inner_values, inner_rotation, _ = graded_eigh(compressed, max(len(compressed) - 1, 0))
+        mixture = problem.dense_moments.mixture(weights)
+        outer_values, outer_rotation = np.linalg.eigh(
+            symmetrize(complement.T @ mixture @ complement)
+        )
+        self.basis, self.complement = basis @ inner_rotation, complement @ outer_rotation
+        self.half_descents = self.complement.T @ images @ inner_rotation
+        self.curvatures = inner_values[None, :] - outer_values[:, None]
+        difference_step = _FINITE_DIFFERENCE_STEP * errors
+        slope_change = (
+            weights - point.multipliers @ scores_and_gradients(problem, errors - difference_step)[1]
+        )
+        self.error_curvatures = np.divide(
+            slope_change, difference_step, out=np.zeros_like(errors), where=difference_step > 0
+        )
+        sizes = np.abs(self.score_gradients)
+        self.rounding = _SCORE_ROUNDING * self.blocks.sum_of_maxima(sizes @ errors)
+        gradient_scale = sizes.sum(axis=1).max() * np.abs(self.half_descents).max(axis=(0, 1))
+        largest = np.maximum(np.abs(self.curvatures).max(axis=0), gradient_scale)
         # Columns without any are those of a tie, and measured like the least of the others.
-        varied = largest[largest > np.finfo(np.float64).eps * largest.max()]
-        self.sizes = np.maximum(largest, varied.min() if len(varied) else 1.0)
+        nonzero_scales = largest[largest > np.finfo(np.float64).eps * largest.max()]
+        self.column_scales = np.maximum(
+            largest, nonzero_scales.min() if len(nonzero_scales) else 1.0
+        )
 
-    def moved(self, along: FloatArray, multipliers: FloatArray) -> Point:
+    def retract(self, step: FloatArray, multipliers: FloatArray) -> Iterate:
         """The point to which a step X leads."""
-        basis = np.linalg.qr(self.basis + self.complement @ along)[0]
-        return Point.at(self.problem, basis, multipliers)
+        basis = np.linalg.qr(self.basis + self.complement @ step)[0]
+        return Iterate.from_basis(self.problem, basis, multipliers)
 
-    def safe_step(
+    def descent_step(
         self, scores: FloatArray, damping: float = 0.0
     ) -> tuple[FloatArray, FloatArray, float]:
         """With curvatures made positive, and larger by a share: a descent direction.
@@ -233,14 +253,25 @@ class Model:
         promise : float
             By how much the model lets the value fall.
         """
-        positive = np.maximum(np.abs(self.curvatures), _FLAT * self.sizes) + damping * self.sizes
-        flat = (np.sqrt(2) * self.descents / np.sqrt(positive)).reshape(len(self.descents), -1)
-        multipliers = least_on_simplex(
-            self.derivatives @ flat, -scores, self.blocks, start=self.point.multipliers
+        curvatures = (
+            np.maximum(np.abs(self.curvatures), _MIN_DESCENT_CURVATURE * self.column_scales)
+            + damping * self.column_scales
         )
-        step = np.tensordot(multipliers @ self.derivatives, self.descents, axes=1) / positive
-        level = float(multipliers @ scores) - float(np.vdot(step, positive * step))
-        return step, multipliers, self.blocks.value(scores) - level
+        scaled_gradients = (np.sqrt(2) * self.half_descents / np.sqrt(curvatures)).reshape(
+            len(self.half_descents), -1
+        )
+        multipliers = minimize_on_simplex(
+            self.score_gradients @ scaled_gradients,
+            -scores,
+            self.blocks,
+            start=self.point.multipliers,
+        )
+        step = (
+            np.tensordot(multipliers @ self.score_gradients, self.half_descents, axes=1)
+            / curvatures
+        )
+        model_value = float(multipliers @ scores) - float(np.vdot(step, curvatures * step))
+        return step, multipliers, self.blocks.sum_of_maxima(scores) - model_value
 
     def newton_step(
         self, multipliers: FloatArray, scores: FloatArray
@@ -251,39 +282,59 @@ class Model:
         by -falls w, where w = A'm + bends * change of the errors. So the multipliers m, of any
         sign, and the level of each block solve one linear system.
         """
-        active = np.flatnonzero(multipliers > _ACTIVE)
-        derivatives, blocks = self.derivatives[active], self.blocks.among(active)
-        n, k, least = len(active), len(self.descents), _DIVISIBLE * self.sizes
+        is_active = np.flatnonzero(multipliers > _ACTIVE_TOL)
+        derivatives, blocks = self.score_gradients[is_active], self.blocks.select(is_active)
+        n, k, least = (
+            len(is_active),
+            len(self.half_descents),
+            _MIN_NEWTON_CURVATURE * self.column_scales,
+        )
         signs = np.where(self.curvatures < 0, -1.0, 1.0)
         curvatures = signs * np.maximum(np.abs(self.curvatures), least)
-        falls = 2 * self.descents.reshape(k, -1) @ (self.descents / curvatures).reshape(k, -1).T
-        if self.bends.any():
-            falls = np.linalg.solve(np.eye(k) + falls * self.bends, falls)
-        gram, sums = derivatives @ falls @ derivatives.T, blocks.membership(n)
-        size = float(np.abs(gram).max())
+        error_response = (
+            2
+            * self.half_descents.reshape(k, -1)
+            @ (self.half_descents / curvatures).reshape(k, -1).T
+        )
+        if self.error_curvatures.any():
+            error_response = np.linalg.solve(
+                np.eye(k) + error_response * self.error_curvatures, error_response
+            )
+        score_response, indicator = (
+            derivatives @ error_response @ derivatives.T,
+            blocks.indicator_matrix(n),
+        )
+        size = float(np.abs(score_response).max())
         if not 0 < size < np.inf:
             return None
-        system = np.block([[gram / size, sums.T], [sums, np.zeros((len(sums), len(sums)))]])
-        highest = blocks.largest(scores[active])[blocks.of(n)]
-        right = np.append((scores[active] - highest) / size, np.ones(len(sums)))
-        solved = np.linalg.lstsq(system, right, rcond=1e-14)[0][:n]
-        if (solved < 0).any():
+        system = np.block(
+            [
+                [score_response / size, indicator.T],
+                [indicator, np.zeros((len(indicator), len(indicator)))],
+            ]
+        )
+        block_maxima = blocks.maxima(scores[is_active])[blocks.block_indices(n)]
+        rhs = np.append((scores[is_active] - block_maxima) / size, np.ones(len(indicator)))
+        solution = np.linalg.lstsq(system, rhs, rcond=1e-14)[0][:n]
+        if (solution < 0).any():
             return None
-        found, weights = np.zeros(len(multipliers)), solved @ derivatives
-        found[active] = solved
-        weights = weights - self.bends * (falls @ weights)
-        return np.tensordot(weights, self.descents, axes=1) / curvatures, found
+        candidates, weights = np.zeros(len(multipliers)), solution @ derivatives
+        candidates[is_active] = solution
+        weights = weights - self.error_curvatures * (error_response @ weights)
+        return np.tensordot(weights, self.half_descents, axes=1) / curvatures, candidates
 
-    def corrected(self, trial: FloatArray, step: FloatArray) -> FloatArray:
+    def second_order_correction(self, trial: FloatArray, step: FloatArray) -> FloatArray:
         """Scores from which a step leads to where those after this step are right to second order.
 
         Scores bend differently while the model bends all alike, so after a long step along their
         common level they part by its square, and the largest rises (Maratos 1978).
         """
-        return np.asarray(trial + 2 * self.derivatives @ np.tensordot(self.descents, step, axes=2))
+        return np.asarray(
+            trial + 2 * self.score_gradients @ np.tensordot(self.half_descents, step, axes=2)
+        )
 
 
-def best_rounding(
+def best_local_descent(
     problem: Problem, soft: FloatArray, candidates: Sequence[FloatArray]
 ) -> FloatArray:
     """The best (p, d) basis found by descent from a (p, r) soft one and other subspaces."""
@@ -293,9 +344,9 @@ def best_rounding(
 
 
 # Eigenvalues of P closer to 0 or 1 than this are taken as 0 or 1.
-_WHOLE = 1e-9
+_INTEGRALITY_TOL = 1e-9
 # Singular values of equations of length one above this are not zero.
-_INDEPENDENT = 1e-10
+_RANK_TOL = 1e-10
 
 
 def soft_basis(values: FloatArray, vectors: FloatArray, n_components: int) -> FloatArray:
@@ -314,21 +365,26 @@ def soft_basis(values: FloatArray, vectors: FloatArray, n_components: int) -> Fl
     (p, r) array
         Columns of length one first.
     """
-    whole, between = values > 1 - _WHOLE, (values > _WHOLE) & (values <= 1 - _WHOLE)
-    left, shares = n_components - np.count_nonzero(whole), values[between]
-    if left <= 0 or not len(shares):
+    whole, is_fractional = (
+        values > 1 - _INTEGRALITY_TOL,
+        (values > _INTEGRALITY_TOL) & (values <= 1 - _INTEGRALITY_TOL),
+    )
+    remaining, shares = n_components - np.count_nonzero(whole), values[is_fractional]
+    if remaining <= 0 or not len(shares):
         return vectors[:, whole]
     return np.hstack(
-        [vectors[:, whole], vectors[:, between] * np.sqrt(shares * left / shares.sum())]
+        [vectors[:, whole], vectors[:, is_fractional] * np.sqrt(shares * remaining / shares.sum())]
     )
 
 
-def largest_rank(n_components: int, n_groups: int) -> int:
+def max_relaxed_rank(n_components: int, n_groups: int) -> int:
     """d + floor(sqrt(2 k + 1/4) - 3/2): no relaxed optimum needs more dimensions."""
     return n_components + math.floor(math.sqrt(2 * n_groups + 0.25) - 1.5)
 
 
-def reduced(second: SecondMoments, pieces: Pieces, soft: FloatArray) -> FloatArray:
+def reduce_rank(
+    second_moments: SecondMoments, pieces: AffinePieces, soft: FloatArray
+) -> FloatArray:
     """A relaxed solution of the least rank that counting equations promises, no worse in value.
 
     All active pieces (those equal to the largest of their block) keep equal values, whose sum over
@@ -345,50 +401,68 @@ def reduced(second: SecondMoments, pieces: Pieces, soft: FloatArray) -> FloatArr
     Returns
     -------
     (p, r) array
-        With two groups d dimensions, with three to five d + 1, and so on (:func:`largest_rank`).
+        With two groups d dimensions, with three to five d + 1, and so on (:func:`max_relaxed_rank`).
     """
-    active, which = np.zeros(len(pieces.offsets), dtype=bool), pieces.blocks.of(len(pieces.offsets))
+    is_active, which = (
+        np.zeros(len(pieces.offsets), dtype=bool),
+        pieces.blocks.block_indices(len(pieces.offsets)),
+    )
     lengths = np.linalg.norm(soft, axis=0)
     n_components = round(float(lengths @ lengths))
     soft = soft_basis(lengths**2, soft / np.where(lengths > 0, lengths, 1.0), n_components)
     # Each round an eigenvalue becomes whole or a piece joins.
-    for _ in range(soft.shape[1] + len(active)):
-        shares = np.einsum("ij,ij->j", soft, soft)
-        between = shares <= 1 - _WHOLE
-        whole, shares = soft[:, ~between], shares[between]
-        vectors = soft[:, between] / np.sqrt(shares)
-        errors = second.residual_variances(soft)
-        heights = pieces.at(errors)
+    for _ in range(soft.shape[1] + len(is_active)):
+        eigenvalues = np.einsum("ij,ij->j", soft, soft)
+        is_fractional = eigenvalues <= 1 - _INTEGRALITY_TOL
+        integral_columns, eigenvalues = soft[:, ~is_fractional], eigenvalues[is_fractional]
+        vectors = soft[:, is_fractional] / np.sqrt(eigenvalues)
+        errors = second_moments.residual_variances(soft)
+        piece_values = pieces.piece_values(errors)
         # Both what is active now and what stopped an earlier step.
-        active |= heights >= pieces.blocks.largest(heights)[which] - _ACTIVE * pieces.size(errors)
-        chosen = np.flatnonzero(active)
-        blocks, rows = pieces.blocks.among(chosen), pieces.coefficients[chosen]
-        matrices = second.compressed(vectors)
-        kept = np.tensordot(blocks.apart(rows), matrices, axes=1)
-        direction = null_direction(np.concatenate([np.eye(len(shares))[None], kept]))
+        is_active |= piece_values >= pieces.blocks.maxima(piece_values)[
+            which
+        ] - _ACTIVE_TOL * pieces.magnitude(errors)
+        chosen = np.flatnonzero(is_active)
+        blocks, rows = pieces.blocks.select(chosen), pieces.coefficients[chosen]
+        matrices = second_moments.compress(vectors)
+        kept = np.tensordot(blocks.differences_from_first(rows), matrices, axes=1)
+        direction = symmetric_null_direction(np.concatenate([np.eye(len(eigenvalues))[None], kept]))
         if direction is None:
             break
-        change = np.einsum("gij,ij->g", matrices, direction)
-        if rows[list(blocks.starts)].sum(axis=0) @ change < 0:
-            direction, change = -direction, -change
+        difference_step = np.einsum("gij,ij->g", matrices, direction)
+        if rows[list(blocks.starts)].sum(axis=0) @ difference_step < 0:
+            direction, difference_step = -direction, -difference_step
         # Until an eigenvalue is 0 or 1, or another piece catches up with the active ones.
-        highest = pieces.blocks.leaders(np.where(active, heights, -np.inf))[which]
-        rise = -pieces.coefficients @ change
-        closing, below = rise - rise[highest], np.maximum(heights[highest] - heights, 0.0)
-        catches = ~active & (closing > 0)
-        reach = np.divide(below, closing, out=np.full(len(active), np.inf), where=catches)
-        low, high = 1 / np.sqrt(shares), 1 / np.sqrt(1 - shares)
+        block_maxima = pieces.blocks.argmax(np.where(is_active, piece_values, -np.inf))[which]
+        piece_rates = -pieces.coefficients @ difference_step
+        closing_rates, distances = (
+            piece_rates - piece_rates[block_maxima],
+            np.maximum(piece_values[block_maxima] - piece_values, 0.0),
+        )
+        approaches = ~is_active & (closing_rates > 0)
+        step_to_piece = np.divide(
+            distances, closing_rates, out=np.full(len(is_active), np.inf), where=approaches
+        )
+        low, high = 1 / np.sqrt(eigenvalues), 1 / np.sqrt(1 - eigenvalues)
         downward = -np.linalg.eigvalsh(low[:, None] * direction * low)[0]
         upward = np.linalg.eigvalsh(high[:, None] * direction * high)[-1]
-        far, first = float(1 / max(downward, upward)), int(np.argmin(reach))
-        active[first] |= reach[first] < far
-        values, turn = np.linalg.eigh(np.diag(shares) + min(far, float(reach[first])) * direction)
-        moved = soft_basis(values, vectors @ turn, n_components - whole.shape[1])
-        soft = np.hstack([whole, moved])
+        step_to_boundary, next_piece = (
+            float(1 / max(downward, upward)),
+            int(np.argmin(step_to_piece)),
+        )
+        is_active[next_piece] |= step_to_piece[next_piece] < step_to_boundary
+        values, turn = np.linalg.eigh(
+            np.diag(eigenvalues)
+            + min(step_to_boundary, float(step_to_piece[next_piece])) * direction
+        )
+        fractional_columns = soft_basis(
+            values, vectors @ turn, n_components - integral_columns.shape[1]
+        )
+        soft = np.hstack([integral_columns, fractional_columns])
     return soft
 
 
-def null_direction(equations: FloatArray) -> FloatArray | None:
+def symmetric_null_direction(equations: FloatArray) -> FloatArray | None:
     """A symmetric matrix at right angles to all of these; None if there is none to be had for sure.
 
     It exists whenever r (r + 1) / 2 exceeds the number of equations.
@@ -398,9 +472,9 @@ def null_direction(equations: FloatArray) -> FloatArray | None:
     equations : (n, r, r) array
         Symmetric.
     """
-    rows = to_triangle(equations)
+    rows = svec(equations)
     sizes = np.linalg.norm(rows, axis=1, keepdims=True)
     _, values, axes = np.linalg.svd(rows / np.where(sizes > 0, sizes, 1.0))
-    if len(axes) <= np.count_nonzero(values > _INDEPENDENT):
+    if len(axes) <= np.count_nonzero(values > _RANK_TOL):
         return None
-    return from_triangle(axes[-1], equations.shape[1])
+    return smat(axes[-1], equations.shape[1])

@@ -30,37 +30,37 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from fairspan.certificates.certificate import Certificate, Solver, Status, certify
-from fairspan.certificates.proofs import LinesProof
-from fairspan.errors import Incompatible
+from fairspan.certificates.proofs import SupportingLinesProof
+from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import (
     LeadingSubspace,
-    SmallestSum,
+    SmallestEigenvalueSum,
     leading_subspace,
-    orthonormal_beside,
-    symmetric,
-    with_positive_signs,
+    normalize_signs,
+    orthonormalize_against,
+    symmetrize,
 )
-from fairspan.linalg.resources import threads_of
-from fairspan.moments.operators import CANCELLING, DenseSecondMoments, Projector
+from fairspan.linalg.resources import limit_blas_threads
+from fairspan.moments.operators import CANCELLATION_RATIO, DenseSecondMoments, Projector
 from fairspan.moments.sparse import SparseSecondMoments
 from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.typing import FloatArray
 
 # Second moments whose leading eigenvectors are found by iteration.
-SoughtMoments = DenseSecondMoments | SparseSecondMoments
+IterativeMoments = DenseSecondMoments | SparseSecondMoments
 
 _EPSILON, _TINY = float(np.finfo(np.float64).eps), 1e-150
 # What float64 can resolve, as a share of the trace.
-ROUNDING = 1e-13
+TRACE_ROUNDING = 1e-13
 # Directions in which a solution is pulled out of W, as a share of the pull.
-_DIRECTION = 1e-9
+_RESIDUAL_TOL = 1e-9
 # Bounds are looked for this share below eigenvalue d at least, so that rounding has room.
-_ROOM = 1e-6
+_MIN_MARGIN = 1e-6
 
 
-def cholesky_ceiling(
-    matrix: FloatArray, basis: FloatArray, image: FloatArray, level: float, size: float
+def complement_eigenvalue_bound(
+    matrix: FloatArray, basis: FloatArray, image: FloatArray, bound: float, size: float
 ) -> float:
     """Bound on every eigenvalue beside W, near a level; infinite if the level is too low.
 
@@ -86,28 +86,28 @@ def cholesky_ceiling(
     --------
     >>> import numpy as np
     >>> matrix, basis = np.diag([3.0, 2.0, 1.0]), np.eye(3)[:, :1]
-    >>> round(cholesky_ceiling(matrix, basis, matrix @ basis, 2.1, 4.0), 6)
+    >>> round(complement_eigenvalue_bound(matrix, basis, matrix @ basis, 2.1, 4.0), 6)
     2.1
-    >>> cholesky_ceiling(matrix, basis, matrix @ basis, 1.9, 4.0)
+    >>> complement_eigenvalue_bound(matrix, basis, matrix @ basis, 1.9, 4.0)
     inf
     """
     p, m = basis.shape
     shifted = -matrix
-    shifted.flat[:: p + 1] += level
-    with threads_of("scipy"):
+    shifted.flat[:: p + 1] += bound
+    with limit_blas_threads("scipy"):
         if m:
-            half = image - basis @ ((basis.T @ image) / 2)
-            shifted = blas.dsyr2k(1.0, basis, half, 1.0, shifted.T, lower=1, overwrite_c=1).T
+            half_image = image - basis @ ((basis.T @ image) / 2)
+            shifted = blas.dsyr2k(1.0, basis, half_image, 1.0, shifted.T, lower=1, overwrite_c=1).T
         trace = float(np.trace(shifted))
         # The lower triangle of the transposed array, which LAPACK reads without a copy.
-        failed = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
+        info = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
     # Rounding in the products, each term at its largest.
     rounding = 4 * (p + m) * _EPSILON * np.sqrt(m + 1) * size
-    return np.inf if failed else float(level + 2 * (p + 1) * _EPSILON * trace + rounding)
+    return np.inf if info else float(bound + 2 * (p + 1) * _EPSILON * trace + rounding)
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureWithin:
+class ProjectedMixture:
     """A mixture M of the second moments as a subspace W sees it.
 
     Attributes
@@ -126,14 +126,14 @@ class MixtureWithin:
     weights: FloatArray
     compressed: FloatArray
     residual_gram: FloatArray
-    n_beside: int
+    complement_dim: int
     leading: LeadingSubspace
 
-    def top_sum(self, n_components: int) -> float:
+    def ritz_sum(self, n_components: int) -> float:
         """t_d(H)."""
         return float(self.leading.eigenvalues[:n_components].sum())
 
-    def missed(self, n_components: int) -> float:
+    def missing_sum_estimate(self, n_components: int) -> float:
         """What W lacks of t_d(M), to first order, if it holds all leading vectors."""
         return self.gained(self.leading.vectors[:, :n_components], n_components)
 
@@ -154,50 +154,58 @@ class MixtureWithin:
         distance = float(values[n_components - 1] - values[-1])
         return squares / distance if distance > 0 else float(np.sqrt(squares * n_components))
 
-    def level(self, n_components: int, goal: float) -> float:
+    def complement_bound_target(self, n_components: int, goal: float) -> float:
         """A bound on M beside W with which the excess stays within the goal."""
         values = self.leading.eigenvalues
-        cut = float(values[n_components - 1])
-        room = max((cut - float(values[-1])) / 2, _ROOM * abs(cut))
+        eigenvalue_d = float(values[n_components - 1])
+        margin = max((eigenvalue_d - float(values[-1])) / 2, _MIN_MARGIN * abs(eigenvalue_d))
         # Below a share of the goal for each component, eigenvalues beside do not matter.
-        return max(cut - room, goal / (4 * n_components), _EPSILON * float(values[0]) + _TINY)
+        return max(
+            eigenvalue_d - margin, goal / (4 * n_components), _EPSILON * float(values[0]) + _TINY
+        )
 
-    def of_leading(self) -> "MixtureWithin":
+    def restrict_to_leading(self) -> "ProjectedMixture":
         """As the leading eigenvectors alone see it: others may be far from what they stand for."""
         values, turn = self.leading.eigenvalues, self.leading.vectors
         n = len(values)
-        return MixtureWithin(
+        return ProjectedMixture(
             self.weights,
             np.diag(values),
             turn.T @ self.residual_gram @ turn,
-            self.n_beside + len(turn) - n,
+            self.complement_dim + len(turn) - n,
             LeadingSubspace(values, np.eye(n), n, turn[:, :0], 0.0),
         )
 
-    def excess(self, n_components: int, ceiling: float) -> float:
+    def top_sum_excess(self, n_components: int, complement_bound: float) -> float:
         """By how much t_d(M) may exceed t_d(H), if `ceiling` bounds M beside W.
 
         What the d leading eigenvalues have above the last of them is left out of both: t_d of a sum
         is at most the sum of both t_d, and large numbers then leave no rounding.
         """
         d, values = n_components, self.leading.eigenvalues
-        if self.n_beside == 0 or not np.isfinite(ceiling):
-            return np.inf if self.n_beside else 0.0
-        cut, vectors = float(values[d - 1]), self.leading.vectors[:, :d]
+        if self.complement_dim == 0 or not np.isfinite(complement_bound):
+            return np.inf if self.complement_dim else 0.0
+        eigenvalue_d, vectors = float(values[d - 1]), self.leading.vectors[:, :d]
         # The whole distance raises eigenvalues within the least, and those beside to the last.
         size = max(float(np.trace(self.residual_gram)) / d, _TINY**2)
-        eta = cut - ceiling if cut > ceiling else float(np.sqrt(size))
-        level = self.compressed - (vectors * (values[:d] - cut)) @ vectors.T
-        level = level + self.residual_gram / eta
-        level.flat[:: len(level) + 1] -= cut
-        raised = np.maximum(np.linalg.eigvalsh(level)[-d:], 0.0)
-        beside = max(ceiling + eta - cut - float(raised[0]), 0.0) * min(d, self.n_beside)
-        rounding = 4 * len(level) * abs(cut) + 8 * float(np.abs(values[:d]).sum())
+        eta = (
+            eigenvalue_d - complement_bound
+            if eigenvalue_d > complement_bound
+            else float(np.sqrt(size))
+        )
+        shifted = self.compressed - (vectors * (values[:d] - eigenvalue_d)) @ vectors.T
+        shifted = shifted + self.residual_gram / eta
+        shifted.flat[:: len(shifted) + 1] -= eigenvalue_d
+        raised = np.maximum(np.linalg.eigvalsh(shifted)[-d:], 0.0)
+        beside = max(complement_bound + eta - eigenvalue_d - float(raised[0]), 0.0) * min(
+            d, self.complement_dim
+        )
+        rounding = 4 * len(shifted) * abs(eigenvalue_d) + 8 * float(np.abs(values[:d]).sum())
         return float(raised.sum()) + beside + _EPSILON * rounding
 
 
 @dataclass(frozen=True, eq=False)
-class _Compressed(DenseSecondMoments):
+class _ProjectedMoments(DenseSecondMoments):
     """W'S_gW, whose sums of smallest eigenvalues have room for what W lacks.
 
     Attributes
@@ -206,21 +214,25 @@ class _Compressed(DenseSecondMoments):
         By how much t_d of a mixture may exceed what is within, by the bytes of its weights.
     """
 
-    lacking: dict[bytes, float] = field(default_factory=dict)
+    missing_sums: dict[bytes, float] = field(default_factory=dict)
 
-    def smallest_sum(self, weights: FloatArray, n_components: int) -> SmallestSum:
+    def smallest_eigenvalue_sum(
+        self, weights: FloatArray, n_components: int
+    ) -> SmallestEigenvalueSum:
         """That of a mixture; a proven bound on that in all features once what is lacking is."""
-        least = super().smallest_sum(weights, n_components)
-        return least._replace(rounding=least.rounding + self.lacking.get(weights.tobytes(), 0.0))
+        least = super().smallest_eigenvalue_sum(weights, n_components)
+        return least._replace(
+            rounding_error=least.rounding_error + self.missing_sums.get(weights.tobytes(), 0.0)
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class GrownSpace:
+class SearchSubspace:
     """A subspace W with the images S_gW.
 
     Attributes
     ----------
-    full : SoughtMoments
+    full : IterativeMoments
     n_held : int
         How many leading eigenvectors of a mixture W is to hold, d or more.
     basis : (p, m) array
@@ -229,50 +241,55 @@ class GrownSpace:
         W'S_gW.
     """
 
-    full: SoughtMoments
-    n_held: int
+    full_moments: IterativeMoments
+    n_ritz: int
     basis: FloatArray
     images: FloatArray
     compressed: FloatArray
-    _mixtures: dict[bytes, MixtureWithin] = field(default_factory=dict, repr=False)
+    _mixtures: dict[bytes, ProjectedMixture] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, full: SoughtMoments, n_held: int, basis: FloatArray) -> "GrownSpace":
+    def from_basis(cls, full: IterativeMoments, n_held: int, basis: FloatArray) -> "SearchSubspace":
         """The span of (p, m) orthonormal columns."""
-        images = full.applied(basis)
-        return cls(full, n_held, basis, images, symmetric(basis.T @ images))
+        images = full.apply(basis)
+        return cls(full, n_held, basis, images, symmetrize(basis.T @ images))
 
     @cached_property
-    def second_moments(self) -> _Compressed:
+    def projected_moments(self) -> _ProjectedMoments:
         """W'S_gW, and what lies outside of W."""
-        outside = self.full.traces - np.einsum("gii->g", self.compressed)
+        outside = self.full_moments.traces - np.einsum("gii->g", self.compressed)
         # The difference is good enough unless nearly everything lies within.
-        if (outside <= CANCELLING * self.full.traces).any():
-            outside = self.full.residual_variances(self.basis)
-        return _Compressed(self.compressed, outside)
+        if (outside <= CANCELLATION_RATIO * self.full_moments.traces).any():
+            outside = self.full_moments.residual_variances(self.basis)
+        return _ProjectedMoments(self.compressed, outside)
 
-    def with_columns(self, columns: FloatArray) -> "GrownSpace":
+    def expand(self, columns: FloatArray) -> "SearchSubspace":
         """The space with the span of (p, r) columns too; the same object if they add nothing."""
-        beside = self.basis
-        if isinstance(self.full, SparseSecondMoments):
+        existing = self.basis
+        if isinstance(self.full_moments, SparseSecondMoments):
             # What a restriction forbids would grow with columns that add little.
-            beside = np.hstack([self.full.forbidden, beside])
-        fresh = orthonormal_beside(beside, columns)[:, : len(beside) - beside.shape[1]]
-        if fresh.shape[1] == 0:
+            existing = np.hstack([self.full_moments.forbidden, existing])
+        new_columns = orthonormalize_against(existing, columns)[
+            :, : len(existing) - existing.shape[1]
+        ]
+        if new_columns.shape[1] == 0:
             return self
-        images = self.full.applied(fresh)
-        across = self.basis.T @ images
-        own = symmetric(fresh.T @ images)
-        rows = [[self.compressed, across], [across.transpose(0, 2, 1), own]]
-        return GrownSpace(
-            self.full,
-            self.n_held,
-            np.hstack([self.basis, fresh]),
+        images = self.full_moments.apply(new_columns)
+        cross_products = self.basis.T @ images
+        new_products = symmetrize(new_columns.T @ images)
+        rows = [
+            [self.compressed, cross_products],
+            [cross_products.transpose(0, 2, 1), new_products],
+        ]
+        return SearchSubspace(
+            self.full_moments,
+            self.n_ritz,
+            np.hstack([self.basis, new_columns]),
             np.concatenate([self.images, images], axis=2),
             np.concatenate([np.concatenate(row, axis=2) for row in rows], axis=1),
         )
 
-    def mixture(self, weights: FloatArray) -> MixtureWithin:
+    def project_mixture(self, weights: FloatArray) -> ProjectedMixture:
         """The mixture sum_g weights_g S_g within; looked at once."""
         key = weights.tobytes()
         if key not in self._mixtures:
@@ -280,8 +297,8 @@ class GrownSpace:
             residual = self._image(weights) - self.basis @ compressed
             gram = residual.T @ residual
             p, m = self.basis.shape
-            leading = leading_subspace(compressed, min(self.n_held, m))
-            self._mixtures[key] = MixtureWithin(weights, compressed, gram, p - m, leading)
+            leading = leading_subspace(compressed, min(self.n_ritz, m))
+            self._mixtures[key] = ProjectedMixture(weights, compressed, gram, p - m, leading)
         return self._mixtures[key]
 
     def _image(self, weights: FloatArray) -> FloatArray:
@@ -290,24 +307,26 @@ class GrownSpace:
 
     def ritz_vectors(self, weights: FloatArray) -> FloatArray:
         """What the space knows of the leading eigenvectors of a mixture, shape (p, n_held)."""
-        return np.asarray(self.basis @ self.mixture(weights).leading.vectors)
+        return np.asarray(self.basis @ self.project_mixture(weights).leading.vectors)
 
-    def pull(self, weights: FloatArray, basis: FloatArray, least_gain: float) -> FloatArray:
+    def residual_directions(
+        self, weights: FloatArray, basis: FloatArray, least_gain: float
+    ) -> FloatArray:
         """Return where to, outside of W, a mixture pulls a basis within, in (m, d) coordinates.
 
         A solution need not be made of leading eigenvectors. Directions along which it would gain
         less than `least_gain` are left out: of a basis that is not converged, each makes others
         appear, and there is no end of them.
         """
-        if self.mixture(weights).gained(basis, basis.shape[1]) <= least_gain:
+        if self.project_mixture(weights).gained(basis, basis.shape[1]) <= least_gain:
             return self.basis[:, :0]
         image = self._image(weights) @ basis
         outside = image - self.basis @ (self.basis.T @ image)
-        rounding = ROUNDING * float(np.abs(weights) @ self.full.traces)
-        least = max(_DIRECTION * float(np.linalg.norm(image)), rounding)
+        rounding = TRACE_ROUNDING * float(np.abs(weights) @ self.full_moments.traces)
+        least = max(_RESIDUAL_TOL * float(np.linalg.norm(image)), rounding)
         return outside if float(np.linalg.norm(outside)) > least else outside[:, :0]
 
-    def proven(
+    def prove_missing_sums(
         self, mixtures: list[FloatArray], n_components: int, goal: float
     ) -> dict[bytes, float]:
         """By how much t_d of each mixture may exceed what is within, by the bytes of its weights.
@@ -315,30 +334,35 @@ class GrownSpace:
         One factorisation for all, beside W; where that is too much to ask, or leaves more than the
         goal, one of the mixture alone, beside its own leading vectors.
         """
-        second, d = self.full, n_components
+        second, d = self.full_moments, n_components
         assert isinstance(second, DenseSecondMoments)
-        within = [self.mixture(weights) for weights in mixtures]
-        levels = [each.level(d, goal) for each in within]
+        projected = [self.project_mixture(weights) for weights in mixtures]
+        targets = [each.complement_bound_target(d, goal) for each in projected]
         # Each mixture divided by the bound that it needs: the sum is to stay below one.
-        demands = np.maximum(mixtures, 0.0) / np.array(levels)[:, None]
-        order = np.argsort(-demands.max(axis=1))
-        joint, n_alone = np.full(len(mixtures), np.inf), 0
-        while n_alone < len(mixtures) and not np.isfinite(joint).any():
-            rest = order[n_alone:]
-            most = demands[rest].max(axis=0)
-            image = np.tensordot(most, self.images, axes=1)
-            matrix, size = second.mixture(most), second.size(most)
-            joint[rest] = cholesky_ceiling(matrix, self.basis, image, 1.0, size)
-            n_alone = 2 * n_alone + 1
+        scaled_weights = np.maximum(mixtures, 0.0) / np.array(targets)[:, None]
+        order = np.argsort(-scaled_weights.max(axis=1))
+        joint_bounds, n_separate = np.full(len(mixtures), np.inf), 0
+        while n_separate < len(mixtures) and not np.isfinite(joint_bounds).any():
+            joint = order[n_separate:]
+            envelope = scaled_weights[joint].max(axis=0)
+            image = np.tensordot(envelope, self.images, axes=1)
+            matrix, size = second.mixture(envelope), second.norm_bound(envelope)
+            joint_bounds[joint] = complement_eigenvalue_bound(matrix, self.basis, image, 1.0, size)
+            n_separate = 2 * n_separate + 1
         found: dict[bytes, float] = {}
-        for mixture, level, ceiling in zip(within, levels, joint, strict=True):
-            excess = mixture.excess(d, float(ceiling) * level)
+        for mixture, level, complement_bound in zip(projected, targets, joint_bounds, strict=True):
+            excess = mixture.top_sum_excess(d, float(complement_bound) * level)
             if excess > goal:
-                weights, held = mixture.weights, mixture.leading.vectors
-                matrix, size = second.mixture(weights), second.size(weights)
-                basis, image = self.basis @ held, self._image(weights) @ held
-                alone = cholesky_ceiling(matrix, basis, image, level, size)
-                excess = min(excess, mixture.of_leading().excess(d, alone))
+                weights, ritz_coordinates = mixture.weights, mixture.leading.vectors
+                matrix, size = second.mixture(weights), second.norm_bound(weights)
+                basis, image = (
+                    self.basis @ ritz_coordinates,
+                    self._image(weights) @ ritz_coordinates,
+                )
+                separate_bound = complement_eigenvalue_bound(matrix, basis, image, level, size)
+                excess = min(
+                    excess, mixture.restrict_to_leading().top_sum_excess(d, separate_bound)
+                )
             found[mixture.weights.tobytes()] = excess
         return found
 
@@ -348,20 +372,20 @@ class GrownSpace:
 # together further rounds would each gain next to nothing.
 _REFINING_ROUNDS = 8
 # Where second moments are matrices, LAPACK takes over after so many rounds.
-_MOST_ROUNDS, _ROUNDS_OF_MATRICES = 60, 6
+_MAX_ROUNDS, _MAX_DENSE_ROUNDS = 60, 6
 # Of the gap to reach: what the solver within may leave; what W may lack of an eigenvalue sum; and
 # where nothing is proven.
-_WITHIN, _LACKING, _LACKING_ESTIMATED = 0.25, 0.25, 1e-3
+_INNER_GAP_SHARE, _MISSING_SHARE, _MISSING_SHARE_ESTIMATED = 0.25, 0.25, 1e-3
 # Residuals are made smaller than needed: a ceiling near eigenvalue d is then enough.
-_MARGIN = 0.2
+_SAFETY_FACTOR = 0.2
 # The share of the gap, were the objective all variance, to which the groups' own optima are found.
 OPTIMA_SHARE = 1e-4
 # Of what is missed at first, the share to which mixtures are found, whose weights still move.
-_FIRST = 1e-6
+_INITIAL_MIXTURE_TOL = 1e-6
 # The share of an eigenvalue sum over which the slope of the bound is taken.
-_STEP = 1e-3
+_SLOPE_STEP = 1e-3
 # Mixtures that join W in one round; the robust error gap rests on dozens.
-_MIXTURES = 4
+_MAX_NEW_MIXTURES = 4
 
 
 def solve_growing(
@@ -383,11 +407,11 @@ def solve_growing(
         As the solver inside.
     """
     # What is found on the way counts only where it is proven.
-    tried = _apart(problem) if problem.has_matrices else problem
-    growth = _Growth(tried, solver, tol, random_state)
+    search_problem = _without_solved_eigenproblems(problem) if problem.has_matrices else problem
+    growth = _SubspaceSearch(search_problem, solver, tol, random_state)
     try:
         solution = growth.run()
-    except (NoSmallSubspace, Incompatible):
+    except (SubspaceInsufficient, IncompatibleParameters):
         # That nothing is compatible within W says nothing of all dimensions.
         if not problem.has_matrices:
             raise
@@ -396,195 +420,213 @@ def solve_growing(
         return replace(solution, n_eigenproblems=count)
     if problem.has_matrices:
         # The groups' own optima, which all is reported against, are not found again.
-        whole, found = problem.unrestricted or problem, tried.unrestricted or tried
-        for alone, best in zip(np.eye(problem.n_groups), found.group_optima, strict=True):
-            whole.dense.solved.remember(alone, best)
+        whole, found = problem.parent or problem, search_problem.parent or search_problem
+        for separate_bound, best in zip(np.eye(problem.n_groups), found.group_optima, strict=True):
+            whole.dense_moments.eigen_cache.add(separate_bound, best)
     return solution
 
 
-def _apart(problem: Problem) -> Problem:
+def _without_solved_eigenproblems(problem: Problem) -> Problem:
     """The same without what is known of its eigenvectors."""
-    whole = None if problem.unrestricted is None else _apart(problem.unrestricted)
-    return replace(problem, second_moments=replace(problem.dense), unrestricted=whole)
+    whole = None if problem.parent is None else _without_solved_eigenproblems(problem.parent)
+    return replace(problem, second_moments=replace(problem.dense_moments), parent=whole)
 
 
-class NoSmallSubspace(Exception):
+class SubspaceInsufficient(Exception):
     """A subspace of few dimensions proves nothing: it is never raised to users."""
 
 
-class _Growth:
+class _SubspaceSearch:
     """One problem, and the subspaces that grow for it."""
 
     def __init__(self, problem: Problem, solver: Solver, tol: float, random_state: Any) -> None:
         self.problem, self.solver = problem, solver
         self.tol, self.random_state = tol, random_state
-        self.matrices, self.n_components = problem.has_matrices, problem.n_components
-        self.second = cast(SoughtMoments, problem.second_moments)
+        self.is_dense, self.n_components = problem.has_matrices, problem.n_components
+        self.second_moments = cast(IterativeMoments, problem.second_moments)
         # Each group's second moment as the criterion counts it, and its variance.
-        self.alone = list(np.diag(1 / problem.divisors))
-        counted = self.second.traces / problem.divisors
-        self.first = OPTIMA_SHARE * tol * float(problem.proportions @ counted)
-        self.least = ROUNDING * float(counted.max())
+        self.group_weights = list(np.diag(1 / problem.divisors))
+        counted = self.second_moments.traces / problem.divisors
+        self.optima_goal = OPTIMA_SHARE * tol * float(problem.proportions @ counted)
+        self.variance_floor = TRACE_ROUNDING * float(counted.max())
         self.n_eigenproblems = 0
         # What W may lack of the groups' own optima in all directions, beside a restriction.
-        self.of_whole = 0.0
+        self.optima_missing = 0.0
 
     def run(self) -> Certificate:
         """Solve within, and grow, until nothing is lacking.
 
         Raises
         ------
-        NoSmallSubspace
+        SubspaceInsufficient
             Second moments are matrices, and something is lacking after all rounds.
         """
         criterion = self.problem.criterion
-        wider = self._start()
+        expanded = self._initial_subspace()
         # The groups' own optima count where losses are measured against them.
-        losses = criterion.measures_losses and self.problem.unrestricted is None and self.matrices
-        groups = self.alone if losses else []
+        losses = criterion.uses_excess_loss and self.problem.parent is None and self.is_dense
+        groups = self.group_weights if losses else []
         n_refined = 0
-        for _ in range(_ROUNDS_OF_MATRICES if self.matrices else _MOST_ROUNDS):
-            space = wider
+        for _ in range(_MAX_DENSE_ROUNDS if self.is_dense else _MAX_ROUNDS):
+            space = expanded
             inside = self.problem.along(
                 space.basis,
-                second_moments=space.second_moments,
-                criterion=criterion.settled(self.problem),
+                second_moments=space.projected_moments,
+                criterion=criterion.with_defaults(self.problem),
             )
             reduction = Reduction(inside, space.basis)
-            solution = self.solver.solve(inside, _WITHIN * self.tol, self.random_state)
+            solution = self.solver.solve(inside, _INNER_GAP_SHARE * self.tol, self.random_state)
             self.n_eigenproblems += solution.n_eigenproblems
             mixtures = groups + (
                 list(np.unique(solution.proof.lines, axis=0))
-                if isinstance(solution.proof, LinesProof)
-                else [inside.criterion.dual_weights(solution.weights, inside)]
+                if isinstance(solution.proof, SupportingLinesProof)
+                else [inside.criterion.dual_feasible_weights(solution.weights, inside)]
             )
-            goal = self._goal(inside, solution, mixtures[-1])
+            goal = self._missing_sum_goal(inside, solution, mixtures[-1])
             # A closed gap within needs its leading eigenvectors only.
-            pull = space.basis[:, :0]
+            residuals = space.basis[:, :0]
             is_closed = solution.status == Status.OPTIMAL
-            if not (is_closed and self.matrices):
-                least_gain = _MARGIN * goal
+            if not (is_closed and self.is_dense):
+                least_gain = _SAFETY_FACTOR * goal
                 if is_closed and n_refined < _REFINING_ROUNDS:
                     least_gain = 0.0
                     n_refined += not any(
-                        space.mixture(weights).missed(self.n_components) > _MARGIN * goal
+                        space.project_mixture(weights).missing_sum_estimate(self.n_components)
+                        > _SAFETY_FACTOR * goal
                         for weights in mixtures
                     )
                 basis = Projector(solution.components).basis
-                pull = space.pull(solution.weights, basis, least_gain)
-            wider = self._grown(space, mixtures, goal, pull)
-            if wider is space:
-                return self._in_all_features(space, reduction, solution)
-        if self.matrices:
-            raise NoSmallSubspace
+                residuals = space.residual_directions(solution.weights, basis, least_gain)
+            expanded = self._expand(space, mixtures, goal, residuals)
+            if expanded is space:
+                return self._lift_solution(space, reduction, solution)
+        if self.is_dense:
+            raise SubspaceInsufficient
         self._estimate_lacking(space, mixtures)
-        return self._in_all_features(space, reduction, solution)
+        return self._lift_solution(space, reduction, solution)
 
-    def _start(self) -> GrownSpace:
+    def _initial_subspace(self) -> SearchSubspace:
         """First that of the groups' own optima, which all is reported against."""
         problem, columns = self.problem, list[FloatArray]()
-        whole, axes = problem.unrestricted, problem.axes
-        if not self.matrices:
+        whole, axes = problem.parent, problem.axes
+        if not self.is_dense:
             columns = [each.vectors for each in (*problem.group_optima, problem.pooled_optimum)]
         elif whole is None or axes is None:
-            for alone in self.alone:  # from those of the one before: groups often vary alike
+            for (
+                separate_bound
+            ) in self.group_weights:  # from those of the one before: groups often vary alike
                 start = columns[-1] if columns else None
-                columns.append(self._sought(alone, self.first, start))
+                columns.append(self._find_leading(separate_bound, self.optima_goal, start))
         else:
             # Near those of all directions, which losses are measured against.
-            growth = _Growth(whole, self.solver, self.tol, self.random_state)
-            held = growth.optima()
+            growth = _SubspaceSearch(whole, self.solver, self.tol, self.random_state)
+            ritz_coordinates = growth.find_group_optima()
             self.n_eigenproblems += growth.n_eigenproblems
-            self.of_whole = growth.of_whole
-            columns = [np.linalg.qr(axes.T @ held)[0]]
-        if problem.criterion.wants_equal_errors and problem.n_groups > 1:
+            self.optima_missing = growth.optima_missing
+            columns = [np.linalg.qr(axes.T @ ritz_coordinates)[0]]
+        if problem.criterion.requires_equal_errors and problem.n_groups > 1:
             # Whether errors can be equal shows where the two groups differ most.
             apart = np.array([1.0, -1.0])
-            columns += [self._sought(each, self.least) for each in (apart, -apart)]
+            columns += [self._find_leading(each, self.variance_floor) for each in (apart, -apart)]
         first, *others = columns
-        space = GrownSpace.of(self.second, self.second.n_held(self.n_components), first)
-        return space.with_columns(np.hstack([first[:, :0], *others]))
+        space = SearchSubspace.from_basis(
+            self.second_moments, self.second_moments.n_ritz(self.n_components), first
+        )
+        return space.expand(np.hstack([first[:, :0], *others]))
 
-    def optima(self) -> FloatArray:
+    def find_group_optima(self) -> FloatArray:
         """Find the groups' own optima, prove and remember them: (p, m) columns that hold them.
 
         Raises
         ------
-        NoSmallSubspace
+        SubspaceInsufficient
             Something is lacking after all rounds.
         """
-        space = self._start()
-        for _ in range(_ROUNDS_OF_MATRICES):
-            wider = self._grown(space, self.alone, self.first, space.basis[:, :0])
-            if wider is space:
-                self._remember(space)
+        space = self._initial_subspace()
+        for _ in range(_MAX_DENSE_ROUNDS):
+            expanded = self._expand(space, self.group_weights, self.optima_goal, space.basis[:, :0])
+            if expanded is space:
+                self._cache_group_optima(space)
                 return space.basis
-            space = wider
-        raise NoSmallSubspace
+            space = expanded
+        raise SubspaceInsufficient
 
-    def _sought(
+    def _find_leading(
         self, weights: FloatArray, sum_goal: float, start: FloatArray | None = None
     ) -> FloatArray:
         """Leading eigenvectors of a mixture in all dimensions, and some beyond them."""
         self.n_eigenproblems += 1
-        goal = sum_goal if self.matrices else None
-        return self.second.sought(weights, self.n_components, start=start, sum_goal=goal).vectors
+        goal = sum_goal if self.is_dense else None
+        return self.second_moments.approximate_leading(
+            weights, self.n_components, start=start, sum_goal=goal
+        ).vectors
 
-    def _goal(self, inside: Problem, solution: Certificate, weights: FloatArray) -> float:
+    def _missing_sum_goal(
+        self, inside: Problem, solution: Certificate, weights: FloatArray
+    ) -> float:
         """What W may lack of an eigenvalue sum, such that the bound falls by a share of the gap."""
-        if isinstance(solution.proof, LinesProof):
+        if isinstance(solution.proof, SupportingLinesProof):
             errors = inside.errors(Projector(solution.components).basis)
-            slopes = self.problem.criterion.gradients(np.maximum(errors, self.least), self.problem)
-            fall = max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
+            slopes = self.problem.criterion.score_gradients(
+                np.maximum(errors, self.variance_floor), self.problem
+            )
+            bound_slope = max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
         else:
             # That of a logarithm falls with a share of the sum, of any size.
-            top = inside.second_moments.leading(weights, self.n_components).top_eigenvalue_sum
-            step, least = _STEP * top, float(weights @ self.second.traces) - top
-            bounds = [inside.criterion.bound(least - x, weights, inside) for x in (0.0, step)]
-            fall = (bounds[0] - bounds[1]) / step if bounds[0] > bounds[1] else 1.0
-        share = _LACKING if self.matrices else _LACKING_ESTIMATED
+            top = inside.second_moments.leading(weights, self.n_components).eigenvalue_sum
+            step, least = _SLOPE_STEP * top, float(weights @ self.second_moments.traces) - top
+            bounds = [inside.criterion.lower_bound(least - x, weights, inside) for x in (0.0, step)]
+            bound_slope = (bounds[0] - bounds[1]) / step if bounds[0] > bounds[1] else 1.0
+        share = _MISSING_SHARE if self.is_dense else _MISSING_SHARE_ESTIMATED
         # Weights of a logarithm are inverse variances, so rounding is that of the mixture itself.
-        rounding = ROUNDING * float(np.abs(weights) @ self.second.traces)
-        return max(share * self.tol * solution.scale / fall, rounding)
+        rounding = TRACE_ROUNDING * float(np.abs(weights) @ self.second_moments.traces)
+        return max(share * self.tol * solution.scale / bound_slope, rounding)
 
-    def _grown(
+    def _expand(
         self,
-        space: GrownSpace,
+        space: SearchSubspace,
         mixtures: list[FloatArray],
         goal: float,
-        pull: FloatArray,
-    ) -> GrownSpace:
+        residuals: FloatArray,
+    ) -> SearchSubspace:
         """With what W lacks of the worst mixtures; the same object if it lacks little of all.
 
         Raises
         ------
-        NoSmallSubspace
+        SubspaceInsufficient
             More may be lacking of matrices than the goal, for all that can be proven.
         """
-        wanted = _MARGIN * goal
-        missed = [
-            (space.mixture(weights).missed(self.n_components), weights) for weights in mixtures
+        target = _SAFETY_FACTOR * goal
+        estimates = [
+            (space.project_mixture(weights).missing_sum_estimate(self.n_components), weights)
+            for weights in mixtures
         ]
-        worst = sorted((each for each in missed if each[0] > wanted), key=lambda each: -each[0])
+        insufficient = sorted(
+            (each for each in estimates if each[0] > target), key=lambda each: -each[0]
+        )
         columns = [
-            self._sought(weights, max(_FIRST * lack, wanted / 4), space.ritz_vectors(weights))
-            for lack, weights in worst[:_MIXTURES]
+            self._find_leading(
+                weights,
+                max(_INITIAL_MIXTURE_TOL * missing, target / 4),
+                space.ritz_vectors(weights),
+            )
+            for missing, weights in insufficient[:_MAX_NEW_MIXTURES]
         ]
-        wider = space.with_columns(np.hstack([pull, *columns]))
-        if wider is not space:
-            return wider
-        lacking = space.second_moments.lacking
-        lacking.clear()
-        if self.matrices:
-            lacking.update(space.proven(mixtures, self.n_components, goal))
-            if max(lacking.values()) > goal:
-                raise NoSmallSubspace
+        expanded = space.expand(np.hstack([residuals, *columns]))
+        if expanded is not space:
+            return expanded
+        missing_sums = space.projected_moments.missing_sums
+        missing_sums.clear()
+        if self.is_dense:
+            missing_sums.update(space.prove_missing_sums(mixtures, self.n_components, goal))
+            if max(missing_sums.values()) > goal:
+                raise SubspaceInsufficient
             return space
         columns = self._estimate_lacking(space, mixtures, goal)
-        return space.with_columns(np.hstack([space.basis[:, :0], *columns]))
+        return space.expand(np.hstack([space.basis[:, :0], *columns]))
 
     def _estimate_lacking(
-        self, space: GrownSpace, mixtures: list[FloatArray], goal: float = 0.0
+        self, space: SearchSubspace, mixtures: list[FloatArray], goal: float = 0.0
     ) -> list[FloatArray]:
         """Record what W lacks of each mixture, as far as an iteration in all features can tell.
 
@@ -596,42 +638,55 @@ class _Growth:
         columns = []
         for weights in mixtures:
             self.n_eigenproblems += 1
-            sought = self.second.sought(weights, self.n_components)
-            most = sought.leading.top_eigenvalue_sum + sought.uncertainty
-            lack = max(most - space.mixture(weights).top_sum(self.n_components), 0.0)
-            space.second_moments.lacking[weights.tobytes()] = lack
-            if lack > goal:
+            sought = self.second_moments.approximate_leading(weights, self.n_components)
+            envelope = sought.leading.eigenvalue_sum + sought.sum_error
+            missing = max(
+                envelope - space.project_mixture(weights).ritz_sum(self.n_components), 0.0
+            )
+            space.projected_moments.missing_sums[weights.tobytes()] = missing
+            if missing > goal:
                 columns.append(sought.vectors)
         return columns
 
-    def _remember(self, space: GrownSpace) -> None:
+    def _cache_group_optima(self, space: SearchSubspace) -> None:
         """The groups' own optima, which all is reported against: they are not found again."""
-        solved, lacking = self.problem.dense.solved, space.second_moments.lacking
-        self.of_whole = max((lacking.get(each.tobytes(), 0.0) for each in self.alone), default=0.0)
-        for alone in np.eye(self.problem.n_groups):
-            values, vectors = space.mixture(alone).leading.eigenvalues, space.ritz_vectors(alone)
-            solved.remember(alone, LeadingSubspace.of(values, vectors, self.n_components, 0.0))
+        solved, missing_sums = (
+            self.problem.dense_moments.eigen_cache,
+            space.projected_moments.missing_sums,
+        )
+        self.optima_missing = max(
+            (missing_sums.get(each.tobytes(), 0.0) for each in self.group_weights), default=0.0
+        )
+        for separate_bound in np.eye(self.problem.n_groups):
+            values, vectors = (
+                space.project_mixture(separate_bound).leading.eigenvalues,
+                space.ritz_vectors(separate_bound),
+            )
+            solved.add(
+                separate_bound,
+                LeadingSubspace.from_eigenpairs(values, vectors, self.n_components, 0.0),
+            )
 
-    def _in_all_features(
-        self, space: GrownSpace, reduction: Reduction, solution: Certificate
+    def _lift_solution(
+        self, space: SearchSubspace, reduction: Reduction, solution: Certificate
     ) -> Certificate:
         """The solution in all features, with a bound lowered by what the subspace may lack.
 
         Raises
         ------
-        NoSmallSubspace
+        SubspaceInsufficient
             Second moments are matrices, and rounding is in the way, of which there is less without
             a subspace.
         """
         problem, inside = self.problem, reduction.problem
         coordinates = Projector(solution.components).basis
         assert solution.proof is not None
-        if self.matrices and problem.unrestricted is None:
-            self._remember(space)
-        basis = with_positive_signs(reduction.lift(coordinates))
-        objective = problem.value(basis)
+        if self.is_dense and problem.parent is None:
+            self._cache_group_optima(space)
+        basis = normalize_signs(reduction.lift(coordinates))
+        objective = problem.objective(basis)
         gap, _ = solution.proof.gap(inside, coordinates, inside.errors(coordinates))
-        if problem.unrestricted is None and problem.criterion.is_never_negative:
+        if problem.parent is None and problem.criterion.is_nonnegative:
             gap = min(gap, objective)
         found = certify(
             problem,
@@ -641,20 +696,20 @@ class _Growth:
             n_eigenproblems=self.n_eigenproblems,
             trace=solution.trace,
             solver=solution.solver,
-            lower_bound=objective - gap - self.of_whole,
+            lower_bound=objective - gap - self.optima_missing,
         )
         # Two groups leave a gap open for no other reason.
-        open_within = solution.status == Status.OPEN_GAP and problem.n_groups > 2
-        if self.matrices and not open_within and found.status != Status.OPTIMAL:
-            raise NoSmallSubspace
-        proven = self.matrices or found.status != Status.OPTIMAL
+        is_open_in_subspace = solution.status == Status.OPEN_GAP and problem.n_groups > 2
+        if self.is_dense and not is_open_in_subspace and found.status != Status.OPTIMAL:
+            raise SubspaceInsufficient
+        proven = self.is_dense or found.status != Status.OPTIMAL
         # The objective is as uncertain as the groups' own optima that it is measured against.
-        of_optima = self.of_whole if problem.criterion.measures_losses else 0.0
+        optima_uncertainty = self.optima_missing if problem.criterion.uses_excess_loss else 0.0
         return replace(
             found,
-            resolution=found.resolution + of_optima,
+            resolution=found.resolution + optima_uncertainty,
             status=found.status if proven else Status.ESTIMATED,
-            eigen="projected" if self.matrices else "matrix-free",
+            eigensolver="projected" if self.is_dense else "matrix-free",
             trace=tuple(
                 replace(step, lower_bound=min(step.lower_bound, found.lower_bound))
                 for step in found.trace

@@ -14,13 +14,13 @@ from fairspan.problem.criteria import (
     NashWelfare,
     TotalError,
 )
-from fairspan.problem.problem import Blocks, Pieces
+from fairspan.problem.problem import AffinePieces, Blocks
+from fairspan.solvers.convex_programs import minimize_on_simplex, solve_saddle_point
 from fairspan.solvers.exact_rank import descend
 from fairspan.solvers.many_groups import relaxation
-from fairspan.solvers.many_groups.dual_newton import DualNewton, Search
+from fairspan.solvers.many_groups.dual_newton import DualNewton, PrimalDualSearch
 from fairspan.solvers.many_groups.relaxation import Relaxation
-from fairspan.solvers.programs import least_on_simplex, saddle_point
-from fairspan.solvers.solve import Auto
+from fairspan.solvers.solve import AutoSolver
 from problems import (
     FloatArray,
     independent_value,
@@ -35,11 +35,11 @@ from sweeps import part_of
 
 def pairwise(problem, penalty):
     rows = ErrorGap(penalty).pair_weights(problem)
-    return Pieces(rows, np.zeros(len(rows)))
+    return AffinePieces(rows, np.zeros(len(rows)))
 
 
 def gap_alone(k):
-    return Pieces(np.vstack([np.eye(k), -np.eye(k)]), np.zeros(2 * k), Blocks((0, k)))
+    return AffinePieces(np.vstack([np.eye(k), -np.eye(k)]), np.zeros(2 * k), Blocks((0, k)))
 
 
 def blocks_of(rng, n_blocks):
@@ -69,9 +69,9 @@ def test_blocks_and_pairs_have_the_same_bound(seed):
     bounds = []
     for pieces in (problem.pieces, pairwise(problem, penalty)):
         relaxation = Relaxation(problem, pieces)
-        relaxation.run(tolerance)
+        relaxation.solve(tolerance)
         assert relaxation.gap <= tolerance
-        bounds.append(relaxation.lower)
+        bounds.append(relaxation.lower_bound)
         # Weights of this form are what proves it: w = q + penalty (u - v).
         weights = relaxation.weights
         assert weights.sum() == pytest.approx(1, abs=1e-12)
@@ -84,13 +84,13 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
     rng = np.random.default_rng(seed)
     blocks, n = blocks_of(rng, 1 + seed % 3)
     factor, linear = rng.standard_normal((n, 3)), rng.standard_normal(n)
-    found = least_on_simplex(factor, linear, blocks, added=0.1)
+    found = minimize_on_simplex(factor, linear, blocks, ridge=0.1)
     np.testing.assert_allclose(blocks.sums(found), 1.0, atol=1e-12)
-    again = least_on_simplex(factor, linear, blocks, added=0.1, start=found)
+    again = minimize_on_simplex(factor, linear, blocks, ridge=0.1, start=found)
     np.testing.assert_allclose(again, found, atol=1e-9)
     x = cvxpy.Variable(n)
     bent = cvxpy.sum_squares(factor.T @ x) / 2 + 0.05 * cvxpy.sum_squares(x)
-    on_simplices = [x >= 0, blocks.membership(n) @ x == 1]
+    on_simplices = [x >= 0, blocks.indicator_matrix(n) @ x == 1]
     conic = cvxpy.Problem(cvxpy.Minimize(bent + linear @ x), on_simplices)
     conic.solve(cvxpy.CLARABEL)
     value = float(np.sum((factor.T @ found) ** 2) / 2 + 0.05 * found @ found + linear @ found)
@@ -99,8 +99,8 @@ def test_programs_over_several_simplices_agree_with_the_conic_solver(seed):
     r = 4
     matrices = rng.standard_normal((n, r, r))
     matrices = matrices + matrices.transpose(0, 2, 1)
-    center = blocks.normalised(rng.random(n))
-    found, _ = saddle_point(linear, factor, 0.0, center, matrices, 2, blocks)
+    center = blocks.normalize(rng.random(n))
+    found, _ = solve_saddle_point(linear, factor, 0.0, center, matrices, 2, blocks)
     mixed = sum(x[i] * matrices[i] for i in range(n))
     bent = cvxpy.sum_squares(factor.T @ (x - center)) / 2
     aim = linear @ x - bent - cvxpy.lambda_sum_largest(mixed, 2)
@@ -117,7 +117,7 @@ def test_the_least_on_a_simplex_is_stationary_though_many_entries_leave(n):
     rng = np.random.default_rng(2)
     for _ in range(150):
         factor, linear = rng.standard_normal((n, 9)), 0.3 * rng.standard_normal(n)
-        found = least_on_simplex(factor, linear, start=np.full(n, 1 / n))
+        found = minimize_on_simplex(factor, linear, start=np.full(n, 1 / n))
         slope = factor @ (found @ factor) + linear
         assert found.min() >= 0
         assert found.sum() == pytest.approx(1)
@@ -134,24 +134,24 @@ class SumOfTwoMaxima(Criterion):
 
     def pieces(self, problem):
         rows = np.vstack([2 * np.eye(problem.n_groups), 3 * np.eye(problem.n_groups)[:2]])
-        return Pieces(rows, np.zeros(len(rows)), Blocks((0, problem.n_groups)))
+        return AffinePieces(rows, np.zeros(len(rows)), Blocks((0, problem.n_groups)))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_sum_of_maxima_without_a_formula_of_its_own_is_certified(seed):
     rng = np.random.default_rng(seed)
     problem = problem_of(random_moments(rng, 4, 7), 1 + seed, SumOfTwoMaxima())
-    solution = Auto().solve(problem, 1e-9)
+    solution = AutoSolver().solve(problem, 1e-9)
     mixture = np.tensordot(solution.weights, problem.second_moments.matrices, axes=1)
     bound = float(np.trace(mixture)) - top_sum(mixture, 1 + seed)
     slack = 1e-8 * problem.total_variance
     assert solution.lower_bound == pytest.approx(bound, abs=slack)
     errors = problem.errors(solution.components.T)
     assert solution.objective == pytest.approx(problem.criterion.value(errors, problem))
-    weights = problem.criterion.dual_weights(solution.weights, problem)
+    weights = problem.criterion.dual_feasible_weights(solution.weights, problem)
     np.testing.assert_allclose(weights, solution.weights, atol=1e-7)
     for _ in range(30):
-        value = problem.value(random_basis(rng, 7, 1 + seed))
+        value = problem.objective(random_basis(rng, 7, 1 + seed))
         assert value >= solution.lower_bound - slack
 
 
@@ -163,12 +163,12 @@ def test_fifty_groups_are_answered_honestly(criterion):
     rng = np.random.default_rng(1)
     matrices = random_moments(rng, 50, 12)
     problem = problem_of(matrices, 3, criterion, list(rng.dirichlet(np.full(50, 5.0))))
-    solution = Auto().solve(problem, 1e-9)
+    solution = AutoSolver().solve(problem, 1e-9)
     value = independent_value(problem, solution.components.T)
     assert solution.objective == pytest.approx(value, rel=1e-9)
     assert solution.lower_bound <= solution.objective + 1e-12 * abs(solution.objective)
     # The gap is what it says, and is small; not all subspaces of 50 groups reach the bound.
-    closed = solution.gap <= solution.tolerance
+    closed = solution.gap <= solution.absolute_tol
     assert (solution.status == "optimal") == closed
     assert solution.gap <= 0.05 * max(solution.scale, 1e-300)
     assert solution.n_eigenproblems <= 600
@@ -184,9 +184,9 @@ def test_the_gap_alone_starts_where_its_weights_do_not_cancel(n_uncounted):
     nothing = np.zeros((len(gap.offsets), n_uncounted))
     gap = replace(gap, coefficients=np.hstack([gap.coefficients, nothing]))
     relaxation = Relaxation(problem, gap)
-    relaxation.run(0.0)
+    relaxation.solve(0.0)
     # At weights that cancel the bound would stay at zero.
-    assert relaxation.lower > 0
+    assert relaxation.lower_bound > 0
 
 
 @pytest.mark.long
@@ -203,17 +203,19 @@ def test_the_relaxation_of_hundreds_of_groups_is_solved_to_rounding(criterion, s
 @pytest.mark.parametrize("unit", [2.0**-27, 2.0**27])
 def test_the_gap_to_reach_is_in_the_units_of_the_errors(unit):
     matrices = random_moments(np.random.default_rng(0), 3, 4)
-    searches = [Search(problem_of(u * matrices, 2, ErrorGap(1.0)), 0.0) for u in (1.0, unit)]
+    searches = [
+        PrimalDualSearch(problem_of(u * matrices, 2, ErrorGap(1.0)), 0.0) for u in (1.0, unit)
+    ]
     for search in searches:
         search.descend_from(random_basis(np.random.default_rng(1), 4, 2))
-    here, there = (search.tolerance for search in searches)
+    here, there = (search.target_gap for search in searches)
     assert there == pytest.approx(unit * here, rel=1e-6)
     assert 0 < here < 1e-13 * searches[0].problem.total_variance
 
 
 @dataclass(frozen=True)
 class Game:
-    """What is maximised, as `saddle_point` says."""
+    """What is maximised, as `solve_saddle_point` says."""
 
     slopes: FloatArray
     factor: FloatArray
@@ -223,7 +225,7 @@ class Game:
     rank: int
 
     def solve(self):
-        return saddle_point(*(getattr(self, each.name) for each in fields(self)))
+        return solve_saddle_point(*(getattr(self, each.name) for each in fields(self)))
 
     def value(self, multipliers):
         step = multipliers - self.center
@@ -261,7 +263,7 @@ def test_a_search_without_the_conic_solver_ends_with_what_it_has(monkeypatch, p)
 
     problem = problem_of(tied(4, p, 0), 2, MinimaxLoss())
     expected = DualNewton().solve(problem, 1e-9)
-    monkeypatch.setattr(relaxation, "saddle_point", panics)
+    monkeypatch.setattr(relaxation, "solve_saddle_point", panics)
     found = DualNewton().solve(problem, 1e-9)
     assert found.lower_bound <= expected.objective <= found.objective * (1 + 1e-9)
     assert found.gap <= 0.1 * found.objective
@@ -316,15 +318,15 @@ def test_the_model_is_right_to_second_order(criterion, block):
     rng = np.random.default_rng(0)
     problem = problem_of(random_moments(rng, 4, 9), 3, criterion)
     relaxation, m = Relaxation(problem, problem.pieces), len(problem.pieces.offsets)
-    model = relaxation.at(rng.dirichlet(np.ones(m)))
-    model = replace(model, block=(1, 5) if block else (3, 3))
-    factor = model.curvature_factor(model.hard)
-    other = problem.pieces.blocks.normalised(rng.dirichlet(np.ones(m)))
+    model = relaxation.evaluate_dual(rng.dirichlet(np.ones(m)))
+    model = replace(model, cluster=(1, 5) if block else (3, 3))
+    factor = model.curvature_factor(model.leading_occupations)
+    other = problem.pieces.blocks.normalize(rng.dirichlet(np.ones(m)))
     direction = other - model.multipliers
     misses = []
     for length in (1e-2, 1e-3):
         moved = model.multipliers + length * direction
-        missed = model.height(moved, factor) - relaxation.at(moved).bound
+        missed = model.model_value(moved, factor) - relaxation.evaluate_dual(moved).dual_value
         misses.append(abs(missed) / problem.total_variance)
     # A tenth of the step leaves a thousandth of the error.
     assert misses[1] <= 2e-3 * misses[0] + 1e-14

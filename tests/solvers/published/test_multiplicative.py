@@ -97,7 +97,7 @@ def test_regret_of_the_average_is_as_promised(seed, criterion, k, step):
 def test_gap_closes_as_rounds_and_step_follow(criterion):
     gaps = []
     for rounds in (4, 40, 400):
-        solver = MultiplicativeWeights(step=2 / np.sqrt(rounds), max_iter=rounds)
+        solver = MultiplicativeWeights(step_size=2 / np.sqrt(rounds), max_iter=rounds)
         problems = [random_problem(seed, 3, criterion, allow_extra=True)[0] for seed in range(8)]
         gaps.append([solver.solve(each, 0.0).gap / each.total_variance for each in problems])
     means = np.mean(gaps, axis=1)
@@ -122,7 +122,7 @@ def test_only_a_soft_projection_reaches_the_bound_of_three_lines_in_the_plane():
     angles = np.radians([0, 60, 120])
     matrices = [np.outer(u, u) for u in np.column_stack([np.cos(angles), np.sin(angles)])]
     problem = problem_of(matrices, 1, MinimaxLoss())
-    solver = MultiplicativeWeights(step=0.02, max_iter=2000)
+    solver = MultiplicativeWeights(step_size=0.02, max_iter=2000)
     soft = solver.solve(replace(problem, allow_extra=True), 1e-2)
     assert soft.objective == pytest.approx(1 / 2, abs=5e-3)
     assert soft.status == "optimal"
@@ -148,7 +148,7 @@ def test_ends_once_the_gap_is_closed_and_traces_every_round():
 def test_an_accuracy_is_kept(criterion):
     """Theorem A.2: the average of so many rounds is within epsilon of the optimum."""
     solver = MultiplicativeWeights.for_accuracy(0.2, n_groups=3)
-    assert solver.step == pytest.approx(0.2 / 8)
+    assert solver.step_size == pytest.approx(0.2 / 8)
     assert solver.max_iter == np.ceil(32 * np.log(3) / 0.2**2)
     problem, matrices = random_problem(5, 3, criterion, allow_extra=True)
     scale = most_of(matrices, problem.n_components, criterion)
@@ -179,9 +179,9 @@ def test_what_it_takes():
     matrices = random_moments(np.random.default_rng(0), 3, 4)
     solver = MultiplicativeWeights()
     for criterion in MINIMAX:
-        assert solver.objection(problem_of(matrices, 2, criterion)) is None
-    assert "minimax" in solver.objection(problem_of(matrices, 2, ErrorGap()))
-    assert "two groups" in solver.objection(problem_of(matrices[:1], 2, MinimaxLoss()))
+        assert solver.unsupported_reason(problem_of(matrices, 2, criterion)) is None
+    assert "minimax" in solver.unsupported_reason(problem_of(matrices, 2, ErrorGap()))
+    assert "two groups" in solver.unsupported_reason(problem_of(matrices[:1], 2, MinimaxLoss()))
     for wrong in ({"max_iter": 0}, {"step": 0.0}, {"step": -1.0}, {"step": "small"}):
         kind = InvalidType if wrong == {"step": "small"} else InvalidParameter
         with pytest.raises(kind):

@@ -11,7 +11,7 @@ from fairspan.solvers.published.riemannian import (
     RETRACTIONS,
     RiemannianSubgradient,
     _PaperScores,
-    horizontal,
+    horizontal_projection,
 )
 from fairspan.solvers.two_groups.boundary import BoundarySearch
 from problems import (
@@ -60,7 +60,7 @@ def printed_algorithm(problem, start, iterations, retraction, returned):
         return subspaces[-1]
     return min(
         subspaces,
-        key=lambda P: problem.value(np.linalg.eigh(P)[1][:, -problem.n_components :]),
+        key=lambda P: problem.objective(np.linalg.eigh(P)[1][:, -problem.n_components :]),
     )
 
 
@@ -73,7 +73,7 @@ def test_same_subspaces_as_printed(seed, retraction, returned):
     shape = (1, problem.n_features, problem.n_components)
     start = np.linalg.qr(np.random.default_rng(5).standard_normal(shape))[0][0]
     solver = RiemannianSubgradient(
-        max_iter=25, n_starts=1, retraction=retraction, returned=returned
+        max_iter=25, n_starts=1, retraction=retraction, return_iterate=returned
     )
     found = solver.solve(problem, 0.0, 5).components
     expected = printed_algorithm(problem, start, 25, retraction, returned)
@@ -132,7 +132,7 @@ def test_the_last_subspace_is_worse_after_few_steps():
     moments = GroupMoments.from_rows(rows.z_scored(ddof=0), rows.groups)
     problem = problem_from(moments, 3, RobustErrorGap(0.5, 0.15), "none")
     best, last = (
-        RiemannianSubgradient(50, 2, returned=returned).solve(problem, 1e-9).objective
+        RiemannianSubgradient(50, 2, return_iterate=returned).solve(problem, 1e-9).objective
         for returned in ("best", "last")
     )
     assert best == pytest.approx(9.239, abs=1e-3)
@@ -149,7 +149,7 @@ def test_solution_is_judged_by_the_criterion(seed, k):
     solution = solver.solve(problem, 1e-9)
     basis = solution.components.T
     np.testing.assert_allclose(basis.T @ basis, np.eye(problem.n_components), atol=1e-12)
-    assert solution.objective == pytest.approx(problem.value(basis), rel=1e-9)
+    assert solution.objective == pytest.approx(problem.objective(basis), rel=1e-9)
     uppers = [point.upper_bound for point in solution.trace]
     assert uppers == sorted(uppers, reverse=True)
     assert solution.objective == pytest.approx(uppers[-1], rel=1e-9)
@@ -158,7 +158,7 @@ def test_solution_is_judged_by_the_criterion(seed, k):
     least = np.trace(pooled) - top_sum(pooled, problem.n_components)
     assert least - 1e-9 <= solution.lower_bound <= solution.objective
     tried = [random_basis(rng, problem.n_features, problem.n_components) for _ in range(50)]
-    assert min(map(problem.value, tried)) >= solution.lower_bound - 1e-9
+    assert min(map(problem.objective, tried)) >= solution.lower_bound - 1e-9
 
 
 def test_iterates_are_judged_by_the_supremum_where_equation_6_falls_short():
@@ -167,9 +167,11 @@ def test_iterates_are_judged_by_the_supremum_where_equation_6_falls_short():
     problem = problem_of(matrices, 1, criterion, [0.5, 0.5])
     scores = _PaperScores(problem)
     errors = np.array([[2.0, 0.05], [0.3, 0.05], [0.01, 3.0], [1.0, 1.0]])
-    values, active = scores.criterion_and_active(errors.T)
+    values, active = scores.values_and_active_pairs(errors.T)
     assert values == pytest.approx([criterion.value(each, problem) for each in errors], rel=1e-12)
-    printed = scores.linear @ errors.T + scores.theta @ np.sqrt(errors.T) + scores.constant
+    printed = (
+        scores.linear @ errors.T + scores.root_coefficients @ np.sqrt(errors.T) + scores.constant
+    )
     assert values[0] > printed.max(axis=0)[0] + 0.1
     np.testing.assert_array_equal(active, printed.argmax(axis=0))
 
@@ -182,7 +184,7 @@ def test_radius_that_exceeds_an_error_is_scored_by_the_supremum():
     assert not criterion.theorem_3_2_holds(problem)
     solution = RiemannianSubgradient().solve(problem, 1e-9)
     exact = BoundarySearch().solve(problem, 1e-9)
-    assert solution.theorem_3_2 is False
+    assert solution.theorem_3_2_holds is False
     assert solution.objective == pytest.approx(exact.objective, rel=1e-4)
 
 
@@ -204,10 +206,10 @@ def test_random_state():
 def test_what_it_takes():
     matrices = random_moments(np.random.default_rng(0), 2, 4)
     solver = RiemannianSubgradient()
-    assert solver.objection(problem_of(matrices, 2, ErrorGap())) is None
-    assert solver.objection(problem_of(matrices, 2, RobustErrorGap())) is None
-    assert "error_gap" in solver.objection(problem_of(matrices, 2, MinimaxLoss()))
-    assert "two groups" in solver.objection(problem_of(matrices[:1], 2, ErrorGap()))
+    assert solver.unsupported_reason(problem_of(matrices, 2, ErrorGap())) is None
+    assert solver.unsupported_reason(problem_of(matrices, 2, RobustErrorGap())) is None
+    assert "error_gap" in solver.unsupported_reason(problem_of(matrices, 2, MinimaxLoss()))
+    assert "two groups" in solver.unsupported_reason(problem_of(matrices[:1], 2, ErrorGap()))
     for wrong in ({"max_iter": 0}, {"n_starts": 0}, {"retraction": "cayley"}):
         with pytest.raises(InvalidParameter):
             RiemannianSubgradient(**wrong)
@@ -219,7 +221,7 @@ each_shape = pytest.mark.parametrize(("p", "d"), [(2, 1), (7, 3), (5, 5), (30, 1
 
 def tangent(rng, basis, horizontal_only=False):
     """X with V'X antisymmetric, V'X = 0 if it is to turn the subspace only."""
-    step = horizontal(basis, rng.standard_normal(basis.shape))
+    step = horizontal_projection(basis, rng.standard_normal(basis.shape))
     if horizontal_only:
         return step
     turn = rng.standard_normal((basis.shape[1],) * 2)

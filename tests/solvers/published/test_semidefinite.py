@@ -6,7 +6,7 @@ import cvxpy
 import numpy as np
 import pytest
 
-from fairspan.errors import Incompatible
+from fairspan.errors import IncompatibleParameters
 from fairspan.problem.criteria import (
     Disparity,
     EqualError,
@@ -123,17 +123,17 @@ def test_what_it_takes():
     solver = Semidefinite()
     matrices = random_moments(np.random.default_rng(0), 2, 4)
     for criterion in (TotalError(), MinimaxLoss(), ErrorGap(), RobustErrorGap(1.0, 0.0)):
-        assert solver.objection(problem_of(matrices, 2, criterion)) is None
+        assert solver.unsupported_reason(problem_of(matrices, 2, criterion)) is None
     for criterion in (EqualError(), NashWelfare(), RobustErrorGap()):
-        assert "affine" in solver.objection(problem_of(matrices, 2, criterion))
+        assert "affine" in solver.unsupported_reason(problem_of(matrices, 2, criterion))
     wide = problem_of(np.broadcast_to(np.eye(101), (2, 101, 101)), 2, MinimaxLoss())
-    assert "100 features" in solver.objection(wide)
+    assert "100 features" in solver.unsupported_reason(wide)
 
 
 def test_bounds_hold_even_if_the_conic_solver_is_cut_short(monkeypatch):
     problem = random_problem(0, 2, MinimaxLoss(), allow_extra=True)
     optimum = solve(problem).objective
-    monkeypatch.setattr(samadi_et_al, "_INTERIOR_POINT", 0.5)
+    monkeypatch.setattr(samadi_et_al, "_CONIC_TOL", 0.5)
     solution = Semidefinite().solve(problem, 1e-6)
     assert solution.lower_bound < optimum < solution.objective
     assert solution.status == "open gap"
@@ -144,5 +144,5 @@ def test_a_failing_conic_solver_is_said_so(monkeypatch):
         return np.full(len(linear), np.nan), np.full(len(right), np.nan), "NumericalError"
 
     monkeypatch.setattr(samadi_et_al, "solve_conic", failing)
-    with pytest.raises(Incompatible, match=r"Clarabel, which ended with NumericalError"):
+    with pytest.raises(IncompatibleParameters, match=r"Clarabel, which ended with NumericalError"):
         Semidefinite().solve(random_problem(0, 2, MinimaxLoss(), allow_extra=False), 1e-6)

@@ -33,7 +33,7 @@ def test_the_answer_is_that_of_all_angles(seed: int, share: float, factor: float
     best = float(errors.mean(axis=0)[allowed].min())
     assert found.status != "open gap"
     assert found.objective == pytest.approx(best, rel=1e-4)
-    assert found.violation <= 1e-9 * found.objective
+    assert found.constraint_violation <= 1e-9 * found.objective
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -49,4 +49,4 @@ def test_a_tolerance_near_the_least_gap_leaves_no_gap_open(seed: int) -> None:
         criterion = EqualError(least * factor)
         found = FairPCA(d, criterion=criterion).fit_moments(moments).solution_
         assert found.status != "open gap"
-        assert found.violation <= 1e-9 * found.objective
+        assert found.constraint_violation <= 1e-9 * found.objective

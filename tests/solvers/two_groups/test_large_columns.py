@@ -62,7 +62,7 @@ def point(angle: float, foot: list[float]) -> BoundaryPoint:
 def test_lines_cross_where_the_nearer_foot_says(size: float) -> None:
     # e_1 >= 1.26, and a line at -45 degrees through a point far out.
     far, near = point(-np.pi / 4, [size, size]), point(0.0, [1.26, 0.8])
-    sector = Sector.between(far, near)
+    sector = Sector.from_points(far, near)
     assert sector.corner is not None
     assert sector.corner[0] == pytest.approx(1.26, abs=1e-15)
     assert sector.corner[1] == pytest.approx(1.26, abs=1e-3 * size**0.25)

@@ -18,10 +18,10 @@ from fairspan import (
 from fairspan.moments.operators import DenseSecondMoments
 from fairspan.solvers.two_groups.boundary import RootSearch
 from fairspan.solvers.two_groups.faces import (
-    PathBetween,
-    clipped_to_positive,
-    ends_at,
-    ends_of_face,
+    GrassmannGeodesic,
+    clip_to_quadrant,
+    face_endpoints,
+    supporting_contact,
 )
 from problems import errors_of, problem_of, random_basis, random_moments, top_sum
 from real_data import load
@@ -53,10 +53,10 @@ def test_the_bound_at_any_weight_is_below_every_subspace(seed):
     matrices = random_moments(rng, 2, 5)
     search = search_of(matrices, 2)
     for t in rng.uniform(0, 1, 5):
-        contact = search.contact(t)
+        contact = search.solve_at(t)
         for _ in range(100):
             errors = errors_of(matrices, random_basis(rng, 5, 2))
-            assert (1 - t) * errors[0] + t * errors[1] >= contact.dual * (1 - 1e-12)
+            assert (1 - t) * errors[0] + t * errors[1] >= contact.dual_value * (1 - 1e-12)
             assert errors.max() >= search.lower * (1 - 1e-12)
     assert search.lower == pytest.approx(proven(search), rel=1e-12)
 
@@ -74,9 +74,9 @@ def random_searches(constrained):
             sign = 1.0 if errors[0] >= errors[1] else -1.0
             coefficients = np.array([[0.5, 0.5], [sign, -sign]])
         search = search_of(matrices, d, coefficients, constrained=constrained)
-        left, right = search.contact(0.0), search.contact(1.0)
-        if left.excess > 0 > right.excess:
-            search.close(left, right)
+        left, right = search.solve_at(0.0), search.solve_at(1.0)
+        if left.residual > 0 > right.residual:
+            search.refine_bracket(left, right)
             yield matrices, search
 
 
@@ -100,7 +100,7 @@ def test_random_problems_are_closed_in_few_steps(constrained, most):
 def test_a_subspace_beyond_the_constraint_is_not_taken():
     matrices = random_moments(np.random.default_rng(0), 2, 4)
     search = search_of(matrices, 2, np.array([[0.5, 0.5], [1.0, -1.0]]), constrained=True)
-    search.contact(0.0)
+    search.solve_at(0.0)
     assert (search.upper, search.basis) == (np.inf, None)
 
 
@@ -115,7 +115,7 @@ def test_a_subspace_beyond_the_constraint_is_not_taken():
     ],
 )
 def test_a_polygon_loses_what_is_negative(polygon, left):
-    assert sorted(map(tuple, clipped_to_positive(np.array(polygon, float)))) == left
+    assert sorted(map(tuple, clip_to_quadrant(np.array(polygon, float)))) == left
 
 
 # Measured counts.
@@ -171,7 +171,7 @@ def edge(seed, n_fixed, n_tied, n_free, p=9):
     first = half + half.T
     second_moments = DenseSecondMoments(np.array([first, mixture - first]))
     leading = second_moments.leading(np.ones(2), n_fixed + n_free)
-    return second_moments, leading, ends_of_face(second_moments, np.array([1.0, -1.0]), leading)
+    return second_moments, leading, face_endpoints(second_moments, np.array([1.0, -1.0]), leading)
 
 
 def difference_of(second_moments, basis):
@@ -184,11 +184,11 @@ def difference_of(second_moments, basis):
 )
 def test_every_point_of_the_edge_is_reached_without_leaving_it(n_fixed, n_tied, n_free):
     second_moments, leading, ends = edge(n_tied, n_fixed, n_tied, n_free)
-    assert leading.n_fixed == n_fixed
+    assert leading.n_untied == n_fixed
     low, high = (difference_of(second_moments, each) for each in ends)
     assert low < high
     for target in np.linspace(low, high, 11)[1:-1]:
-        basis = PathBetween(*ends[::-1]).where_zero(
+        basis = GrassmannGeodesic(*ends[::-1]).find_root(
             lambda basis, target=target: difference_of(second_moments, basis) - target,
             (high - target, low - target),
             1e-12,
@@ -196,7 +196,7 @@ def test_every_point_of_the_edge_is_reached_without_leaving_it(n_fixed, n_tied, 
         np.testing.assert_allclose(basis.T @ basis, np.eye(n_fixed + n_free), atol=1e-12)
         captured = second_moments.captured_variances(basis)
         reached = captured @ [1, -1], captured.sum()
-        assert reached == pytest.approx((target, leading.top_eigenvalue_sum), abs=1e-10)
+        assert reached == pytest.approx((target, leading.eigenvalue_sum), abs=1e-10)
 
 
 def test_ends_of_the_edge_are_extreme():
@@ -204,7 +204,7 @@ def test_ends_of_the_edge_are_extreme():
     low, high = (difference_of(second_moments, each) for each in ends)
     rng = np.random.default_rng(0)
     for _ in range(200):
-        pick = leading.tied @ np.linalg.qr(rng.standard_normal((4, 2)))[0]
+        pick = leading.tied_vectors @ np.linalg.qr(rng.standard_normal((4, 2)))[0]
         basis = np.hstack([leading.vectors[:, :1], pick])
         assert low - 1e-10 <= difference_of(second_moments, basis) <= high + 1e-10
 
@@ -212,7 +212,7 @@ def test_ends_of_the_edge_are_extreme():
 def test_the_foot_of_what_was_only_taken_as_tied_is_on_the_supporting_line():
     # The mixture with weights (1, 0) has eigenvalues 3, 2 and 1.9, of which two are taken as tied.
     problem = problem_of([np.diag([3.0, 2.0, 1.9]), np.diag([1.0, 1.0, 5.0])], 2, MinimaxError())
-    ends = ends_at(problem, 0.0, 0.2)
+    ends = supporting_contact(problem, 0.0, 0.2)
     assert sorted(end.errors[0] for end in ends) == pytest.approx([1.9, 2.0])
     assert [end.foot[0] for end in ends] == pytest.approx([1.9, 1.9], rel=1e-14)
     assert [end.foot[1] for end in ends] == [end.errors[1] for end in ends]
@@ -230,11 +230,11 @@ def ends(p, d):
 @SIZES
 def test_it_leads_from_one_to_the_other_through_orthonormal_bases(p, d):
     first, last = ends(p, d)
-    path = PathBetween(first, last)
+    path = GrassmannGeodesic(first, last)
     for share, end in ((0.0, first), (1.0, last)):
-        assert projector_distance(path.at(share).T, end.T) <= 1e-13
+        assert projector_distance(path.basis_at(share).T, end.T) <= 1e-13
     for share in SHARES:
-        basis = path.at(share)
+        basis = path.basis_at(share)
         np.testing.assert_allclose(basis.T @ basis, np.eye(d), atol=1e-14)
 
 
@@ -243,10 +243,10 @@ def test_small_and_right_angles(angle):
     turn = random_basis(np.random.default_rng(0), 5, 5)
     first = turn[:, :2]
     last = np.column_stack([turn[:, 0], np.cos(angle) * turn[:, 1] + np.sin(angle) * turn[:, 2]])
-    path = PathBetween(first, last)
+    path = GrassmannGeodesic(first, last)
     assert path.angles.max() == pytest.approx(angle, rel=1e-3, abs=1e-15)
     for share in SHARES:
-        basis = path.at(share)
+        basis = path.basis_at(share)
         np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-14)
         moved = np.sin(share * angle)
         np.testing.assert_allclose(np.linalg.norm(turn[:, 2] @ basis), moved, rtol=1e-3, atol=1e-15)
@@ -266,7 +266,7 @@ def test_a_zero_is_found(p, d, seed):
     for share in (1e-6, 0.2, 0.9):
         level = low + share * (high - low)
         turned = 1.0 if low > high else -1.0
-        basis = PathBetween(first, last).where_zero(
+        basis = GrassmannGeodesic(first, last).find_root(
             lambda b, level=level, turned=turned: turned * (captured(b) - level),
             (turned * (low - level), turned * (high - level)),
             0.0,
@@ -276,7 +276,7 @@ def test_a_zero_is_found(p, d, seed):
 
 
 def test_what_is_enough_ends_the_search():
-    path, calls = PathBetween(*np.eye(2)[:, :, None]), []
+    path, calls = GrassmannGeodesic(*np.eye(2)[:, :, None]), []
 
     def function(basis):
         calls.append(basis)
@@ -284,6 +284,6 @@ def test_what_is_enough_ends_the_search():
 
     for enough, most in ((0.5, 3), (1e-3, 12), (0.0, 60)):
         calls.clear()
-        basis = path.where_zero(function, (0.7, -0.3), enough)
+        basis = path.find_root(function, (0.7, -0.3), enough)
         assert abs(function(basis)) <= enough + 1e-15
         assert len(calls) <= most + 1

@@ -20,7 +20,7 @@ from fairspan.rows.files.csv_reader import (
     csv_stream,
     line_of_row,
     numbers_of_text,
-    opened_csv,
+    open_csv_reader,
     rows_of_file,
 )
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
@@ -28,8 +28,8 @@ from fairspan.rows.files.number_advice import columns_of_numbers, number_advice
 from fairspan.rows.files.numbers_as_text import NotANumber
 
 # Texts of pyarrow about a cell that is no number, or no text, and about rows of another length.
-_OF_A_COLUMN = re.compile(r"In CSV column #(\d+)")
-_OF_A_ROW = "columns, got"
+_COLUMN_ERROR = re.compile(r"In CSV column #(\d+)")
+_ROW_ERROR = "columns, got"
 # Bytes of a file that are searched for quotes at once.
 _BYTES_AT_ONCE = 1 << 20
 # Rows that are looked at to tell a wrong header from wrong rows.
@@ -43,7 +43,7 @@ _OPTIONS = "--delimiter, --decimal, --encoding, --comment"
 _SETTINGS_OF_OPEN = "FileRows.open(..., csv={...})"
 
 
-def unreadable(
+def csv_read_error(
     path: Path, form: CsvFormat, error: Exception, columns: Sequence[str] = ()
 ) -> InvalidInput:
     """Return the error to raise where a file cannot be read: its row and column, and what helps.
@@ -59,18 +59,18 @@ def unreadable(
     """
     told = " ".join(str(error).split())
     if isinstance(error, UnicodeError) or "invalid UTF8" in told:
-        encoding = _likely_encoding(path)
+        encoding = _guess_encoding(path)
         alternative = ", or cp1252 of Windows" if encoding == "latin-1" else ""
         return InvalidInput(
-            f"{path} is not written in {form.encoding}{_place_of_bytes(path, form)}",
+            f"{path} is not written in {form.encoding}{_locate_undecodable_line(path, form)}",
             "Allowed: any encoding that Python knows, if it is named",
             f"Name it: FileRows.open(..., csv={{'encoding': {encoding!r}}}){alternative}",
             cause=Cause.CSV_STYLE,
             command=f"Name it: --encoding {encoding}{alternative}",
         )
-    if _OF_A_ROW in told and (uneven := _uneven_rows(path, form)) is not None:
+    if _ROW_ERROR in told and (uneven := _uneven_rows(path, form)) is not None:
         return uneven
-    found = _OF_A_COLUMN.search(told)
+    found = _COLUMN_ERROR.search(told)
     if found and columns:
         return not_a_number(path, form, columns[int(found[1])], NO_NA_VALUES)
     for row in rows_of_file(path, form):
@@ -196,14 +196,14 @@ def may_be_unclosed(path: Path, form: CsvFormat) -> bool:
     return False
 
 
-def _likely_encoding(path: Path) -> str:
+def _guess_encoding(path: Path) -> str:
     with path.open("rb") as file:
         start = file.read(SNIFFED_BYTES)
     is_utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return "utf-16" if is_utf16 else "latin-1"
 
 
-def _place_of_bytes(path: Path, form: CsvFormat) -> str:
+def _locate_undecodable_line(path: Path, form: CsvFormat) -> str:
     """Where the first line is that cannot be decoded."""
     with pa.input_stream(str(path), compression="detect") as stream:
         lines = io.BufferedReader(stream)
@@ -221,7 +221,7 @@ def not_a_number(path: Path, form: CsvFormat, name: str, na_values: NaValues) ->
     """Return the error to raise where a column of numbers holds a text."""
     index = 0
     cell = ""
-    with opened_csv(path, form, [name], {name: pa.string()}) as reader:
+    with open_csv_reader(path, form, [name], {name: pa.string()}) as reader:
         for batch in reader:
             try:
                 numbers_of_text(batch[name], form, na_values.of_column(name))
@@ -230,7 +230,7 @@ def not_a_number(path: Path, form: CsvFormat, name: str, na_values: NaValues) ->
                 cell = batch[name][error.index].as_py()
                 break
             index += len(batch)
-    with opened_csv(path, form, [name], {name: pa.string()}) as reader:
+    with open_csv_reader(path, form, [name], {name: pa.string()}) as reader:
         columns = columns_of_numbers(reader, {name: na_values.of_column(name)})
     advice = number_advice(columns, name, form.style, form.delimiter)
     return InvalidInput(

@@ -13,8 +13,12 @@ from pyarrow import compute, types
 
 from fairspan.errors import InvalidInput, warn
 from fairspan.formatting.text import counted
-from fairspan.rows.checks import numbers_of, warn_of_rounding
-from fairspan.rows.files.csv_errors import check_quotes, may_be_unclosed, not_a_number, unreadable
+from fairspan.rows.files.csv_errors import (
+    check_quotes,
+    csv_read_error,
+    may_be_unclosed,
+    not_a_number,
+)
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_reader import (
     SNIFFED_BYTES,
@@ -22,16 +26,17 @@ from fairspan.rows.files.csv_reader import (
     csv_stream,
     line_of_row,
     numbers_of_text,
-    opened_csv,
+    open_csv_reader,
 )
 from fairspan.rows.files.na_values import NaValues
 from fairspan.rows.files.numbers_as_text import NotANumber, NumberStyle
+from fairspan.rows.validation import arrow_to_numpy, warn_if_rounded
 
 # How columns without a name are called here, so that each has another name.
 _NAMELESS = "\0"
 _DELIMITERS = ",;\t|"
 # That a column of whole numbers may hold.
-_LARGEST_INTEGER = 2.0**64
+_MAX_INTEGER = 2.0**64
 # The line by which spreadsheets say what separates cells.
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(.)"?\r?\n', re.IGNORECASE)
 # Rows of which a value that is also the name of the column shows that the header is a row.
@@ -40,7 +45,9 @@ _ROWS_BESIDE_A_HEADER = 1000
 _DIGITS_OF_A_STEP = 9
 
 
-def open_csv(path: Path, form: CsvFormat, na_values: NaValues) -> tuple[Any, CsvFormat]:
+def read_csv_schema(
+    path: Path, csv_format: CsvFormat, na_values: NaValues
+) -> tuple[Any, CsvFormat]:
     """Schema of a CSV file, as its first rows suggest, and the format with its delimiter.
 
     Raises
@@ -49,7 +56,7 @@ def open_csv(path: Path, form: CsvFormat, na_values: NaValues) -> tuple[Any, Csv
         An empty file, or one that cannot be read in this format.
     """
     try:
-        with csv_stream(path, form) as stream:
+        with csv_stream(path, csv_format) as stream:
             start = stream.read(SNIFFED_BYTES)
         if not start.strip():
             raise InvalidInput(
@@ -58,30 +65,34 @@ def open_csv(path: Path, form: CsvFormat, na_values: NaValues) -> tuple[Any, Csv
                 "Check the file",
             )
         if separator := _SEPARATOR_LINE.match(start):
-            named = form.delimiter or separator[1].decode()
-            form = replace(form, delimiter=named, n_skipped=1)
+            named = csv_format.delimiter or separator[1].decode()
+            csv_format = replace(csv_format, delimiter=named, n_skipped=1)
             start = start[separator.end() :]
-        form = replace(form, delimiter=form.delimiter or _delimiter_of(path, start))
-        with opened_csv(path, form, na_values=na_values) as reader:
+        csv_format = replace(
+            csv_format, delimiter=csv_format.delimiter or _detect_delimiter(path, start)
+        )
+        with open_csv_reader(path, csv_format, na_values=na_values) as reader:
             schema = reader.schema
         if any("\n" in name for name in schema.names):
-            check_quotes(path, form)
-        form = _with_names(path, form, schema.names)
-        columns = [name for name in form.names if not name.startswith(_NAMELESS)]
-        needs_rows = form.header and _may_be_data(schema, form.style)
-        if form.names or needs_rows or _reads_text(form, na_values):
-            with opened_csv(path, form, columns, na_values=na_values) as reader:
+            check_quotes(path, csv_format)
+        csv_format = _with_names(path, csv_format, schema.names)
+        columns = [name for name in csv_format.names if not name.startswith(_NAMELESS)]
+        needs_rows = csv_format.header and _may_be_data(schema, csv_format.style)
+        if csv_format.names or needs_rows or _reads_text(csv_format, na_values):
+            with open_csv_reader(path, csv_format, columns, na_values=na_values) as reader:
                 schema, batch = reader.schema, next(iter(reader), None)
             if batch is not None and needs_rows:
-                form = replace(form, header_is_data=_header_is_data(batch, form.style))
-            if batch is not None and _reads_text(form, na_values):
-                schema = _with_numbers(schema, batch, form, na_values)
+                csv_format = replace(
+                    csv_format, header_is_data=_header_is_data(batch, csv_format.style)
+                )
+            if batch is not None and _reads_text(csv_format, na_values):
+                schema = _with_numbers(schema, batch, csv_format, na_values)
     except (pa.ArrowInvalid, UnicodeError) as error:
-        raise unreadable(path, form, error) from error
-    return schema, form
+        raise csv_read_error(path, csv_format, error) from error
+    return schema, csv_format
 
 
-def _with_names(path: Path, form: CsvFormat, names: Sequence[str]) -> CsvFormat:
+def _with_names(path: Path, csv_format: CsvFormat, names: Sequence[str]) -> CsvFormat:
     """Return the format with names of the columns, where those in the header cannot be used.
 
     Columns at the end that have neither a name nor a cell are left out, with a warning.
@@ -91,26 +102,26 @@ def _with_names(path: Path, form: CsvFormat, names: Sequence[str]) -> CsvFormat:
     InvalidInput
         A cell in a column without a name.
     """
-    if not form.header:
-        return replace(form, names=tuple(f"column_{i}" for i in range(1, len(names) + 1)))
+    if not csv_format.header:
+        return replace(csv_format, names=tuple(f"column_{i}" for i in range(1, len(names) + 1)))
     n_named = len(names)
     # The first column may be an index, which has no name.
     while n_named > 1 and not names[n_named - 1].strip():
         n_named -= 1
     if n_named == len(names):
-        return form
+        return csv_format
     nameless = [f"{_NAMELESS}{i}" for i in range(n_named + 1, len(names) + 1)]
-    form = replace(form, names=(*names[:n_named], *nameless))
-    _check_empty(path, form, nameless)
+    csv_format = replace(csv_format, names=(*names[:n_named], *nameless))
+    _check_empty(path, csv_format, nameless)
     have, are = ("has", "is") if len(nameless) == 1 else ("have", "are")
     warn(
         f"{path}: {counted(len(nameless), 'column')} at the end {have} neither a name nor a cell, "
         f"and {are} left out."
     )
-    return form
+    return csv_format
 
 
-def _check_empty(path: Path, form: CsvFormat, columns: Sequence[str]) -> None:
+def _check_empty(path: Path, csv_format: CsvFormat, columns: Sequence[str]) -> None:
     """Make sure that no cell of some columns holds anything.
 
     Raises
@@ -118,13 +129,13 @@ def _check_empty(path: Path, form: CsvFormat, columns: Sequence[str]) -> None:
     InvalidInput
     """
     n_rows = 0
-    with opened_csv(path, form, columns, dict.fromkeys(columns, pa.string())) as reader:
+    with open_csv_reader(path, csv_format, columns, dict.fromkeys(columns, pa.string())) as reader:
         for batch in reader:
             for place, name in enumerate(columns):
                 is_blank = compute.equal(compute.utf8_trim_whitespace(batch.column(place)), "")
                 index = compute.index(compute.fill_null(is_blank, True), False).as_py()
                 if index >= 0:
-                    line = line_of_row(path, form, n_rows + index)
+                    line = line_of_row(path, csv_format, n_rows + index)
                     raise InvalidInput(
                         f"{path} has a cell in line {line} of column {name.removeprefix(_NAMELESS)}"
                         ", which has no name in the header",
@@ -164,18 +175,20 @@ def _header_is_data(batch: Any, style: NumberStyle) -> bool:
     return len(numbers) > 1 and not is_sequence
 
 
-def _reads_text(form: CsvFormat, na_values: NaValues) -> bool:
+def _reads_text(csv_format: CsvFormat, na_values: NaValues) -> bool:
     """Whether numbers are converted here, as Arrow knows no thousands separators and no codes."""
-    return form.thousands is not None or bool(na_values)
+    return csv_format.thousands is not None or bool(na_values)
 
 
-def _with_numbers(schema: Any, batch: Any, form: CsvFormat, na_values: NaValues) -> Any:
+def _with_numbers(schema: Any, batch: Any, csv_format: CsvFormat, na_values: NaValues) -> Any:
     """Return the schema with columns of text that hold numbers in this format as numbers."""
     for place, field in enumerate(schema):
         if not types.is_string(field.type):
             continue
         try:
-            numbers = numbers_of_text(batch.column(place), form, na_values.of_column(field.name))
+            numbers = numbers_of_text(
+                batch.column(place), csv_format, na_values.of_column(field.name)
+            )
         except NotANumber:
             continue
         kind = pa.null() if numbers.null_count == len(numbers) else pa.float64()
@@ -183,12 +196,12 @@ def _with_numbers(schema: Any, batch: Any, form: CsvFormat, na_values: NaValues)
     return schema
 
 
-def csv_batches(
+def read_csv_batches(
     path: Path,
-    form: CsvFormat,
+    csv_format: CsvFormat,
     schema: Any,
     columns: Sequence[str],
-    texts: Sequence[str],
+    text_columns: Sequence[str],
     na_values: NaValues,
 ) -> Iterator[Any]:
     """Record batches of some columns of a CSV file.
@@ -207,44 +220,44 @@ def csv_batches(
     """
     # The first block may show only whole numbers, or nothing, where fractions follow. Labels are
     # text, as a CSV has no types: "01" and "1" must not become one group.
-    kinds = {name: schema.field(name).type for name in columns if name not in texts}
+    kinds = {name: schema.field(name).type for name in columns if name not in text_columns}
     whole = [name for name, kind in kinds.items() if types.is_integer(kind)]
     numeric = [
         name
         for name, kind in kinds.items()
         if name in whole or types.is_null(kind) or types.is_floating(kind)
     ]
-    converted = numeric if _reads_text(form, na_values) else []
+    converted = numeric if _reads_text(csv_format, na_values) else []
     kinds_read = dict.fromkeys(numeric, pa.string() if converted else pa.float64())
-    kinds_read |= dict.fromkeys(set(texts).intersection(columns), pa.string())
-    lines = CountedLines(form.comment)
+    kinds_read |= dict.fromkeys(set(text_columns).intersection(columns), pa.string())
+    lines = CountedLines(csv_format.comment)
     n_rows = 0
     try:
-        with opened_csv(path, form, columns, kinds_read, na_values, lines) as reader:
+        with open_csv_reader(path, csv_format, columns, kinds_read, na_values, lines) as reader:
             for batch in reader:
                 if converted:
-                    batch = _with_converted(batch, path, form, converted, na_values)
-                values = {name: numbers_of(batch[name]) for name in whole}
+                    batch = _with_converted(batch, path, csv_format, converted, na_values)
+                values = {name: arrow_to_numpy(batch[name]) for name in whole}
                 # Later rows may have larger ones than an integer may hold.
-                exact = {
+                integer_values = {
                     name: numbers
                     for name, numbers in values.items()
-                    if np.fmax.reduce(np.abs(numbers), initial=0) <= _LARGEST_INTEGER
+                    if np.fmax.reduce(np.abs(numbers), initial=0) <= _MAX_INTEGER
                 }
-                warn_of_rounding(exact)
+                warn_if_rounded(integer_values)
                 n_rows += batch.num_rows
                 yield batch
         # Arrow takes all that follows an unclosed quote for one cell, and says nothing.
-        n_lines = n_rows + form.header + form.n_skipped
+        n_lines = n_rows + csv_format.header + csv_format.n_skipped
         has_long_cells = lines.n_quotes > 0 and lines.n_line_ends > n_lines
-        if lines.n_quotes % 2 or (has_long_cells and may_be_unclosed(path, form)):
-            check_quotes(path, form)
+        if lines.n_quotes % 2 or (has_long_cells and may_be_unclosed(path, csv_format)):
+            check_quotes(path, csv_format)
     except (pa.ArrowInvalid, UnicodeError) as error:
-        raise unreadable(path, form, error, columns) from error
+        raise csv_read_error(path, csv_format, error, columns) from error
 
 
 def _with_converted(
-    batch: Any, path: Path, form: CsvFormat, columns: Collection[str], na_values: NaValues
+    batch: Any, path: Path, csv_format: CsvFormat, columns: Collection[str], na_values: NaValues
 ) -> Any:
     """Return a RecordBatch whose columns of numbers were read as text, with the numbers."""
     arrays = []
@@ -253,13 +266,13 @@ def _with_converted(
             arrays.append(cells)
             continue
         try:
-            arrays.append(numbers_of_text(cells, form, na_values.of_column(name)))
+            arrays.append(numbers_of_text(cells, csv_format, na_values.of_column(name)))
         except NotANumber as error:
-            raise not_a_number(path, form, name, na_values) from error
+            raise not_a_number(path, csv_format, name, na_values) from error
     return pa.record_batch(arrays, names=batch.schema.names)
 
 
-def _delimiter_of(path: Path, start: bytes) -> str:
+def _detect_delimiter(path: Path, start: bytes) -> str:
     """What the header shows most often outside quotes; a comma if it is a single column."""
     header = start.strip(b"\r\n").splitlines()[0].decode("utf-8-sig")
     if "\t" in header and re.search(r"\.tsv(\.|$)", path.name.lower()):

@@ -111,24 +111,24 @@ class CsvFormat:
         return NumberStyle(self.thousands, self.decimal)
 
 
-def format_of(said: Mapping[str, Any]) -> CsvFormat:
+def csv_format_from(options: Mapping[str, Any]) -> CsvFormat:
     """The format of these choices, by their names.
 
     Raises
     ------
     InvalidParameter
     """
-    unknown = [name for name in said if name not in _SETTINGS]
+    unknown = [name for name in options if name not in _SETTINGS]
     if unknown:
         raise InvalidParameter(
             f"csv has the entry {unknown[0]!r}",
             f"Allowed: {', '.join(map(repr, _SETTINGS))}",
             "Choose one of these",
         )
-    if not isinstance(said.get("header", True), bool):
+    if not isinstance(options.get("header", True), bool):
         raise InvalidParameter(
-            f"csv has the header {said['header']!r}",
+            f"csv has the header {options['header']!r}",
             "Allowed: True or False",
             "Say whether the first row holds the names of the columns",
         )
-    return CsvFormat(**said)
+    return CsvFormat(**options)

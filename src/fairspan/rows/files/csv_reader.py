@@ -21,7 +21,7 @@ SNIFFED_BYTES = 1 << 16
 QUOTE, _LINE_END = b'"\n'
 
 
-def opened_csv(
+def open_csv_reader(
     path: Path,
     form: CsvFormat,
     columns: Sequence[str] = (),

@@ -22,34 +22,41 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from threadpoolctl import threadpool_limits
 
-from fairspan.errors import Cause, FairspanError, InvalidInput, caller_remedies, imported, warn
-from fairspan.formatting.text import quoted_cell
-from fairspan.progress import Stage, is_shown
-from fairspan.rows.arrays import Everyone
-from fairspan.rows.checks import vector_lengths_of
-from fairspan.rows.columns import (
-    MOST_CATEGORIES,
-    ChosenColumns,
-    ReadInBatches,
-    RowsInParts,
-    is_number,
-    is_text,
-    label_type,
-    named_columns_only,
+from fairspan.errors import (
+    Cause,
+    FairspanError,
+    InvalidInput,
+    caller_remedies,
+    import_optional,
+    warn,
 )
-from fairspan.rows.frames import BLOCKS_AT_A_TIME, blocks_of_batch
-from fairspan.rows.groups import listed
+from fairspan.formatting.text import quoted_cell
+from fairspan.progress import Stage, is_progress_shown
+from fairspan.rows.arrays import SingleGroup
+from fairspan.rows.columns import (
+    MAX_CATEGORIES,
+    ColumnSelection,
+    RowsInParts,
+    StreamAdapter,
+    column_name_arguments,
+    is_number,
+    is_text_type,
+    label_type,
+)
+from fairspan.rows.frames import BLOCKS_PER_SLICE, batch_to_blocks
+from fairspan.rows.groups import format_list
 from fairspan.rows.protocol import (
+    Aggregator,
     OnMissing,
     Result,
     RowBlock,
-    Tally,
-    block_rows,
-    error_context,
-    merged_in_order,
+    add_error_context,
+    merge_in_order,
     rows_named,
+    rows_per_block,
 )
 from fairspan.rows.remedies import python_remedies
+from fairspan.rows.validation import arrow_vector_lengths
 
 if TYPE_CHECKING:
     from fairspan.rows.files.number_advice import NumberAdvice
@@ -68,7 +75,7 @@ class FileRows(RowsInParts):
     schema : pyarrow.Schema
         Of a CSV, as its first rows suggest.
     parts : tuple of FilePart
-    chosen : ChosenColumns
+    chosen : ColumnSelection
     jobs : int
         Number of processes that read the parts.
     first_position : int
@@ -82,10 +89,10 @@ class FileRows(RowsInParts):
     path: Path
     schema: Any
     parts: tuple[Any, ...]
-    chosen: ChosenColumns
-    jobs: int = 1
-    first_position: int = 0
-    activity: str = "reading"
+    selection: ColumnSelection
+    n_jobs: int = 1
+    row_offset: int = 0
+    stage_name: str = "reading"
     stage: Stage | None = None
 
     @classmethod
@@ -98,7 +105,7 @@ class FileRows(RowsInParts):
         *,
         weight: str | None = None,
         on_missing: OnMissing = "error",
-        everyone: Everyone | None = None,
+        everyone: SingleGroup | None = None,
         csv: Mapping[str, Any] | None = None,
         na_values: Any = None,
     ) -> "FileRows":
@@ -148,13 +155,13 @@ class FileRows(RowsInParts):
         >>> [block.values.tolist() for block in rows.blocks()]
         [[[1250.0]]]
         """
-        imported("pyarrow", "arrow", f"Reading {path}")
-        from fairspan.rows.files.csv_format import format_of
+        import_optional("pyarrow", "arrow", f"Reading {path}")
+        from fairspan.rows.files.csv_format import csv_format_from
         from fairspan.rows.files.na_values import NaValues
-        from fairspan.rows.files.tables import index_columns, open_table
+        from fairspan.rows.files.tables import open_table, pandas_index_columns
 
         codes = na_values if isinstance(na_values, NaValues) else NaValues.of(na_values)
-        form = None if csv is None else format_of(csv)
+        form = None if csv is None else csv_format_from(csv)
         schema, parts = open_table(Path(path), form, codes)
         codes.check_columns(schema.names)
         if "" in schema.names and not features:
@@ -164,16 +171,16 @@ class FileRows(RowsInParts):
             )
         header_is_data = any(part.form and part.form.header_is_data for part in parts)
         try:
-            chosen = ChosenColumns.of(
+            chosen = ColumnSelection.from_patterns(
                 schema.names,
-                vector_lengths_of(schema),
+                arrow_vector_lengths(schema),
                 groups,
                 features,
                 exclude,
                 weight=weight,
                 on_missing=on_missing,
                 everyone=everyone,
-                no_features=("", *index_columns(schema)),
+                default_exclude=("", *pandas_index_columns(schema)),
             )
         except InvalidInput as error:
             if not header_is_data:
@@ -181,7 +188,7 @@ class FileRows(RowsInParts):
             # The names of the columns are somebody's data, which the message would list.
             named = [*groups, *([] if weight is None else [weight]), *features, *exclude]
             raise InvalidInput(
-                f"{path} has no column {listed(named)}, and its first line looks like a row",
+                f"{path} has no column {format_list(named)}, and its first line looks like a row",
                 "Allowed: names of columns in the first line, or the names column_1, column_2 and "
                 "so on",
                 "Add a line of names; or open the file with FileRows.open(path, groups, "
@@ -205,44 +212,44 @@ class FileRows(RowsInParts):
         return None if None in counts else sum(counts)
 
     @property
-    def n_parts(self) -> int:
+    def n_partitions(self) -> int:
         """Number of parts: files and their row groups."""
         return len(self.parts)
 
     @property
     def label_types(self) -> tuple[type | None, ...]:
         """Python types of the labels in each group column; None where that is not known."""
-        return tuple(map(self._label_type, self.chosen.groups))
+        return tuple(map(self._label_type, self.selection.group_columns))
 
     def _label_type(self, column: str) -> type | None:
-        if column in self.chosen.bins or column in self.chosen.unknown:
+        if column in self.selection.bins or column in self.selection.missing_labels:
             return str
         if self.parts[0].form is not None:  # labels in a CSV file are text unless also a feature
-            return str if column in self.chosen.labels else None
+            return str if column in self.selection.text_columns else None
         return label_type(self.schema.field(column).type)
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """What these rows are called in messages."""
-        return str(self.parts[0].where if len(self.parts) == 1 else self.path)
+        return str(self.parts[0].location if len(self.parts) == 1 else self.path)
 
-    def tallied(self, tally: Tally[Result]) -> Result | None:
+    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
         """The tally's result over all parts; None if there are no rows."""
         starts = accumulate((part.n_rows or 0 for part in self.parts), initial=0)
         parts = [
-            FileRows(self.path, self.schema, (part,), self.chosen, first_position=start)
+            FileRows(self.path, self.schema, (part,), self.selection, row_offset=start)
             for part, start in zip(self.parts, starts, strict=False)
         ]
         total: Result | None = None
-        results = self.results(tally, parts)
+        results = self.part_results(tally, parts)
         with closing(results):
             for part, more in zip(parts, results, strict=True):
-                with error_context(part.where):  # where it does not fit to what came before
-                    total = merged_in_order(tally, (total, more))
+                with add_error_context(part.location):  # where it does not fit to what came before
+                    total = merge_in_order(tally, (total, more))
         return total
 
-    def results(
-        self, tally: Tally[Result], parts: Sequence["FileRows"]
+    def part_results(
+        self, tally: Aggregator[Result], parts: Sequence["FileRows"]
     ) -> Generator[Result | None, None, None]:
         """The tally's result over each of these parts, in their order, with progress.
 
@@ -254,61 +261,69 @@ class FileRows(RowsInParts):
         FairspanError
             A process was killed.
         """
-        jobs = min(self.jobs, len(parts))
+        jobs = min(self.n_jobs, len(parts))
         if jobs < 2:
-            with self._begun(parts) as stage:
+            with self._reading_stage(parts) as stage:
                 for part in parts:
                     named = rows_named(part.parts[0].line_name)
-                    with error_context(part.where), caller_remedies(_OPENING), named:
-                        yield tally.over(replace(part, stage=stage))
+                    with add_error_context(part.location), caller_remedies(_OPENING), named:
+                        yield tally.aggregate(replace(part, stage=stage))
             return
-        results = _results_of_processes(tally, parts, jobs)
-        with Stage(self.activity, len(parts), "parts") as stage, closing(results):
+        results = _results_from_processes(tally, parts, jobs)
+        with Stage(self.stage_name, len(parts), "parts") as stage, closing(results):
             for result in results:
-                stage.add()
+                stage.advance()
                 yield result
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning, here; numbered from 0 in each part."""
         if self.stage is None:
-            with self._begun([self]) as stage:
+            with self._reading_stage([self]) as stage:
                 yield from replace(self, stage=stage).blocks()
             return
-        from fairspan.rows.files.tables import reading
+        from fairspan.rows.files.tables import explain_read_errors
 
-        chosen = self.chosen
-        size = BLOCKS_AT_A_TIME * block_rows(len(chosen.feature_names))
+        chosen = self.selection
+        size = BLOCKS_PER_SLICE * rows_per_block(len(chosen.feature_names))
         for part in self.parts:
             named = rows_named(part.line_name)
             opening = caller_remedies(_OPENING)
             advising = _advising_on_numbers(self)
-            with error_context(part.where), opening, named, advising, reading(part.path):
+            with (
+                add_error_context(part.location),
+                opening,
+                named,
+                advising,
+                explain_read_errors(part.path),
+            ):
                 first_row = 0
-                batches = part.batches(self.schema, chosen.read, chosen.labels, size)
+                batches = part.batches(
+                    self.schema, chosen.required_columns, chosen.text_columns, size
+                )
                 for batch in prefetch(batches):
-                    for block in blocks_of_batch(batch, chosen, first_row):
+                    for block in batch_to_blocks(batch, chosen, first_row):
                         yield block
-                        self.stage.add(len(block.values) + block.n_dropped)
+                        self.stage.advance(len(block.values) + block.n_dropped)
                     first_row += batch.num_rows
 
-    def _begun(self, parts: Sequence["FileRows"]) -> Stage:
+    def _reading_stage(self, parts: Sequence["FileRows"]) -> Stage:
         """A stage that counts rows; an estimate of their number if files do not store it."""
         files = replace(self, parts=tuple(file for part in parts for file in part.parts))
         total = files.n_rows
-        if total is None and is_shown():
-            total = estimated_rows([file.path for file in files.parts])
-        return Stage(self.activity, total, "rows")
+        if total is None and is_progress_shown():
+            total = estimate_n_rows([file.path for file in files.parts])
+        return Stage(self.stage_name, total, "rows")
 
 
 # Bytes of a file whose lines are counted, and digits of the estimate: nobody takes it for a count.
-_START_BYTES, _DIGITS = 1 << 16, 2
+_SAMPLE_BYTES, _ESTIMATE_DIGITS = 1 << 16, 2
 
 
-def estimated_rows(paths: Sequence[Path]) -> int | None:
+def estimate_n_rows(paths: Sequence[Path]) -> int | None:
     """About how many rows files of CSV hold, by the first lines of one; None if not known."""
     try:
         with paths[0].open("rb") as file:
-            start = file.read(_START_BYTES)
+            start = file.read(_SAMPLE_BYTES)
         size = sum(path.stat().st_size for path in paths)
     except OSError:  # who reads it will say so
         return None
@@ -316,33 +331,33 @@ def estimated_rows(paths: Sequence[Path]) -> int | None:
     if n_lines < 2 or paths[0].suffix in (".gz", ".zst"):  # long lines, or no lines at all
         return None
     total = size / len(start) * n_lines - len(paths)  # a heading is no row
-    return int(round(total, _DIGITS - len(str(int(total)))))
+    return int(round(total, _ESTIMATE_DIGITS - len(str(int(total)))))
 
 
-class Files(ReadInBatches):
+class FileAdapter(StreamAdapter):
     """Files and folders of tables, whose groups and weights are columns of them."""
 
-    def takes(self, X: Any) -> bool:
+    def accepts(self, X: Any) -> bool:
         """Whether it is one."""
         return isinstance(X, str | PathLike)
 
-    def open_rows(
+    def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> FileRows:
         """Rows of a file or folder, whose groups and weights are columns of it."""
         return FileRows.open(
             X,
             on_missing=on_missing,
-            **named_columns_only(sensitive_features, sample_weight, f"the path {str(X)!r}"),
+            **column_name_arguments(sensitive_features, sample_weight, f"the path {str(X)!r}"),
         )
 
 
-_BATCH = 2**16
+_BATCH_ROWS = 2**16
 # In tables of fewer rows, categories are not told from identifiers.
-_FEWEST_ROWS = 20
+_MIN_ROWS_FOR_CHECK = 20
 
 
-def not_numeric(rows: FileRows) -> tuple[str, ...]:
+def non_numeric_features(rows: FileRows) -> tuple[str, ...]:
     """Features that are neither numbers nor encoded: text, or dates."""
     from pyarrow import types
 
@@ -356,13 +371,13 @@ def not_numeric(rows: FileRows) -> tuple[str, ...]:
     )
     return tuple(
         name
-        for name in rows.chosen.features
-        if name not in rows.chosen.categories
+        for name in rows.selection.features
+        if name not in rows.selection.categories
         and not any(is_kind(rows.schema.field(name).type) for is_kind in numeric)
     )
 
 
-def without_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
+def drop_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
     """The same rows without these features.
 
     Raises
@@ -370,17 +385,17 @@ def without_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
     InvalidInput
         No feature is left.
     """
-    left = tuple(name for name in rows.chosen.features if name not in columns)
-    if not left:
+    remaining = tuple(name for name in rows.selection.features if name not in columns)
+    if not remaining:
         raise InvalidInput(
-            f"No column of {rows.where} holds numbers",
+            f"No column of {rows.location} holds numbers",
             "Allowed: at least one feature",
             "Encode text with --one-hot, or name another table",
         )
-    return replace(rows, chosen=replace(rows.chosen, features=left))
+    return replace(rows, selection=replace(rows.selection, features=remaining))
 
 
-def encode_text(rows: FileRows) -> FileRows:
+def one_hot_encode_text(rows: FileRows) -> FileRows:
     """The same rows with an indicator for each category of each column of text, from one pass.
 
     Raises
@@ -390,27 +405,31 @@ def encode_text(rows: FileRows) -> FileRows:
     """
     from pyarrow import compute
 
-    columns = tuple(name for name in rows.chosen.features if is_text(rows.schema.field(name).type))
+    columns = tuple(
+        name for name in rows.selection.features if is_text_type(rows.schema.field(name).type)
+    )
     found: dict[str, dict[str, None]] = {name: {} for name in columns}
     n_rows = 0
-    for table in _tables(rows, columns) if columns else ():
+    for table in _read_tables(rows, columns) if columns else ():
         n_rows += len(table)
         for name in columns:
             texts = compute.unique(table[name].cast("string").drop_null())
             found[name].update(dict.fromkeys(texts.to_pylist()))
-            if len(found[name]) > MOST_CATEGORIES:
-                raise _identifiers(name, f"more than {MOST_CATEGORIES:,} different texts", found)
+            if len(found[name]) > MAX_CATEGORIES:
+                raise _identifier_error(
+                    name, f"more than {MAX_CATEGORIES:,} different texts", found
+                )
     for name in columns:
-        if n_rows >= _FEWEST_ROWS and 2 * len(found[name]) > n_rows:
-            raise _identifiers(
+        if n_rows >= _MIN_ROWS_FOR_CHECK and 2 * len(found[name]) > n_rows:
+            raise _identifier_error(
                 name, f"{len(found[name]):,} different texts in {n_rows:,} rows", found
             )
     categories = {name: tuple(sorted(texts)) for name, texts in found.items() if texts}
-    rows = without_features(rows, tuple(name for name, texts in found.items() if not texts))
-    return replace(rows, chosen=replace(rows.chosen, categories=categories))
+    rows = drop_features(rows, tuple(name for name, texts in found.items() if not texts))
+    return replace(rows, selection=replace(rows.selection, categories=categories))
 
 
-def _identifiers(name: str, many: str, found: Mapping[str, Iterable[str]]) -> InvalidInput:
+def _identifier_error(name: str, many: str, found: Mapping[str, Iterable[str]]) -> InvalidInput:
     # One cell is enough to recognize the column, and texts may be names of people.
     return InvalidInput(
         f"The column {name!r} holds {many}, such as {quoted_cell(next(iter(found[name])))}",
@@ -419,17 +438,19 @@ def _identifiers(name: str, many: str, found: Mapping[str, Iterable[str]]) -> In
     )
 
 
-def _tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
+def _read_tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
     """These columns of all rows, in pyarrow Tables."""
     import pyarrow as pa
 
     for part in rows.parts:
-        with error_context(part.where):
-            for batch in part.batches(rows.schema, columns, rows.chosen.labels, _BATCH):
+        with add_error_context(part.location):
+            for batch in part.batches(
+                rows.schema, columns, rows.selection.text_columns, _BATCH_ROWS
+            ):
                 yield pa.Table.from_batches([batch])
 
 
-def first_text(rows: FileRows, column: str) -> tuple[str, str | None]:
+def first_non_numeric_text(rows: FileRows, column: str) -> tuple[str, str | None]:
     """Return where the first text of a column is that is no number, in words, and the text.
 
     The text is None where all of them are numbers.
@@ -439,8 +460,8 @@ def first_text(rows: FileRows, column: str) -> tuple[str, str | None]:
     for part in rows.parts:
         style = NumberStyle() if part.form is None else part.form.style
         index = 0
-        with error_context(part.where):
-            for batch in part.batches(rows.schema, (column,), (column,), _BATCH):
+        with add_error_context(part.location):
+            for batch in part.batches(rows.schema, (column,), (column,), _BATCH_ROWS):
                 for text in batch.column(0).cast("string").to_pylist():
                     # Arrow trims blanks and tabs alone.
                     is_bare = text is None or text.strip() == text.strip(" \t")
@@ -454,8 +475,8 @@ def first_text(rows: FileRows, column: str) -> tuple[str, str | None]:
 def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[Any]:
     """Read columns as text, in pyarrow RecordBatches."""
     for part in rows.parts:
-        with error_context(part.where):
-            for batch in part.batches(rows.schema, columns, columns, _BATCH):
+        with add_error_context(part.location):
+            for batch in part.batches(rows.schema, columns, columns, _BATCH_ROWS):
                 arrays = [each.cast("string") for each in batch.columns]
                 yield batch.from_arrays(arrays, names=list(columns))
 
@@ -469,7 +490,7 @@ def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, "Numb
     columns : sequence of str
     """
     form = rows.parts[0].form
-    texts = [name for name in columns if is_text(rows.schema.field(name).type)]
+    texts = [name for name in columns if is_text_type(rows.schema.field(name).type)]
     if form is None or not texts:
         return {}
     from fairspan.rows.files.number_advice import columns_of_numbers, number_advice
@@ -481,7 +502,7 @@ def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, "Numb
     # What is said of one column must suit the others, too.
     others = [
         name
-        for name in rows.chosen.features
+        for name in rows.selection.features
         if name not in texts and is_number(rows.schema.field(name).type)
     ]
     if others:
@@ -497,7 +518,7 @@ def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
         yield
     except InvalidInput as error:
         if error.cause is Cause.TEXT_COLUMN:
-            advice = advice_on_numbers(rows, not_numeric(rows))
+            advice = advice_on_numbers(rows, non_numeric_features(rows))
             for each in islice(advice.values(), 1):
                 error.args = (*error.args[:2], each.call)
                 error.cause = Cause.CSV_STYLE
@@ -509,25 +530,25 @@ Item = TypeVar("Item")
 
 # Parts that are handed to each process in advance, so that none of them waits. No more than wait in
 # the pool's own queue, or it complains of those that are cancelled when it is interrupted.
-_PARTS_IN_ADVANCE = 2
-_SECONDS_BETWEEN_LOOKS = 0.5
+_PREFETCHED_PARTS = 2
+_POLL_SECONDS = 0.5
 
 
-def _results_of_processes(
-    tally: Tally[Result], parts: Sequence[FileRows], jobs: int
+def _results_from_processes(
+    tally: Aggregator[Result], parts: Sequence[FileRows], jobs: int
 ) -> Generator[Result | None, None, None]:
     from joblib import Parallel, delayed
 
     workers = Parallel(
         n_jobs=jobs,
         return_as="generator",
-        pre_dispatch=_PARTS_IN_ADVANCE * jobs,
+        pre_dispatch=_PREFETCHED_PARTS * jobs,
         batch_size=1,
         max_nbytes=None,
     )
     try:
         # Workers inherit this. They end with this process, and print no traceback of Ctrl-C.
-        with sigint_blocked():
+        with block_sigint():
             results = workers(
                 delayed(_result_in_worker)(tally, part, os.getpid()) for part in parts
             )
@@ -549,30 +570,30 @@ def _results_of_processes(
         ) from error
 
 
-def _result_in_worker(tally: Tally[Result], part: FileRows, parent: int) -> Result | None:
-    _end_with(parent)
+def _result_in_worker(tally: Aggregator[Result], part: FileRows, parent: int) -> Result | None:
+    _exit_with_parent(parent)
     # Linear algebra that starts a thread for each core in each of several workers is many times
     # slower.
     named = rows_named(part.parts[0].line_name)
     opening = caller_remedies(_OPENING)
-    with threadpool_limits(1), error_context(part.where), opening, named:
-        return tally.over(part)
+    with threadpool_limits(1), add_error_context(part.location), opening, named:
+        return tally.aggregate(part)
 
 
 @cache
-def _end_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """End this worker once the process that started it was killed, which nothing else says."""
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            time.sleep(_POLL_SECONDS)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
-def sigint_blocked() -> Iterator[None]:
+def block_sigint() -> Iterator[None]:
     """Block SIGINT here and in processes started meanwhile; deliver it here on exit."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

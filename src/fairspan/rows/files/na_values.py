@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import compute, types
 
 from fairspan.errors import InvalidParameter
-from fairspan.rows.checks import check_columns
+from fairspan.rows.validation import check_columns
 
 NaValue = str | float
 # One value, several, or those of each column.

@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from fairspan.errors import Cause, InvalidInput, warn
 from fairspan.formatting.text import quoted_label, shown_reason
-from fairspan.rows.columns import is_text
-from fairspan.rows.files.csv_files import csv_batches, open_csv
+from fairspan.rows.columns import is_text_type
+from fairspan.rows.files.csv_files import read_csv_batches, read_csv_schema
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_reader import line_of_row
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
-from fairspan.rows.groups import listed
+from fairspan.rows.groups import format_list
 
-Constants = tuple[tuple[str, str | int | None], ...]
+PartitionValues = tuple[tuple[str, str | int | None], ...]
 
 _SUFFIXES = {
     "csv": tuple(
@@ -33,7 +33,7 @@ _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
 }
-_KINDS = {"parquet": "a Parquet file", "arrow": "an Arrow file"}
+_FORMAT_NAMES = {"parquet": "a Parquet file", "arrow": "an Arrow file"}
 _MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
 
 
@@ -61,11 +61,11 @@ class FilePart:
     n_rows: int | None = None
     row_group: int | None = None
     form: CsvFormat | None = None
-    constants: Constants = ()
+    partition_values: PartitionValues = ()
     na_values: NaValues = NO_NA_VALUES
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """What the part is called in messages."""
         number = "" if self.row_group is None else f", row group {self.row_group}"
         return f"{self.path}{number}"
@@ -82,10 +82,10 @@ class FilePart:
 
         Columns in `texts` stay text if the file has no types.
         """
-        known = dict(self.constants)
+        known = dict(self.partition_values)
         stored = [name for name in columns if name not in known]
-        with reading(self.path):
-            for batch in self._stored(schema, stored, texts, size):
+        with explain_read_errors(self.path):
+            for batch in self._read_stored(schema, stored, texts, size):
                 arrays = [
                     pa.repeat(pa.scalar(known[name]), batch.num_rows)
                     if name in known
@@ -94,12 +94,14 @@ class FilePart:
                 ]
                 yield self.na_values.masked(pa.record_batch(arrays, names=list(columns)))
 
-    def _stored(
+    def _read_stored(
         self, schema: Any, columns: list[str], texts: Sequence[str], size: int
     ) -> Iterator[Any]:
         """Record batches of columns that are in the file."""
         if self.form is not None:
-            yield from csv_batches(self.path, self.form, schema, columns, texts, self.na_values)
+            yield from read_csv_batches(
+                self.path, self.form, schema, columns, texts, self.na_values
+            )
         elif self.row_group is not None:
             from pyarrow import parquet
 
@@ -118,11 +120,11 @@ class FilePart:
 
 
 # Of a table the pyarrow.Schema, for a CSV as its first rows suggest, and the parts.
-Table = tuple[Any, tuple[FilePart, ...]]
+OpenedTable = tuple[Any, tuple[FilePart, ...]]
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def explain_read_errors(path: Path) -> Iterator[None]:
     """Turn pyarrow's errors into InvalidInput that names the file."""
     try:
         yield
@@ -136,11 +138,11 @@ def reading(path: Path) -> Iterator[None]:
 
 def open_file(
     path: Path,
-    kind: str | None = None,
-    constants: Constants = (),
+    file_format: str | None = None,
+    partition_values: PartitionValues = (),
     form: CsvFormat | None = None,
     na_values: NaValues = NO_NA_VALUES,
-) -> Table:
+) -> OpenedTable:
     """Open one file.
 
     Parameters
@@ -168,37 +170,37 @@ def open_file(
             "Allowed: files whose names are, as Arrow opens no other",
             "Rename the file or its folder",
         ) from error
-    with reading(path):
-        kind = kind or _kind(path)
-        if form is not None and kind != "csv":
+    with explain_read_errors(path):
+        file_format = file_format or _detect_format(path)
+        if form is not None and file_format != "csv":
             raise InvalidInput(
-                f"{path} is a {kind} file, whose format has no options",
+                f"{path} is a {file_format} file, whose format has no options",
                 "Allowed with delimiter, decimal, encoding and comment: CSV files",
                 "Leave them out",
             )
-        if kind == "csv":
-            schema, form = open_csv(path, form or CsvFormat(), na_values)
+        if file_format == "csv":
+            schema, form = read_csv_schema(path, form or CsvFormat(), na_values)
             parts = [FilePart(path, form=form)]
-        elif kind == "parquet":
+        elif file_format == "parquet":
             schema, parts = _open_parquet(path)
         else:
             with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
                 schema = reader.schema
                 sizes = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
             parts = [FilePart(path, sum(sizes))]
-        constants = tuple(each for each in constants if each[0] not in schema.names)
-        for name, value in constants:
+        partition_values = tuple(each for each in partition_values if each[0] not in schema.names)
+        for name, value in partition_values:
             schema = schema.append(pa.field(name, pa.scalar(value).type))
-        index_columns(schema)  # a damaged schema shows here
+        pandas_index_columns(schema)  # a damaged schema shows here
     columns = schema.names
     if len(set(columns)) < len(columns):
-        twice = min(name for name in columns if columns.count(name) > 1)
-        places = [str(place) for place, name in enumerate(columns, start=1) if name == twice]
+        duplicates = min(name for name in columns if columns.count(name) > 1)
+        places = [str(place) for place, name in enumerate(columns, start=1) if name == duplicates]
         # A name that occurs twice may be somebody's cell.
         is_row = form is not None and form.header_is_data
         raise InvalidInput(
-            f"{path} has several columns named {quoted_label(twice)}"
-            if twice
+            f"{path} has several columns named {quoted_label(duplicates)}"
+            if duplicates
             else f"{path} has no names for the columns {', '.join(places)}",
             "Allowed: columns of different names",
             "If the first line is a row, open the file with FileRows.open(path, groups, "
@@ -210,12 +212,14 @@ def open_file(
             if is_row
             else "Rename them",
         )
-    return schema, tuple(replace(part, constants=constants, na_values=na_values) for part in parts)
+    return schema, tuple(
+        replace(part, partition_values=partition_values, na_values=na_values) for part in parts
+    )
 
 
-def index_columns(schema: Any) -> list[str]:
+def pandas_index_columns(schema: Any) -> list[str]:
     """Columns that hold the index of the pandas frame that was written, which is no feature."""
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    index = (schema.pandas_metadata or {}).get("pandas_index_columns", [])
     return [name for name in index if isinstance(name, str)]  # a range is no column
 
 
@@ -227,43 +231,45 @@ def _open_parquet(path: Path) -> tuple[Any, list[FilePart]]:
         return file.schema_arrow, [FilePart(path, n, i) for i, n in enumerate(counts)]
 
 
-def kind_by_name(path: Path) -> str | None:
+def format_from_suffix(path: Path) -> str | None:
     """The kind that the ending of a name implies, if any."""
     name = path.name.lower()
-    return next((kind for kind, ends in _SUFFIXES.items() if name.endswith(ends)), None)
+    return next(
+        (file_format for file_format, ends in _SUFFIXES.items() if name.endswith(ends)), None
+    )
 
 
-def _kind(path: Path) -> str:
+def _detect_format(path: Path) -> str:
     """The kind by the name, or else by what the file begins and ends with."""
-    kind = kind_by_name(path)
+    file_format = format_from_suffix(path)
     with path.open("rb") as file:
         start = file.read(4)
         file.seek(max(path.stat().st_size - 6, 0))
-        found = _MAGIC.get(start) if start in file.read() else None
-    if kind is None and found is None:
+        detected = _MAGIC.get(start) if start in file.read() else None
+    if file_format is None and detected is None:
         raise InvalidInput(
             f"{path} is of an unknown kind",
             "Allowed: CSV (.csv, .tsv), Parquet (.parquet) and Arrow (.arrow, .feather) files, "
             "folders of one of these kinds, and saved moments",
             "Convert the file, or give it the right ending",
         )
-    if kind == "csv" and found is not None:
+    if file_format == "csv" and detected is not None:
         raise InvalidInput(
-            f"{path} is named as CSV, but it is {_KINDS[found]}",
+            f"{path} is named as CSV, but it is {_FORMAT_NAMES[detected]}",
             "Allowed: names whose ending says what the file is",
-            f"Rename it, with the ending {_SUFFIXES[found][0]}",
+            f"Rename it, with the ending {_SUFFIXES[detected][0]}",
         )
-    return kind or str(found)
+    return file_format or str(detected)
 
 
 # "01" is a name: as a number it would become 1. Arrow has no room for 19 digits or more.
-_WHOLE = re.compile(r"0|(?=.{1,18}$)-?[1-9]\d*", re.ASCII)
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_INTEGER = re.compile(r"0|(?=.{1,18}$)-?[1-9]\d*", re.ASCII)
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def open_table(
     path: Path, form: CsvFormat | None = None, na_values: NaValues = NO_NA_VALUES
-) -> Table:
+) -> OpenedTable:
     """Open a file by the ending of its name, or else by its first bytes; or a folder.
 
     Raises
@@ -289,7 +295,7 @@ def open_table(
 
 def open_folder(
     folder: Path, form: CsvFormat | None = None, na_values: NaValues = NO_NA_VALUES
-) -> Table:
+) -> OpenedTable:
     """Open all files of a folder and its sub-folders, in the order of their names.
 
     A sub-folder named ``year=2024`` gives its files the column ``year``: whole numbers if all its
@@ -301,7 +307,7 @@ def open_folder(
     InvalidInput
         No files, files of several kinds, or files that differ in columns or in their types.
     """
-    found = sorted(
+    detected = sorted(
         path
         for path in folder.rglob("*")
         if path.is_file()
@@ -310,14 +316,14 @@ def open_folder(
             for name in path.relative_to(folder).parts
         )
     )
-    files = [path for path in found if kind_by_name(path) is not None]
-    if files and len(files) < len(found):
+    files = [path for path in detected if format_from_suffix(path) is not None]
+    if files and len(files) < len(detected):
         warn(
             f"{folder}: files with other endings are skipped: "
-            f"{listed([path.name for path in found if path not in files])}. "
+            f"{format_list([path.name for path in detected if path not in files])}. "
             "Rename them if they hold rows."
         )
-    kinds = sorted({str(kind_by_name(path)) for path in files})
+    kinds = sorted({str(format_from_suffix(path)) for path in files})
     if len(kinds) != 1:
         raise InvalidInput(
             f"The folder {folder} holds "
@@ -328,33 +334,33 @@ def open_folder(
         )
     tables = [
         open_file(file, kinds[0], constants, form, na_values)
-        for file, constants in zip(files, _constants(folder, files), strict=True)
+        for file, constants in zip(files, _parse_partition_values(folder, files), strict=True)
     ]
     (first, _), *others = tables
     for file, (schema, _) in zip(files[1:], others, strict=True):
-        _check_alike(files[0], first, file, schema)
+        _check_same_schema(files[0], first, file, schema)
     return first, tuple(part for _, parts in tables for part in parts)
 
 
-def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
+def _parse_partition_values(folder: Path, files: Sequence[Path]) -> list[PartitionValues]:
     """Columns and values of each file's sub-folders, numbers where a column has only numbers."""
     texts: list[dict[str, str | None]] = []
     for file in files:
         pairs = [name.split("=", 1) for name in file.relative_to(folder).parts[:-1] if "=" in name]
         texts.append(
-            {unquote(key): None if text == _NO_VALUE else unquote(text) for key, text in pairs}
+            {unquote(key): None if text == _HIVE_NULL else unquote(text) for key, text in pairs}
         )
         if set(texts[-1]) != set(texts[0]):
             raise InvalidInput(
-                f"{file} lies under {listed(sorted(texts[-1]))}, but {files[0]} under "
-                f"{listed(sorted(texts[0]))}",
+                f"{file} lies under {format_list(sorted(texts[-1]))}, but {files[0]} under "
+                f"{format_list(sorted(texts[0]))}",
                 "Allowed: files under sub-folders of the same columns, as in year=2024",
                 "Move the files that do not belong here",
             )
     numbers = {
         name
         for name in texts[0]
-        if all(each[name] is None or _WHOLE.fullmatch(str(each[name])) for each in texts)
+        if all(each[name] is None or _INTEGER.fullmatch(str(each[name])) for each in texts)
     }
     return [
         tuple(
@@ -365,21 +371,21 @@ def _constants(folder: Path, files: Sequence[Path]) -> list[Constants]:
     ]
 
 
-def _check_alike(first: Path, known: Any, other: Path, schema: Any) -> None:
+def _check_same_schema(first: Path, first_schema: Any, other: Path, schema: Any) -> None:
     """Make sure that two files have the same columns, and that these hold the same kind."""
-    missing = [name for name in known.names if name not in schema.names]
-    extra = [name for name in schema.names if name not in known.names]
+    missing = [name for name in first_schema.names if name not in schema.names]
+    extra = [name for name in schema.names if name not in first_schema.names]
     if missing or extra:
-        differences = [f"it lacks {listed(missing)}"] if missing else []
-        differences += [f"it has {listed(extra)} besides"] if extra else []
+        differences = [f"it lacks {format_list(missing)}"] if missing else []
+        differences += [f"it has {format_list(extra)} besides"] if extra else []
         raise InvalidInput(
             f"{other} has other columns than {first}: {' and '.join(differences)}",
             "Allowed: files of the same columns",
             "Put files of another kind into another folder",
         )
-    for name in known.names:
-        left, right = known.field(name).type, schema.field(name).type
-        if len({_kind_of_type(left), _kind_of_type(right)} - {"nothing"}) > 1:
+    for name in first_schema.names:
+        left, right = first_schema.field(name).type, schema.field(name).type
+        if len({_type_family(left), _type_family(right)} - {"nothing"}) > 1:
             raise InvalidInput(
                 f"{other} holds {right} in column {name!r}, but {first} holds {left}",
                 "Allowed: files whose columns hold the same kind of values",
@@ -387,12 +393,20 @@ def _check_alike(first: Path, known: Any, other: Path, schema: Any) -> None:
             )
 
 
-def _kind_of_type(kind: Any) -> str:
+def _type_family(file_format: Any) -> str:
     types = pa.types
-    if types.is_null(kind):
+    if types.is_null(file_format):
         return "nothing"
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    if (
+        types.is_integer(file_format)
+        or types.is_floating(file_format)
+        or types.is_decimal(file_format)
+    ):
         return "numbers"
-    if is_text(kind):
+    if is_text_type(file_format):
         return "text"
-    return _kind_of_type(kind.value_type) if types.is_dictionary(kind) else str(kind)
+    return (
+        _type_family(file_format.value_type)
+        if types.is_dictionary(file_format)
+        else str(file_format)
+    )

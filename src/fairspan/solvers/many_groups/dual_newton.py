@@ -21,30 +21,30 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, goal
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, target_gap
 from fairspan.problem.criteria import ErrorGap
-from fairspan.problem.problem import Pieces, Problem
-from fairspan.solvers.exact_rank import Point, descend, reduced, soft_basis
+from fairspan.problem.problem import AffinePieces, Problem
+from fairspan.solvers.convex_programs import minimize_on_simplex
+from fairspan.solvers.exact_rank import Iterate, descend, reduce_rank, soft_basis
 from fairspan.solvers.many_groups.relaxation import Relaxation
-from fairspan.solvers.programs import least_on_simplex
 from fairspan.typing import FloatArray
 
 # Descents in a row that bring nothing, after which a gap is left open; those that lead to the best
 # optimum again count twice.
-_PATIENCE = 8
+_MAX_UNSUCCESSFUL = 8
 # Of so many groups a descent takes long, and its end tells nearly all.
-_MANY_GROUPS, _LITTLE_PATIENCE = 20, 2
+_MANY_GROUPS, _MAX_UNSUCCESSFUL_MANY_GROUPS = 20, 2
 # How many random subspaces in the span of the relaxed solution are tried.
-_STARTS = 12
+_N_RELAXATION_STARTS = 12
 # Further starts: so many, this far apart, of so many that are drawn, with so many numbers in all.
-_MOST_FURTHER, _APART = 8, 0.1
+_MAX_SPREAD_STARTS, _MIN_START_DISTANCE = 8, 0.1
 # In many features, or of many groups, they find next to nothing, and a descent takes long: so many
 # over the number of features, and less in proportion beyond so many groups.
-_WORTHWHILE, _FEW_GROUPS = 100.0, 10.0
-_FEWEST_DRAWN, _MOST_DRAWN, _NUMBERS_DRAWN = 32, 2000, 20_000
+_SPREAD_START_BUDGET, _FULL_BUDGET_GROUPS = 100.0, 10.0
+_MIN_SAMPLES, _MAX_SAMPLES, _SAMPLE_BUDGET = 32, 2000, 20_000
 
 
-class Search:
+class PrimalDualSearch:
     """Bounds from both sides, narrowed from above by descents at exactly d components.
 
     Parameters
@@ -67,55 +67,60 @@ class Search:
         How many were solved so far.
     """
 
-    best: Point
+    best: Iterate
     weights: FloatArray
 
     def __init__(self, problem: Problem, share: float) -> None:
-        self.problem, self.share = problem, share
-        self.upper, self.lower, self.tolerance, self.n_eigenproblems = np.inf, -np.inf, np.inf, 0
+        self.problem, self.tol = problem, share
+        self.upper_bound, self.lower_bound, self.target_gap, self.n_eigenproblems = (
+            np.inf,
+            -np.inf,
+            np.inf,
+            0,
+        )
         self.trace: list[TracePoint] = []
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether exactly d components reach the bound."""
-        return self.upper - self.lower <= self.tolerance
+        return self.upper_bound - self.lower_bound <= self.target_gap
 
-    def prove(self, lower: float, weights: FloatArray) -> None:
+    def update_lower_bound(self, lower: float, weights: FloatArray) -> None:
         """Take a bound if it is the best so far."""
-        if lower > self.lower:
-            self.lower, self.weights = lower, weights
+        if lower > self.lower_bound:
+            self.lower_bound, self.weights = lower, weights
 
-    def take(self, point: Point) -> None:
+    def update_best(self, point: Iterate) -> None:
         """Take a point if it is the best so far, and add the bounds to the trace."""
-        if point.value < self.upper:
-            self.best, self.upper = point, point.value
-            self.tolerance = self.sought(point)
-        self.trace.append(TracePoint(self.n_eigenproblems, self.lower, self.upper))
+        if point.value < self.upper_bound:
+            self.best, self.upper_bound = point, point.value
+            self.target_gap = self.target_gap_at(point)
+        self.trace.append(TracePoint(self.n_eigenproblems, self.lower_bound, self.upper_bound))
 
-    def sought(self, point: Point) -> float:
+    def target_gap_at(self, point: Iterate) -> float:
         """The gap to reach at a point, absolute."""
-        return goal(self.problem, point.errors, self.share)
+        return target_gap(self.problem, point.errors, self.tol)
 
-    def improved(self, local: Point) -> None:
+    def on_improvement(self, local_minimum: Iterate) -> None:
         """Take what a new best subspace proves, if anything."""
 
     def descend_from(self, start: FloatArray) -> float:
         """Take the local optimum below a subspace if it is the best, and return its value."""
-        local, n_steps = descend(self.problem, start)
+        local_minimum, n_steps = descend(self.problem, start)
         self.n_eigenproblems += n_steps
-        if local.value < self.upper:
-            self.improved(local)
-        self.take(local)
-        return local.value
+        if local_minimum.value < self.upper_bound:
+            self.on_improvement(local_minimum)
+        self.update_best(local_minimum)
+        return local_minimum.value
 
-    def best_or(self, soft: FloatArray) -> FloatArray:
+    def select_basis(self, soft: FloatArray) -> FloatArray:
         """The best basis, or a soft one if it is better and may have so many dimensions."""
         problem = self.problem
-        allowed = problem.allow_extra or soft.shape[1] == problem.n_components
-        better = allowed and not self.closed and problem.value(soft) < self.upper
-        return soft if better else self.best.basis
+        is_allowed = problem.allow_extra or soft.shape[1] == problem.n_components
+        is_better = is_allowed and not self.is_closed and problem.objective(soft) < self.upper_bound
+        return soft if is_better else self.best.basis
 
-    def descend_from_each(self, starts: Iterable[FloatArray], *, patiently: bool = False) -> None:
+    def descend_from_all(self, starts: Iterable[FloatArray], *, exhaustive: bool = False) -> None:
         """Descend from one after another until the gap is closed, or several brought nothing.
 
         Parameters
@@ -124,20 +129,24 @@ class Search:
         patiently : bool
             Whether to go on all the same.
         """
-        patience = _PATIENCE if self.problem.n_groups <= _MANY_GROUPS else _LITTLE_PATIENCE
-        in_vain = 0
+        patience = (
+            _MAX_UNSUCCESSFUL
+            if self.problem.n_groups <= _MANY_GROUPS
+            else _MAX_UNSUCCESSFUL_MANY_GROUPS
+        )
+        n_unsuccessful = 0
         for start in starts:
-            if self.closed or (in_vain >= patience and not patiently):
+            if self.is_closed or (n_unsuccessful >= patience and not exhaustive):
                 return
-            best = self.upper
-            reached = self.descend_from(start)
+            best = self.upper_bound
+            value = self.descend_from(start)
             # That many lead to the same optimum tells more than that they lead elsewhere.
-            in_vain += 2 if reached <= best + self.tolerance else 1
-            if reached < best - self.tolerance:
-                in_vain = 0
+            n_unsuccessful += 2 if value <= best + self.target_gap else 1
+            if value < best - self.target_gap:
+                n_unsuccessful = 0
 
 
-def starts_around(soft: FloatArray, n_components: int) -> Iterator[FloatArray]:
+def starts_from_relaxation(soft: FloatArray, n_components: int) -> Iterator[FloatArray]:
     """Leading eigenvectors of a relaxed solution P, and random subspaces in its span.
 
     The eigenvectors may be a saddle point, at which a descent stops at once: where groups vary
@@ -149,17 +158,17 @@ def starts_around(soft: FloatArray, n_components: int) -> Iterator[FloatArray]:
         Columns sqrt(lb_j) u_j, of P = sum_j lb_j u_j u_j'.
     n_components : int
     """
-    values, vectors = np.linalg.eigh(soft @ soft.T)
-    values, vectors = np.clip(values[::-1], 0, 1), vectors[:, ::-1]
+    captured, vectors = np.linalg.eigh(soft @ soft.T)
+    captured, vectors = np.clip(captured[::-1], 0, 1), vectors[:, ::-1]
     yield vectors[:, :n_components]
     # Seeded, so that the same input gives the same answer.
     rng = np.random.default_rng(0)
-    for _ in range(_STARTS):
-        drawn = rng.standard_normal((len(values), n_components))
-        yield np.linalg.qr((vectors * np.sqrt(values)) @ drawn)[0]
+    for _ in range(_N_RELAXATION_STARTS):
+        samples = rng.standard_normal((len(captured), n_components))
+        yield np.linalg.qr((vectors * np.sqrt(captured)) @ samples)[0]
 
 
-def further_starts(
+def spread_starts(
     problem: Problem, values_at: Callable[[FloatArray], FloatArray]
 ) -> list[FloatArray]:
     """Subspaces for a gap that is still open: the best of many that are spread over all of them.
@@ -174,35 +183,37 @@ def further_starts(
         Values of the criterion (n,) at errors (n, k).
     """
     p, d = problem.n_features, problem.n_components
-    few_groups = min(1.0, _FEW_GROUPS / problem.n_groups)
-    n_further = min(int(few_groups * _WORTHWHILE / p), _MOST_FURTHER)
-    taken = list[FloatArray]()
-    if n_further == 0:
-        return taken
-    n_drawn = int(np.clip(_NUMBERS_DRAWN // (p * d), _FEWEST_DRAWN, _MOST_DRAWN))
-    drawn = np.linalg.qr(np.random.default_rng(0).standard_normal((n_drawn, p, d)))[0]
+    few_groups = min(1.0, _FULL_BUDGET_GROUPS / problem.n_groups)
+    n_starts = min(int(few_groups * _SPREAD_START_BUDGET / p), _MAX_SPREAD_STARTS)
+    selected = list[FloatArray]()
+    if n_starts == 0:
+        return selected
+    n_samples = int(np.clip(_SAMPLE_BUDGET // (p * d), _MIN_SAMPLES, _MAX_SAMPLES))
+    samples = np.linalg.qr(np.random.default_rng(0).standard_normal((n_samples, p, d)))[0]
     # What each captures of a group; digits that cancel do not matter here.
-    columns = drawn.transpose(1, 0, 2).reshape(p, -1)
-    captured = np.einsum("pn,gpn->gn", columns, problem.second_moments.applied(columns))
-    errors = problem.second_moments.traces - captured.reshape(-1, n_drawn, d).sum(axis=2).T
+    columns = samples.transpose(1, 0, 2).reshape(p, -1)
+    captured = np.einsum("pn,gpn->gn", columns, problem.second_moments.apply(columns))
+    errors = problem.second_moments.traces - captured.reshape(-1, n_samples, d).sum(axis=2).T
     values = values_at(errors)
-    for basis in drawn[np.argsort(values, kind="stable")]:
+    for basis in samples[np.argsort(values, kind="stable")]:
         # ||VV' - WW'||_F^2 / 2 = d - ||V'W||_F^2
-        if all(d - float(np.sum((basis.T @ other) ** 2)) > _APART for other in taken):
-            taken.append(basis)
-        if len(taken) == n_further:
+        if all(
+            d - float(np.sum((basis.T @ other) ** 2)) > _MIN_START_DISTANCE for other in selected
+        ):
+            selected.append(basis)
+        if len(selected) == n_starts:
             break
-    return taken
+    return selected
 
 
 # The relaxation converges so fast that this share of the tolerance takes one step more.
-_AIM = 1e-3
+_RELAXATION_TARGET_SHARE = 1e-3
 # How often the relaxation is solved anew for a gap that is smaller than was thought at first.
-_MOST_RUNS = 3
+_MAX_RELAXATION_RUNS = 3
 # A few roundings of the errors in a piece.
-_LEAST = 1e-15
+_PIECE_ROUNDING = 1e-15
 # Of the robust error gap, beside the groups' own optima and the relaxed one.
-_RANDOM_STARTS = 2
+_N_ROBUST_RANDOM_STARTS = 2
 
 
 @dataclass(frozen=True)
@@ -231,9 +242,9 @@ class DualNewton(Solver):
 
     name: ClassVar[str] = "dual_newton"
 
-    def objection(self, problem: Problem) -> str | None:
+    def unsupported_reason(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if problem.criterion.wants_equal_errors:
+        if problem.criterion.requires_equal_errors:
             return "equal errors are made for one or two groups alone, by 'boundary'"
         return None
 
@@ -267,7 +278,7 @@ class DualNewton(Solver):
         )
 
 
-class RobustSearch(Search):
+class RobustSearch(PrimalDualSearch):
     """The robust error gap of more than two groups: descents, and the error gap's dual as bound.
 
     The robust error gap is the largest over ordered pairs of sum_g h(v_g, e_g, eps_g), and the
@@ -281,139 +292,155 @@ class RobustSearch(Search):
     def run(self) -> FloatArray:
         """Descend from principal components, relax, and descend from what there is: a basis."""
         problem, first = self.problem, self.problem.pooled_optimum.vectors
-        plain = ErrorGap(cast(ErrorGap, problem.criterion).penalty).pieces(problem)
-        relaxation = Relaxation(problem, cast(Pieces, plain))
+        error_gap_pieces = ErrorGap(cast(ErrorGap, problem.criterion).penalty).pieces(problem)
+        relaxation = Relaxation(problem, cast(AffinePieces, error_gap_pieces))
         self.descend_from(first)
-        relaxation.run(self.tolerance / 2)
-        self.prove(relaxation.lower, relaxation.weights)
+        relaxation.solve(self.target_gap / 2)
+        self.update_lower_bound(relaxation.lower_bound, relaxation.weights)
         self.n_eigenproblems += 1 + problem.n_groups + relaxation.n_eigenproblems
         rng = np.random.default_rng(0)
-        starts = [next(starts_around(relaxation.relaxed.basis, problem.n_components))]
-        starts += [relaxation.nearest.basis, *(best.vectors for best in problem.group_optima)]
-        starts += [np.linalg.qr(rng.standard_normal(first.shape))[0] for _ in range(_RANDOM_STARTS)]
-        self.descend_from_each(starts, patiently=True)
+        starts = [next(starts_from_relaxation(relaxation.best_relaxed.basis, problem.n_components))]
+        starts += [relaxation.best_subspace.basis, *(best.vectors for best in problem.group_optima)]
+        starts += [
+            np.linalg.qr(rng.standard_normal(first.shape))[0]
+            for _ in range(_N_ROBUST_RANDOM_STARTS)
+        ]
+        self.descend_from_all(starts, exhaustive=True)
         return self.best.basis
 
 
-class PiecewiseSearch(Search):
+class PiecewiseSearch(PrimalDualSearch):
     """Upper and lower bounds of a sum of maxima of pieces."""
 
     def run(self) -> FloatArray:
         """Relax; if no atom is the answer, descend from what that found, and from other starts."""
-        problem, pieces = self.problem, cast(Pieces, self.problem.pieces)
+        problem, pieces = self.problem, cast(AffinePieces, self.problem.pieces)
         self.relaxation = relaxation = Relaxation(problem, pieces)
         # Half of the gap is left for the descent. The value falls on the way, and so the goal.
-        for _ in range(_MOST_RUNS):
-            tolerance = self.sought(Point.at(problem, relaxation.nearest.basis))
+        for _ in range(_MAX_RELAXATION_RUNS):
+            tolerance = self.target_gap_at(
+                Iterate.from_basis(problem, relaxation.best_subspace.basis)
+            )
             if relaxation.gap > tolerance / 2:
-                relaxation.run(_AIM * tolerance)
+                relaxation.solve(_RELAXATION_TARGET_SHARE * tolerance)
         self.n_eigenproblems = relaxation.n_eigenproblems
-        self.prove(relaxation.lower, relaxation.weights)
-        self.take(Point.at(problem, relaxation.nearest.basis, relaxation.multipliers))
-        if self.closed:
+        self.update_lower_bound(relaxation.lower_bound, relaxation.weights)
+        self.update_best(
+            Iterate.from_basis(problem, relaxation.best_subspace.basis, relaxation.multipliers)
+        )
+        if self.is_closed:
             # Where a soft projection met the bound first, the subspace can still be made precise.
-            if self.upper - self.lower > _AIM * self.tolerance:
+            if self.upper_bound - self.lower_bound > _RELAXATION_TARGET_SHARE * self.target_gap:
                 self.descend_from(self.best.basis)
             return self.best.basis
         # With two groups the relaxed solution itself, reduced, has d dimensions.
-        soft = reduced(problem.second_moments, pieces, relaxation.relaxed.basis)
+        soft = reduce_rank(problem.second_moments, pieces, relaxation.best_relaxed.basis)
         if soft.shape[1] == problem.n_components:
             self.descend_from(soft)
-        starts = starts_around(relaxation.relaxed.basis, problem.n_components)
-        self.descend_from_each([*starts, problem.pooled_optimum.vectors])
-        if not self.closed:
-            spread = further_starts(
-                problem, lambda errors: pieces.blocks.largest(pieces.at(errors)).sum(axis=1)
+        starts = starts_from_relaxation(relaxation.best_relaxed.basis, problem.n_components)
+        self.descend_from_all([*starts, problem.pooled_optimum.vectors])
+        if not self.is_closed:
+            spread = spread_starts(
+                problem,
+                lambda errors: pieces.blocks.maxima(pieces.piece_values(errors)).sum(axis=1),
             )
-            self.descend_from_each(spread, patiently=True)
-        return self.best_or(soft)
+            self.descend_from_all(spread, exhaustive=True)
+        return self.select_basis(soft)
 
-    def sought(self, point: Point) -> float:
+    def target_gap_at(self, point: Iterate) -> float:
         """The gap to reach: a share of the value that is soon the least, or a few roundings."""
-        size = cast(Pieces, self.problem.pieces).size(point.errors)
-        value = max(min(point.value, self.relaxation.upper), self.relaxation.lower)
-        return max(self.share / 2 * abs(value), _LEAST * size)
+        size = cast(AffinePieces, self.problem.pieces).magnitude(point.errors)
+        value = max(min(point.value, self.relaxation.upper_bound), self.relaxation.lower_bound)
+        return max(self.tol / 2 * abs(value), _PIECE_ROUNDING * size)
 
-    def improved(self, local: Point) -> None:
+    def on_improvement(self, local_minimum: Iterate) -> None:
         """Take the bound of its multipliers."""
-        self.relaxation.at(local.multipliers)
+        self.relaxation.evaluate_dual(local_minimum.multipliers)
         self.n_eigenproblems += 1
-        self.prove(self.relaxation.lower, self.relaxation.weights)
+        self.update_lower_bound(self.relaxation.lower_bound, self.relaxation.weights)
 
 
-_ROUNDS = 200
-_NEWTON_STEPS = 50
+_MAX_FRANK_WOLFE_STEPS = 200
+_MAX_NEWTON_STEPS = 50
 # Changes of a mean logarithm below this are rounding.
-_LEVEL = 1e-14
+_LOG_ROUNDING = 1e-14
 # Below this share of a group's variance the logarithm is too steep to walk along.
-_NOTHING = 1e-6
+_MIN_CAPTURED_RATIO = 1e-6
 
 
-class NashSearch(Search):
+class NashSearch(PrimalDualSearch):
     """Upper and lower bounds of minus the mean log of the captured variances."""
 
     def run(self) -> FloatArray:
         """Descend; if the gap stays open, relax, and descend from there: the best basis found."""
         second, d = self.problem.second_moments, self.problem.n_components
         # All groups on equal terms, so that none starts with nothing.
-        warm = self.problem.start
+        warm = self.problem.warm_start
         start = None if warm is None else warm.basis_of(d)
         if start is None:
             start = second.leading(1 / second.traces, d).vectors
             self.n_eigenproblems += 1
-        if (second.captured_variances(start) <= _NOTHING * second.traces).any():
+        if (second.captured_variances(start) <= _MIN_CAPTURED_RATIO * second.traces).any():
             # Where groups vary along axes of their own the logarithm has no slope: nearby it has.
-            away = np.random.default_rng(0).standard_normal(start.shape) / np.sqrt(len(start))
-            start = np.linalg.qr(start + away)[0]
+            perturbation = np.random.default_rng(0).standard_normal(start.shape) / np.sqrt(
+                len(start)
+            )
+            start = np.linalg.qr(start + perturbation)[0]
         self.descend_from(start)
-        if self.closed:
+        if self.is_closed:
             return self.best.basis
-        soft = self._relaxed()
-        self.descend_from_each(starts_around(soft, d))
-        if not self.closed:
+        soft = self._solve_relaxation()
+        self.descend_from_all(starts_from_relaxation(soft, d))
+        if not self.is_closed:
             # Where a group keeps next to nothing a logarithm is no guide.
-            least = _NOTHING * second.traces
-            spread = further_starts(
+            least = _MIN_CAPTURED_RATIO * second.traces
+            starts = spread_starts(
                 self.problem,
                 lambda errors: -np.log(np.maximum(second.traces - errors, least)).mean(axis=1),
             )
-            self.descend_from_each(spread, patiently=True)
+            self.descend_from_all(starts, exhaustive=True)
         # At the least rank: exactly d for two groups. No group may lose anything.
-        pieces = Pieces(np.eye(second.n_groups), second.residual_variances(soft))
-        return self.best_or(reduced(second, pieces, soft))
+        pieces = AffinePieces(np.eye(second.n_groups), second.residual_variances(soft))
+        return self.select_basis(reduce_rank(second, pieces, soft))
 
-    def improved(self, local: Point) -> None:
+    def on_improvement(self, local_minimum: Iterate) -> None:
         """Take the bound of the weights that balance it."""
-        self._leading(self.problem.second_moments.captured_variances(local.basis))
+        self._linearized_optimum(
+            self.problem.second_moments.captured_variances(local_minimum.basis)
+        )
 
-    def _leading(self, captured: FloatArray) -> FloatArray:
+    def _linearized_optimum(self, captured: FloatArray) -> FloatArray:
         """What leads the mixture with w_g = 1 / (k c_g), whose bound is taken."""
         weights, d = 1 / (len(captured) * captured), self.problem.n_components
         leading = self.problem.second_moments.leading(weights, d)
         self.n_eigenproblems += 1
-        bound = float(np.log(weights * len(weights)).mean() - np.log(leading.top_eigenvalue_sum))
-        self.prove(bound, weights)
+        bound = float(np.log(weights * len(weights)).mean() - np.log(leading.eigenvalue_sum))
+        self.update_lower_bound(bound, weights)
         return leading.vectors
 
-    def _relaxed(self) -> FloatArray:
+    def _solve_relaxation(self) -> FloatArray:
         """The relaxed problem's solution, (p, r) columns, by Frank and Wolfe's method.
 
         It is the best mixture of projectors of the subspaces found on the way.
         """
-        second, bases, mixture = self.problem.second_moments, [self.best.basis], np.ones(1)
-        values = second.captured_variances(bases[0])[None]
-        for _ in range(_ROUNDS):
-            leading = self._leading(mixture @ values)
-            if -float(np.log(mixture @ values).mean()) - self.lower <= self.share / 2:
+        second, bases, mixture_weights = self.problem.second_moments, [self.best.basis], np.ones(1)
+        captured = second.captured_variances(bases[0])[None]
+        for _ in range(_MAX_FRANK_WOLFE_STEPS):
+            leading = self._linearized_optimum(mixture_weights @ captured)
+            if -float(np.log(mixture_weights @ captured).mean()) - self.lower_bound <= self.tol / 2:
                 break
             bases.append(leading)
-            values = np.vstack([values, second.captured_variances(leading)])
-            mixture = largest_product(values, np.append(mixture, 0.0))
-        stacked = np.hstack([np.sqrt(s) * each for s, each in zip(mixture, bases, strict=True)])
-        return soft_basis(*np.linalg.eigh(stacked @ stacked.T), self.problem.n_components)
+            captured = np.vstack([captured, second.captured_variances(leading)])
+            mixture_weights = maximize_mean_log(captured, np.append(mixture_weights, 0.0))
+        weighted_columns = np.hstack(
+            [np.sqrt(s) * each for s, each in zip(mixture_weights, bases, strict=True)]
+        )
+        return soft_basis(
+            *np.linalg.eigh(weighted_columns @ weighted_columns.T), self.problem.n_components
+        )
 
 
-def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
+def maximize_mean_log(values: FloatArray, start: FloatArray) -> FloatArray:
     """The mixture of atoms with the largest mean log of captured variances, by Newton's method.
 
     Parameters
@@ -428,17 +455,17 @@ def largest_product(values: FloatArray, start: FloatArray) -> FloatArray:
     (J,) array
         On the simplex.
     """
-    mixture = start
-    for _ in range(_NEWTON_STEPS):
-        captured = mixture @ values
+    mixture_weights = start
+    for _ in range(_MAX_NEWTON_STEPS):
+        captured = mixture_weights @ values
         factor = values / captured
-        linear = -factor.sum(axis=1) - factor @ (mixture @ factor)
-        step = least_on_simplex(factor, linear, start=mixture) - mixture
+        linear = -factor.sum(axis=1) - factor @ (mixture_weights @ factor)
+        step = minimize_on_simplex(factor, linear, start=mixture_weights) - mixture_weights
         change = step @ factor
         # As minus the sum of the logarithms is self-concordant, such a step keeps all of them, and
         # lets the sum fall (Nesterov and Nemirovskii 1994).
-        mixture = mixture + step / (1 + np.linalg.norm(change))
+        mixture_weights = mixture_weights + step / (1 + np.linalg.norm(change))
         # Where several mixtures are the best, steps between them go on.
-        if np.abs(change).max() < _LEVEL:
+        if np.abs(change).max() < _LOG_ROUNDING:
             break
-    return mixture
+    return mixture_weights

@@ -26,8 +26,8 @@ from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
 from fairspan.random_state import generator_of
-from fairspan.registry import check_choice, check_count
-from fairspan.solvers.solve import Auto
+from fairspan.registry import check_choice, check_integer
+from fairspan.solvers.solve import AutoSolver
 from fairspan.typing import FloatArray
 
 
@@ -78,16 +78,16 @@ class RiemannianSubgradient(Solver):
     max_iter: int = 1000
     n_starts: int = 20
     retraction: str = "qr"
-    returned: str = "best"
+    return_iterate: str = "best"
     name: ClassVar[str] = "riemannian"
 
     def __post_init__(self) -> None:
-        check_count("max_iter", self.max_iter)
-        check_count("n_starts", self.n_starts)
+        check_integer("max_iter", self.max_iter)
+        check_integer("n_starts", self.n_starts)
         check_choice("retraction", self.retraction, tuple(RETRACTIONS))
-        check_choice("returned", self.returned, ("best", "last"))
+        check_choice("returned", self.return_iterate, ("best", "last"))
 
-    def objection(self, problem: Problem) -> str | None:
+    def unsupported_reason(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
         if not isinstance(problem.criterion, ErrorGap):
             return "it takes 'error_gap' and 'robust_error_gap' only"
@@ -113,39 +113,44 @@ class RiemannianSubgradient(Solver):
         starts = np.linalg.qr(
             generator_of(0 if random_state is None else random_state).standard_normal(shape)
         )[0]
-        bases = self._descended(problem, starts)
-        values = list(map(problem.value, bases))
+        bases = self._descend(problem, starts)
+        values = list(map(problem.objective, bases))
         # A bound for all subspaces of d dimensions, whoever proves it.
-        outside = Auto().solve(replace(problem, allow_extra=False), tol)
-        lower, count = outside.lower_bound, outside.n_eigenproblems
+        reference = AutoSolver().solve(replace(problem, allow_extra=False), tol)
+        lower_bound, n_eigenproblems = reference.lower_bound, reference.n_eigenproblems
         return certify(
             problem,
             bases[int(np.argmin(values))],
-            cast(Proof, outside.proof),
+            cast(Proof, reference.proof),
             tol=tol,
-            n_eigenproblems=count,
-            trace=[TracePoint(count, lower, each) for each in np.minimum.accumulate(values)],
+            n_eigenproblems=n_eigenproblems,
+            trace=[
+                TracePoint(n_eigenproblems, lower_bound, each)
+                for each in np.minimum.accumulate(values)
+            ],
             solver=self.name,
         )
 
-    def _descended(self, problem: Problem, bases: FloatArray) -> FloatArray:
+    def _descend(self, problem: Problem, bases: FloatArray) -> FloatArray:
         """The best or last basis on the way from each of the (n, p, d) starts, same shape."""
-        second, scores = problem.second_moments, _PaperScores(problem)
+        second_moments, scores = problem.second_moments, _PaperScores(problem)
         n, p, d = bases.shape
         gamma, retract = 1 / np.sqrt(self.max_iter + 1), RETRACTIONS[self.retraction]
-        best, least = bases.copy(), np.full(n, np.inf)
+        best, best_values = bases.copy(), np.full(n, np.inf)
         for step in track("descending", range(self.max_iter + 1)):
-            images = second.applied(bases.transpose(1, 0, 2).reshape(p, n * d)).reshape(-1, p, n, d)
+            images = second_moments.apply(bases.transpose(1, 0, 2).reshape(p, n * d)).reshape(
+                -1, p, n, d
+            )
             captured = np.einsum("npd,gpnd->gn", bases, images)
-            errors = np.maximum(second.traces[:, None] - captured, scores.floor)
-            values, active = scores.criterion_and_active(errors)
-            better = values < least
-            if better.any():
-                best[better], least[better] = bases[better], values[better]
+            errors = np.maximum(second_moments.traces[:, None] - captured, scores.min_errors)
+            values, active = scores.values_and_active_pairs(errors)
+            improved = values < best_values
+            if improved.any():
+                best[improved], best_values[improved] = bases[improved], values[improved]
             if step < self.max_iter:
-                ascent = np.einsum("gn,gpnd->npd", scores.doubled_slopes(errors, active), images)
-                bases = retract(bases, gamma * horizontal(bases, ascent))
-        return best if self.returned == "best" else bases
+                ascent = np.einsum("gn,gpnd->npd", scores.doubled_gradients(errors, active), images)
+                bases = retract(bases, gamma * horizontal_projection(bases, ascent))
+        return best if self.return_iterate == "best" else bases
 
 
 class _PaperScores:
@@ -159,32 +164,34 @@ class _PaperScores:
         self.problem, self.criterion = problem, cast(ErrorGap, problem.criterion)
         self.radii = self.criterion.radii(problem)[:, None]
         self.linear = self.criterion.pair_weights(problem)
-        self.theta = 2 * np.abs(self.linear) * np.sqrt(self.radii.T)
+        self.root_coefficients = 2 * np.abs(self.linear) * np.sqrt(self.radii.T)
         self.constant = self.linear @ self.radii
-        self.floor = ROUNDING * problem.second_moments.traces[:, None]
+        self.min_errors = _ERROR_ROUNDING * problem.second_moments.traces[:, None]
 
-    def criterion_and_active(self, errors: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
+    def values_and_active_pairs(
+        self, errors: FloatArray
+    ) -> tuple[FloatArray, npt.NDArray[np.intp]]:
         """The criterion's value, and the pair that is largest in equation (6), each (n,)."""
-        scores = self.linear @ errors + self.theta @ np.sqrt(errors) + self.constant
+        scores = self.linear @ errors + self.root_coefficients @ np.sqrt(errors) + self.constant
         return self.criterion.scores(errors.T, self.problem).max(axis=-1), scores.argmax(axis=0)
 
-    def doubled_slopes(self, errors: FloatArray, active: npt.NDArray[np.intp]) -> FloatArray:
+    def doubled_gradients(self, errors: FloatArray, active: npt.NDArray[np.intp]) -> FloatArray:
         """2 dF/de_g of the active pair, shape (k, n).
 
         Where an error is zero, zero replaces the infinite theta / sqrt(e): as a function of U,
         sqrt(e) = |S^(1/2) U| has it among its subgradients there.
         """
-        inverse = np.where(errors > self.floor, 1 / np.sqrt(np.maximum(errors, 1e-300)), 0.0)
-        return np.asarray(2 * self.linear[active].T + self.theta[active].T * inverse)
+        inverse = np.where(errors > self.min_errors, 1 / np.sqrt(np.maximum(errors, 1e-300)), 0.0)
+        return np.asarray(2 * self.linear[active].T + self.root_coefficients[active].T * inverse)
 
 
 # An error below this share of the group's variance is rounding.
-ROUNDING = 1e-14
+_ERROR_ROUNDING = 1e-14
 
 Retraction = Callable[[FloatArray, FloatArray], FloatArray]
 
 
-def horizontal(basis: FloatArray, directions: FloatArray) -> FloatArray:
+def horizontal_projection(basis: FloatArray, directions: FloatArray) -> FloatArray:
     """(I - VV')X: the part of a direction that turns the subspace, not its basis.
 
     Parameters

@@ -11,30 +11,30 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, goal
-from fairspan.errors import Incompatible
+from fairspan.certificates.certificate import Certificate, Solver, TracePoint, certify, target_gap
+from fairspan.errors import IncompatibleParameters
 from fairspan.linalg import leading_subspace
-from fairspan.problem.criteria import LargestOfGroups, LeastVariance
-from fairspan.problem.problem import Blocks, Pieces, Problem
-from fairspan.registry import check_count, check_number
-from fairspan.solvers.exact_rank import best_rounding, soft_basis
-from fairspan.solvers.programs import from_triangle, solve_conic, to_triangle
+from fairspan.problem.criteria import LeastVariance, MinimaxCriterion
+from fairspan.problem.problem import AffinePieces, Blocks, Problem
+from fairspan.registry import check_integer, check_number
+from fairspan.solvers.convex_programs import smat, solve_conic, svec
+from fairspan.solvers.exact_rank import best_local_descent, soft_basis
 from fairspan.typing import FloatArray
 
 # The time grows with the sixth power: 0.1 s for 20 features, 1 s for 40, 7 s for 60.
-_MOST_FEATURES = 100
+_MAX_FEATURES = 100
 # Where Clarabel makes no progress as far as this, its last point is taken.
-_INTERIOR_POINT = 1e-12
+_CONIC_TOL = 1e-12
 # The simplex method ends at a vertex, which is what keeps the rank low; its tolerances are 1e-7
 # unless told.
-_SIMPLEX = {
+_LINPROG_OPTIONS = {
     "method": "highs-ds",
     "options": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
 }
 # A step is positive; one that is smaller than this changes no weight.
-_SMALLEST_STEP = 1e-12
+_MIN_STEP_SIZE = 1e-12
 # Those of "auto", one after the other.
-_STEPS = (16.0, 4.0, 1.0)
+_AUTO_STEP_SIZES = (16.0, 4.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class Semidefinite(Solver):
 
     name: ClassVar[str] = "semidefinite"
 
-    def objection(self, problem: Problem) -> str | None:
+    def unsupported_reason(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if problem.pieces is None or problem.criterion.wants_equal_errors:
+        if problem.pieces is None or problem.criterion.requires_equal_errors:
             return "it takes criteria that are the largest of affine functions of the errors"
-        if problem.n_features > _MOST_FEATURES:
-            return f"it takes up to {_MOST_FEATURES} features, not {problem.n_features}"
+        if problem.n_features > _MAX_FEATURES:
+            return f"it takes up to {_MAX_FEATURES} features, not {problem.n_features}"
         return None
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
@@ -99,66 +99,70 @@ class Semidefinite(Solver):
             The conic solver failed.
         """
         assert problem.pieces is not None
-        moments = problem.second_moments.applied(np.eye(problem.n_features))
+        moments = problem.second_moments.apply(np.eye(problem.n_features))
         mixtures = np.tensordot(problem.pieces.coefficients, moments, axes=1)
-        references = problem.pieces.at(problem.second_moments.traces)
+        piece_constants = problem.pieces.piece_values(problem.second_moments.traces)
         blocks = problem.pieces.blocks
-        projector, multipliers = _relaxed(mixtures, references, blocks, problem.n_components)
+        projector, multipliers = _solve_relaxation(
+            mixtures, piece_constants, blocks, problem.n_components
+        )
         weights = multipliers @ problem.pieces.coefficients
         leading = problem.second_moments.leading(weights, problem.n_components).vectors
-        bound = float(multipliers @ problem.pieces.at(problem.errors(leading)))
-        basis = _vertex(mixtures, references, blocks, projector, problem.n_components)
+        bound = float(multipliers @ problem.pieces.piece_values(problem.errors(leading)))
+        basis = _solve_vertex_program(
+            mixtures, piece_constants, blocks, projector, problem.n_components
+        )
         if not problem.allow_extra:
-            basis = best_rounding(problem, basis, [leading])
+            basis = best_local_descent(problem, basis, [leading])
         return certify(
             problem,
             basis,
             weights,
             tol=tol,
             n_eigenproblems=2,  # of the mixture, and of P
-            trace=[TracePoint(2, bound, problem.value(basis))],
+            trace=[TracePoint(2, bound, problem.objective(basis))],
             solver=self.name,
         )
 
 
-def _relaxed(
-    mixtures: FloatArray, references: FloatArray, blocks: Blocks, n_components: int
+def _solve_relaxation(
+    mixtures: FloatArray, piece_constants: FloatArray, blocks: Blocks, n_components: int
 ) -> tuple[FloatArray, FloatArray]:
     """P of equation (4), (p, p), and the multipliers of its pieces, (m,)."""
     m, p = len(mixtures), mixtures.shape[1]
     if n_components == p:
         # P = I is the only choice, and a conic solver needs more room than that.
-        values = references - np.einsum("ipp->i", mixtures)
-        return np.eye(p), np.eye(m)[blocks.leaders(values)].sum(axis=0)
+        values = piece_constants - np.einsum("ipp->i", mixtures)
+        return np.eye(p), np.eye(m)[blocks.argmax(values)].sum(axis=0)
     scale = float(np.abs(mixtures).sum(axis=1).max()) or 1.0
     # The unknowns are the triangle of P and the largest piece of each block. The references only
     # shift the pieces; without their common part the digits are those of P.
-    identity, n = to_triangle(np.eye(p)), len(blocks)
+    identity, n = svec(np.eye(p)), len(blocks)
     n_entries = len(identity)
     entries = scipy.sparse.identity(n_entries)
-    pieces = [-to_triangle(mixtures / scale), -blocks.membership(m).T]
+    pieces = [-svec(mixtures / scale), -blocks.indicator_matrix(m).T]
     rows = scipy.sparse.bmat([[identity[None, :], None], pieces, [-entries, None], [entries, None]])
-    shifted = -_shifted(references, blocks) / scale
-    right = np.concatenate([[n_components], shifted, np.zeros(n_entries), identity])
-    aim = np.append(np.zeros(n_entries), np.ones(n))
-    x, duals, status = solve_conic(None, aim, rows, right, (1, m, (p, p)), _INTERIOR_POINT)
+    piece_rhs = -_subtract_block_maxima(piece_constants, blocks) / scale
+    rhs = np.concatenate([[n_components], piece_rhs, np.zeros(n_entries), identity])
+    cost = np.append(np.zeros(n_entries), np.ones(n))
+    x, duals, status = solve_conic(None, cost, rows, rhs, (1, m, (p, p)), _CONIC_TOL)
     if not np.isfinite(x).all():
-        raise Incompatible(
+        raise IncompatibleParameters(
             f"The solver 'semidefinite' got no solution from Clarabel, which ended with {status}",
             "Allowed: second moments whose eigenvalues do not lie too many orders apart",
             "Scale the features, or use solver='auto'",
         )
-    return from_triangle(x[:n_entries], p), blocks.normalised(duals[1 : 1 + m])
+    return smat(x[:n_entries], p), blocks.normalize(duals[1 : 1 + m])
 
 
-def _shifted(references: FloatArray, blocks: Blocks) -> FloatArray:
+def _subtract_block_maxima(references: FloatArray, blocks: Blocks) -> FloatArray:
     """References less what those of a block have in common."""
-    return np.asarray(references - blocks.largest(references)[blocks.of(len(references))])
+    return np.asarray(references - blocks.maxima(references)[blocks.block_indices(len(references))])
 
 
-def _vertex(
+def _solve_vertex_program(
     mixtures: FloatArray,
-    references: FloatArray,
+    piece_constants: FloatArray,
     blocks: Blocks,
     projector: FloatArray,
     n_components: int,
@@ -168,26 +172,26 @@ def _vertex(
     Unknowns are the p eigenvalues and the largest piece z of each block.
     """
     vectors = leading_subspace(projector, len(projector)).vectors
-    gains = np.einsum("pj,ipq,qj->ij", vectors, mixtures, vectors)
-    scale = float(np.abs(gains).max()) or 1.0
-    (m, p), n = gains.shape, len(blocks)
-    found = scipy.optimize.linprog(
+    piece_gains = np.einsum("pj,ipq,qj->ij", vectors, mixtures, vectors)
+    scale = float(np.abs(piece_gains).max()) or 1.0
+    (m, p), n = piece_gains.shape, len(blocks)
+    result = scipy.optimize.linprog(
         np.append(np.zeros(p), np.ones(n)),
-        A_ub=np.hstack([-gains / scale, -blocks.membership(m).T]),
-        b_ub=-_shifted(references, blocks) / scale,
+        A_ub=np.hstack([-piece_gains / scale, -blocks.indicator_matrix(m).T]),
+        b_ub=-_subtract_block_maxima(piece_constants, blocks) / scale,
         A_eq=np.append(np.ones(p), np.zeros(n))[None, :],
         b_eq=[n_components],
         bounds=[(0, 1)] * p + [(None, None)] * n,
-        **_SIMPLEX,
+        **_LINPROG_OPTIONS,
     )
-    if found.x is None:
-        raise Incompatible(
-            f"The solver 'semidefinite' got no solution from HiGHS, which says: {found.message}",
+    if result.x is None:
+        raise IncompatibleParameters(
+            f"The solver 'semidefinite' got no solution from HiGHS, which says: {result.message}",
             "Allowed: second moments whose eigenvalues do not lie too many orders apart",
             "Scale the features, or use solver='auto'",
         )
-    spectrum = found.x[:p]
-    return soft_basis(spectrum, vectors, n_components)
+    eigenvalues = result.x[:p]
+    return soft_basis(eigenvalues, vectors, n_components)
 
 
 @dataclass(frozen=True)
@@ -239,14 +243,14 @@ class MultiplicativeWeights(Solver):
     10 optimal
     """
 
-    step: float | str = "auto"
+    step_size: float | str = "auto"
     max_iter: int = 100
     name: ClassVar[str] = "multiplicative"
 
     def __post_init__(self) -> None:
-        if self.step != "auto":
-            check_number("step", self.step, _SMALLEST_STEP, also="'auto', or ")
-        check_count("max_iter", self.max_iter)
+        if self.step_size != "auto":
+            check_number("step", self.step_size, _MIN_STEP_SIZE, also="'auto', or ")
+        check_integer("max_iter", self.max_iter)
 
     @classmethod
     def for_accuracy(cls, accuracy: float, n_groups: int = 2) -> "MultiplicativeWeights":
@@ -276,14 +280,14 @@ class MultiplicativeWeights(Solver):
         >>> MultiplicativeWeights.for_accuracy(0.1)
         MultiplicativeWeights(step=0.0125, max_iter=2219)
         """
-        check_number("accuracy", accuracy, _SMALLEST_STEP, 1)
-        check_count("n_groups", n_groups)
-        rounds = 32 * np.log(max(n_groups, 2)) / accuracy**2
-        return cls(step=accuracy / 8, max_iter=int(np.ceil(rounds)))
+        check_number("accuracy", accuracy, _MIN_STEP_SIZE, 1)
+        check_integer("n_groups", n_groups)
+        n_rounds = 32 * np.log(max(n_groups, 2)) / accuracy**2
+        return cls(step_size=accuracy / 8, max_iter=int(np.ceil(n_rounds)))
 
-    def objection(self, problem: Problem) -> str | None:
+    def unsupported_reason(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
-        if not isinstance(problem.criterion, LargestOfGroups | LeastVariance):
+        if not isinstance(problem.criterion, MinimaxCriterion | LeastVariance):
             return "it takes 'minimax_loss', 'minimax_error' and 'least_variance' only"
         return "it takes two groups or more" if problem.n_groups < 2 else None
 
@@ -308,29 +312,41 @@ class MultiplicativeWeights(Solver):
         assert pieces is not None
         # Losses and errors are between zero and these; what is negative varies by the variance.
         traces = problem.second_moments.traces
-        never_negative = problem.criterion.is_never_negative
-        most = pieces.at(traces) if never_negative else pieces.coefficients @ traces
+        never_negative = problem.criterion.is_nonnegative
+        value_range = (
+            pieces.piece_values(traces) if never_negative else pieces.coefficients @ traces
+        )
         # All zero without rows that vary, and then so are the values.
-        unit = 1 / float(most.max()) if most.max() > 0 else 0.0
-        steps = _STEPS if self.step == "auto" else (float(self.step),)
-        games, trace, start = list[_Game](), list[TracePoint](), np.zeros(problem.n_groups)
+        inverse_scale = 1 / float(value_range.max()) if value_range.max() > 0 else 0.0
+        step_sizes = _AUTO_STEP_SIZES if self.step_size == "auto" else (float(self.step_size),)
+        runs, trace, initial_log_weights = (
+            list[_WeightUpdateRun](),
+            list[TracePoint](),
+            np.zeros(problem.n_groups),
+        )
         for n in range(self.max_iter):
-            if n % -(-self.max_iter // len(steps)) == 0:
-                games.append(_Game(problem, pieces, steps[len(games)] * unit, start))
-            games[-1].play()
-            best = min(games, key=lambda each: each.upper)
-            proven = max(games, key=lambda each: each.lower)
-            start = proven.proven
-            trace.append(TracePoint(n + 1, proven.lower, best.upper))
-            if best.upper - proven.lower <= goal(problem, best.errors, tol):
+            if n % -(-self.max_iter // len(step_sizes)) == 0:
+                runs.append(
+                    _WeightUpdateRun(
+                        problem, pieces, step_sizes[len(runs)] * inverse_scale, initial_log_weights
+                    )
+                )
+            runs[-1].step()
+            best = min(runs, key=lambda each: each.upper)
+            best_bound_run = max(runs, key=lambda each: each.lower)
+            initial_log_weights = best_bound_run.bound_log_weights
+            trace.append(TracePoint(n + 1, best_bound_run.lower, best.upper))
+            if best.upper - best_bound_run.lower <= target_gap(problem, best.best_errors, tol):
                 break
-        answer = soft_basis(*np.linalg.eigh(best.projectors / best.n), problem.n_components)
-        if best.average >= best.least:
-            answer = best_rounding(problem, answer, [best.basis, best.nearest])
+        basis = soft_basis(
+            *np.linalg.eigh(best.projector_sum / best.n_rounds), problem.n_components
+        )
+        if best.average_value >= best.best_value:
+            basis = best_local_descent(problem, basis, [best.last_basis, best.best_basis])
         return certify(
             problem,
-            answer,
-            proven.proof,
+            basis,
+            best_bound_run.bound_weights,
             tol=tol,
             n_eigenproblems=n + 1,
             trace=trace,
@@ -338,7 +354,7 @@ class MultiplicativeWeights(Solver):
         )
 
 
-class _Game:
+class _WeightUpdateRun:
     """The rounds of one step: the weights, the bound that they prove, and the subspaces met.
 
     Attributes
@@ -353,34 +369,42 @@ class _Game:
         The value of the average of all projectors; infinite unless extra dimensions are allowed.
     """
 
-    def __init__(self, problem: Problem, pieces: Pieces, eta: float, start: FloatArray) -> None:
+    def __init__(
+        self, problem: Problem, pieces: AffinePieces, eta: float, start: FloatArray
+    ) -> None:
         self.problem, self.pieces, self.eta = problem, pieces, eta
-        self.log_weights, self.total = start, np.zeros(problem.n_groups)
-        self.projectors = np.zeros((problem.n_features, problem.n_features))
-        self.n, self.lower, self.least, self.average = 0, -np.inf, np.inf, np.inf
-        self.proof = self.proven = self.errors = self.basis = self.nearest = np.empty(0)
+        self.log_weights, self.error_sum = start, np.zeros(problem.n_groups)
+        self.projector_sum = np.zeros((problem.n_features, problem.n_features))
+        self.n_rounds, self.lower, self.best_value, self.average_value = 0, -np.inf, np.inf, np.inf
+        self.bound_weights = self.bound_log_weights = self.best_errors = self.last_basis = (
+            self.best_basis
+        ) = np.empty(0)
 
     @property
     def upper(self) -> float:
         """The best value so far."""
-        return min(self.least, self.average)
+        return min(self.best_value, self.average_value)
 
-    def play(self) -> None:
+    def step(self) -> None:
         """One round."""
         problem, pieces = self.problem, self.pieces
-        raised = np.exp(self.log_weights - self.log_weights.max())
-        multipliers = pieces.blocks.normalised(raised)
+        exponentials = np.exp(self.log_weights - self.log_weights.max())
+        multipliers = pieces.blocks.normalize(exponentials)
         weights = multipliers @ pieces.coefficients
-        self.basis = problem.second_moments.leading(weights, problem.n_components).vectors
-        errors = problem.errors(self.basis)
-        values = pieces.at(errors)
-        self.projectors += self.basis @ self.basis.T
-        self.total += errors
+        self.last_basis = problem.second_moments.leading(weights, problem.n_components).vectors
+        errors = problem.errors(self.last_basis)
+        values = pieces.piece_values(errors)
+        self.projector_sum += self.last_basis @ self.last_basis.T
+        self.error_sum += errors
         if float(multipliers @ values) > self.lower:
-            self.lower, self.proof = float(multipliers @ values), weights
-            self.proven = self.log_weights
-        if values.max() < self.least:
-            self.least, self.nearest, self.errors = float(values.max()), self.basis, errors
-        self.n, self.log_weights = self.n + 1, self.log_weights + self.eta * values
+            self.lower, self.bound_weights = float(multipliers @ values), weights
+            self.bound_log_weights = self.log_weights
+        if values.max() < self.best_value:
+            self.best_value, self.best_basis, self.best_errors = (
+                float(values.max()),
+                self.last_basis,
+                errors,
+            )
+        self.n_rounds, self.log_weights = self.n_rounds + 1, self.log_weights + self.eta * values
         if problem.allow_extra:
-            self.average = pieces.value(self.total / self.n)
+            self.average_value = pieces.value(self.error_sum / self.n_rounds)

@@ -23,8 +23,13 @@ from typing import Any, cast
 import numpy as np
 import scipy
 
-from fairspan.certificates.certificate import TracePoint, errors_with_roundings, goal
-from fairspan.certificates.proofs import LinesProof, Proof, clipped, least_of_largest
+from fairspan.certificates.certificate import TracePoint, errors_and_rounding, target_gap
+from fairspan.certificates.proofs import (
+    Proof,
+    SupportingLinesProof,
+    clip_polygon,
+    min_of_max_affine,
+)
 from fairspan.linalg import LeadingSubspace
 from fairspan.moments.operators import SecondMoments
 from fairspan.problem.criteria import ErrorGap
@@ -32,23 +37,23 @@ from fairspan.problem.problem import Problem
 from fairspan.typing import FloatArray
 
 # Shares of a path nearer to each other than this are one.
-_LEAST_SHARE, _MOST_STEPS = 1e-17, 80
+_ROOT_XTOL, _ROOT_MAX_ITER = 1e-17, 80
 # Lines closer in angle than this (radians) are taken as one: their crossing is rounding.
-_SAME_ANGLE = 1e-12
+_ANGLE_TOL = 1e-12
 # A subspace that misses its supporting line by less than this share of its errors touches it, and
 # heights below this share of the variance are rounding.
-_ROUNDING = 1e-14
-QUARTER = np.pi / 2
+_CONTACT_ROUNDING = 1e-14
+RIGHT_ANGLE = np.pi / 2
 # Points nearer than this share of the total variance are one: rounding, times some room.
-_SAME_POINT = 1e-12
-_EIGHTH = np.pi / 4
-_TIE_SHARE = 1 / 16
+_POINT_TOL = 1e-12
+_HALF_RIGHT_ANGLE = np.pi / 4
+_TIE_GAP_SHARE = 1 / 16
 _MAX_STEPS = 400
 # Of a sector's width: it is split no nearer to an end.
-_NEAR_AN_END = 0.1
+_MIN_SPLIT_FRACTION = 0.1
 
 
-def ends_of_face(
+def face_endpoints(
     second_moments: SecondMoments,
     weights: FloatArray,
     leading: LeadingSubspace,
@@ -69,15 +74,15 @@ def ends_of_face(
     """
     if not leading.is_tied:
         return leading.vectors, leading.vectors
-    compressed = second_moments.compressed(leading.tied)
-    axes = leading.tied @ np.linalg.eigh(np.tensordot(weights, compressed, axes=1))[1]
-    fixed = leading.vectors[:, : leading.n_fixed]
-    n_free = leading.vectors.shape[1] - leading.n_fixed
+    compressed = second_moments.compress(leading.tied_vectors)
+    axes = leading.tied_vectors @ np.linalg.eigh(np.tensordot(weights, compressed, axes=1))[1]
+    fixed = leading.vectors[:, : leading.n_untied]
+    n_free = leading.vectors.shape[1] - leading.n_untied
     least, most = (np.hstack([fixed, each]) for each in (axes[:, :n_free], axes[:, -n_free:]))
     return least, most
 
 
-class PathBetween:
+class GrassmannGeodesic:
     """The shortest path from one subspace to another: every quantity in between is met on the way.
 
     Let V and W be orthonormal bases whose principal angles are theta_j (Bjoerck and Golub 1973).
@@ -93,24 +98,24 @@ class PathBetween:
 
     def __init__(self, start: FloatArray, end: FloatArray) -> None:
         left, cosines, right = np.linalg.svd(start.T @ end)
-        self._from = start @ left
-        beside = end @ right.T - self._from * cosines
+        self._start = start @ left
+        residual = end @ right.T - self._start * cosines
         # Twice, so that what is left of a small angle is orthogonal to all of the start.
-        beside -= start @ (start.T @ beside)
-        sines = np.linalg.norm(beside, axis=0)
+        residual -= start @ (start.T @ residual)
+        sines = np.linalg.norm(residual, axis=0)
         self.angles = np.arctan2(sines, cosines)
-        self._beside = beside / np.where(sines > 0, sines, 1.0)
+        self._directions = residual / np.where(sines > 0, sines, 1.0)
 
-    def at(self, share: float) -> FloatArray:
+    def basis_at(self, t: float) -> FloatArray:
         """The (p, d) basis at a share of the way."""
-        turned = share * self.angles
-        return np.asarray(self._from * np.cos(turned) + self._beside * np.sin(turned))
+        turned = t * self.angles
+        return np.asarray(self._start * np.cos(turned) + self._directions * np.sin(turned))
 
-    def where_zero(
+    def find_root(
         self,
         function: Callable[[FloatArray], float],
-        ends: tuple[float, float],
-        enough: float,
+        end_values: tuple[float, float],
+        tol: float,
     ) -> FloatArray:
         """A basis at which a function is zero that is positive at the start, negative at the end.
 
@@ -122,16 +127,16 @@ class PathBetween:
         enough : float
             Absolute values up to this are taken as zero.
         """
-        known = dict(enumerate(ends))
+        known = dict(enumerate(end_values))
 
-        def value_at(share: float) -> float:
-            value = known[int(share)] if share in known else function(self.at(share))
-            return 0.0 if abs(value) <= enough else value
+        def value_at(t: float) -> float:
+            value = known[int(t)] if t in known else function(self.basis_at(t))
+            return 0.0 if abs(value) <= tol else value
 
-        share = scipy.optimize.brentq(
-            value_at, 0.0, 1.0, xtol=_LEAST_SHARE, maxiter=_MOST_STEPS, disp=False
+        t = scipy.optimize.brentq(
+            value_at, 0.0, 1.0, xtol=_ROOT_XTOL, maxiter=_ROOT_MAX_ITER, disp=False
         )
-        return np.asarray(np.linalg.qr(self.at(share))[0])
+        return np.asarray(np.linalg.qr(self.basis_at(t))[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,9 +164,9 @@ class BoundaryPoint:
 
 
 # What a search found: a basis, its proof, the number of eigenproblems, and the bounds on the way.
-Found = tuple[FloatArray, Proof | FloatArray, int, list[TracePoint]]
+SearchResult = tuple[FloatArray, Proof | FloatArray, int, list[TracePoint]]
 # Both ends of the boundary's contact with one supporting line; the same twice at a point.
-Ends = tuple[BoundaryPoint, BoundaryPoint]
+EdgeEnds = tuple[BoundaryPoint, BoundaryPoint]
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,23 +187,23 @@ class Sector:
     corner: FloatArray | None = None
 
     @classmethod
-    def between(cls, first: BoundaryPoint, last: BoundaryPoint) -> "Sector":
+    def from_points(cls, first: BoundaryPoint, last: BoundaryPoint) -> "Sector":
         """The sector of two points in the order of their angles."""
-        turn = last.angle - first.angle
+        angle = last.angle - first.angle
         w, v = first.weights, last.weights
         chord = last.foot - first.foot
         # Where a foot lies beyond the other line, so does the chord: the boundary is behind it.
-        if turn < _SAME_ANGLE or v @ chord > 0 or w @ chord < 0:
+        if angle < _ANGLE_TOL or v @ chord > 0 or w @ chord < 0:
             return cls(first, last)
         # In exact arithmetic the limit is not passed, since lines at most 90 degrees apart cross no
         # further from a point than the other point is; at angles of 1e-12 rounding would.
-        length, sine = float(np.hypot(*chord)), np.sin(turn)
+        length, sine = float(np.hypot(*chord)), np.sin(angle)
         # From the foot with the smaller errors: far out, both lines are rounded by more than it.
         if last.foot[0] + last.foot[1] < first.foot[0] + first.foot[1]:
             ahead = min(float(w @ chord) / sine, length)
             return cls(first, last, last.foot + ahead * np.array([-v[1], v[0]]))
-        back = min(-float(v @ chord) / sine, length)
-        return cls(first, last, first.foot - back * np.array([-w[1], w[0]]))
+        distance = min(-float(v @ chord) / sine, length)
+        return cls(first, last, first.foot - distance * np.array([-w[1], w[0]]))
 
     @property
     def height(self) -> float:
@@ -212,7 +217,7 @@ class Sector:
         return abs(float(chord[0] * arm[1] - chord[1] * arm[0])) / length
 
     @property
-    def chord_angle(self) -> float:
+    def chord_normal_angle(self) -> float:
         """Angle of the weights at right angles to the chord; the middle if rounding hides it."""
         chord = self.last.errors - self.first.errors
         angle = float(np.arctan2(chord[0], -chord[1]))
@@ -220,7 +225,7 @@ class Sector:
         return angle if inside else (self.first.angle + self.last.angle) / 2
 
 
-def ends_at(problem: Problem, angle: float, tie_tolerance: float = 0.0) -> Ends:
+def supporting_contact(problem: Problem, angle: float, tie_tolerance: float = 0.0) -> EdgeEnds:
     """Both ends of the boundary's contact with the supporting line at an angle."""
     # Exactly (1, 0), (0, 1) or the like where the angle is meant to be.
     weights = np.array([np.cos(angle), np.sin(angle)])
@@ -230,33 +235,33 @@ def ends_at(problem: Problem, angle: float, tie_tolerance: float = 0.0) -> Ends:
     if not leading.is_tied:
         point = BoundaryPoint(angle, weights, leading.vectors, errors, errors)
         return point, point
-    along, height = np.array([-weights[1], weights[0]]), float(weights @ errors)
-    bases = ends_of_face(problem.second_moments, along, leading)
-    first, last = (point_on(problem, angle, weights, each, height) for each in bases)
+    ordered, height = np.array([-weights[1], weights[0]]), float(weights @ errors)
+    bases = face_endpoints(problem.second_moments, ordered, leading)
+    first, last = (boundary_point(problem, angle, weights, each, height) for each in bases)
     return first, last
 
 
-def point_on(
+def boundary_point(
     problem: Problem, angle: float, weights: FloatArray, basis: FloatArray, height: float
 ) -> BoundaryPoint:
     """A subspace that touches the supporting line w.e = height, or nearly so."""
     foot = errors = problem.errors(basis)
     missed = float(weights @ errors) - height
-    if missed > _ROUNDING * float(np.abs(weights) @ errors):
+    if missed > _CONTACT_ROUNDING * float(np.abs(weights) @ errors):
         foot = errors - missed * weights
     return BoundaryPoint(angle, weights, basis, errors, foot)
 
 
-def sectors_through(contacts: Sequence[Ends]) -> list[Sector]:
+def sectors_between(contacts: Sequence[EdgeEnds]) -> list[Sector]:
     """Sectors between neighbouring contacts in the order of their angles, and edges within them."""
     edges = [Sector(first, last) for first, last in contacts if first is not last]
-    return edges + [Sector.between(a[1], b[0]) for a, b in pairwise(contacts)]
+    return edges + [Sector.from_points(a[1], b[0]) for a, b in pairwise(contacts)]
 
 
-def split_worst(
+def refine_worst(
     sectors: list[Sector],
-    badness: Callable[[Sector], float],
-    is_enough: Callable[[float], bool],
+    priority: Callable[[Sector], float],
+    is_converged: Callable[[float], bool],
     split: Callable[[Sector], list[Sector]],
 ) -> tuple[list[Sector], float, int]:
     """Split the worst sector, one after the other, until the worst that is left is good enough.
@@ -269,18 +274,18 @@ def split_worst(
         The badness of the worst.
     n_splits : int
     """
-    order, queue, n_splits = count(), list[tuple[float, int, Sector]](), 0
+    tie_breaker, heap, n_splits = count(), list[tuple[float, int, Sector]](), 0
     while True:
         for each in sectors:
-            heappush(queue, (-badness(each), next(order), each))
-        if is_enough(-queue[0][0]):
-            return [sector for _, _, sector in queue], -queue[0][0], n_splits
-        sectors = split(heappop(queue)[2])
+            heappush(heap, (-priority(each), next(tie_breaker), each))
+        if is_converged(-heap[0][0]):
+            return [sector for _, _, sector in heap], -heap[0][0], n_splits
+        sectors = split(heappop(heap)[2])
         n_splits += 1
 
 
 def frontier_vertices(
-    problem: Problem, height: float
+    problem: Problem, max_deviation: float
 ) -> tuple[tuple[BoundaryPoint, ...], float, int]:
     """Sample the frontier until no triangle is higher than `height`.
 
@@ -299,40 +304,41 @@ def frontier_vertices(
     -------
     points : tuple of m BoundaryPoint
         From the optimum of the first group to that of the second, each different from the last.
-    largest_height : float
+    max_deviation : float
         The curve is nowhere further from the polygon than this, in units of the errors.
     n_eigenproblems : int
     """
-    enough = max(height, _ROUNDING * float(problem.second_moments.traces.max()))
+    threshold = max(max_deviation, _CONTACT_ROUNDING * float(problem.second_moments.traces.max()))
     q = problem.proportions
 
     def split(sector: Sector) -> list[Sector]:
-        contact = ends_at(problem, sector.chord_angle)
-        return sectors_through([(sector.first,) * 2, contact, (sector.last,) * 2])
+        contact = supporting_contact(problem, sector.chord_normal_angle)
+        return sectors_between([(sector.first,) * 2, contact, (sector.last,) * 2])
 
     # Ordinary PCA lies on the frontier, and is a vertex of its own.
     first, pooled, last = (
-        ends_at(problem, angle) for angle in (0.0, float(np.arctan2(q[1], q[0])), QUARTER)
+        supporting_contact(problem, angle)
+        for angle in (0.0, float(np.arctan2(q[1], q[0])), RIGHT_ANGLE)
     )
     # Of an edge at an end, only the point where the other group has the least error is Pareto.
-    sectors, highest, n_splits = split_worst(
-        sectors_through([(first[1],) * 2, pooled, (last[0],) * 2]),
+    sectors, highest, n_splits = refine_worst(
+        sectors_between([(first[1],) * 2, pooled, (last[0],) * 2]),
         lambda sector: sector.height,
-        lambda height: height <= enough,
+        lambda max_deviation: max_deviation <= threshold,
         split,
     )
     # Along the curve; where many angles touch one corner, it comes once.
-    met = {point for sector in sectors for point in (sector.first, sector.last)}
-    along = sorted(met, key=lambda each: (each.angle, *each.errors * (1, -1)))
-    kept, slack = [along[0]], _SAME_POINT * problem.total_variance
-    for point in along[1:]:
-        step = point.errors - kept[-1].errors
-        if step[0] > slack or step[1] < -slack:
-            kept.append(point)
-        elif point is along[-1] and len(kept) > 1:
+    points = {point for sector in sectors for point in (sector.first, sector.last)}
+    ordered = sorted(points, key=lambda each: (each.angle, *each.errors * (1, -1)))
+    vertices, tol = [ordered[0]], _POINT_TOL * problem.total_variance
+    for point in ordered[1:]:
+        step = point.errors - vertices[-1].errors
+        if step[0] > tol or step[1] < -tol:
+            vertices.append(point)
+        elif point is ordered[-1] and len(vertices) > 1:
             # The end keeps its own weights: they prove the optimum of the second group.
-            kept[-1] = point
-    return tuple(kept), highest, 3 + n_splits
+            vertices[-1] = point
+    return tuple(vertices), highest, 3 + n_splits
 
 
 class BranchAndBound:
@@ -368,38 +374,47 @@ class BranchAndBound:
     best: BoundaryPoint
 
     def __init__(self, problem: Problem, tol: float) -> None:
-        self.problem, self.tolerance = problem, tol
-        self.upper = self.goal = np.inf
+        self.problem, self.tol = problem, tol
+        self.upper = self.target_gap = np.inf
         self.lower = -np.inf
         self.supporting_weights, self.trace = list[FloatArray](), list[TracePoint]()
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Split the sector of least bound until the gap is closed."""
         penalty, q = cast(ErrorGap, self.problem.criterion).penalty, self.problem.proportions
         pooled = float(np.arctan2(q[1], q[0]))
         # The first lines are at most 45 degrees apart, over the arc on which the optimum lies. A
         # criterion that weighs a group's error negatively may reach beyond the Pareto frontier,
         # which is the arc from 0 to 90 degrees.
-        between = not _EIGHTH / 2 < pooled < QUARTER - _EIGHTH / 2
-        others = {_EIGHTH: between, -_EIGHTH: penalty > q[1], QUARTER + _EIGHTH: penalty > q[0]}
-        first = {0.0, pooled, QUARTER, *(angle for angle in others if others[angle])}
-        sectors = sectors_through([self._touch(angle) for angle in sorted(first)])
-        split_worst(sectors, lambda each: -self._bound(each), self._is_closed, self._split)
+        has_wide_gap = not _HALF_RIGHT_ANGLE / 2 < pooled < RIGHT_ANGLE - _HALF_RIGHT_ANGLE / 2
+        extra_angles = {
+            _HALF_RIGHT_ANGLE: has_wide_gap,
+            -_HALF_RIGHT_ANGLE: penalty > q[1],
+            RIGHT_ANGLE + _HALF_RIGHT_ANGLE: penalty > q[0],
+        }
+        angles = {
+            0.0,
+            pooled,
+            RIGHT_ANGLE,
+            *(angle for angle in extra_angles if extra_angles[angle]),
+        }
+        sectors = sectors_between([self._add_contact(angle) for angle in sorted(angles)])
+        refine_worst(sectors, lambda each: -self._sector_bound(each), self._is_closed, self._split)
         lines = np.array(self.supporting_weights)
-        proof = LinesProof(self.best.weights, lines)
+        proof = SupportingLinesProof(self.best.weights, lines)
         return self.best.basis, proof, len(lines), self.trace
 
     def _is_closed(self, least_bound: float) -> bool:
         """Whether the least bound, with its sign turned, meets the best value."""
         self.lower = min(-least_bound, self.upper)
         self.trace.append(TracePoint(len(self.supporting_weights), self.lower, self.upper))
-        return self.upper - self.lower <= self.goal or len(self.trace) > _MAX_STEPS
+        return self.upper - self.lower <= self.target_gap or len(self.trace) > _MAX_STEPS
 
-    def _touch(self, angle: float) -> Ends:
-        contact = ends_at(self.problem, angle, self._tie_tolerance())
+    def _add_contact(self, angle: float) -> EdgeEnds:
+        contact = supporting_contact(self.problem, angle, self._tie_tolerance())
         self.supporting_weights.append(contact[0].weights)
         for point in dict.fromkeys(contact):
-            self._try(point)
+            self._update_best(point)
         return contact
 
     def _tie_tolerance(self) -> float:
@@ -412,37 +427,37 @@ class BranchAndBound:
         """
         if self.lower <= 0:
             return 0.0
-        slopes = self.problem.criterion.gradients(self.best.errors, self.problem)
+        slopes = self.problem.criterion.score_gradients(self.best.errors, self.problem)
         steepest = float(np.abs(slopes).sum(axis=1).max())
-        goal_at_lower = self.goal * (self.lower / self.upper)
-        return _TIE_SHARE * goal_at_lower / (self.problem.n_components * steepest)
+        goal_at_lower = self.target_gap * (self.lower / self.upper)
+        return _TIE_GAP_SHARE * goal_at_lower / (self.problem.n_components * steepest)
 
-    def _try(self, point: BoundaryPoint) -> None:
+    def _update_best(self, point: BoundaryPoint) -> None:
         value = max(self._scores(point.errors))
         if value < self.upper:
             self.upper, self.best = value, point
-            errors, roundings = errors_with_roundings(self.problem, point.basis)
+            errors, roundings = errors_and_rounding(self.problem, point.basis)
             # The root of a small error makes much of its rounding.
-            rounding = self.problem.criterion.rounding(roundings, errors, self.problem)
-            self.goal = max(goal(self.problem, errors, self.tolerance), rounding / 2)
+            rounding = self.problem.criterion.rounding_bound(roundings, errors, self.problem)
+            self.target_gap = max(target_gap(self.problem, errors, self.tol), rounding / 2)
 
     def _split(self, sector: Sector) -> list[Sector]:
         first, last = sector.first, sector.last
         if first.angle < last.angle:
-            contact = self._touch(self._angle(sector))
-            return sectors_through([(first, first), contact, (last, last)])
+            contact = self._add_contact(self._split_angle(sector))
+            return sectors_between([(first, first), contact, (last, last)])
         # Both lie on one supporting line, and so does the path between them.
-        basis = PathBetween(first.basis, last.basis).at(0.5)
+        basis = GrassmannGeodesic(first.basis, last.basis).basis_at(0.5)
         height = float(first.weights @ first.foot)
-        point = point_on(self.problem, first.angle, first.weights, basis, height)
-        self._try(point)
+        point = boundary_point(self.problem, first.angle, first.weights, basis, height)
+        self._update_best(point)
         return [Sector(first, point), Sector(point, last)]
 
     def _scores(self, errors: FloatArray) -> Any:
         """Both scores at one point, or a row of them for each of several."""
         return self.problem.criterion.scores(errors, self.problem).tolist()
 
-    def _angle(self, sector: Sector) -> float:
+    def _split_angle(self, sector: Sector) -> float:
         """Where to split: where the other score becomes the larger one, or the larger one is least.
 
         The latter if it is replaced by its tangent at the best point; where that is not inside, the
@@ -455,31 +470,31 @@ class BranchAndBound:
         else:
             errors = self.best.errors
             larger = int(np.argmax(self._scores(errors)))
-            slope = self.problem.criterion.gradients(errors, self.problem)[larger]
+            slope = self.problem.criterion.score_gradients(errors, self.problem)[larger]
             share = (float(np.arctan2(slope[1], slope[0])) - low) / width
         if not 0 < share < 1:
-            return sector.chord_angle
+            return sector.chord_normal_angle
         # Not too near an end, so that a point is soon enclosed from both sides.
-        return low + width * float(np.clip(share, _NEAR_AN_END, 1 - _NEAR_AN_END))
+        return low + width * float(np.clip(share, _MIN_SPLIT_FRACTION, 1 - _MIN_SPLIT_FRACTION))
 
-    def _bound(self, sector: Sector) -> float:
+    def _sector_bound(self, sector: Sector) -> float:
         """Lower bound of the largest score on a sector."""
         feet = [sector.first.foot, sector.last.foot]
         if sector.corner is not None:
             feet.insert(1, sector.corner)
-        scores = self._scores(clipped_to_positive(np.array(feet)))
+        scores = self._scores(clip_to_quadrant(np.array(feet)))
         if len(scores) < 3:
-            return least_of_largest(scores)
-        return min(least_of_largest([scores[0], *pair]) for pair in pairwise(scores[1:]))
+            return min_of_max_affine(scores)
+        return min(min_of_max_affine([scores[0], *pair]) for pair in pairwise(scores[1:]))
 
 
-def clipped_to_positive(corners: FloatArray) -> FloatArray:
+def clip_to_quadrant(corners: FloatArray) -> FloatArray:
     """The part of a convex polygon where neither error is negative.
 
     Where rounding leaves nothing of it, its corners are moved there.
     """
-    kept = corners
+    vertices = corners
     if corners.min() < 0:
         for normal in np.eye(2):
-            kept = clipped(kept, normal, 0.0)
-    return np.maximum(kept if len(kept) else corners, 0.0)
+            vertices = clip_polygon(vertices, normal, 0.0)
+    return np.maximum(vertices if len(vertices) else corners, 0.0)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairspan.errors import Incompatible
+from fairspan.errors import IncompatibleParameters
 from fairspan.extending import Restriction
 
 
@@ -16,12 +16,12 @@ class FirstFeatures(Restriction):
     count: int = 3
     name: ClassVar[str] = "first_features"
 
-    def directions(
+    def allowed_directions(
         self, means: np.ndarray, covariances: np.ndarray, n_components: int
     ) -> np.ndarray:
         """The axes of these features."""
         if n_components > self.count:
-            raise Incompatible(
+            raise IncompatibleParameters(
                 f"{n_components} components were requested with the first {self.count} features",
                 f"Allowed: at most {self.count} components",
                 "Choose fewer components, or a larger count",

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairspan.extending import Criterion, Pieces, Problem
+from fairspan.extending import AffinePieces, Criterion, Problem
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,9 @@ class LargestShareLost(Criterion):
 
     name: ClassVar[str] = "largest_share_lost"
 
-    def pieces(self, problem: Problem) -> Pieces:
+    def pieces(self, problem: Problem) -> AffinePieces:
         """One affine function for each group; a group without variance cannot lose any."""
         traces = problem.second_moments.traces
         varying = traces > 0
         slopes = np.divide(problem.total_variance, traces, out=np.zeros_like(traces), where=varying)
-        return Pieces(np.diag(slopes), np.zeros(len(traces)))
+        return AffinePieces(np.diag(slopes), np.zeros(len(traces)))

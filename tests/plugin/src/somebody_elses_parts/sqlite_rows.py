@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairspan.extending import CodedLabels, RowBlock, block_rows, row_block
+from fairspan.extending import CodedLabels, RowBlock, make_row_block, rows_per_block
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class SqliteTable:
         """Some columns of all rows, in lists of as many rows as make a block."""
         with closing(sqlite3.connect(self.path)) as database:
             rows = database.execute(f'SELECT {columns} FROM "{self.table}"')
-            while batch := rows.fetchmany(block_rows(len(rows.description))):
+            while batch := rows.fetchmany(rows_per_block(len(rows.description))):
                 yield batch
 
     @property
@@ -57,16 +57,16 @@ class SqliteRows:
         """Counted by the database."""
         return int(next(self.source.query("count(*)"))[0][0])
 
-    def selected(self, names: tuple[str, ...]) -> "SqliteRows":
+    def select_features(self, names: tuple[str, ...]) -> "SqliteRows":
         """The same rows with these features, in this order."""
         return replace(self, feature_names=names)
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning; an empty cell is missing, and found by row_block."""
+        """Read all rows from the beginning; an empty cell is missing, and found by make_row_block."""
         p, first = self.n_features, 0
         read = (*self.feature_names, self.group)
         for batch in self.source.query(", ".join(f'"{name}"' for name in read)):
             values = np.array([row[:p] for row in batch], dtype=np.float64)
-            labels = CodedLabels.of([row[p] for row in batch])
-            yield row_block(first, values, labels, None, self.feature_names, self.on_missing)
+            labels = CodedLabels.from_labels([row[p] for row in batch])
+            yield make_row_block(first, values, labels, None, self.feature_names, self.on_missing)
             first += len(batch)

@@ -25,7 +25,7 @@ class WeightGrid:
                 "Use the default, 201",
             )
 
-    def objection(self, problem: Problem) -> str | None:
+    def unsupported_reason(self, problem: Problem) -> str | None:
         """Why it cannot take this problem; None if it can."""
         if problem.pieces is None or len(problem.pieces.offsets) != 2:
             return "it takes criteria of two linear pieces only"

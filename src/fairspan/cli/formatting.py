@@ -1,0 +1,142 @@
+"""How results are written: JSON, the certificate in words, losses by number of dimensions."""
+
+import json
+import math
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from fairspan.auditing.results import format_group, quote_group
+from fairspan.cli.terminal import JSON_VERSION, painter_for
+from fairspan.formatting.export import to_json_value
+from fairspan.formatting.table import Cell, Column, Table, estimate_column, name_column
+from fairspan.formatting.text import (
+    TextRole,
+    format_count,
+    format_level,
+    format_parameters,
+    output_width,
+    readable_name,
+    shorten_names,
+    to_ascii,
+    wrap_text,
+)
+from fairspan.problem.problem import reported_parameters
+from fairspan.rows.groups import printable
+
+if TYPE_CHECKING:
+    from fairspan.auditing.audit import Audit
+    from fairspan.certificates.certificate import Certificate
+
+# Letters of a group's name.
+_MAX_NAME_WIDTH = 24
+_BY_DIMENSION_CAPTION = (
+    "Loss expected on new rows under PCA, by number of dimensions d. States and intervals hold for "
+    "all groups at once, at one d."
+)
+
+
+def to_json(results: dict[str, Any]) -> str:
+    """Facts as JSON, in ASCII for any terminal; figures that do not exist are null."""
+    return json.dumps(
+        {"version": JSON_VERSION, **to_json_value(results)}, indent=2, allow_nan=False
+    )
+
+
+def audit_text(result: "Audit") -> str:
+    """An audit as standard output shows it: as wide as that is, and in its colours."""
+    return result.to_text(output_width(sys.stdout), painter_for(sys.stdout))
+
+
+def certificate_text(certificate: "Certificate") -> str:
+    """The certificate as a paragraph as wide as standard output, and in its colours."""
+    parameters = printable(
+        format_parameters(reported_parameters(certificate.criterion, certificate.groups))
+    )
+    criterion = "nested " * bool(certificate.steps) + readable_name(certificate.criterion.name)
+    if certificate.restriction_text is not None:
+        criterion += f" with {printable(certificate.restriction_text)}"
+    steps = to_ascii(format_count(certificate.n_eigenproblems, "eigenproblem"))
+    certificate_sentence = f"Certificate: {criterion}{parameters and f' ({parameters})'} is {certificate.objective:.6g}; "
+    status = f"Status: {certificate.status_text}: {certificate.message}."
+    if math.isfinite(certificate.lower_bound):
+        subspace = f"subspace of {to_ascii(format_count(certificate.n_components, 'dimension'))}"
+        certificate_sentence += f"no {subspace}{certificate.criterion.constraint_text} is below {certificate.lower_bound:.6g} "
+        certificate_sentence += f"(gap {certificate.gap:.1e}, {steps})."
+        if certificate.status == "unresolved":
+            certificate_sentence += (
+                f" Double precision resolves {certificate.resolution:.1e}, which is more than the "
+                f"tolerance of {certificate.absolute_tol:.1e}."
+            )
+    else:
+        certificate_sentence += f"no bound is known ({steps})."
+    if certificate.constraint_violation > certificate.absolute_tol:
+        excess = f"{certificate.constraint_violation:.1e} more than the criterion allows"
+        status += f" The groups' errors differ by {excess}."
+    if certificate.theorem_3_2_holds is False:
+        status += (
+            " The condition of Theorem 3.2 of Vu et al. (2022) does not hold: their equation (6) "
+            "may fall short of the worst case. Here the worst case itself was minimised."
+        )
+    # The status begins a line, so no line ends within it.
+    role: TextRole = "proven" if certificate.status == "optimal" else "unproven"
+    colored_status = painter_for(sys.stdout)(certificate.status_text, role)
+    first, *others = wrap_text(status, output_width(sys.stdout))
+    first = first.replace(certificate.status_text, colored_status, 1)
+    return "\n".join([*wrap_text(certificate_sentence, output_width(sys.stdout)), first, *others])
+
+
+def by_dimension_record(result: "Audit") -> dict[str, Any]:
+    """One record for each number of dimensions and group, with level and material loss."""
+    return {
+        "level": result.level,
+        "materiality": result.materiality,
+        "by_dimension": [{**record, "model": "PCA"} for record in result.to_records()],
+    }
+
+
+def by_dimension_text(result: "Audit") -> str:
+    """One line for each number of dimensions and group."""
+    names = [format_group(group.group) for group in result.models[0].groups]
+    names = shorten_names(names, _MAX_NAME_WIDTH) or names
+    records = result.to_records()
+    # Of each number of dimensions the first line says which it is.
+    dimensions = [
+        Cell("" if i % len(names) else str(each["n_components"])) for i, each in enumerate(records)
+    ]
+    table = Table(
+        _BY_DIMENSION_CAPTION,
+        (
+            Column("d", dimensions),
+            name_column("group", names * len(result.models)),
+            estimate_column(
+                "loss", records, "expected_loss", below=f"{format_level(result.level)} interval"
+            ),
+            name_column("state", [each["state"] for each in records]),
+        ),
+    )
+    reason_counts = Counter(
+        (group.group, group.state_reason) for model in result.models for group in model.groups
+    )
+    told = [
+        f"Cannot tell of {quote_group(label)} at {to_ascii(format_count(n, 'number'))} of dimensions: {why}."
+        for (label, why), n in reason_counts.items()
+        if why
+    ]
+    lines = [line for each in told for line in wrap_text(each, output_width(sys.stdout))]
+    return "\n".join([table_text(table), *[""][: len(told)], *lines])
+
+
+def transform_text(facts: dict[str, Any]) -> str:
+    """How many rows were written, of what, how many were left out, and where they are."""
+    n_copied = len(facts["columns"]) - facts["n_components"]
+    words = f"{format_count(facts['n_rows'], 'row')} of {format_count(facts['n_components'], 'component')}"
+    words += f" beside {format_count(n_copied, 'column')}" * bool(n_copied)
+    left_out = f" (without {format_count(facts['n_dropped'], 'row')} in which a feature is missing)"
+    words += left_out * bool(facts["n_dropped"])
+    return f"Wrote {to_ascii(words)} to {facts['output']}"
+
+
+def table_text(table: Table) -> str:
+    """A table as wide as standard output."""
+    return table.to_text(output_width(sys.stdout))

@@ -1,0 +1,221 @@
+"""Values of options: paths, sizes, shares, names, and parameters of criteria and restrictions."""
+
+import math
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+
+from fairspan.errors import closest_match
+from fairspan.registry import ExternalObject, builtin_names
+
+_YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
+
+INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUTPUT_FILE_OR_FOLDER = click.Path(path_type=Path, allow_dash=True)
+OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+
+
+# How files begin, by the endings of their names.
+_MAGIC_BYTES = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"PK": ".moments",
+    b"\x1f\x8b": ".csv.gz",
+    b"\x28\xb5\x2f\xfd": ".csv.zst",
+}
+
+
+class _DataType(click.Path):
+    """A path that exists, standard input, or rows of another package, as package.module:Object."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path, or what makes the rows."""
+        if value == "-":
+            return _copy_stdin(ctx)
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            found = ExternalObject.from_path("DATA", str(value))
+            if found is None:
+                raise
+            return found
+
+
+def _copy_stdin(context: click.Context) -> Path:
+    """A file with what standard input gives: rows are read more than once."""
+    if sys.stdin.isatty():
+        raise click.UsageError("- is standard input, which is a terminal: pipe a table into it.")
+    folder = Path(context.with_resource(TemporaryDirectory()))
+    path = folder / "input"
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    with path.open("rb") as file:
+        magic = file.read(8)
+    extensions = (ending for first, ending in _MAGIC_BYTES.items() if magic.startswith(first))
+    return path.rename(folder / f"standard-input{next(extensions, '.csv')}")
+
+
+DATA_PATH = _DataType(exists=True, path_type=Path)
+
+
+def dimensions_or_share(value: str) -> int | float:
+    """A whole number from 1 on, or a share above 0 and below 1.
+
+    Examples
+    --------
+    >>> dimensions_or_share("3"), dimensions_or_share("0.9")
+    (3, 0.9)
+    """
+    text = value.strip()
+    if text.isdecimal() and int(text) >= 1:
+        return int(text)
+    share = float(text) if re.fullmatch(r"0?\.\d+", text) else 0.0
+    if not 0 < share < 1:
+        raise click.BadParameter(
+            f"{value!r} is not a number of dimensions; write a whole number of at least 1, or "
+            "a share of every group's variance, such as 0.9."
+        )
+    return share
+
+
+def memory_size(value: str) -> int:
+    """Bytes, as a number or with a unit of 1,000, such as 500MB or 8GB.
+
+    Examples
+    --------
+    >>> size("1.5GB")
+    1500000000
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)B?", value.strip().upper())
+    n_bytes = round(float(found[1]) * 1000 ** " KMGT".index(found[2] or " ")) if found else 0
+    if n_bytes < 1:
+        raise click.BadParameter(
+            f"{value!r} is not a size; write a number with a unit, such as 500MB or 8GB."
+        )
+    return n_bytes
+
+
+def bin_edges(value: str) -> tuple[str, tuple[float, ...]]:
+    """A column, and the rising numbers at which its values are cut.
+
+    Examples
+    --------
+    >>> bin_edges("age=30,60")
+    ('age', (30.0, 60.0))
+    """
+    column, _, text = value.rpartition("=")
+    try:
+        edges = tuple(map(float, text.split(",")))
+    except ValueError:
+        edges = ()
+    rising = all(low < high for low, high in pairwise(edges))
+    if not (column and edges and rising and all(map(math.isfinite, edges))):
+        raise click.BadParameter(
+            f"{value!r} is not a column with rising numbers at which it is cut, such as age=30,60."
+        )
+    return column, edges
+
+
+def folds_or_none(value: str | int) -> int:
+    """A number of folds; 0 or "none" for no estimates of new rows, which gives 0."""
+    text = "0" if str(value).lower() == "none" else str(value)
+    if not text.isdecimal() or int(text) == 1:
+        raise click.BadParameter(
+            f"{value!r} is not a number of folds: 2 or more, or none for figures on these rows."
+        )
+    return int(text)
+
+
+def custom_object(value: str) -> ExternalObject:
+    """A criterion or restriction of another package: package.module:Object."""
+    found = ExternalObject.from_path("part", value)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is not of the form package.module:Object.")
+    return found
+
+
+class NameOrObject(click.Choice):  # type: ignore[type-arg]
+    """The name of a criterion or another part, or one of another package: package.module:Object."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(builtin_names(kind))
+        self.kind = kind
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | ExternalObject:
+        """The same name if it is known, or what makes the part of another package."""
+        if value in self.choices:
+            return str(value)
+        if (found := ExternalObject.from_path(self.kind, str(value))) is not None:
+            return found
+        suggestion = closest_match(value, self.choices)
+        hint = f" Did you mean {suggestion!r}?" if suggestion else ""
+        choices = ", ".join(map(repr, self.choices))
+        raise click.BadParameter(f"{value!r} is not one of {choices}.{hint}")
+
+
+def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
+    """What KEY=VALUE arguments say; whether a part takes it is for the part to say.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        Such as "penalty=2", "protected=female" or "radius.female=0.2".
+
+    Returns
+    -------
+    dict
+        By parameter: a number, True or False, a text, a list of classes, or values by the texts
+        that name groups.
+
+    Raises
+    ------
+    click.BadParameter
+        Another form, or the same twice.
+
+    Examples
+    --------
+    >>> parse_parameters(["penalty=2", "radius.a=0.1", "radius.b=0.2"])
+    {'penalty': 2, 'radius': {'a': 0.1, 'b': 0.2}}
+    >>> parse_parameters(["oblique=yes", "within_classes=hired,refused"])
+    {'oblique': True, 'within_classes': ['hired', 'refused']}
+    """
+    values: dict[str, Any] = {}
+    for argument in arguments:
+        # The name of a group may hold an equals sign, on either side.
+        name, is_nested, _ = argument.partition("=")[0].partition(".")
+        key, separator, text = argument.rpartition("=") if is_nested else argument.partition("=")
+        if not key or not separator or not text:
+            raise click.BadParameter(f"{argument!r} is not of the form KEY=VALUE.")
+        target = values.setdefault(name, {}) if is_nested else values
+        subkey = key.removeprefix(f"{name}.") if is_nested else key
+        if not isinstance(target, dict) or subkey in target:
+            raise click.BadParameter(
+                f"{key!r} is given twice; give {name} once for all groups, or for each of them."
+            )
+        target[subkey] = _parse_value(key, text)
+    return values
+
+
+def _parse_value(key: str, text: str) -> Any:
+    # These name classes, columns and a group, whatever their names look like.
+    if key == "columns" or (key == "within_classes" and text != "all"):
+        return text.split(",")
+    if key == "protected":
+        return text
+    if text.lower() in _YES_OR_NO:
+        return _YES_OR_NO[text.lower()]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text

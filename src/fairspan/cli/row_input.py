@@ -1,0 +1,247 @@
+"""Rows of files and of other packages, read as options say."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairspan.cli.options import MISSING_GROUP_OPTION, ReadOptions, usage_error_if
+from fairspan.errors import InvalidInput, InvalidType, import_optional
+from fairspan.formatting.text import quoted_cell
+from fairspan.registry import ExternalObject
+from fairspan.rows.columns import ColumnSelection, is_text_type
+from fairspan.rows.files.file_rows import (
+    FileRows,
+    advice_on_numbers,
+    drop_features,
+    first_non_numeric_text,
+    non_numeric_features,
+    one_hot_encode_text,
+)
+from fairspan.rows.groups import format_list
+from fairspan.rows.protocol import Rows, RowSource
+from fairspan.storage import looks_like_archive
+
+if TYPE_CHECKING:
+    from fairspan.rows.files.na_values import NaValues
+
+# Options that also concern rows of another package.
+_OPTIONS_FOR_EXTERNAL_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}
+_ALLOWED_FEATURES = "Allowed: numbers and truth values; a group column is named with --group"
+_ALLOWED_WEIGHTS = "Allowed: finite weights, zero or above"
+_NAME_WEIGHTS = "Correct such cells, or name a column of numbers with --weight"
+# What is allowed, and the remedy, where a saved model needs every feature.
+OF_MODEL = (
+    "Allowed: numbers in every feature of the model",
+    "Write them as in the rows that the model was fitted on",
+)
+_EXCLUDE_REMEDY = (
+    "Correct such cells, leave the columns out with --numeric-only or --exclude, or encode text "
+    "with --one-hot"
+)
+
+
+def is_archive_file(path: Path) -> bool:
+    """Whether a file is a model or moments."""
+    return path.is_file() and looks_like_archive(path)
+
+
+def read_options_for(
+    models: Iterable[Any], data: Path | ExternalObject, options: ReadOptions
+) -> ReadOptions:
+    """How rows are read for models: missing cells are kept if one was fitted to rows with some."""
+    is_table = isinstance(data, Path) and not is_archive_file(data)
+    uses_em = any(each.imputation_model is not None for each in models)
+    if is_table and uses_em and options.on_missing == "error":
+        return replace(options, on_missing="em")
+    return options
+
+
+def csv_format(reading: ReadOptions) -> dict[str, Any] | None:
+    """How CSV files are written, for `FileRows.open`; None where nothing was said."""
+    names = ("delimiter", "decimal", "thousands", "encoding", "comment")
+    said = {name: getattr(reading, name) for name in names if getattr(reading, name) is not None}
+    if said.get("delimiter") in ("tab", "\\t"):
+        said["delimiter"] = "\t"
+    if said.get("thousands") == "space":
+        said["thousands"] = " "
+    if reading.no_header:
+        said["header"] = False
+    return said or None
+
+
+def na_values(reading: ReadOptions) -> "NaValues | None":
+    """Return the cells that stand for missing values, for `FileRows.open`."""
+    if not reading.na_values:
+        return None
+    import_optional("pyarrow", "arrow", "Reading a file with --na-values")
+    from fairspan.rows.files.na_values import na_values_of_words  # takes its time
+
+    return na_values_of_words(reading.na_values)
+
+
+def open_row_source(
+    options: ReadOptions, path: Path | ExternalObject, clusters: str | None = None
+) -> RowSource:
+    """The rows of a file or folder, or of another package.
+
+    The last columns of their labels are the class in y and the cluster, where these were requested.
+    """
+    if isinstance(path, ExternalObject):
+        return _open_external_rows(options, path)
+    usage_error_if(not options.groups, MISSING_GROUP_OPTION)
+    rows = FileRows.open(
+        path,
+        (*options.groups, *[name for name in (options.y_column, clusters) if name is not None]),
+        options.features,
+        options.exclude,
+        weight=options.weight,
+        on_missing=options.on_missing,
+        csv=csv_format(options),
+        na_values=na_values(options),
+    )
+    for column, _ in options.bins:
+        if is_text_type(rows.schema.field(column).type):
+            advice = advice_on_numbers(rows, [column]).get(column)
+            raise InvalidInput(
+                f"{rows.location}: --bin cuts the column {column!r}, which holds text",
+                "Allowed: group columns of numbers",
+                "Leave out --bin, and each text is a group" if advice is None else advice.command,
+            )
+    if options.numeric_only or options.one_hot:
+        rows = _with_text_handled(rows, one_hot=options.one_hot)
+    ignore_unseen = options.unseen == "ignore"
+    name = options.missing_group
+    drop_without_group = name == "drop" and options.on_missing == "error"
+    chosen = replace(
+        rows.selection,
+        ignore_unseen=ignore_unseen,
+        bins=dict(options.bins),
+        missing_labels={} if name in (None, "drop") else dict.fromkeys(options.groups, name),
+        on_missing="drop without group" if drop_without_group else options.on_missing,
+    )
+    return replace(rows, n_jobs=options.jobs or 1, selection=chosen)
+
+
+def _open_external_rows(reading: ReadOptions, source: ExternalObject) -> RowSource:
+    """Rows of another package, which bring their groups, with the features requested."""
+    rows = external_rows(source)
+    asked = reading.changed_options - _OPTIONS_FOR_EXTERNAL_ROWS
+    reading.reject_options(f"{source} makes rows that bring their groups and are no file", asked)
+    if not (reading.features or reading.exclude):
+        return rows
+    return rows.select_features(
+        ColumnSelection.from_patterns(
+            rows.feature_names or (), {}, features=reading.features, exclude=reading.exclude
+        ).features
+    )
+
+
+def external_rows(source: ExternalObject) -> RowSource:
+    """The rows that an object of another package is, or that a class or function there makes.
+
+    Raises
+    ------
+    InvalidType
+        It is not, or does not make, rows that can be read in blocks.
+    """
+    rows = source.factory()
+    if not isinstance(rows, RowSource):
+        raise InvalidType(
+            f"{source} makes an object of type {type(rows).__name__}",
+            "Allowed: rows that are read in blocks, as fairspan.extending.RowSource describes them",
+            "Name such an object, or a function without arguments that returns one",
+        )
+    return rows
+
+
+def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
+    """Rows whose columns of text are encoded, or left out.
+
+    Raises
+    ------
+    InvalidInput
+        A column of text looks like numbers with commas, which would be lost.
+    """
+    non_numeric = non_numeric_features(rows)
+    advice = advice_on_numbers(rows, non_numeric)
+    separated = tuple(name for name in advice if advice[name].is_separated)
+    if separated:
+        name = separated[0]
+        where, text = first_non_numeric_text(rows, name)
+        of_column = f" of {name!r}" if len(separated) > 1 else ""
+        raise InvalidInput(
+            f"{rows.location}: {_columns_contain(separated)} numbers with separators, such as "
+            f"{quoted_cell(text)} in {where}{of_column}",
+            _ALLOWED_FEATURES,
+            f"{advice[name].command}; or leave these columns out with --exclude",
+        )
+    if one_hot or not non_numeric:
+        return one_hot_encode_text(rows) if one_hot else rows
+    remaining = drop_features(rows, non_numeric)
+    click.echo(f"fairspan: --numeric-only leaves out {format_list(non_numeric)}.", err=True)
+    return remaining
+
+
+def check_numeric_features(
+    rows: Rows, allowed: str = _ALLOWED_FEATURES, remedy: str = _EXCLUDE_REMEDY
+) -> None:
+    """Make sure that the features of files are numbers, before any row is read.
+
+    Parameters
+    ----------
+    rows : Rows
+    allowed, remedy : str
+        What an error says of columns that were not meant as numbers, either.
+
+    Raises
+    ------
+    InvalidInput
+        Columns of text or dates, with what most likely helps.
+    """
+    if not isinstance(rows, FileRows):
+        return
+    features = non_numeric_features(rows)
+    weights = _text_in_weights(rows)
+    if features:
+        raise _non_numeric_error(rows, (*features, *weights), allowed, remedy)
+    if weights:
+        raise _non_numeric_error(rows, weights, _ALLOWED_WEIGHTS, _NAME_WEIGHTS)
+
+
+def _text_in_weights(rows: FileRows) -> tuple[str, ...]:
+    """Return the column of weights if it holds text, and none otherwise."""
+    weight = rows.selection.weight_column
+    is_text_column = weight is not None and is_text_type(rows.schema.field(weight).type)
+    return (str(weight),) if is_text_column else ()
+
+
+def _non_numeric_error(
+    rows: FileRows, columns: tuple[str, ...], allowed: str, default_remedy: str
+) -> InvalidInput:
+    """What to raise of columns that are no numbers, with what most likely helps."""
+    part = rows.parts[0]
+    dtypes = {name: str(rows.schema.field(name).type) for name in columns}
+    if part.form is not None and "binary" in dtypes.values():  # as what cannot be decoded is
+        from fairspan.rows.files.csv_errors import csv_read_error
+
+        return csv_read_error(part.path, part.form, UnicodeError())
+    advice = advice_on_numbers(rows, columns)
+    # A column that was meant as numbers tells more than one of names.
+    column = next(iter(advice), columns[0])
+    content = f"no numbers ({dtypes[column]})"
+    if is_text_type(rows.schema.field(column).type):
+        where, text = first_non_numeric_text(rows, column)
+        if text is not None:
+            of_column = f" of {column!r}" if len(columns) > 1 else ""
+            content = f"text, such as {quoted_cell(text)} in {where}{of_column}"
+    remedy = advice[column].command if advice else default_remedy
+    return InvalidInput(f"{rows.location}: {_columns_contain(columns)} {content}", allowed, remedy)
+
+
+def _columns_contain(columns: tuple[str, ...]) -> str:
+    """Columns, and that they hold what follows."""
+    several = len(columns) > 1
+    return f"the column{'s' * several} {format_list(columns)} hold{'s' * (not several)}"
