@@ -197,7 +197,7 @@ def _validate_frame(X: Any) -> Any:
         kind = f"{type(X).__module__.split('.')[0]} {type(X).__name__}"
         raise InvalidType(
             "X is a streaming DataFrame" if isinstance(X, DataFrame) else f"X is a {kind}",
-            "Allowed: DataFrameAdapter of pyspark.sql that have an end",
+            "Allowed: non-streaming data frames of pyspark.sql",
             "Convert it first, for example with X.to_spark() from pandas on Spark",
         )
     if len(set(X.columns)) < len(X.columns):

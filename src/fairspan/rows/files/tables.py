@@ -219,7 +219,7 @@ def open_file(
 
 def pandas_index_columns(schema: Any) -> list[str]:
     """Columns that hold the index of the pandas frame that was written, which is no feature."""
-    index = (schema.pandas_metadata or {}).get("pandas_index_columns", [])
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in index if isinstance(name, str)]  # a range is no column
 
 
