@@ -120,7 +120,7 @@ def test_parts_of_the_rows_give_the_fit_of_all(kind):
     for rows in (slice(i, None, 3) for i in range(3)):
         X, groups, y = kind.X[rows], kind.groups[rows], None if kind.y is None else kind.y[rows]
         parts.partial_fit(X, y, sensitive_features=groups)
-        moments.append(GroupMoments.from_rows(X, groups, labels=y))
+        moments.append(GroupMoments.from_rows(X, groups, y=y))
     for other in (parts, kind.estimator().fit_moments(sum(moments))):
         np.testing.assert_allclose(other.components_, model.components_, atol=1e-7)
         np.testing.assert_allclose(other.group_errors_, model.group_errors_, rtol=1e-8)
@@ -137,7 +137,7 @@ def test_an_audit_has_its_errors_of_rows_and_of_blocks(name, what):
         result = fs.audit(
             model,
             moments=[
-                GroupMoments.from_rows(kind.X[i::6], kind.groups[i::6], labels=own)
+                GroupMoments.from_rows(kind.X[i::6], kind.groups[i::6], y=own)
                 for i, own in enumerate(classes)
             ],
         )
@@ -156,7 +156,7 @@ def test_its_proof_bounds_a_refit_to_other_rows(kind):
     model, half = kind.fitted(), np.arange(len(kind.X)) % 5 < 3
     X, groups = kind.X[half] * 1.1 + 0.2, kind.groups[half]
     y = None if kind.y is None else kind.y[half]
-    moments = GroupMoments.from_rows(X, groups, labels=y)
+    moments = GroupMoments.from_rows(X, groups, y=y)
     # Without the classes of the rows, nothing is known of what a restriction asks of them.
     for labels in (y, None) if y is not None else (None,):
         here = fs.audit(model, X, groups, y=labels, folds=None).models[0].refit_bound

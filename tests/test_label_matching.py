@@ -137,7 +137,7 @@ def test_classes_of_y_match_as_groups_do():
     texts = list(map(str, groups))
     with pytest.warns(FairspanWarning, match=NOTICE):
         assert verify(model, FRAME, texts, y=list(map(str, y))).holds
-    moments = GroupMoments.from_rows(FRAME, texts, labels=list(map(str, y)))
+    moments = GroupMoments.from_rows(FRAME, texts, y=list(map(str, y)))
     with pytest.warns(FairspanWarning, match=NOTICE):
         assert verify(model, moments).holds
     with pytest.warns(FairspanWarning, match=NOTICE):

@@ -161,8 +161,8 @@ def test_a_dask_frame():
 
 def test_parts_merge_and_are_saved(tmp_path):
     X, groups, y = table(7, k=3)
-    moments = GroupMoments.from_rows(X, groups, labels=y)
-    parts = [GroupMoments.from_rows(X[i::3], groups[i::3], labels=y[i::3]) for i in range(3)]
+    moments = GroupMoments.from_rows(X, groups, y=y)
+    parts = [GroupMoments.from_rows(X[i::3], groups[i::3], y=y[i::3]) for i in range(3)]
     merged = sum(parts)
     for one, other in ((moments, merged), (moments.by_class, merged.by_class)):
         assert one.labels == other.labels
@@ -190,7 +190,7 @@ def test_small_classes_are_not_shown_to_others():
     X, groups, y = table(8, n=100)
     y[:] = 0
     y[:7] = 1
-    moments = GroupMoments.from_rows(X, groups, labels=y)
+    moments = GroupMoments.from_rows(X, groups, y=y)
     assert moments.drop_small_groups(10).by_class is None
     assert moments.drop_small_groups(1).by_class.n_groups == moments.by_class.n_groups
 
@@ -244,7 +244,7 @@ def test_what_is_refused():
     ):
         with pytest.raises(kind, match=words):
             fit(X, groups, classes, **settings)
-    with pytest.raises(InvalidInput, match="labels=y to audit"):
+    with pytest.raises(InvalidInput, match="y to fit, audit, verify"):
         FairPCA(restriction=EACH).fit_moments(GroupMoments.from_rows(X, groups))
     for wrong in ("some", [], 1):
         with pytest.raises(InvalidParameter, match="within_classes is"):

@@ -197,7 +197,7 @@ def saved(path, n, seed, columns, labels, classes=None):
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(n, len(columns))), columns=list(columns))
     chosen = [labels[i] for i in rng.permutation(np.resize(np.arange(len(labels)), n))]
-    fs.GroupMoments.from_rows(X, chosen, labels=classes).save(path)
+    fs.GroupMoments.from_rows(X, chosen, y=classes).save(path)
     return X, chosen
 
 
@@ -256,6 +256,6 @@ def test_classes_of_y_stay_where_labels_become_text(run, tmp_path):
     X, labels = saved(tmp_path / "a", 60, 0, "xyz", [1, 2], y)
     run("merge", tmp_path / "a", "-o", tmp_path / "b", "--labels-as", "text")
     merged = load(tmp_path / "b").by_class
-    expected = fs.GroupMoments.from_rows(X, [*map(str, labels)], labels=[*map(str, y)]).by_class
+    expected = fs.GroupMoments.from_rows(X, [*map(str, labels)], y=[*map(str, y)]).by_class
     assert merged.labels == expected.labels
     np.testing.assert_allclose(merged.scatters, expected.scatters, atol=1e-10)

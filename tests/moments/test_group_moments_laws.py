@@ -77,7 +77,7 @@ def test_classes_of_y_are_merged_over_and_merge_themselves(table, data):
             table.X[own],
             table.labels[own],
             None if weights is None else weights[own],
-            labels=y[own],
+            y=y[own],
         )
         for own in (slice(0, cut), slice(cut, n))
         if len(table.X[own])

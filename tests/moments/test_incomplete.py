@@ -143,7 +143,7 @@ def test_columns_that_determine_each_other():
 
 def test_classes_of_y_are_kept():
     rows, y = incomplete_rows(10, 120, 3, 0.2), [0, 0, 1] * 40
-    found = GroupMoments.from_rows(rows, ["a", "b"] * 60, labels=y, on_missing="em")
+    found = GroupMoments.from_rows(rows, ["a", "b"] * 60, y=y, on_missing="em")
     assert found.em_summary.n_missing_cells.sum() == np.isnan(rows).sum()
     pairs = found.by_class
     own = pairs.select_groups(np.array([pair[0] == "a" for pair in pairs.labels]))
@@ -316,7 +316,7 @@ def test_patterns_of_their_own_take_a_bounded_memory(monkeypatch):
     model = NormalModel(np.zeros(70), np.cov(incomplete_rows(22, 300, 70, 0.0).T))
     matrix = np.diag(np.arange(70.0))
     whole, traces = model.filled(rows, matrix)
-    monkeypatch.setattr(normal, "_MOST_NUMBERS", 20_000)
+    monkeypatch.setattr(normal_model, "_MOST_NUMBERS", 20_000)
     assert len(list(normal_model.blocks_to_complete(rows))) > 10
     parts, again = model.filled(rows, matrix)
     np.testing.assert_allclose(parts, whole, rtol=1e-9)

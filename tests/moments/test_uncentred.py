@@ -71,7 +71,7 @@ def test_parts_and_threads_change_no_bit(monkeypatch):
     X = TABLES["standardised"]
     together = GroupMoments.from_rows(X, GROUPS)
     monkeypatch.setattr(
-        accumulate, "in_threads", lambda function, items: list(map(function, items))
+        accumulate, "map_in_threads", lambda function, items: list(map(function, items))
     )
     alone = GroupMoments.from_rows(X, GROUPS)
     np.testing.assert_array_equal(together.scatters, alone.scatters)

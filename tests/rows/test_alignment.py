@@ -64,7 +64,7 @@ DOORS = {
     "partial_fit": lambda row: FairPCA(1).partial_fit(X, sensitive_features=GROUPS.drop(index=row)),
     "from_rows": lambda row: GroupMoments.from_rows(X, GROUPS.drop(index=row)),
     "from_rows, classes": lambda row: GroupMoments.from_rows(
-        X, GROUPS.drop(index=FIRST), labels=CLASSES.drop(index=row)
+        X, GROUPS.drop(index=FIRST), y=CLASSES.drop(index=row)
     ),
     "audit": lambda row: audit(MODEL, X, GROUPS.drop(index=row), folds=None),
     "audit, labels": lambda row: audit(

@@ -88,7 +88,7 @@ def test_a_group_that_is_kept_in_one_class_of_y_is_not_lost():
     frame.loc[(GROUPS == "c") & (y == 1), "pay"] = np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        moments = GroupMoments.from_rows(frame, GROUPS, labels=y, on_missing="drop")
+        moments = GroupMoments.from_rows(frame, GROUPS, y=y, on_missing="drop")
     assert moments.groups.tolist() == ["a", "b", "c"]
     fair = FairPCA(1, restriction=MeanParity(within_classes=[0]), on_missing="drop")
     with pytest.warns(FairspanWarning, match=LOST.format("'pay'")):

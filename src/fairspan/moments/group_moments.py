@@ -185,7 +185,7 @@ class GroupMoments(BaseMoments):
         sensitive_features: Any,
         sample_weight: Any = None,
         *,
-        labels: Any = None,
+        y: Any = None,
         on_missing: OnMissing = "error",
         max_groups: int | None = None,
         max_memory: int | None = None,
@@ -205,9 +205,9 @@ class GroupMoments(BaseMoments):
         sample_weight : (n,) array-like, or column name of X, optional
             Finite and not negative; a row of weight zero counts as absent. So does one whose weight
             is less than 1e-200 of the largest, with a warning.
-        labels : (n,) array-like, or column name of X, optional
-            y, the class of each row, for restrictions that hold in each class
-            (`MeanParity(within_classes=...)`); see `by_label`.
+        y : (n,) array-like, or column name of X, optional
+            Class of each row, for restrictions within classes
+            (`MeanParity(within_classes=...)`); see `by_class`.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
             What to do with rows in which a feature or the group is missing. Those that are dropped
             are counted in `n_dropped`. With "em" only rows without a group are; the moments are
@@ -248,11 +248,11 @@ class GroupMoments(BaseMoments):
         of features is observed together, its correlations are drawn towards those of all groups;
         `completion.pool_weights` says how much.
         """
-        limit, has_y = GroupLimit(max_groups, max_memory=max_memory), labels is not None
+        limit = GroupLimit(max_groups, max_memory=max_memory)
         with caller_remedies(row_remedies(X)):
-            rows = open_rows(X, sensitive_features, {"labels": labels}, sample_weight, on_missing)
+            rows = open_rows(X, sensitive_features, {"y": y}, sample_weight, on_missing)
             warn_of_unused_categories(rows)
-            return compute_group_moments(rows, limit, has_y=has_y)
+            return compute_group_moments(rows, limit, has_y=y is not None)
 
     @classmethod
     def from_covariances(

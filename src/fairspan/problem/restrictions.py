@@ -667,7 +667,7 @@ class MeanParity(Restriction):
             raise InvalidInput(
                 f"within_classes is {self.within_classes!r}, and y is missing",
                 "Allowed: the class of each row: an array, or the name of a column of X",
-                "Pass y to fit, labels=y to audit, verify and GroupMoments.from_rows",
+                "Pass y to fit, audit, verify and GroupMoments.from_rows",
                 cause=Cause.MISSING_CLASSES,
             )
         return _moments_by_class(moments.by_class, self.within_classes)
