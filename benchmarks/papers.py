@@ -69,20 +69,20 @@ def robust_line(
         penalty,
     )
     printed, errors = timed(partial(descend, problem, D, starts.n, starts.steps))
-    least = fit.require_certificate.objective
+    least = fit.require_certificate().objective
     return [
         name,
         f"{moments.n_features}",
         f"{penalty:g}",
         shown_seconds(ours),
-        fit.require_certificate.status.value,
+        fit.require_certificate().status.value,
         shown_seconds(printed),
         f"**{printed / ours:,.0f}**",
         f"{printed / coarse:,.0f}",
         excess(criterion.value(errors, posed), least),
         shown_seconds(faster),
         f"{faster / ours:,.0f}",
-        excess(stacked.require_certificate.objective, least),
+        excess(stacked.require_certificate().objective, least),
     ]
 
 
@@ -97,11 +97,11 @@ def weights_line(name: str, rows: Labelled, d: int) -> list[str]:
         f"{moments.n_features}, {d}",
         str(moments.n_groups),
         shown_seconds(ours),
-        fit.require_certificate.status.value,
+        fit.require_certificate().status.value,
         shown_seconds(seconds),
         f"{seconds / ours:.2f}",
-        excess(baseline.require_certificate.objective, fit.require_certificate.objective),
-        baseline.require_certificate.status.value,
+        excess(baseline.require_certificate().objective, fit.require_certificate().objective),
+        baseline.require_certificate().status.value,
     ]
 
 

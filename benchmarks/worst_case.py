@@ -62,7 +62,7 @@ def line_of(name: str, moments: GroupMoments, d: int) -> list[str]:
     """One line: our time, value and proof; time and value of both others."""
     run = partial(fit_subspace, moments, d, center="group")
     ours, fit = seconds_of({"ours": run}, _OWN_TURNS)["ours"], run()
-    least = fit.require_certificate.objective
+    least = fit.require_certificate().objective
     second = moments.second_moments("group")
     best = np.linalg.eigvalsh(second)[:, -d:].sum(axis=1)
     descending, found = timed(partial(descents, second, best, d))
@@ -74,7 +74,7 @@ def line_of(name: str, moments: GroupMoments, d: int) -> list[str]:
         str(moments.n_groups),
         shown_seconds(ours),
         f"{least:.6g}",
-        fit.require_certificate.status.value,
+        fit.require_certificate().status.value,
         shown_seconds(descending),
         f"{descending / ours:.0f}",
         excess(largest_loss(second, best, found), least),

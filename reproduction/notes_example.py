@@ -65,9 +65,11 @@ NOTES_EXAMPLE = NotesExample()
 
 def errors_of(moments: GroupMoments, criterion: str | Criterion) -> tuple[float, float]:
     """Errors of A and B where one dimension is kept by this criterion, about the origin."""
-    e_a, e_b = fit_subspace(
-        moments, 1, criterion=criterion, center="none"
-    ).require_certificate.errors.tolist()
+    e_a, e_b = (
+        fit_subspace(moments, 1, criterion=criterion, center="none")
+        .require_certificate()
+        .errors.tolist()
+    )
     return e_a, e_b
 
 

@@ -201,12 +201,12 @@ def plain_figures(moments: GroupMoments) -> _Figures:
 def _fair_figures(moments: Callable[[], GroupMoments], d: int) -> _Figures:
     fit = fit_subspace(moments(), d, center="group")
     proof = [
-        fit.require_certificate.gap,
-        float(_STATUSES.index(str(fit.require_certificate.status))),
+        fit.require_certificate().gap,
+        float(_STATUSES.index(str(fit.require_certificate().status))),
     ]
     return {
-        "errors": [fit.require_certificate.errors.tolist()],
-        "losses": [fit.require_certificate.losses.tolist()],
+        "errors": [fit.require_certificate().errors.tolist()],
+        "losses": [fit.require_certificate().losses.tolist()],
         "proof": [proof],
     }
 

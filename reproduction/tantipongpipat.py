@@ -110,9 +110,9 @@ def _solved(moments: Callable[[], GroupMoments], d: int) -> dict[str, Any]:
         "k": problem.n_groups,
         # Of its two bounds the one that no subspace is below.
         "relaxation": relaxation.lower_bound,
-        "exact": fit.require_certificate.objective,
-        "gap": fit.require_certificate.gap,
-        "status": str(fit.require_certificate.status),
+        "exact": fit.require_certificate().objective,
+        "gap": fit.require_certificate().gap,
+        "status": str(fit.require_certificate().status),
         "rank": soft.shape[1],
         "reduced_rank": fewer.shape[1],
         "rise": float(value) - relaxation.upper_bound,

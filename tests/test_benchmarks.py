@@ -73,8 +73,8 @@ def test_the_printed_algorithm_finds_what_branch_and_bound_proves():
     )
     errors = printed.descend(problem, 2, 4, 300)
     value = criterion.value(errors, posed)
-    assert value == pytest.approx(fit.require_certificate.objective, rel=1e-2)
-    assert value >= fit.require_certificate.lower_bound - 1e-12
+    assert value == pytest.approx(fit.require_certificate().objective, rel=1e-2)
+    assert value >= fit.require_certificate().lower_bound - 1e-12
 
 
 def test_lines_about_the_papers():

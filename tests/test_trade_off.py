@@ -343,7 +343,7 @@ def test_real_data(name):
     for criterion in PARETO:
         fit = fit_subspace(moments, 3, criterion=criterion, scale=True)
         np.testing.assert_allclose(
-            landmarks[criterion].errors, fit.require_certificate.errors, rtol=1e-7
+            landmarks[criterion].errors, fit.require_certificate().errors, rtol=1e-7
         )
         assert landmarks[criterion].on_frontier
     # The whole row of weights is proven on the rows themselves.

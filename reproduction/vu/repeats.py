@@ -86,7 +86,7 @@ def one_repeat(
         components = fit.components
         outcomes[method.name] = {
             "setting": setting,
-            "objective": fit.require_certificate.objective,
+            "objective": fit.require_certificate().objective,
             "train": asdict(errors_of(components, train)),
             "test": asdict(errors_of(components, test)),
         }

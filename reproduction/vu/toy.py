@@ -64,13 +64,13 @@ def _direction(
 ) -> Direction:
     fit: FairSubspace = fit_subspace(moments, 1, criterion=criterion, center="none")
     x, y = fit.components[0].tolist()
-    first, second = fit.require_certificate.errors.tolist()
+    first, second = fit.require_certificate().errors.tolist()
     return Direction(
         name,
         penalty,
         (x, y),
         (first, second),
-        float(moments.proportions @ fit.require_certificate.errors),
+        float(moments.proportions @ fit.require_certificate().errors),
     )
 
 

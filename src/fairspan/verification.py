@@ -236,7 +236,7 @@ def _failed_verification(message: str) -> Verification:
 
 def _moments_from(given: Any, groups: Any, weight: Any, y: Any, subspace: FairSubspace) -> Moments:
     """Moments of all columns of the data."""
-    certificate = subspace.require_certificate
+    certificate = subspace.require_certificate()
     if isinstance(given, Moments):
         moments = given
         if isinstance(moments, GroupMoments):
@@ -270,7 +270,7 @@ def _select_model_features(moments: Moments, subspace: FairSubspace) -> Moments:
     InvalidInput
         The data do not have these columns.
     """
-    restriction = subspace.require_certificate.restriction
+    restriction = subspace.require_certificate().restriction
     if not isinstance(moments, GroupMoments):
         return moments
     if restriction is not None:
@@ -293,7 +293,7 @@ def _as_matrices_if_affordable(moments: Moments, subspace: FairSubspace) -> Mome
         formed = moments.n_groups * float(n_features) ** 2 <= _MAX_MATRIX_ENTRIES
         return moments.to_dense() if formed else moments
     holds_all = isinstance(moments, WideMoments) and subspace.dimension + 1 >= moments.counts.min()
-    is_restricted = subspace.require_certificate.restriction is not None
+    is_restricted = subspace.require_certificate().restriction is not None
     formed = not (holds_all or is_restricted) and n_features <= _MAX_THIN_FEATURES
     return moments.to_dense() if formed else moments
 
@@ -323,7 +323,7 @@ def _verify_moments(
     _Fails
         Nothing further can be computed.
     """
-    certificate = subspace.require_certificate
+    certificate = subspace.require_certificate()
     _check_same_data(subspace, certificate, moments)
     family = build_problem_family(
         moments,
@@ -533,7 +533,7 @@ class _Judged:
         # The run of the fit may have left more. Its resolution, which this may only explain and
         # not prove, grows with that.
         certificate, recomputed = (
-            self.subspace.require_certificate.resolution,
+            self.subspace.require_certificate().resolution,
             self.found.resolution,
         )
         ratio = certificate / recomputed if recomputed > 0 and math.isfinite(certificate) else 1.0
@@ -545,7 +545,7 @@ class _Judged:
         traces = self.whole.second_moments.traces
         if self.moments.n_features < solve.SMALL_SUBSPACES_FROM:
             return np.zeros(len(traces))
-        tol = self.subspace.require_certificate.tol
+        tol = self.subspace.require_certificate().tol
         share = (
             max(_SUBSPACE_OPTIMA_TOL, OPTIMA_SHARE * tol) if 0 <= tol < 1 else _SUBSPACE_OPTIMA_TOL
         )
@@ -619,7 +619,7 @@ def _failures(
     """
     is_bounded = is_bounded and is_settled
     subspace, moments, found = judged.subspace, judged.moments, judged.found
-    certificate, unrestricted, errors = subspace.require_certificate, judged.whole, judged.errors
+    certificate, unrestricted, errors = subspace.require_certificate(), judged.whole, judged.errors
     problem, share = judged.reduction.problem, _share(certificate)
 
     deflated = _left(moments) if is_settled else judged.unsettled
@@ -1018,7 +1018,7 @@ def _check_encoder(
     conditioning = float(eigenvalues[-1] / varying[0]) if varying.size else 1.0
     # The encoder follows from the inverse of the second moment and from differences of means.
     tol = _AGREEMENT_TOL + _ENCODER_ROUNDINGS * _EPSILON * conditioning
-    tol += _forbidden_rotation(moments, subspace.require_certificate.restriction) * math.sqrt(
+    tol += _forbidden_rotation(moments, subspace.require_certificate().restriction) * math.sqrt(
         conditioning
     )
     min_bound = math.inf
@@ -1052,7 +1052,7 @@ def _expected_encoders(
         yield coordinates.lift(inside.T).T
         if moments.n_features > _MAX_THIN_FEATURES:
             return
-        certificate = subspace.require_certificate
+        certificate = subspace.require_certificate()
         in_features = build_problem_family(
             moments.to_dense(),
             subspace.dimension,
@@ -1273,7 +1273,7 @@ def _status_failures(
 def _nested_failures(judged: _Judged, *, is_bounded: bool, is_settled: bool) -> Iterator[str]:
     """What does not hold of the steps, and of the first components by themselves."""
     subspace, family, moments = judged.subspace, judged.family, judged.moments
-    certificate = subspace.require_certificate
+    certificate = subspace.require_certificate()
     d, rows, basis = certificate.n_components, certificate.components, subspace.components.T
     if (len(certificate.steps), len(certificate.prefixes)) != (d, d - 1):
         raise _VerificationFailure("The steps are not those of the components.")
@@ -1319,7 +1319,7 @@ def _nested_failures(judged: _Judged, *, is_bounded: bool, is_settled: bool) -> 
     for n in range(1, d):
         first = subspace.truncate(n)
         first = replace(
-            first, certificate=replace(first.require_certificate, steps=(), prefixes=())
+            first, certificate=replace(first.require_certificate(), steps=(), prefixes=())
         )
         checked = _verify_moments(
             first, first, moments, matrix_free=judged.by_rows, is_thin=judged.is_thin
@@ -1334,7 +1334,7 @@ def _summary_messages(
     recomputed: Certificate, subspace: FairSubspace, moments: Moments
 ) -> Iterator[str]:
     """What was found, and what was not judged."""
-    certificate = subspace.require_certificate
+    certificate = subspace.require_certificate()
     # Adding zero turns -0 into 0.
     said = (
         f"{certificate.criterion.name} is {recomputed.objective + 0.0:.9g} at these components "

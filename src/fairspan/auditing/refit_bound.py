@@ -192,7 +192,7 @@ def _refit_problems(
     subspace: FairSubspace, moments: Moments, *, restricted: bool = True
 ) -> ProblemFamily:
     """The problems that a refit would solve."""
-    certificate = subspace.require_certificate
+    certificate = subspace.require_certificate()
     return build_problem_family(
         moments,
         subspace.dimension,
@@ -233,7 +233,7 @@ def _dual_bound(subspace: FairSubspace, moments: Moments) -> float | str:
     Weights alone prove the best of three bounds: theirs, that of equal weights, and that of the
     mean of both. Where the groups changed much, equal weights may be the better ones.
     """
-    certificate = subspace.require_certificate
+    certificate = subspace.require_certificate()
     proof = certificate.proof
     if proof is None:
         return "the model carries no proof"

@@ -203,7 +203,7 @@ def fit(
         fair, audited = inputs.fit_fair_model(table, fit_options)
         result = inputs.audit_data(table, audited, audit_options)
     fair.save(model)
-    certificate = fair.require_certificate
+    certificate = fair.require_certificate()
     results = {
         "model": str(model),
         "certificate": certificate.to_dict(),

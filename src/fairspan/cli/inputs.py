@@ -414,7 +414,7 @@ def fit_fair_model(
         nested=fit_options.nested,
         random_state=_SEED,
     )
-    d, certificate = fair.dimension, fair.require_certificate
+    d, certificate = fair.dimension, fair.require_certificate()
     report_dimension(
         fit_options.n_components, d, moments.n_features, readable_name(certificate.criterion.name)
     )

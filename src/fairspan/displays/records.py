@@ -139,7 +139,7 @@ def refit(estimator: Any, **settings: Any) -> Any:
     subspace = estimator.subspace_
     current = (get_criterion(estimator.criterion).name, estimator.center, bool(estimator.scale))
     at_fit = (
-        subspace.require_certificate.criterion.name,
+        subspace.require_certificate().criterion.name,
         subspace.center,
         subspace.scale is not None,
     )

@@ -759,7 +759,7 @@ class FairPCA(
         variance_kept = error_reduction_by_component(projector, problem.second_moments)
         pooled_variance, certificate = (
             moments.proportions @ variance_kept,
-            subspace.require_certificate,
+            subspace.require_certificate(),
         )
         result.components_ = subspace.components
         result.mean_ = np.asarray(subspace.mean)

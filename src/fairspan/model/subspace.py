@@ -167,7 +167,6 @@ class FairSubspace:
         """Whether its first components are a solution with fewer dimensions: see :meth:`first`."""
         return self.certificate is not None and len(self.certificate.steps) > 0
 
-    @property
     def require_certificate(self) -> Certificate:
         """The certificate.
 

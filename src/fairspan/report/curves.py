@@ -70,7 +70,7 @@ class FittedCriterion:
     @property
     def certificate(self) -> Certificate:
         """What proves how good the subspace is."""
-        return self.subspace.require_certificate
+        return self.subspace.require_certificate()
 
 
 @dataclass(frozen=True, eq=False)
