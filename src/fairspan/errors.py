@@ -1,23 +1,24 @@
-"""Every error and warning that fairspan raises on purpose.
+"""Exceptions and warnings of fairspan.
 
 ::
 
     FairspanError
-    ├── InvalidInput        (ValueError)   the rows, labels or weights cannot be used
-    │   └── UnknownGroup    (ValueError)   a label that the model or the moments never saw
-    ├── InvalidType         (TypeError)    an object of a kind that is not accepted here
-    ├── InvalidParameter    (ValueError)   a setting outside its range
-    ├── Incompatible        (ValueError)   settings that are each valid, but not together
-    ├── CorruptFile         (ValueError)   a file that is truncated, altered or of another kind
-    └── MissingDependency   (ImportError, ValueError)   an optional package is not installed
+    ├── InvalidInput             (ValueError)   invalid rows, labels or weights
+    │   └── UnknownGroup         (ValueError)   unknown group label
+    ├── InvalidType              (TypeError)    unsupported type
+    ├── InvalidParameter         (ValueError)   parameter out of range
+    ├── IncompatibleParameters   (ValueError)   parameters that are valid only separately
+    ├── CorruptFile              (ValueError)   truncated, modified or foreign file
+    └── MissingDependency        (ImportError, ValueError)   optional package not installed
 
-    FairspanWarning         (UserWarning)  the answer holds, but the user should know something
+    FairspanWarning              (UserWarning)  the result is valid but needs attention
 """
 
 import collections.abc
 import contextlib
 import enum
 import sys
+import types
 import typing
 import warnings
 from difflib import get_close_matches
@@ -37,52 +38,53 @@ __all__ = [
     "UnknownGroup",
 ]
 
-# How like a name has to be to be meant by another: 'nope' is not 'income'.
+# Similarity, from 0 to 1, from which a name is suggested: 'nope' does not suggest 'income'.
 _SIMILARITY_CUTOFF = 0.7
-# Modules between a user's line and a warning: ours, and those of decorated functions.
+# Modules skipped when a warning is attributed to a line of the user: contextlib has the wrappers of
+# decorated functions.
 _INTERNAL_MODULES = ("fairspan", "contextlib")
 
 
 class Cause(enum.StrEnum):
-    """Why an error was raised, where the remedy depends on the options of the caller.
+    """Cause of an error whose remedy depends on the options of the caller.
 
     Code that reads rows does not know whether a function or a command called it. It raises an error
-    with a cause, and each caller phrases the remedy in its own terms (:func:`caller_remedies`).
+    with a cause, and each caller states the remedy in its own terms (:func:`caller_remedies`).
     """
 
     MISSING_CELL = "a feature is missing in a row"
     MISSING_LABEL = "the group of a row is missing"
     EMPTY_ROW = "every feature is missing in a row"
     INCOMPLETE_PARTS = "moments of incomplete rows do not add up"
-    EMPTY_COLUMN = "columns cost all rows, since their cells are missing"
-    MANY_GROUPS = "there are more groups than are usual"
-    OVER_MAX_GROUPS = "there are more groups than the caller allowed"
-    TEXT_COLUMN = "a column holds no numbers"
-    CSV_STYLE = "a CSV file is written in another way than it is read"
+    EMPTY_COLUMN = "every row lacks a cell of some columns"
+    MANY_GROUPS = "there are more groups than usual"
+    OVER_MAX_GROUPS = "there are more groups than the caller allows"
+    TEXT_COLUMN = "a column is not numeric"
+    CSV_STYLE = "a CSV file has another format than expected"
     UNOBSERVED_COLUMN = "a group has no value of a feature"
     MISSING_CLASSES = "a restriction needs the class of each row"
-    TOO_LARGE = "matrices would take more memory than is allowed"
+    TOO_LARGE = "matrices need more memory than allowed"
     UNKNOWN_PART = "a model needs a criterion or restriction of another package"
     NO_INDICATORS = "a model has no indicators of categories"
-    EXTREME_WEIGHTS = "the largest weight of all has to be known to scale those of a part"
-    UNKNOWN_CATEGORY = "a text is none of the known categories"
+    EXTREME_WEIGHTS = "weights of a part cannot be scaled without the largest weight of all parts"
+    UNKNOWN_CATEGORY = "a value is not a known category"
 
 
 class FairspanError(Exception):
-    """Base of all errors: says what came in, what is allowed, and what to do next.
+    """Base class of all errors: states what was received, what is allowed, and a remedy.
 
     Parameters
     ----------
     received : str
-        What came in.
+        What was received.
     allowed : str
-        What would have been accepted.
+        What is accepted.
     remedy : str
-        What to do next, in terms of any caller.
+        What to do, in terms that fit any caller.
     cause : Cause, optional
-        By which callers phrase the remedy in their own terms.
+        Lets callers replace the remedy by one in their own terms.
     **details : str or int
-        Values for the fields of such a remedy, by name.
+        Values of the fields in such a remedy, by name.
     """
 
     def __init__(
@@ -94,8 +96,7 @@ class FairspanError(Exception):
         cause: Cause | None = None,
         **details: str | int,
     ) -> None:
-        # The three parts are the exception's args, so that it survives pickling between processes;
-        # attributes do too.
+        # Exceptions are pickled by their args, so these are the three parts; attributes follow.
         super().__init__(received, allowed, remedy)
         self.cause = cause
         self.details = details
@@ -104,7 +105,7 @@ class FairspanError(Exception):
         return " ".join(f"{part}." for part in self.args)
 
     def located(self, where: str) -> "FairspanError":
-        """Return the same error with the place of the rows in front of what was received."""
+        """Return the same error with the location of the rows in front of its message."""
         received, allowed, remedy = self.args
         located = type(self)(f"{where}: {received}", allowed, remedy, cause=self.cause)
         located.details = self.details
@@ -115,14 +116,14 @@ class FairspanError(Exception):
 def caller_remedies(
     remedies: collections.abc.Mapping[Cause, str],
 ) -> collections.abc.Iterator[None]:
-    """Replace the remedy of errors, by their cause, by one in terms of the caller.
+    """Replace the remedies of errors, depending on their cause, by those of the caller.
 
     Parameters
     ----------
     remedies : mapping of Cause to str
-        A remedy names only arguments or options that the caller has. Errors of other causes stay
-        as they are. Fields in braces are filled with the details of the error. Of nested callers
-        the outermost has the last word.
+        Remedies that name only arguments or options of the caller. Errors of other causes are
+        unchanged. Fields in braces are filled with the details of the error. If callers are
+        nested, the remedy of the outermost is used.
 
     Examples
     --------
@@ -142,49 +143,49 @@ def caller_remedies(
 
 
 class InvalidInput(FairspanError, ValueError):
-    """The rows, labels or weights cannot be used."""
+    """Invalid rows, labels or weights."""
 
 
 class UnknownGroup(InvalidInput):
-    """A group label that the model or the moments do not know."""
+    """Unknown group label."""
 
 
 class InvalidType(FairspanError, TypeError):
-    """An object of a kind that is not accepted here."""
+    """Unsupported type."""
 
 
 class InvalidParameter(FairspanError, ValueError):
-    """A setting outside its range."""
+    """Parameter out of range."""
 
 
 class IncompatibleParameters(FairspanError, ValueError):
-    """Settings that are each valid, but not together."""
+    """Parameters that are valid separately but not together."""
 
 
 class CorruptFile(FairspanError, ValueError):
-    """A file that is truncated, altered or of another kind."""
+    """Truncated, modified or foreign file."""
 
 
 class MissingDependency(FairspanError, ImportError, ValueError):
-    """An optional package is not installed."""
+    """Optional package that is not installed."""
 
     @classmethod
     def for_extra(cls, package: str, extra: str, purpose: str) -> "MissingDependency":
-        """Name the install command for an optional package."""
+        """Make the error for a package of an optional extra."""
         return cls(
             f"{purpose} needs the package {package}, which is not installed",
-            f"It comes with the extra '{extra}'",
+            f"It is part of the extra '{extra}'",
             f'Install it with: pip install "fairspan[{extra}]"',
         )
 
 
 def import_optional(package: str, extra: str, purpose: str) -> typing.Any:
-    """A package that comes with an extra.
+    """Import an optional package.
 
     Raises
     ------
     MissingDependency
-        It is not installed.
+        The package is not installed.
     """
     try:
         return import_module(package)
@@ -193,41 +194,46 @@ def import_optional(package: str, extra: str, purpose: str) -> typing.Any:
 
 
 class FairspanWarning(UserWarning):
-    """The answer holds, but the user should know something about it."""
+    """The result is valid but needs attention."""
 
 
 def warn(message: str) -> None:
-    """Issue a FairspanWarning that points at the user's line, not at a line of this package."""
+    """Issue a FairspanWarning attributed to the user's code."""
     clear_progress_bar()
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
-        _INTERNAL_MODULES
-    ):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, FairspanWarning, stacklevel=level)
+    stack_level = 2
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_internal(frame):
+        frame = frame.f_back
+        stack_level += 1
+    warnings.warn(message, FairspanWarning, stacklevel=stack_level)
+
+
+def _is_internal(frame: types.FrameType) -> bool:
+    module = frame.f_globals.get("__name__", "")
+    return bool(module.startswith(_INTERNAL_MODULES))
 
 
 def closest_match(name: str, names: collections.abc.Iterable[str]) -> str | None:
-    """The name that was most likely meant; None if there is none like it.
+    """Return the closest match to a name, ignoring case; None if nothing is similar.
 
     Examples
     --------
-    >>> nearest("Ages", ["wages", "age"]), nearest("nope", ["income"])
+    >>> closest_match("Ages", ["wages", "age"]), closest_match("nope", ["income"])
     ('wages', None)
     """
-    by_casefolded_name = {each.casefold(): each for each in names}
+    by_casefolded_name = {candidate.casefold(): candidate for candidate in names}
     matches = get_close_matches(name.casefold(), by_casefolded_name, n=1, cutoff=_SIMILARITY_CUTOFF)
     return by_casefolded_name[matches[0]] if matches else None
 
 
 def describe_type(value: object) -> str:
-    """What a value of a wrong type is, for an error message; never its contents, maybe a table.
+    """Describe the type of a value for an error message, without its contents.
 
     Examples
     --------
     >>> describe_type(3), describe_type(dict)
-    ('of type int', 'the class dict itself, not an object of it')
+    ('of type int', 'the class dict itself, not an instance')
     """
     if isinstance(value, type):
-        return f"the class {value.__name__} itself, not an object of it"
+        return f"the class {value.__name__} itself, not an instance"
     return f"of type {type(value).__name__}"

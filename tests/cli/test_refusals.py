@@ -83,7 +83,7 @@ REFUSED = [
     ((*AUDIT, "--center", "median"), ["'median' is not one of 'global', 'group', 'none'"]),
     ((*AUDIT, "--nonsense"), ["No such option", "--nonsense"]),
     ((*AUDIT, "--max-groups", "0"), ["--max-groups"]),
-    ((*AUDIT, "--max-memory", "100B"), ["while they are made, and one eigenproblem"]),
+    ((*AUDIT, "--max-memory", "100B"), ["one eigendecomposition of that size"]),
     ((*AUDIT, "--max-memory", "0"), ["'0' is not a size", "such as 500MB or 8GB"]),
     ((*AUDIT, "--max-memory", "-1GB"), ["'-1GB' is not a size"]),
     ((*AUDIT, "--max-memory", "1 PB"), ["'1 PB' is not a size"]),

@@ -1,6 +1,7 @@
 """Memory is told before work, and running out of it is an error of ours."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -29,8 +30,8 @@ def test_what_matrices_take_is_told_from_the_shape(monkeypatch):
     resources.check_memory(10**6, 20)
     resources.check_memory(2, 10_000, 5 * GB)
     for given, said in (
-        ((2, 60_000), r"2 groups and 60,000 features take about 172\.8 GB"),
-        ((10**6, 1000), r"1,000,000 groups.*Allowed: 16\.0 GB: what this"),
+        ((2, 60_000), r"2 groups and 60,000 features need about 172\.8 GB"),
+        ((10**6, 1000), r"1,000,000 groups.*Allowed: 16\.0 GB .*this machine"),
         ((2, 60_000, GB), r"days|hours|minutes"),
     ):
         with pytest.raises(InvalidInput, match=said):
@@ -48,7 +49,9 @@ def test_too_large_matrices_are_never_made(kind, weights):
     room = 24 * 300**2  # one group
     with traced() as peak:
         for too_little in (room - 1, 4 * room - 1):
-            with pytest.raises(InvalidInput, match=r"max_memory\. .* allow more .*max_memory="):
+            with pytest.raises(
+                InvalidInput, match=r"\(max_memory\).* raise the .*max_memory="
+            ):
                 GroupMoments.from_rows(X, groups, weights, max_memory=too_little)
         assert peak() < room
     assert GroupMoments.from_rows(X, groups, weights, max_memory=4 * room).n_groups == 4
@@ -83,7 +86,7 @@ def test_the_command_line_tells_it_wherever_it_happens(monkeypatch, tmp_path, ca
     (tmp_path / "data.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n0,3,b\n")
     monkeypatch.setattr(where, run_out)
     assert cli.run(["audit", str(tmp_path / "data.csv"), "--group", "g"]) == 2
-    assert "Memory ran out" in capsys.readouterr().err
+    assert re.search("Memory ran out|Out of memory", capsys.readouterr().err)
 
 
 def test_parts_that_fit_are_refused_where_their_sum_does_not():
@@ -93,13 +96,13 @@ def test_parts_that_fit_are_refused_where_their_sum_does_not():
         tally.aggregate(open_group_rows(X[start : start + 20], groups[start : start + 20]))
         for start in (0, 20)
     ]
-    with pytest.raises(InvalidInput, match=r"Matrices of 4 groups and 300 features"):
+    with pytest.raises(InvalidInput, match=r"matrices of 4 groups and 300 features"):
         tally.merge(*parts)
 
 
 def test_work_of_more_than_a_minute_is_told_beforehand(monkeypatch):
     monkeypatch.setattr(resources, "_OPERATIONS_PER_SECOND", 1e4)  # a slow machine
-    with pytest.warns(FairspanWarning, match="40 rows and 300 features take a machine like this"):
+    with pytest.warns(FairspanWarning, match="40 rows and 300 features takes about .* this mach"):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2)
 
 
@@ -107,7 +110,7 @@ def test_what_is_refused_is_not_called_long_before(monkeypatch):
     monkeypatch.setattr(
         resources, "_OPERATIONS_PER_SECOND", 1e4
     )  # a warning would be an error here
-    with pytest.raises(InvalidInput, match=r"Matrices of 1 group"):
+    with pytest.raises(InvalidInput, match=r"matrices of 1 group"):
         GroupMoments.from_rows(rows(40, 300), np.arange(40) % 2, max_memory=1000)
 
 
@@ -120,7 +123,7 @@ def test_no_partition_is_read_where_not_even_one_group_fits():
         return rows(20, 300)
 
     X = array.map_blocks(block, chunks=((20, 20), (300,)), dtype=float, meta=np.empty((0, 0)))
-    with pytest.raises(InvalidInput, match=r"Matrices of 1 group and 300 features"):
+    with pytest.raises(InvalidInput, match=r"matrices of 1 group and 300 features"):
         GroupMoments.from_rows(X, np.arange(40) % 2, max_memory=24 * 300**2 - 1)
     assert not read
     GroupMoments.from_rows(X, np.arange(40) % 2, max_memory=2 * 24 * 300**2)
@@ -172,7 +175,7 @@ MODEL = FairPCA(1).fit_moments(MOMENTS)
 )
 def test_running_out_of_memory_is_an_error_of_ours_wherever_it_happens(monkeypatch, where, work):
     monkeypatch.setattr(where, run_out)
-    with pytest.raises(InvalidInput, match=r"Memory ran out \(Unable to allocate 26\.8 GiB"):
+    with pytest.raises(InvalidInput, match=r"Out of memory \(Unable to allocate 26\.8 GiB"):
         work()
 
 
@@ -180,7 +183,7 @@ def test_running_out_of_memory_is_an_error_of_ours_wherever_it_happens(monkeypat
 def test_a_sound_file_that_does_not_fit_is_not_called_corrupt(monkeypatch, tmp_path, saved):
     saved.save(tmp_path / "file")
     monkeypatch.setattr("fairspan.storage._read_array", run_out)
-    with pytest.raises(InvalidInput, match="Memory ran out"):
+    with pytest.raises(InvalidInput, match="Out of memory"):
         type(saved).load(tmp_path / "file")
 
 
@@ -188,7 +191,7 @@ def test_running_out_in_a_worker_tells_of_the_part(monkeypatch, tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("x,y,g\n1,2,a\n2,1,b\n4,4,a\n")
     monkeypatch.setattr("fairspan.moments.accumulate._sum_by_code", run_out)
-    with pytest.raises(InvalidInput, match=r"a\.csv: Memory ran out"):
+    with pytest.raises(InvalidInput, match=r"a\.csv: Out of memory"):
         GroupMoments.from_rows(tmp_path, "g")
 
 

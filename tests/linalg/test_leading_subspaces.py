@@ -151,7 +151,7 @@ BESIDE = symmetric([5.0, 5.0, 3.0, 1.0, 1.0])
         (BESIDE, 2, {}, 2, 0),
         (BESIDE, 3, {}, 3, 0),
         (NEARLY, 2, {}, 2, 0),
-        (NEARLY, 2, {"tie_tolerance": 1e-5}, 1, 2),
+        (NEARLY, 2, {"tie_tol": 1e-5}, 1, 2),
         (np.zeros((3, 3)), 2, {}, 0, 3),
         *(
             (np.outer(np.arange(1.0, p + 1), np.arange(1.0, p + 1)), 4, {}, 1, p - 1)

@@ -7,7 +7,7 @@ import pytest
 import scipy
 
 import fairspan as fs
-from fairspan.linalg.double_double import divided, exact_product, exact_sum
+from fairspan.linalg.double_double import divide, exact_product, exact_sum
 
 KINDS = ["dense", "wide", "sparse", "merged", "em"]
 # Dates in nanoseconds, and a number that float64 does not hold exactly.
@@ -153,7 +153,7 @@ def test_sums_products_and_quotients_are_exact(rng):
         for x, y, most, rest in zip(a, b, high, low, strict=True):
             expected = exactly(Fraction(float(x)), Fraction(float(y)))
             assert Fraction(float(most)) + Fraction(float(rest)) == expected
-    high, low = divided(a, 0.0, b)
+    high, low = divide(a, 0.0, b)
     for x, y, most, rest in zip(a, b, high, low, strict=True):
         expected = Fraction(float(x)) / Fraction(float(y))
         found = Fraction(float(most)) + Fraction(float(rest))

@@ -1,8 +1,8 @@
-"""The one place that solves eigenproblems: of matrices, and of operators too large to be matrices.
+"""Eigensolvers for symmetric matrices, and for operators too large to form as matrices.
 
-Whatever needs leading eigenvectors of second moments asks here. Ties, rank deficiency and signs are
-resolved here, so that the same matrix always gives an identical result. Small matrices without such
-questions go to numpy.
+All leading eigenvectors of second moments are computed by this package. It resolves ties, rank
+deficiency and signs, so that the same matrix always gives the same result. Small matrices that
+raise none of these questions are passed to numpy directly.
 """
 
 from fairspan.linalg.eigen import (

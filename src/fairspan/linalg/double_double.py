@@ -1,15 +1,15 @@
-"""Sums, products and quotients with their rounding errors: numbers of twice the precision.
+"""Double-double arithmetic: sums, products and quotients with their rounding errors.
 
-A number is held as an unevaluated sum of two float64 numbers, of which the second is at most half a
-unit in the last place of the first (Dekker 1971; Knuth, TAOCP 2, section 4.2.2). No fused
-multiply-add is needed, so the results are the same on every machine.
+A number is held as an unevaluated sum of two float64 numbers; the second is at most half a unit in
+the last place of the first (Dekker 1971; Knuth, TAOCP 2, section 4.2.2). Fused multiply-add is not
+used, so the results are the same on every machine.
 """
 
 import numpy as np
 
 from fairspan.typing import FloatArray
 
-# Veltkamp's constant: splits the 53 bits of a float64 number into two halves, whose products with
+# Veltkamp's constant: splits the 53 bits of a float64 number into two halves whose products with
 # other halves are exact.
 _SPLITTER = 2.0**27 + 1
 
@@ -24,8 +24,9 @@ def exact_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     (1e+16, 1.0)
     """
     total = np.asarray(a + b)
-    part = total - a
-    return total, np.asarray((a - (total - part)) + (b - part))
+    b_rounded = total - a
+    error = np.asarray((a - (total - b_rounded)) + (b - b_rounded))
+    return total, error
 
 
 def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -45,13 +46,14 @@ def exact_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
     return product, np.asarray(error + a_low * b_low)
 
 
-def divided(
+def divide(
     high: FloatArray, low: FloatArray | float, divisor: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (high + low) / divisor in two parts."""
+    """Return (high + low) / divisor rounded to float64, and the rounding error."""
     quotient = high / divisor
     product, error = exact_product(quotient, divisor)
-    return exact_sum(quotient, ((high - product) - error + low) / divisor)
+    correction = ((high - product) - error + low) / divisor
+    return exact_sum(quotient, correction)
 
 
 def _halves(number: FloatArray) -> tuple[FloatArray, FloatArray]:

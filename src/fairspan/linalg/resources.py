@@ -1,13 +1,14 @@
-"""What linear algebra may use of the machine: threads, and memory for the groups' matrices.
+"""Limits on what linear algebra uses: BLAS threads, and memory for the groups' matrices.
 
-numpy and scipy often bring a library each, with threads each. A thread that has nothing left to do
-still takes its core for some 20 ms, waiting for more. So where calls of both follow each other,
-either slows down the other, by half and more; one of them is then kept to a single thread.
+numpy and scipy often bundle separate BLAS libraries, each with its own thread pool. An idle BLAS
+thread spins for about 20 ms before it sleeps, so alternating calls of the two libraries slow each
+other down by half or more. In such code one of the two is limited to a single thread.
 
-Such limits hold for the whole process. While several threads of Python compute here at once, as
-where somebody fits side by side, each of them computes alone; the last one undoes the limits.
+Limits apply to the whole process. While several Python threads hold limits (parallel fits, for
+example), every BLAS library is limited to one thread; the last thread to leave restores the
+original settings.
 
-The memory that matrices take is computed from their shape before any of them is made.
+Memory needs are computed from shapes, before any matrix is allocated.
 """
 
 import os
@@ -29,36 +30,39 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 BlasPackage = Literal["numpy", "scipy"]
 
-# Up to so many features a product of rows is bound by memory.
+# Number of features up to which products with blocks of rows are limited by memory bandwidth.
 MAX_MEMORY_BOUND_FEATURES = 128
 _LOCK = Lock()
-# The limits that hold now, in the order of their beginning: the thread of Python, and the package.
+# Active limits, oldest first: the Python thread that set each, and the package it leaves unlimited.
 _ACTIVE_LIMITS: dict[object, tuple[int, BlasPackage | None]] = {}
-# How many threads each library had before the first of them.
+# Thread count of each library before the first limit.
 _ORIGINAL_THREADS: list[int] = []
-# Matrices of each group that are held at once while moments are made: measured, 2.3 to 2.9.
+# p x p matrices held per group while moments are computed (measured: 2.3 to 2.9).
 _MATRICES_HELD = 3
-# So much is never refused unless a limit is given: looking at the machine would take longer.
+# Always allowed unless `max_memory` is set; querying the machine would take longer.
 _ALWAYS_ALLOWED_BYTES = 2**30
-# Steps of one eigenproblem for p^3, and what a core does of them in a second.
-_EIGH_OPERATIONS, _OPERATIONS_PER_SECOND = 10, 2e10
+# Operations of one eigendecomposition, divided by p^3.
+_EIGH_OPERATIONS = 10
+# Floating-point operations of one core per second, for rough estimates in messages.
+_OPERATIONS_PER_SECOND = 2e10
+# Duration from which a computation is announced by a warning.
 _SLOW_SECONDS = 60.0
 _CGROUP_MEMORY_FILE = Path("/sys/fs/cgroup/memory.max")
 
 
 @contextmanager
 def limit_blas_threads(package: BlasPackage | None) -> Iterator[int]:
-    """Inside, only the library of this package uses threads, where it has one of its own; or none.
+    """Limit BLAS threads: inside, only the library of `package` is multithreaded (none if None).
 
-    Many small steps are best done by one thread: where cores are shared with others, a step that
-    waits for its second thread may wait for milliseconds. Gives how many threads of Python may
-    compute inside: 1 if a limit held before.
+    Many small operations run best on one thread: on shared cores, waiting for a second thread can
+    take milliseconds. Yields the number of Python threads that may compute inside; 1 if a limit was
+    already active.
     """
     limit = object()
     with _LOCK:
         is_outermost = not _ACTIVE_LIMITS
         if is_outermost:
-            _ORIGINAL_THREADS[:] = [each.num_threads for each in _blas_libraries()]
+            _ORIGINAL_THREADS[:] = [library.num_threads for library in _blas_libraries()]
         _ACTIVE_LIMITS[limit] = get_ident(), package
         _apply_limits()
     try:
@@ -70,109 +74,126 @@ def limit_blas_threads(package: BlasPackage | None) -> Iterator[int]:
 
 
 def _apply_limits() -> None:
-    most = max(_ORIGINAL_THREADS, default=1)
-    is_alone = len({thread for thread, _ in _ACTIVE_LIMITS.values()}) == 1
-    package = list(_ACTIVE_LIMITS.values())[-1][1] if is_alone else None
-    unlimited = _blas_libraries_of(package) if package else ()
-    for i, library in enumerate(_blas_libraries()):
-        n_threads = (
-            (most if library in unlimited else 1) if _ACTIVE_LIMITS else _ORIGINAL_THREADS[i]
-        )
-        if n_threads != library.num_threads:  # to ask is quicker, and limits are often nested
-            # Recent versions let one thread alone set limits; the lock sees to that here.
+    unlimited = _unlimited_libraries()
+    max_threads = max(_ORIGINAL_THREADS, default=1)
+    for original, library in zip(_ORIGINAL_THREADS, _blas_libraries(), strict=True):
+        if not _ACTIVE_LIMITS:
+            n_threads = original
+        elif library in unlimited:
+            n_threads = max_threads
+        else:
+            n_threads = 1
+        # Reading is cheaper than setting, and limits are often nested.
+        if n_threads != library.num_threads:
+            # Recent OpenBLAS controllers accept limits from one thread only; the lock ensures that.
             release = getattr(library, "clear_controlling_thread", lambda *, force: None)
             release(force=True)
             library.set_num_threads(n_threads)
             release(force=True)
 
 
-def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """The function of each item, in order; in as many threads as linear algebra may use.
+def _unlimited_libraries() -> tuple[Any, ...]:
+    """Libraries of the innermost limit; none while several Python threads hold limits."""
+    threads = {thread for thread, _ in _ACTIVE_LIMITS.values()}
+    if len(threads) != 1:
+        return ()
+    _, package = list(_ACTIVE_LIMITS.values())[-1]
+    return () if package is None else _blas_libraries_of(package)
 
-    Meanwhile each of them computes alone, so that together they take no more cores than allowed.
+
+def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Apply a function to each item in a thread pool, and return the results in order.
+
+    Each worker runs BLAS single-threaded, so that together they use no more cores than linear
+    algebra is allowed.
 
     Examples
     --------
-    >>> in_threads(abs, [-1, 2, -3])
+    >>> map_in_threads(abs, [-1, 2, -3])
     [1, 2, 3]
     """
-    with limit_blas_threads(None) if len(items) > 1 else nullcontext(1) as allowed:
-        workers = min(allowed, len(items))
-        if workers < 2:
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with limit_blas_threads(None) as max_workers:
+        n_workers = min(max_workers, len(items))
+        if n_workers < 2:
             return [function(item) for item in items]
-        with ThreadPoolExecutor(workers) as pool:
-            # Each thread tells whoever listens to this one how far it has come.
-            contexts = [copy_context() for _ in items]
-            return list(
-                pool.map(lambda context, item: context.run(function, item), contexts, items)
-            )
+        # Copy the context so that workers report progress to the caller's stage.
+        contexts = [copy_context() for _ in items]
+        with ThreadPoolExecutor(n_workers) as pool:
+            results = pool.map(lambda context, item: context.run(function, item), contexts, items)
+            return list(results)
 
 
 def single_thread_if_small(n_features: int) -> AbstractContextManager[object]:
-    """Inside, one thread where products of rows with so few features are bound by memory."""
-    return limit_blas_threads(None) if n_features <= MAX_MEMORY_BOUND_FEATURES else nullcontext()
+    """Limit BLAS to one thread if products of rows with this few features are memory-bound."""
+    if n_features > MAX_MEMORY_BOUND_FEATURES:
+        return nullcontext()
+    return limit_blas_threads(None)
 
 
 @cache
 def _blas_libraries() -> tuple[Any, ...]:
-    # Looking for libraries takes milliseconds; numpy's and scipy's are there once they are used.
+    # Discovery takes milliseconds; numpy's and scipy's libraries are loaded by now.
     return tuple(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 @cache
 def _blas_libraries_of(package: BlasPackage) -> tuple[Any, ...]:
-    """Its own; all, if numpy and scipy share one, or the paths are unknown."""
+    """BLAS libraries of a package; all if numpy and scipy share one or paths are unknown."""
+    libraries = _blas_libraries()
     by_package = {
-        owner: tuple(
-            library
-            for library in _blas_libraries()
-            # .../numpy.libs/libscipy_openblas64_.so, .../scipy/.dylibs/libscipy_openblas.dylib
-            if any(folder.startswith(owner) for folder in Path(library.filepath).parts[-3:-1])
-        )
+        owner: tuple(library for library in libraries if _is_bundled_with(owner, library))
         for owner in ("numpy", "scipy")
     }
-    return by_package[package] if all(by_package.values()) else _blas_libraries()
+    return by_package[package] if all(by_package.values()) else libraries
+
+
+def _is_bundled_with(package: str, library: Any) -> bool:
+    # .../numpy.libs/libscipy_openblas64_.so, .../scipy/.dylibs/libscipy_openblas.dylib
+    folders = Path(library.filepath).parts[-3:-1]
+    return any(folder.startswith(package) for folder in folders)
 
 
 def moments_nbytes(n_groups: int, n_features: int) -> int:
-    """Memory that making k matrices of p x p numbers takes.
+    """Peak memory for computing the moments of k groups with p features, in bytes.
 
     Examples
     --------
     >>> moments_nbytes(2, 1000)
     48000000
     """
-    return _MATRICES_HELD * 8 * n_groups * n_features**2  # a number of float64 takes 8 bytes
+    return _MATRICES_HELD * 8 * n_groups * n_features**2
 
 
 def warn_if_slow(n_rows: int | None, n_features: int) -> None:
-    """Warn beforehand where a machine like this makes the moments of rows for over a minute."""
-    # n p^2 multiplications and as many additions, shared by all cores.
+    """Warn before moments are computed if this machine needs more than about a minute."""
+    # 2 n p^2 operations, shared by all cores; counting cores takes longer than a small table.
     seconds = 2.0 * (n_rows or 0) * n_features**2 / _OPERATIONS_PER_SECOND
-    if seconds > _SLOW_SECONDS:  # to look for the cores takes longer than a small table
+    if seconds > _SLOW_SECONDS:
         seconds /= os.cpu_count() or 1
     if seconds > _SLOW_SECONDS:
         warn(
-            f"Moments of {n_rows:,} rows and {n_features:,} features take a machine like this "
-            f"about {_format_duration(seconds)}: the time grows with the square of the number of features. "
-            "Fewer features, sparse rows, a sample of the rows, or a cluster (docs/scale.md) take "
-            "less."
+            f"Computing the moments of {n_rows:,} rows and {n_features:,} features takes about "
+            f"{_format_duration(seconds)} on this machine; the time grows with the square of the "
+            "number of features. Fewer features, sparse rows, a sample of the rows, or a cluster "
+            "(docs/scale.md) are faster."
         )
 
 
 def memory_limit() -> int | None:
-    """Bytes that this process may use; None if the system does not say."""
+    """Memory available to this process in bytes; None if the system does not report it."""
     limits = []
     with suppress(OSError, ValueError, AttributeError):  # Windows has no sysconf
         limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    with suppress(OSError, ValueError):  # no container, or one without a limit
+    with suppress(OSError, ValueError):  # no container, or no limit
         limits.append(int(_CGROUP_MEMORY_FILE.read_text()))
     return min(limits, default=None)
 
 
 @contextmanager
 def explain_memory_errors() -> Iterator[None]:
-    """Turn a MemoryError into an error that says what to do.
+    """Raise InvalidInput with a remedy in place of MemoryError.
 
     Raises
     ------
@@ -181,49 +202,50 @@ def explain_memory_errors() -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
+        reason = " ".join(str(error).split()) or "the allocation failed"
         raise InvalidInput(
-            f"Memory ran out ({' '.join(str(error).split()) or 'the system gave no more'})",
-            "Allowed: groups and features whose matrices fit: about 24 k p^2 bytes of memory",
+            f"Out of memory ({reason})",
+            "Allowed: groups and features whose matrices fit into memory, about 24 k p^2 bytes",
             "Choose fewer features or groups, or pass sparse rows",
         ) from error
 
 
 def check_memory(n_groups: int, n_features: int, max_memory: int | None = None) -> None:
-    """Make sure that matrices of so many groups and features fit into memory.
+    """Check that the matrices of k groups and p features fit into memory.
 
     Parameters
     ----------
     n_groups, n_features : int
     max_memory : int, optional
-        Bytes; by default all that this process may use.
+        In bytes; by default all memory available to this process.
 
     Raises
     ------
     InvalidInput
-        Says what they would take, memory and time.
+        They do not fit; the message states the memory and time needed.
     """
     needed_bytes = moments_nbytes(n_groups, n_features)
     if max_memory is None and needed_bytes <= _ALWAYS_ALLOWED_BYTES:
         return
-    most = memory_limit() if max_memory is None else max_memory
-    if most is None or needed_bytes <= most:
+    allowed_bytes = memory_limit() if max_memory is None else max_memory
+    if allowed_bytes is None or needed_bytes <= allowed_bytes:
         return
     seconds = _EIGH_OPERATIONS * float(n_features) ** 3 / _OPERATIONS_PER_SECOND
+    source = "available on this machine" if max_memory is None else "max_memory"
     raise InvalidInput(
-        f"Matrices of {counted(n_groups, 'group')} and {counted(n_features, 'feature')} take about "
-        f"{format_bytes(needed_bytes)} while they are made, and one eigenproblem of that size takes a core "
-        f"about {_format_duration(seconds)}",
-        f"Allowed: {format_bytes(most)}: "
-        + ("what this machine has" if max_memory is None else "max_memory"),
-        "Choose fewer features or groups; or fit the rows themselves, sparse or fewer than 0.8 p, "
-        "which needs no matrices; or allow more with GroupMoments.from_rows(max_memory=BYTES) "
-        "and FairPCA.fit_moments",
+        f"The matrices of {counted(n_groups, 'group')} and {counted(n_features, 'feature')} need "
+        f"about {format_bytes(needed_bytes)} while they are computed, and one eigendecomposition "
+        f"of that size takes about {_format_duration(seconds)} on one core",
+        f"Allowed: {format_bytes(allowed_bytes)} ({source})",
+        "Choose fewer features or groups; fit the rows themselves if they are sparse or fewer than "
+        "0.8 p, which needs no matrices; or raise the limit with "
+        "GroupMoments.from_rows(max_memory=BYTES) and FairPCA.fit_moments",
         cause=Cause.TOO_LARGE,
     )
 
 
 def format_bytes(n_bytes: int) -> str:
-    """Bytes in words, such as 1.5 GB."""
+    """Format a number of bytes, such as 1.5 GB."""
     return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:,.1f} MB"
 
 

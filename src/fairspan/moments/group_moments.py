@@ -12,7 +12,7 @@ from scipy.linalg import blas
 from fairspan.errors import Cause, InvalidInput, caller_remedies, warn
 from fairspan.formatting.text import counted
 from fairspan.linalg import is_valid_scatter
-from fairspan.linalg.double_double import divided
+from fairspan.linalg.double_double import divide
 from fairspan.linalg.resources import explain_memory_errors, warn_if_slow
 from fairspan.moments.accumulate import (
     RunningMoments,
@@ -395,7 +395,7 @@ class GroupMoments(BaseMoments):
             beside = np.ones(whole.n_features - self.n_features)
             whole = whole.divided_by(np.concatenate([scale, beside]))
         low = 0.0 if self.mean_corrections is None else self.mean_corrections
-        means, corrections = divided(self.means, low, scale)
+        means, corrections = divide(self.means, low, scale)
         return replace(
             self,
             means=means,

@@ -26,7 +26,7 @@ from fairspan.linalg import (
     symmetrize,
     unit_of,
 )
-from fairspan.linalg.double_double import divided, exact_sum
+from fairspan.linalg.double_double import divide, exact_sum
 from fairspan.moments.operators import CANCELLATION_RATIO, encoder_columns
 from fairspan.rows.groups import CodedLabels, Label, LabelEncoder
 from fairspan.rows.matrices import CsrArray, SparseRows
@@ -136,7 +136,7 @@ class GroupRows:
         inverse = _sparse_diagonal(1 / scale)
         parts = tuple((part @ inverse, weights) for part, weights in self.chunks)
         # Groups have pilots of their own, whose differences must not be rounded.
-        pilot, correction = divided(self.shift, self.pilot_correction, scale)
+        pilot, correction = divide(self.shift, self.pilot_correction, scale)
         drift = self.shifted_mean / scale
         return replace(
             self, chunks=parts, shift=pilot, shifted_mean=drift, pilot_correction=correction
