@@ -436,7 +436,7 @@ def test_many_features_in_little_memory():
     ran = subprocess.run([sys.executable, "-c", WIDE], capture_output=True, text=True, check=True)
     told = json.loads(ran.stdout)
     assert told["kilobytes"] < 300_000
-    assert (told["status"], told["eigen"]) == ("optimal", "thin")
+    assert (told["status"], told["eigensolver"]) == ("optimal", "thin")
     assert told["gap"] <= 1
     assert told["losses"][0] == pytest.approx(told["losses"][1], rel=1e-6)
     assert told["errors"] == pytest.approx(told["residuals"], rel=1e-9)

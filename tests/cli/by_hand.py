@@ -74,7 +74,7 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
             1 - figures.error / figures.total_variance,
         )
         np.testing.assert_allclose(found, by_hand, rtol=1e-9, atol=1e-9 * figures.total_variance)
-    first, second = (expected[label].row_errors for label in model["pair"])
+    first, second = (expected[label].row_errors for label in model["disparity_pair"])
     welch = stats.ttest_ind(second, first, equal_var=False).confidence_interval()
     if len(expected) == 2:
         found = [model[f"observed_disparity{end}"] for end in ("", "_low", "_high")]

@@ -24,9 +24,9 @@ def test_every_figure_is_that_of_the_rows(run, data, table, features, center, st
     facts = result.facts
     (plain,) = facts["models"]
     every_row = {"n_dropped": 0, "missing": None, "has_clusters": False}
-    assert facts["rows"] == {"n": 240, "n_features": 5, "has_intervals": True, **every_row}
+    assert facts["rows"] == {"n_rows": 240, "n_features": 5, "has_intervals": True, **every_row}
     assert (plain["name"], plain["n_components"], plain["center"]) == ("PCA", 2, center)
-    assert plain["scaled"] is standardize
+    assert plain["is_scaled"] is standardize
     expected = plain_pca_by_hand(
         table[features], table["age"], 2, center=center, standardize=standardize
     )
@@ -110,7 +110,7 @@ def test_a_model_is_judged_on_held_out_rows(run, table, features, tmp_path):
     assert_agrees(audited, by_hand)
     # Ordinary PCA of these rows, in the units of the model.
     units = table.loc[:119, features].std(ddof=0)
-    assert (plain["name"], plain["scaled"], plain["fitted_here"]) == ("PCA", True, True)
+    assert (plain["name"], plain["is_scaled"], plain["fitted_here"]) == ("PCA", True, True)
     assert_agrees(plain, plain_pca_by_hand(held_out[features] / units, held_out["age"], 2))
     assert result.facts["verdict"]["kind"] != "harm, no repair tried"
 
@@ -268,7 +268,7 @@ def test_credit_data_match_the_published_table(run):
         *("audit", path, "--group", "group__education", "--exclude", "*__*"),
         *("--center", "group", "--standardize", "-d", 3, "--json"),
     ).facts
-    n = facts["rows"]["n"]
+    n = facts["rows"]["n_rows"]
     assert (n, facts["rows"]["n_features"]) == (30000, 22)
     # The table standardises with ddof 1, the command with ddof 0.
     errors = {g["group"]: g["observed_error"] * (n - 1) / n for g in facts["models"][0]["groups"]}
@@ -305,7 +305,7 @@ def test_options_are_those_of_python(run, visits, features, tmp_path, options, s
     X, groups = visits[features], visits["age"]
     pca = fs.FairPCA(2, criterion="total_error").fit(X, sensitive_features=groups)
     theirs = fs.audit(pca, X, groups, **settings)
-    assert (found["rows"]["n"], found["rows"]["n_features"]) == (len(visits), 5)
+    assert (found["rows"]["n_rows"], found["rows"]["n_features"]) == (len(visits), 5)
     assert (found["level"], found["materiality"]) == (theirs.level, theirs.materiality)
     for here, there in zip(found["models"][0]["groups"], theirs.models[0].groups, strict=True):
         assert (here["n"], here["state"]) == (there.n_rows, there.state)
@@ -471,7 +471,7 @@ def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, 
     run("fit", parts["train"], "--group", "age", "-d", 2, *quick, status=0)
     asked = ("audit", parts["train"], "--group", "age", "--test", parts["rest"], "--json")
     facts = run(*asked, "--model", saved).facts
-    assert facts["rows"]["n"] == len(table) - half
+    assert facts["rows"]["n_rows"] == len(table) - half
     assert [each["name"] for each in facts["models"]] == ["fair.model", "PCA"]
     X, groups = (part.to_numpy() for part in (table[features], table["age"]))
     fair = fs.FairPCA(2).fit(X[:half], sensitive_features=groups[:half])

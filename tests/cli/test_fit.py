@@ -50,7 +50,7 @@ def test_nested_components_are_those_of_python_with_a_record_of_each(
     np.testing.assert_allclose(fs.FairSubspace.load(model).components, fair.components_, atol=1e-9)
     steps = fair.solution_.steps
     for d, (told, step) in enumerate(zip(certificate["nested"], steps, strict=True), start=1):
-        first = fair.subspace_.first(d).certificate
+        first = fair.subspace_.truncate(d).certificate
         assert (told["n_components"], told["objective"]) == (d, pytest.approx(first.objective))
         assert told["step"]["objective"] == pytest.approx(step.objective, rel=1e-9)
         assert told["step"]["status"] == "optimal"
@@ -134,7 +134,7 @@ def test_a_solver_with_its_parameters(
     fair.fit(table[features], sensitive_features=table["age"])
     certificate = fair.solution_
     assert found["n_eigenproblems"] == certificate.n_eigenproblems
-    assert found["tolerance"] == pytest.approx(certificate.tolerance, rel=1e-6)
+    assert found["absolute_tol"] == pytest.approx(certificate.absolute_tol, rel=1e-6)
     assert found["objective"] == pytest.approx(certificate.objective, rel=1e-9)
     np.testing.assert_allclose(
         fs.FairSubspace.load(tmp_path / "m").components, fair.components_, atol=1e-6

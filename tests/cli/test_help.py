@@ -227,7 +227,7 @@ def test_without_pyarrow_the_message_says_how_to_install_it(installed, data, mod
 def test_saved_moments_need_no_pyarrow(installed, table, features, tmp_path):
     fs.GroupMoments.from_rows(table[features], table["age"]).save(tmp_path / "m")
     facts = installed("audit", "m", "-d", 2, "--json", code=WITHOUT_PYARROW).facts
-    assert facts["rows"]["n"] == 240
+    assert facts["rows"]["n_rows"] == 240
 
 
 @pytest.mark.parametrize("name", ["audit", "fit", "moments"])

@@ -53,4 +53,4 @@ def test_the_option_that_an_error_names_keeps_the_rows(run, tmp_path):
     words = ("audit", path, "--group", "g", "-d", 1, "--on-missing", "drop")
     said = "Leave out column 'empty' with --exclude."
     run(*words, status=2, err=["column 'empty' has no value in any row", said])
-    assert run(*words, "--exclude", "empty", "--json").facts["rows"]["n"] == N
+    assert run(*words, "--exclude", "empty", "--json").facts["rows"]["n_rows"] == N

@@ -284,7 +284,7 @@ SPOILT = {
         ["{made}/manifest.json"],
     ),
     "newer manifest": (
-        in_manifest(lambda text: json.dumps({**json.loads(text), "version": 2})),
+        in_manifest(lambda text: json.dumps({**json.loads(text), "version": 3})),
         [],
         ["{made}/manifest.json"],
     ),

@@ -99,7 +99,7 @@ REFUSED = [
     ((*FIT, "--solver", "guess"), ["'guess' is not one of 'auto', 'boundary'"]),
     ((*FIT, "--solver", "riemannian"), ["'riemannian'", "Use solver='auto'"]),
     ((*FIT, SOLVER, "max_iter=1"), ["'auto'", "'max_iter'", "no parameters"]),
-    ((*FIT, "--solver", "multiplicative", SOLVER, "size=1"), ["'size'", "step, max_iter"]),
+    ((*FIT, "--solver", "multiplicative", SOLVER, "size=1"), ["'size'", "step_size, max_iter"]),
     ((*REPORT, "--criterion", "disparity", "--param", "trade_off=2"), ["trade_off is 2"]),
     # Parameters that name groups
     (

@@ -163,7 +163,7 @@ def test_saved_models_are_judged_by_held_out_rows(run, data, model, table, tmp_p
     held_out = ("--test", tmp_path / "rest.csv", "--compare", "minimax_loss")
     facts = run("report", tmp_path / "half.csv", *asked, *held_out, "--json").facts
     given = facts["given"]
-    assert (given["held_out"], given["rows"]["n"]) == (True, len(table) - half)
+    assert (given["held_out"], given["rows"]["n_rows"]) == (True, len(table) - half)
     assert facts["settings"]["n_components"] == 2
     audited = run("audit", tmp_path / "rest.csv", *asked, "--json").facts
     errors = [group["observed_error"] for group in given["models"][0]["groups"]]
@@ -323,7 +323,7 @@ def test_the_screen_is_as_wide_as_the_terminal(monkeypatch):
     facts = run_demo()
     for columns in (80, 60):
         for module in ("reporting", "output"):
-            monkeypatch.setattr(f"fairspan.cli.{module}.width_of", lambda _, n=columns: n)
+            monkeypatch.setattr(f"fairspan.cli.{module}.output_width", lambda _, n=columns: n)
         *lines, step = demo_text(*facts).splitlines()
         assert step == NEXT_STEP
         assert columns - 12 < max(map(len, lines)) <= columns

@@ -193,7 +193,7 @@ def test_the_advice_of_the_finding_is_followed_for_any_name_of_a_column(run, tmp
     ]
     advice = message[message.index("--na-values") : message.index(" with --on-missing")]
     facts = run(*command, *shlex.split(advice), "--on-missing", "drop").facts
-    assert facts["rows"]["n"] == 280
+    assert facts["rows"]["n_rows"] == 280
     assert "FS412" not in [each["code"] for each in facts["findings"]]
 
 

@@ -243,7 +243,7 @@ def test_names_are_shown_without_what_a_page_or_terminal_would_obey():
     ("settings", "error", "said"),
     [
         ({"criterion": "fairest"}, InvalidParameter, "fairest"),
-        ({"criteria": "error_gap"}, InvalidType, "criteria is of type str"),
+        ({"criteria": "error_gap"}, InvalidType, "compare is of type str"),
         ({"n_components": 0}, InvalidParameter, "n_components is 0"),
         ({"n_components": 2.5}, InvalidType, "n_components is 2.5"),
         ({"n_components": 5}, InvalidParameter, "n_components is 5"),

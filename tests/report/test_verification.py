@@ -245,7 +245,7 @@ def test_held_out_rows_judge_the_models(tmp_path):
         folds=5,
     )
     given = facts["given"]
-    assert (given["held_out"], given["rows"]["n"], facts["rows"]["n"]) == (True, half, half)
+    assert (given["held_out"], given["rows"]["n_rows"], facts["rows"]["n_rows"]) == (True, half, half)
     expected = fs.metrics.reconstruction_error(fair, X[half:], PEOPLE["sex"][half:])
     assert [group["observed_error"] for group in given["models"][0]["groups"]] == pytest.approx(
         list(expected.values())
@@ -273,7 +273,7 @@ def test_the_page_has_the_scale_and_dimension_of_the_first_model(tmp_path):
         for each in (main, model_of(facts["given"], "scaled"))
     ]
     assert errors[0] == pytest.approx(errors[1])
-    assert {model["name"]: model["scaled"] for model in facts["given"]["models"]} == {
+    assert {model["name"]: model["is_scaled"] for model in facts["given"]["models"]} == {
         "scaled": True,
         "plain": False,
         "PCA scaled": True,

@@ -121,7 +121,7 @@ def test_rows_that_were_opened_bring_their_groups_and_what_was_dropped(frame, tm
     rows = fs.FileRows.open(tmp_path / "rows.csv", ["sex"], on_missing="drop")
     facts = fs.write_report(tmp_path / "page.html", rows, **FEW)
     assert facts["rows"]["n_dropped"] == holes["age"].isna().sum() > 0
-    assert facts["rows"]["n"] == holes["age"].notna().sum()
+    assert facts["rows"]["n_rows"] == holes["age"].notna().sum()
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ def test_rows_with_missing_values_are_read_as_an_audit_reads_them(
         fair = fs.FairPCA(2, criterion="minimax_loss").fit_moments(moments)
         found = fs.audit(fair, some, "sex", **settings)
     assert facts["certificates"][1]["objective"] == pytest.approx(fair.solution_.objective)
-    assert facts["rows"]["n"] == moments.counts.sum()
+    assert facts["rows"]["n_rows"] == moments.counts.sum()
     assert facts["rows"]["n_dropped"] == {"drop": 2, "em": 1, "em-drop-empty": 2}[on_missing]
     assert f'on_missing="{on_missing}", n_components=2' in facts["made"]["command"]
     errors = [group.observed_error.value for group in found.models[0].groups]
@@ -286,7 +286,7 @@ def test_held_out_rows_may_have_missing_values_too(frame, tmp_path, undrawn):
     with pytest.raises(InvalidInput, match=r'NaN.*\(on_missing="drop"\)'):
         fs.write_report(path, frame, "sex", **given)
     facts = fs.write_report(path, frame, "sex", **given, on_missing="drop")
-    assert facts["given"]["rows"]["n"] == len(frame) - 1
+    assert facts["given"]["rows"]["n_rows"] == len(frame) - 1
 
 
 def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, undrawn):

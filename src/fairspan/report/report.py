@@ -132,7 +132,7 @@ class ReportSettings:
         other_criteria: Sequence[Any] = (
             [name for name in registry.builtin_names("criterion") if name != main.name]
             if criteria is None
-            else _check_sequence("criteria", criteria)
+            else _check_sequence("compare", criteria)
         )
         # Each once; compared, as some hold a mapping and so have no hash.
         selected_criteria = [main, *map(get_criterion, other_criteria)]
