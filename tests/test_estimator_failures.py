@@ -50,7 +50,7 @@ SETTINGS = {
     "unknown solver": ({"solver": "magic"}, InvalidParameter, "'auto', 'boundary'"),
     "solver of another kind": ({"solver": 1.0}, InvalidType, "solver is of type float"),
     "negative tol": ({"tol": -1e-9}, InvalidParameter, "tol is -1e-09"),
-    "tol = 1": ({"tol": 1}, InvalidParameter, "from 0 to below 1"),
+    "tol = 1": ({"tol": 1}, InvalidParameter, "at least 0 and below 1"),
     "tol NaN": ({"tol": np.nan}, InvalidParameter, "tol is nan"),
     "tol True": ({"tol": True}, InvalidParameter, "tol is True"),
     "tol as text": ({"tol": "small"}, InvalidParameter, "tol is 'small'"),

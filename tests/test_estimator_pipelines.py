@@ -195,11 +195,11 @@ def test_fields_are_listed():
         "criterion__penalty": 2.0,
         "criterion__radius": 0.1,
         "restriction__attributes": "intersections",
-        "restriction__given_labels": None,
+        "restriction__within_classes": None,
         "restriction__oblique": False,
         "restriction__tolerance": 0.0,
         "solver__max_iter": 100,
-        "solver__step": 2.0,
+        "solver__step_size": 2.0,
     }
     assert not any("__" in name for name in model.get_params(deep=False))
     assert FairPCA(criterion="disparity").get_params()["criterion__trade_off"] == 0.5

@@ -334,8 +334,8 @@ def test_a_group_of_one_row_has_no_interval():
     assert (parity.low, parity.high) == (None, None)
     assert bias.high - bias.low > 0.8
     assert not parity.holds(1.0, use_upper_bound=True)
-    with pytest.raises(InvalidParameter, match="interval is 'yes'"):
-        metrics.label_bias(*rows, "b", interval="yes")
+    with pytest.raises(InvalidParameter, match="return_interval is 'yes'"):
+        metrics.label_bias(*rows, "b", return_interval="yes")
 
 
 def test_frame_and_repr():

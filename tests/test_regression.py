@@ -277,7 +277,7 @@ def test_bad_targets(case):
             InvalidInput,
             r"\('u', 'y'\).*\('u', 'v', 'still'\)",
         ),
-        (NAMED, "y", PCA(1), InvalidType, "has not been fitted"),
+        (NAMED, "y", PCA(1), InvalidType, "is not fitted"),
         (
             GroupMoments.from_rows(FRAME.assign(still=1.0).to_numpy(), ["a", "b"] * 10),
             0,

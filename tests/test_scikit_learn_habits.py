@@ -156,7 +156,7 @@ def test_what_has_no_covariance_is_refused():
         (
             lambda: fitted(flat, criterion="total_error").get_precision(),
             IncompatibleParameters,
-            "no inverse",
+            "covariance is singular",
         ),
         (lambda: fitted(whiten="yes"), InvalidParameter, "whiten"),
     ):

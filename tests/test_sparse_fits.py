@@ -179,7 +179,7 @@ def test_more_components_than_the_rows_span():
 
 
 @pytest.mark.usefixtures("through_rows")
-@pytest.mark.filterwarnings("ignore:All rows are of one group")
+@pytest.mark.filterwarnings("ignore:All rows belong to one group")
 @pytest.mark.parametrize("criterion", ["minimax_loss", "total_error", "robust_error_gap"])
 def test_rows_of_zeros_a_single_group_and_all_components(criterion):
     X, labels, _ = topics(n=30, p=8, share=0.5)

@@ -184,7 +184,7 @@ def test_more_components_than_the_rows_span(criterion, d):
     np.testing.assert_allclose(thin.group_errors_, dense.group_errors_, atol=1e-8 * total)
 
 
-@pytest.mark.filterwarnings("ignore:All rows are of one group")
+@pytest.mark.filterwarnings("ignore:All rows belong to one group")
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("d", [1, 4, 11])
 def test_a_single_group_is_principal_component_analysis(d, weighted):

@@ -671,7 +671,7 @@ def test_optimal_needs_an_objective_that_is_known():
     assert (found[True].status, found[False].status) == ("optimal", "unresolved")
 
 
-@pytest.mark.filterwarnings("ignore:All rows are of one group")
+@pytest.mark.filterwarnings("ignore:All rows belong to one group")
 def test_zero_by_structure_is_optimal_beside_dates():
     rng = np.random.default_rng(2)
     rows = np.column_stack([rng.standard_normal((40, 3)), np.full(40, 1.7e18)])

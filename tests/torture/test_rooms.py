@@ -571,7 +571,7 @@ ROOMS: dict[str, tuple[Maker, Check, int, int]] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:All rows are of one group")  # of a first part
+@pytest.mark.filterwarnings("ignore:All rows belong to one group")  # of a first part
 @pytest.mark.filterwarnings("ignore:These columns are constant", "ignore:The EM algorithm")
 @pytest.mark.parametrize("name", ROOMS)
 def test_room(name, how_many, record_property):
@@ -622,7 +622,7 @@ FELL += [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:All rows are of one group")
+@pytest.mark.filterwarnings("ignore:All rows belong to one group")
 @pytest.mark.parametrize(("name", "number"), FELL)
 def test_examples_that_fell(name, number):
     make, check, _, _ = ROOMS[name]

@@ -1,1 +1,1 @@
-"""FairPCA: a thin scikit-learn shell around one fit."""
+"""FairPCA, the scikit-learn estimator, and the fit that it shares with audit and command line."""

@@ -49,19 +49,20 @@ from fairspan.rows.validation import check_n_columns
 from fairspan.solvers.solve import get_solver
 from fairspan.typing import FloatArray
 
-# Variance below this share of the total variance is rounding.
+# Noise below this fraction of the total variance, and variances below this fraction of the largest
+# one, are rounding and count as zero.
 _NOISE_ROUNDING = 1e-13
-# Roundings that a computed variance, and an entry of a component, may be off by.
+# Relative rounding error of a computed variance, and of an entry of a component: a few roundings.
 _ROUNDINGS = 8 * float(np.finfo(np.float64).eps)
-# Where the settings of rows are passed.
+# How a hint names the call that takes parameters about rows.
 _CALL = "FairPCA({})"
 _COMPLETE_PARTS = (
-    'Fit all rows at once with FairPCA(on_missing="em"), or leave incomplete rows out of each part '
-    'with FairPCA(on_missing="drop")'
+    'Fit all rows at once with FairPCA(on_missing="em"), or drop incomplete rows of each part with '
+    'FairPCA(on_missing="drop")'
 )
-# The one label when groups are missing on purpose.
+# Label of the only group if groups are deliberately missing.
 _SINGLE_GROUP_LABEL = "all"
-# Parameters that are objects with fields, which are parameters too, such as criterion__penalty.
+# Parameters that are objects, whose fields are nested parameters such as criterion__penalty.
 _OBJECT_PARAMETERS: dict[str, Callable[[Any], Any]] = {
     "criterion": get_criterion,
     "restriction": get_restriction,
@@ -74,158 +75,161 @@ class FairPCA(
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """Principal component analysis with a fairness criterion instead of the total error.
+    """Principal component analysis that minimizes a fairness criterion instead of the total error.
 
-    Finds the d-dimensional subspace that minimises a criterion of the groups' reconstruction
-    errors e_g(V) = tr S_g - tr(V'S_gV), with a certificate of its optimality (`solution_`). `fit`
-    needs the groups, and `transform` does not.
+    Finds the d-dimensional subspace that minimizes a criterion of the groups' reconstruction errors
+    e_g(V) = tr S_g - tr(V'S_gV), with a certificate of optimality (`solution_`). `fit` requires the
+    groups, `transform` does not.
 
-    There are two separate goals. A **criterion** says how the errors of the groups are weighed. A
+    There are two separate goals. A **criterion** defines how the group errors are weighed. A
     **restriction** hides the group: it removes differences between the groups from the transformed
-    rows, even if this raises their errors. They can be combined: the criterion is then minimised
-    among the subspaces that the restriction allows.
+    rows, even at the cost of larger errors. They can be combined: the criterion is then minimized
+    over the subspaces that the restriction allows.
 
     Parameters
     ----------
     n_components : int or float, default=2
-        d, from 1 to the number of features. A float above 0 and below 1 is a share of variance: the
-        smallest d at which **every group** keeps that share of its own variance, with the chosen
+        d, from 1 to the number of features. A float between 0 and 1 is a fraction of variance: the
+        smallest d at which **every group** keeps that fraction of its own variance, for the given
         criterion and restriction.
     criterion : str or object, default="minimax_loss"
-        The function to minimise, by name with default settings, or as an object:
+        Function to minimize, by name with default parameters, or as an object:
 
         - "minimax_loss", `MinimaxLoss()`: largest excess loss of a group (Samadi et al. 2018)
         - "minimax_error", `MinimaxError()`: largest error of a group
-        - "least_variance", `LeastVariance()`: minus the least variance that a group keeps
-        - `MinimaxLoss(relative=True)`, `MinimaxError(relative=True)`: shares of the groups'
-          variances
+        - "least_variance", `LeastVariance()`: minus the smallest variance kept by a group
+        - `MinimaxLoss(relative=True)`, `MinimaxError(relative=True)`: the same relative to the
+          groups' variances
         - "total_error", `TotalError()`: error over all rows, ordinary PCA
-        - "disparity", `Disparity(trade_off, protected)`: total error against the signed gap of two
-          groups
+        - "disparity", `Disparity(trade_off, protected)`: trade-off between the total error and the
+          signed gap of two groups
         - "equal_error", `EqualError()`: total error subject to equal errors
         - "error_gap", `ErrorGap(penalty)`: total error plus a penalty on the largest gap (Vu et al.
           2022)
-        - "robust_error_gap", `RobustErrorGap(penalty, radius)`: the same at the worst distribution
-          near each group's
-        - "nash_welfare", `NashWelfare()`: minus the mean log variance that a group keeps
+        - "robust_error_gap", `RobustErrorGap(penalty, radius)`: the same for the worst-case
+          distribution near each group's rows
+        - "nash_welfare", `NashWelfare()`: minus the mean logarithm of the variances kept
     restriction : None, MeanParity or CovarianceParity, default=None
-        What the reduced rows hide about the group:
+        Differences between groups that transformed rows must not show:
 
-        - `MeanParity()`: the transformed rows of all groups have the same mean
+        - `MeanParity()`: all groups have the same mean after the transformation
         - `MeanParity(attributes="marginal")`: the same for the categories of each of several
           attributes
-        - `MeanParity(within_classes="all")`: the same means among the rows of each class of y
+        - `MeanParity(within_classes="all")`: equal means within each class of y
         - `MeanParity(oblique=True)`: rows are shifted first, which keeps more variance; total
           error only
-        - `MeanParity(tolerance)`: two groups' means are at most that far apart; total error only
-        - `CovarianceParity(n_directions)`: equal means and, of two groups, nearly equal covariances
-        - `CovarianceParity(tolerance=...)`: their variances differ by at most that along every
-          direction; total error only
+        - `MeanParity(tolerance)`: the distance of two groups' means is limited; total error only
+        - `CovarianceParity(n_directions)`: equal means and, for two groups, nearly equal
+          covariances
+        - `CovarianceParity(tolerance=...)`: the difference of two groups' variances along any
+          direction is limited; total error only
 
-        Excess losses are still measured against the best subspace without a restriction.
+        Excess losses are still measured against the best unrestricted subspace.
     center : {"global", "group", "none"}, default="global"
-        About which point errors are measured: the mean of all rows, each group's own mean (as in
+        Point about which errors are measured: the mean of all rows, each group's own mean (as in
         Samadi et al.), or the origin.
     scale : bool, default=False
         Divide each feature by its pooled standard deviation (ddof 0). Errors, and tolerances of
         restrictions, are then in those units. On the command line: ``--standardize``.
     solver : str or object, default="auto"
-        The method of minimisation, by name with default settings, or as an object:
+        Solver, by name with default parameters, or as an object:
 
-        - "auto": the first of the next two that supports the problem; `solver_` says which
-        - "boundary", `BoundarySearch()`: exact for two groups, all criteria but Nash welfare
+        - "auto": the first of the next two that supports the problem; see `solver_`
+        - "boundary", `BoundarySearch()`: exact for two groups and all criteria but Nash welfare
         - "dual_newton", `DualNewton()`: every criterion, any number of groups
         - "multiplicative", `MultiplicativeWeights()`; "semidefinite", `Semidefinite()`;
-          "riemannian", `RiemannianSubgradient()`: the papers' own, as reference
+          "riemannian", `RiemannianSubgradient()`: the published algorithms, for reference
     tol : float, default=1e-9
-        Largest gap that is called optimal, as a share of the objective.
+        Largest gap that counts as optimal, relative to the objective.
     allow_extra : bool, default=False
-        Allow a soft projection with more than d components where only that reaches the optimum. For
-        one and two groups exactly d always do, so nothing changes.
+        Allow a soft projection with more than d components if only that attains the optimum. For
+        one and two groups exactly d always suffice, so nothing changes.
     nested : bool, default=False
-        Choose components one after the other, each optimal for one dimension in the complement of
-        those before it: the first d are then a solution for every smaller d, as
-        `subspace_.first(d)`. `solution_` has a certificate of each step. With "minimax_loss",
-        "minimax_error", "least_variance" and "total_error"; with no restriction, or exact
-        `MeanParity`.
+        Compute components one at a time, each optimal for one dimension in the orthogonal
+        complement of the previous ones. The first components are then a solution for every smaller
+        d, available as `subspace_.truncate(d)`, and `solution_` has a certificate of each step.
+        Supported with "minimax_loss", "minimax_error", "least_variance" and "total_error", and with
+        no restriction or exact `MeanParity`.
     whiten : bool, default=False
         Divide each coordinate of transformed rows by its standard deviation over all rows, the
-        square root of `explained_variance_`; `inverse_transform` undoes it. Errors and losses do
-        not change. With orthonormal components only, along which the rows vary.
+        square root of `explained_variance_`; `inverse_transform` undoes this. Errors and losses do
+        not change. Requires orthonormal components along which the rows vary.
     missing_groups : {"error", "ignore"}, default="error"
         What to do without `sensitive_features`: raise, or treat all rows as one group, which is
         ordinary PCA.
     on_missing : {"error", "drop", "em", "em-drop-empty"}, default="error"
-        What to do with rows in which a feature is missing (NaN): raise, leave them out, or fit on
-        what is observed: the moments of each group are then those of its likelihood, found by the
-        EM algorithm, and rows to transform may have missing cells too
-        (`GroupMoments.from_rows`). It assumes that cells are missing at random. With "em" a row in
-        which every feature is missing is an error; "em-drop-empty" leaves such rows out.
+        What to do with rows with missing features (NaN): raise, drop them, or fit to the observed
+        cells: the moments of each group then maximize its likelihood (EM algorithm), and rows to
+        transform may have missing cells too (`GroupMoments.from_rows`). Assumes that cells are
+        missing at random. With "em" a row without any observed feature is an error;
+        "em-drop-empty" drops such rows.
     max_groups : int or None, default=None
-        Most groups that rows may have. None allows 100: more look like an identifier or a
-        continuous number.
+        Maximum number of groups. None allows 100: more suggest an identifier or a continuous
+        number.
     random_state : int, Generator, RandomState or None
-        For solvers that use randomness; the default one does not.
+        Used by solvers with random starts; the default solver has none.
 
     Attributes
     ----------
     components_ : (r, p) array
-        Orthonormal rows, by pooled variance, or nested ones in the order of their steps; the
-        largest loading of each is positive. r = d, but for a soft projection, whose r > d rows are
-        sqrt(lambda_j) u_j. Of an oblique restriction the encoder, whose rows are not orthonormal
-        (`subspace_.encoder`, `subspace_.decoder`).
+        Orthonormal rows in decreasing order of pooled variance, or nested components in the order
+        of their steps; the largest loading of each is positive. r = d, except for a soft
+        projection, whose r > d rows are sqrt(lambda_j) u_j. For an oblique restriction, the
+        encoder, whose rows are not orthonormal (`subspace_.encoder`, `subspace_.decoder`).
     mean_ : (p,) array
         Weighted mean of all rows for center "global" and "group", zero for "none".
     scale_ : (p,) array or None
     n_components_ : int
-        r, columns of a transformed table; the d that was found where a share was requested.
+        r, the number of columns of transformed rows; the d that was found if a fraction was
+        requested.
     explained_variance_ : (r,) array
-        Pooled variance that each component keeps, divided by the total weight (not n - 1).
+        Pooled variance kept by each component, divided by the total weight (not n - 1).
     explained_variance_ratio_ : (r,) array
-        The same as a share of the total variance.
+        The same as a fraction of the total variance.
     singular_values_ : (r,) array
         Square root of `explained_variance_` times the total weight.
     noise_variance_ : float
         Mean variance of the p - d directions outside the subspace.
     n_samples_seen_ : int
-        Number of rows of the fit.
+        Number of rows seen by fit.
     groups_ : (k,) array
-        Labels in sorted order; all `group_` attributes follow it.
+        Labels in sorted order, which all `group_` attributes follow.
     group_errors_ : (k,) array
-        e_g, average squared reconstruction error of each group.
+        e_g, mean squared reconstruction error of each group.
     group_losses_ : (k,) array
-        l_g = e_g - e*_g, the excess loss of the group over its own best subspace.
+        l_g = e_g - e*_g, excess loss of each group over its own best subspace.
     group_explained_variance_ratio_ : (k, r) array
-        Share of each group's variance that each component keeps, adding up to 1 - e_g / tr S_g; NaN
-        for a group without variance. An oblique component may add to a group's error: then below 0.
+        Fraction of each group's variance kept by each component, adding up to 1 - e_g / tr S_g; NaN
+        for a group without variance. Negative if an oblique component increases a group's error.
     disparity_ : float
-        Two groups: error of the second minus error of the first. More: the largest pairwise gap.
+        Error of the second group minus the first for two groups; otherwise the largest pairwise
+        gap.
     moments_ : GroupMoments, SparseMoments or WideMoments
-        SparseMoments where sparse rows have more than 1500 features: `solution_` is then called
-        estimated. WideMoments where rows in memory have more than 500 features, and are at most
-        0.8 times as many. Both hold the rows, so save `subspace_`
-        rather than the estimator; `moments_.matrices()` can be merged and saved.
+        SparseMoments for sparse rows with more than 1500 features, whose solution is at best
+        estimated. WideMoments for rows in memory with more than 500 features that are at most 0.8
+        times as many as the features. Both hold the rows, so save `subspace_` rather than the
+        estimator; `moments_.matrices()` can be merged and saved.
     subspace_ : FairSubspace
-        The projection alone, to save or ship.
+        The projection alone, to save or deploy.
     solution_ : Certificate
-        Objective, lower bound, gap, status; of nested components also `steps`.
+        Objective, lower bound, gap and status; for nested components also `steps`.
     solver_ : str
     n_features_in_ : int
     feature_names_in_ : (p,) array of str
-        Where the columns have names.
+        Only if the columns have names.
 
     Notes
     -----
-    The covariance is that of probabilistic PCA (Tipping and Bishop 1999) within the subspace: there
-    it is that of the rows; outside, the noise has the same variance along every direction. It is
-    about the fit's centre, in units of the features, scaled if the fit scales.
+    Within the subspace the covariance is that of the rows; outside of it, noise has the same
+    variance in every direction, as in probabilistic PCA (Tipping and Bishop 1999). It is about the
+    center of the fit, in (scaled) units of the features.
 
-    For two groups every criterion takes its optimum at a boundary point of the achievable errors,
+    For two groups every criterion attains its optimum at a boundary point of the achievable errors,
     which a subspace of exactly d dimensions reaches; the solvers find it with one symmetric
-    eigenproblem per step. For more groups a gap may stay open, and `solution_` then says so.
+    eigenproblem per step. For more groups a gap may remain, which `solution_` then reports.
 
-    Settings inside criterion, restriction and solver are parameters too, such as
-    `criterion__penalty` in a grid search.
+    Fields of criterion, restriction and solver are nested parameters, such as `criterion__penalty`
+    in a grid search.
 
     References
     ----------
@@ -259,7 +263,7 @@ class FairPCA(
     """
 
     n_features_in_: int
-    # Columns that were named as groups or weights at fit, and are no features.
+    # Columns used as groups or weights in fit, which are not features.
     _reserved_columns: tuple[str, ...]
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
     __metadata_request__partial_fit: ClassVar[dict[str, bool]] = {"sensitive_features": True}
@@ -298,30 +302,28 @@ class FairPCA(
         self.random_state = random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of this estimator.
+        """Return the parameters of this estimator.
 
         Parameters
         ----------
         deep : bool
-            Also the settings inside criterion, restriction and solver, such as
-            `criterion__penalty`.
+            Include the fields of criterion, restriction and solver, such as `criterion__penalty`.
 
         Returns
         -------
         dict of str to value
         """
         parameters: dict[str, Any] = super().get_params(deep=deep)
-        for owner in _OBJECT_PARAMETERS if deep else ():
-            parameters |= {
-                f"{owner}__{name}": value
-                for name, value in init_parameters(
-                    _parameter_object(owner, parameters[owner])
-                ).items()
-            }
+        if not deep:
+            return parameters
+        for name in _OBJECT_PARAMETERS:
+            value = _parameter_object(name, parameters[name])
+            for field_name, field_value in init_parameters(value).items():
+                parameters[f"{name}__{field_name}"] = field_value
         return parameters
 
     def set_params(self, **params: Any) -> "FairPCA":
-        """Set parameters; `criterion__penalty` replaces the criterion by one with that penalty.
+        """Set parameters; `criterion__penalty` replaces the criterion by a copy with that penalty.
 
         Returns
         -------
@@ -330,54 +332,58 @@ class FairPCA(
         Raises
         ------
         InvalidParameter
-            A parameter that is not there, or a value out of range (then also InvalidType). Nothing
-            is changed then.
+            An unknown parameter, or a value out of range (or InvalidType). Nothing is changed in
+            this case.
         """
-        feature_names = super().get_params(deep=False)
+        parameters = super().get_params(deep=False)
         changed: dict[str, Any] = {}
-        fields: dict[str, dict[str, Any]] = {}
-        for name, value in params.items():
-            owner, _, field = name.partition("__")
-            if owner not in feature_names:
+        changed_fields: dict[str, dict[str, Any]] = {}
+        for key, value in params.items():
+            name, _, field_name = key.partition("__")
+            if name not in parameters:
                 raise InvalidParameter(
-                    f"Invalid parameter {owner!r} for estimator {self}",
-                    f"Valid parameters are: {sorted(feature_names)!r}",
+                    f"Invalid parameter {name!r} for estimator {self}",
+                    f"Valid parameters are: {sorted(parameters)!r}",
                     "Use one of these",
                 )
-            (fields.setdefault(owner, {}) if field else changed)[field or owner] = value
-        for owner, values in fields.items():
-            part = _parameter_object(owner, changed.get(owner, feature_names[owner]))
-            field_names = list(init_parameters(part))
-            if unknown := [name for name in values if name not in field_names]:
+            if field_name:
+                changed_fields.setdefault(name, {})[field_name] = value
+            else:
+                changed[name] = value
+        for name, new_values in changed_fields.items():
+            value = _parameter_object(name, changed.get(name, parameters[name]))
+            field_names = list(init_parameters(value))
+            unknown = [field_name for field_name in new_values if field_name not in field_names]
+            if unknown:
                 raise InvalidParameter(
-                    f"Invalid parameter {unknown[0]!r} for {owner} {part!r}",
+                    f"Invalid parameter {unknown[0]!r} for {name} {value!r}",
                     f"Valid parameters are: {field_names!r}",
-                    f"Set {owner} to an object that has this parameter first",
+                    f"Set {name} to an object that has this parameter first",
                 )
-            changed[owner] = replace(part, **values)
+            changed[name] = replace(value, **new_values)
         super().set_params(**changed)
         return self
 
     def fit(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, sample_weight: Any = None
     ) -> "FairPCA":
-        """Fit on rows.
+        """Fit the model on rows.
 
         Parameters
         ----------
         X : (n, p) table of finite numbers
-            Whatever `GroupMoments.from_rows` takes: an array (also a scipy sparse matrix, which is
-            never filled, or one on a GPU), a data frame, a Dask or Spark collection, an Arrow
-            stream, the path of a CSV, Parquet or Arrow file or of a folder of them, or rows already
-            opened.
+            Any input of `GroupMoments.from_rows`: an array (also a scipy sparse matrix, which is
+            never densified, or a device array), a data frame, a Dask or Spark collection, an Arrow
+            stream, the path of a CSV, Parquet or Arrow file or of a directory of them, or a row
+            source.
         y : (n,) array-like, or column name of X, optional
-            The class of each row, for a restriction with `within_classes`; otherwise ignored.
+            Class of each row, for a restriction with `within_classes`; ignored otherwise.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
-            Group of each row; several attributes make their intersections. Named columns are
-            taken out of X before fitting.
+            Group of each row; several attributes define their intersections. Named columns are
+            removed from X before fitting.
         sample_weight : (n,) array-like, or column name of X, optional
-            Finite and not negative; a row of weight zero counts as absent. So does one whose weight
-            is less than 1e-200 of the largest, with a warning.
+            Finite and nonnegative; rows of weight zero are ignored. So are rows whose weight is
+            below 1e-200 of the largest, with a warning.
 
         Returns
         -------
@@ -386,14 +392,14 @@ class FairPCA(
         Raises
         ------
         InvalidInput
-            Missing groups, y missing where it is needed, too many groups, NaN, infinity, text,
-            lengths that differ, no rows.
+            Missing groups, missing y where it is needed, too many groups, NaN, infinity, text,
+            inconsistent lengths, or no rows.
         InvalidParameter
-            A setting out of range.
-        Incompatible
-            A criterion, restriction or solver that is not available for this number of groups or
-            together with another, or a share of variance that no dimension keeps; with
-            whiten=True, a component along which the variance is no more than rounding.
+            A parameter is out of range.
+        IncompatibleParameters
+            A criterion, restriction or solver does not support this number of groups or another
+            parameter, or no dimension keeps the requested variance; with whiten=True, the variance
+            along a component is negligible.
         """
         with caller_remedies(row_remedies(X, _CALL)):
             return self._fit_rows(X, y, sensitive_features, sample_weight)
@@ -403,10 +409,9 @@ class FairPCA(
     ) -> "FairPCA":
         """Add rows to those seen so far, and fit on all of them.
 
-        The result is that of one `fit` on all rows, up to rounding. A group that appears for the
-        first time is added. Parameters are those of `fit`; features that have names are matched by
-        these. Moments are merged as k matrices of p x p numbers, also those of sparse rows, and of
-        rows that are fewer than their features.
+        The result equals that of one `fit` on all rows, up to rounding. New groups are added.
+        Parameters are those of `fit`; named features are matched by name. Moments are merged as k
+        matrices of p x p numbers, also for sparse rows and for fewer rows than features.
 
         Returns
         -------
@@ -417,7 +422,7 @@ class FairPCA(
             return self._fit_rows(X, y, sensitive_features, sample_weight, incremental=True)
 
     def fit_moments(self, moments: Moments) -> "FairPCA":
-        """Fit on moments; no rows are needed.
+        """Fit the model on moments, without rows.
 
         Parameters
         ----------
@@ -431,7 +436,8 @@ class FairPCA(
         if not isinstance(moments, Moments):
             raise not_moments_error(moments)
         settings = self._validated_settings()
-        if self.max_groups is not None:  # moments of more than usual were allowed when made
+        # Only if set explicitly: the moments may have been made with a larger limit.
+        if self.max_groups is not None:
             with caller_remedies(group_limit_remedies(_CALL)):
                 GroupLimit(self.max_groups).check(moments.labels, int(moments.counts.sum()))
         restriction = settings["restriction"]
@@ -442,19 +448,18 @@ class FairPCA(
         return self._finish_fit(fitted, moments, settings, (), has_groups=True)
 
     def transform(self, X: Any) -> Any:
-        """Coordinates in the subspace, without group labels.
+        """Project rows to their coordinates, without group labels.
 
         Parameters
         ----------
         X : (n, p) array, sparse matrix or data frame
-            A group column that was named at fit is ignored if present.
+            Group columns named in fit are ignored if present.
 
         Returns
         -------
         (n, d) array
-            Of the precision of X: float32 where all of its features are, and float64 otherwise;
-            dense for sparse matrices. Where the rows lie elsewhere (a cluster, another device), the
-            same kind of object there.
+            float32 if all features of X are, else float64; dense for sparse matrices. For
+            distributed or device collections, an object of the same kind.
         """
         check_is_fitted(self)
         X = drop_columns(X, self._reserved_columns)
@@ -467,7 +472,7 @@ class FairPCA(
         return self.subspace_.transform(X)
 
     def inverse_transform(self, Z: Any) -> Any:
-        """Rows in the original features from their coordinates.
+        """Reconstruct rows in the original features from their coordinates.
 
         Parameters
         ----------
@@ -476,8 +481,7 @@ class FairPCA(
         Returns
         -------
         (n, p) array
-            Of the precision of Z. Where the coordinates lie elsewhere, the same kind of object
-            there.
+            With the dtype of Z. For coordinates on a device or cluster, an object of the same kind.
         """
         check_is_fitted(self)
         return self.subspace_.inverse_transform(Z)
@@ -485,53 +489,52 @@ class FairPCA(
     def score_samples(self, X: Any) -> Any:
         """Minus the squared reconstruction error of each row, shape (n,).
 
-        In squared units of the features, scaled if `scale`; a numpy array wherever the rows lie,
-        but of a Dask collection a Dask array or series, which is computed lazily. Of a row with
-        missing cells it is the expected error (:meth:`FairSubspace.squared_residuals`).
+        In squared units of the features, scaled if `scale`. Returns a numpy array, except that a
+        Dask collection gives a lazy Dask array or series. For a row with missing cells, the
+        expected error (:meth:`FairSubspace.squared_residuals`).
         """
         check_is_fitted(self)
         X = drop_columns(X, self._reserved_columns)
-        scores = self.subspace_.score_map
-        remote_result = map_rows(X, scores)
+        score_map = self.subspace_.score_map
+        remote_result = map_rows(X, score_map)
         if remote_result is not None:
             return remote_result
         rows = open_group_rows(X, SingleGroup(""), on_missing=self.subspace_.on_missing)
         set_or_check_features(self, rows, reset=False)
-        return np.concatenate(
-            [scores.function(block.values) for block in feature_blocks(rows, scores)]
-        )
+        scores = [score_map.function(block.values) for block in feature_blocks(rows, score_map)]
+        return np.concatenate(scores)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`: minus the mean squared reconstruction error, higher is better.
 
-        scikit-learn's `PCA.score` is another figure, the mean log-likelihood of the rows under a
-        Gaussian model: the two rank models of the same rows and dimension alike only where the
-        model of the noise fits. Groups are ignored: for a search that uses them, score by a metric
-        of the groups, such as the largest of :func:`fairspan.metrics.excess_loss`.
+        Unlike scikit-learn's `PCA.score`, which is the mean log-likelihood under a Gaussian model;
+        both rank models equally only if that noise model fits. Groups are ignored: to use them in a
+        search, score by a group metric, such as the largest :func:`fairspan.metrics.excess_loss`.
 
         Parameters
         ----------
-        X : as :meth:`transform` takes it
+        X : as for :meth:`transform`
         y : object, optional
-            Not looked at.
+            Ignored.
 
         Returns
         -------
         float
         """
         mean = self.score_samples(X).mean()
-        return float(mean.compute() if hasattr(mean, "compute") else mean)
+        is_lazy = hasattr(mean, "compute")
+        return float(mean.compute() if is_lazy else mean)
 
     @property
     def n_samples_seen_(self) -> int:
-        """Rows that were fitted on, those of every `partial_fit` together."""
+        """Number of rows fitted, including those of every `partial_fit`."""
         return int(self.moments_.counts.sum())
 
     @property
     def singular_values_(self) -> FloatArray:
-        """Square root of the variance of each component times the total weight, shape (r,).
+        """Square root of each component's variance times the total weight, shape (r,).
 
-        Of ordinary PCA of rows without weights these are the singular values of the centred rows.
+        For ordinary PCA of unweighted rows, the singular values of the centered rows.
         """
         moments = self.moments_
         values = np.sqrt(self.explained_variance_ * moments.weights.sum())
@@ -542,32 +545,33 @@ class FairPCA(
     def noise_variance_(self) -> float:
         """Mean variance of the directions outside the subspace; zero if there are none.
 
-        Of ordinary PCA the mean of the p - d least eigenvalues of the covariance (divided by the
-        total weight, not n - 1).
+        For ordinary PCA, the mean of the p - d smallest eigenvalues of the covariance (divided by
+        the total weight, not n - 1).
         """
         return self._covariance_and_noise("noise_variance_")[1]
 
     def get_covariance(self) -> FloatArray:
-        """V M V' + s (I - V V'), M the covariance within the subspace and s the noise variance.
+        """Covariance of the fitted model, in closed form.
+
+        V M V' + s (I - V V'), with M the covariance within the subspace and s the noise variance.
 
         Returns
         -------
         (p, p) array
-            In squared units of the features, scaled if the fit scales. Divided by the total
-            weight, not n - 1 as scikit-learn's.
+            In squared units of the features, scaled if the fit scales. Divided by the total weight,
+            unlike scikit-learn's (n - 1).
 
         Raises
         ------
-        Incompatible
-            A soft or an oblique projection.
+        IncompatibleParameters
+            The projection is soft or oblique.
         """
         check_is_fitted(self)
-        return _low_rank_plus_noise(
-            self.subspace_.components, *self._covariance_and_noise("get_covariance")
-        )
+        inside, noise = self._covariance_and_noise("get_covariance")
+        return _low_rank_plus_noise(self.subspace_.components, inside, noise)
 
     def get_precision(self) -> FloatArray:
-        """The inverse of :meth:`get_covariance`, from the d x d part alone.
+        """Inverse of :meth:`get_covariance`, computed from its d x d part.
 
         Returns
         -------
@@ -575,38 +579,39 @@ class FairPCA(
 
         Raises
         ------
-        Incompatible
-            As :meth:`get_covariance`; or a covariance without an inverse, where a direction has no
+        IncompatibleParameters
+            As for :meth:`get_covariance`; or the covariance is singular, because a direction has no
             variance.
         """
         check_is_fitted(self)
         inside, noise = self._covariance_and_noise("get_precision")
-        outside = self.subspace_.n_features > self.subspace_.dimension
+        has_noise_directions = self.subspace_.n_features > self.subspace_.dimension
         variances = np.linalg.eigvalsh(inside)
-        if variances[0] <= _NOISE_ROUNDING * variances[-1] or (outside and noise == 0):
+        is_singular_inside = variances[0] <= _NOISE_ROUNDING * variances[-1]
+        if is_singular_inside or (has_noise_directions and noise == 0):
             raise IncompatibleParameters(
-                "The covariance has no inverse: the rows do not vary along a direction",
+                "The covariance is singular: the rows do not vary along some direction",
                 "Allowed: rows that vary along every direction",
-                "Leave out constant features, or choose fewer components",
+                "Drop constant features, or choose fewer components",
             )
-        components, inverse = self.subspace_.components, np.asarray(np.linalg.inv(inside))
-        return _low_rank_plus_noise(components, inverse, 1 / noise if outside else 0.0)
+        inverse = np.asarray(np.linalg.inv(inside))
+        inverse_noise = 1 / noise if has_noise_directions else 0.0
+        return _low_rank_plus_noise(self.subspace_.components, inverse, inverse_noise)
 
-    def _covariance_and_noise(self, what: str) -> tuple[FloatArray, float]:
-        """The covariance within the subspace, and the mean variance outside of it."""
-        subspace, proportions = self.subspace_, self.moments_.proportions
-        check_orthonormal_components(subspace, what)
-        second, projector = subspace.second_moments_and_projector(self.moments_)
-        inside = np.tensordot(proportions, second.compress(projector.basis), axes=1)
-        total = float(proportions @ second.traces)
-        outside = subspace.n_features - subspace.dimension
+    def _covariance_and_noise(self, requested: str) -> tuple[FloatArray, float]:
+        """Covariance within the subspace, and the mean variance outside of it."""
+        subspace = self.subspace_
+        proportions = self.moments_.proportions
+        check_orthonormal_components(subspace, requested)
+        second_moments, projector = subspace.second_moments_and_projector(self.moments_)
+        compressed = second_moments.compress(projector.basis)
+        inside = np.asarray(np.tensordot(proportions, compressed, axes=1))
+        total = float(proportions @ second_moments.traces)
+        n_outside = subspace.n_features - subspace.dimension
         residual_variance = total - float(self.explained_variance_.sum())
-        return (
-            np.asarray(inside),
-            residual_variance / outside
-            if outside and residual_variance > _NOISE_ROUNDING * total
-            else 0.0,
-        )
+        if n_outside == 0 or not residual_variance > _NOISE_ROUNDING * total:
+            return inside, 0.0
+        return inside, residual_variance / n_outside
 
     @property
     def _n_features_out(self) -> int:
@@ -620,7 +625,7 @@ class FairPCA(
         return tags
 
     def _validated_settings(self) -> dict[str, Any]:
-        """What :func:`fit_subspace` takes, by name, checked before anything is read.
+        """Keyword arguments of :func:`fit_moments`, validated before any data are read.
 
         Raises
         ------
@@ -628,25 +633,24 @@ class FairPCA(
         """
         check_choice("missing_groups", self.missing_groups, ("error", "ignore"))
         check_choice("on_missing", self.on_missing, ON_MISSING)
-        is_number = isinstance(self.tol, numbers.Real) and not isinstance(self.tol, bool | np.bool_)
+        is_bool = isinstance(self.tol, bool | np.bool_)
+        is_number = isinstance(self.tol, numbers.Real) and not is_bool
         if not is_number or not 0 <= self.tol < 1:
             raise InvalidParameter(
                 f"tol is {self.tol!r}",
-                "Allowed: a number from 0 to below 1, a share of the objective",
+                "Allowed: a number of at least 0 and below 1, relative to the objective",
                 "Use the default, 1e-9",
             )
         for name in ("scale", "allow_extra", "nested", "whiten"):
             check_bool(name, getattr(self, name))
         check_center(self.center)
         GroupLimit(self.max_groups)
-        names = ("center", "scale", "tol", "allow_extra", "nested", "random_state")
-        return {
-            **{
-                name: get_object(getattr(self, name))
-                for name, get_object in _OBJECT_PARAMETERS.items()
-            },
-            **{name: plain_value(getattr(self, name)) for name in names},
+        settings = {
+            name: get_object(getattr(self, name)) for name, get_object in _OBJECT_PARAMETERS.items()
         }
+        for name in ("center", "scale", "tol", "allow_extra", "nested", "random_state"):
+            settings[name] = plain_value(getattr(self, name))
+        return settings
 
     def _fit_rows(
         self,
@@ -657,60 +661,48 @@ class FairPCA(
         *,
         incremental: bool = False,
     ) -> "FairPCA":
-        """Fit on rows, and on the moments from before if it `adds` the rows to them."""
-        settings, limit = self._validated_settings(), GroupLimit(self.max_groups)
+        """Fit on rows, merged with the moments of earlier rows if `incremental`."""
+        settings = self._validated_settings()
+        limit = GroupLimit(self.max_groups)
         restriction = settings["restriction"]
         has_groups = sensitive_features is not None or is_row_source(X)
         needs_labels = bool(has_groups and restriction is not None and restriction.within_classes)
         if needs_labels and y is None:
             raise InvalidInput(
-                f"y is missing, and the restriction is {restriction!r}",
+                f"y is missing, but required by {restriction!r}",
                 "Allowed: the class of each row: an array, or the name of a column of X",
-                "Pass y=..., or leave within_classes out",
+                "Pass y=..., or drop within_classes",
             )
         if not has_groups and self.missing_groups == "ignore":
             sensitive_features = SingleGroup(_SINGLE_GROUP_LABEL)
-        fitted, previous_moments = copy(self), None
+        fitted = copy(self)
         y_used = y if needs_labels else None
-        restriction_columns = () if restriction is None else restriction.columns
         rows = open_rows(
             X,
             sensitive_features,
             {"y": y_used},
             sample_weight,
             self.on_missing,
-            attributes=restriction_columns,
+            attributes=() if restriction is None else restriction.columns,
         )
         warn_of_unused_categories(rows)
-        reserved_columns = rows.reserved_columns if isinstance(rows, BaseRows) else ()
-        reserved_columns += (
-            (y_used,) if isinstance(y_used, str) and y_used not in reserved_columns else ()
-        )
+        reserved_columns = _reserved_columns(rows, y_used)
+        previous_moments = None
         if incremental and hasattr(self, "moments_"):
-            if has_groups != self._has_groups:
-                raise InvalidInput(
-                    f"partial_fit received rows {'with' if has_groups else 'without'} groups "
-                    f"after rows {'with' if self._has_groups else 'without'} them",
-                    "Allowed: rows all with groups, or all without",
-                    "Fit again on all rows with their groups",
-                )
-            previous_moments, reserved_columns = (
-                self.moments_.to_dense(),
-                reserved_columns or self._reserved_columns,
-            )
-            feature_names = previous_moments.feature_names
-            if feature_names is not None and sorted(rows.feature_names or ()) == sorted(
-                feature_names
-            ):
-                rows = rows.select_features(feature_names)
+            self._check_grouped_as_before(has_groups=has_groups)
+            previous_moments = self.moments_.to_dense()
+            reserved_columns = reserved_columns or self._reserved_columns
+            rows = _in_order_of_features(rows, previous_moments.feature_names)
         set_or_check_features(fitted, rows, reset=previous_moments is None)
         check_n_components(self.n_components, fitted.n_features_in_, allow_fraction=True)
-        # Rows are added to matrices, as moments that keep their rows cannot be merged.
-        moments: Moments = (
-            compute_group_moments(rows, limit, initial=previous_moments, has_y=needs_labels)
-            if incremental
-            else compute_moments(rows, limit, has_y=needs_labels)
-        )
+        moments: Moments
+        if incremental:
+            # Matrices, since moments that keep their rows cannot be merged.
+            moments = compute_group_moments(
+                rows, limit, initial=previous_moments, has_y=needs_labels
+            )
+        else:
+            moments = compute_moments(rows, limit, has_y=needs_labels)
         known_groups = () if previous_moments is None else previous_moments.labels
         return self._finish_fit(
             fitted,
@@ -721,57 +713,51 @@ class FairPCA(
             known_groups=known_groups,
         )
 
+    def _check_grouped_as_before(self, *, has_groups: bool) -> None:
+        """Raise InvalidInput if only one of the previous and the new rows have groups."""
+        if has_groups == self._fitted_with_groups:
+            return
+        raise InvalidInput(
+            f"partial_fit received rows {'with' if has_groups else 'without'} groups "
+            f"after rows {'with' if self._fitted_with_groups else 'without'} them",
+            "Allowed: groups for all rows, or for none",
+            "Refit on all rows with their groups",
+        )
+
     def _finish_fit(
         self,
         result: "FairPCA",
         moments: Moments,
         settings: dict[str, Any],
-        columns: tuple[str, ...],
+        reserved_columns: tuple[str, ...],
         *,
         has_groups: bool,
         known_groups: Collection[Label] = (),
     ) -> "FairPCA":
-        """Fit a copy of this estimator, and take over all of it at once, or nothing.
+        """Fit a copy of this estimator and take over its state only if that succeeds.
 
-        Groups that the rows before had are `known_groups`.
+        Groups of earlier rows are `known_groups`.
         """
-        if has_groups and moments.n_groups == 1:
-            warn(
-                f"All rows are of one group ({moments.labels[0]!r}), so this is ordinary PCA. "
-                "Fairness needs at least two groups; check the group column."
-            )
         if has_groups:
-            y_used = moments.labels
-            counts = moments.counts.tolist()
-            for message in label_warnings(y_used, counts, known_groups):
-                warn(message)
-            many = many_groups_warning(y_used, counts)
-            if many is not None and self.max_groups is None:
-                has_new_groups = not set(y_used) <= set(known_groups)
-                if has_new_groups:
-                    warn(many)
+            self._warn_about_groups(moments, known_groups)
         subspace, problem, coordinates = fit_moments(moments, self.n_components, **settings)
         projector = subspace.projector
         if coordinates is not None:
-            projector = projector.with_stacked_columns(
-                coordinates.project(projector.stacked_columns)
-            )
+            columns_by_row = coordinates.project(projector.stacked_columns)
+            projector = projector.with_stacked_columns(columns_by_row)
+        certificate = subspace.require_certificate()
         variance_kept = error_reduction_by_component(projector, problem.second_moments)
-        pooled_variance, certificate = (
-            moments.proportions @ variance_kept,
-            subspace.require_certificate(),
-        )
+        pooled_variance = moments.proportions @ variance_kept
+        total_variance = np.float64(certificate.total_variance)
+        group_variances = problem.second_moments.traces
         result.components_ = subspace.components
         result.mean_ = np.asarray(subspace.mean)
         result.scale_ = subspace.scale
         result.n_components_ = subspace.n_components
         result.explained_variance_ = pooled_variance
-        with np.errstate(invalid="ignore"):  # 0 / 0: a group, or a table, without variance
-            result.explained_variance_ratio_ = pooled_variance / np.float64(
-                certificate.total_variance
-            )
-            traces = problem.second_moments.traces
-            result.group_explained_variance_ratio_ = variance_kept / traces[:, None]
+        with np.errstate(invalid="ignore"):  # 0 / 0 for a group, or a table, without variance
+            result.explained_variance_ratio_ = pooled_variance / total_variance
+            result.group_explained_variance_ratio_ = variance_kept / group_variances[:, None]
         result.groups_ = moments.groups
         result.group_errors_ = certificate.errors
         result.group_losses_ = certificate.losses
@@ -782,13 +768,45 @@ class FairPCA(
         result.subspace_ = subspace
         result.solution_ = certificate
         result.solver_ = certificate.solver
-        result._reserved_columns, result._has_groups = columns, has_groups
+        result._reserved_columns = reserved_columns
+        result._fitted_with_groups = has_groups
         self.__dict__ = result.__dict__
         return self
 
+    def _warn_about_groups(self, moments: Moments, known_groups: Collection[Label]) -> None:
+        """Warn of a single group, of suspicious labels, and of many groups that are new."""
+        labels = moments.labels
+        if moments.n_groups == 1:
+            warn(
+                f"All rows belong to one group ({labels[0]!r}), so this is ordinary PCA. "
+                "Fairness requires at least two groups; check the group column."
+            )
+        counts = moments.counts.tolist()
+        for message in label_warnings(labels, counts, known_groups):
+            warn(message)
+        many_groups = many_groups_warning(labels, counts)
+        has_new_groups = not set(labels) <= set(known_groups)
+        if many_groups is not None and self.max_groups is None and has_new_groups:
+            warn(many_groups)
+
+
+def _reserved_columns(rows: Any, y: Any) -> tuple[str, ...]:
+    """Columns used as groups, weights or classes, which are not features."""
+    columns: tuple[str, ...] = rows.reserved_columns if isinstance(rows, BaseRows) else ()
+    if isinstance(y, str) and y not in columns:
+        columns += (y,)
+    return columns
+
+
+def _in_order_of_features(rows: Any, feature_names: tuple[str, ...] | None) -> Any:
+    """Rows with their features in the order of these names, if they are the same ones."""
+    if feature_names is None or sorted(rows.feature_names or ()) != sorted(feature_names):
+        return rows
+    return rows.select_features(feature_names)
+
 
 def _whitened(subspace: FairSubspace, moments: Moments, variances: FloatArray) -> FairSubspace:
-    """Divide each coordinate by its standard deviation; one that is exactly zero stays as it is.
+    """Divide each coordinate by its standard deviation, unless that is exactly zero.
 
     Parameters
     ----------
@@ -800,29 +818,29 @@ def _whitened(subspace: FairSubspace, moments: Moments, variances: FloatArray) -
 
     Raises
     ------
-    Incompatible
-        The projection is soft or oblique, or the variance of a coordinate is no more than
-        rounding.
+    IncompatibleParameters
+        The projection is soft or oblique, or the variance of a coordinate is negligible.
     """
     check_orthonormal_components(subspace, "whiten=True")
     squares = moments.variances
     if subspace.center != "group":
         squares = squares + moments.offsets_from(subspace.mean) ** 2
-    units = np.ones(subspace.n_features) if subspace.scale is None else subspace.scale
-    of_features = moments.proportions @ squares / units**2
+    scale = np.ones(subspace.n_features) if subspace.scale is None else subspace.scale
+    feature_variances = moments.proportions @ squares / scale**2
     # A direction is compared with its own features, so that a column of large numbers does not
-    # make the variance of other columns rounding.
-    along = subspace.components**2 @ of_features
-    # Entries of a component are rounded themselves, which brings in a share of every feature.
-    spilled = _ROUNDINGS**2 * float(of_features.sum())
-    is_rounding = variances <= subspace.n_features * _ROUNDINGS * along + spilled
-    is_zero = (variances == 0) & (along == 0)
-    wrong = np.flatnonzero(is_rounding & ~is_zero)
-    if wrong.size:
-        first = int(wrong[0])
+    # make the variance of other columns negligible.
+    direction_variances = subspace.components**2 @ feature_variances
+    # Entries of a component are rounded themselves, which adds a fraction of every feature.
+    entry_rounding = _ROUNDINGS**2 * float(feature_variances.sum())
+    rounding = subspace.n_features * _ROUNDINGS * direction_variances + entry_rounding
+    is_negligible = variances <= rounding
+    is_zero = (variances == 0) & (direction_variances == 0)
+    rejected = np.flatnonzero(is_negligible & ~is_zero)
+    if rejected.size:
+        first = int(rejected[0])
         raise IncompatibleParameters(
-            f"whiten=True was requested, and the rows have a variance of {variances[first]:.1e} "
-            f"along component {first + 1} of {len(variances)}, which is rounding",
+            f"whiten=True was requested, but the variance {variances[first]:.1e} along component "
+            f"{first + 1} of {len(variances)} is negligible",
             "Allowed with whiten=True: components along which the rows vary; otherwise rounding "
             "becomes a coordinate of variance one",
             "Choose fewer components, or use whiten=False",
@@ -831,18 +849,18 @@ def _whitened(subspace: FairSubspace, moments: Moments, variances: FloatArray) -
 
 
 def _low_rank_plus_noise(components: FloatArray, inside: FloatArray, outside: float) -> FloatArray:
-    """The (p, p) matrix that is `inside` in the subspace and a multiple of I outside of it."""
+    """Matrix `inside` within the subspace and a multiple of I outside of it, shape (p, p)."""
     within = components.T @ (inside - outside * np.eye(len(components))) @ components
     return np.asarray(within + outside * np.eye(components.shape[1]))
 
 
 def set_or_check_features(estimator: Any, rows_or_moments: Any, *, reset: bool) -> None:
-    """Set the features to those of rows or moments, or make sure that rows have those set before.
+    """Set the features from rows or moments, or check that they match those set before.
 
     Raises
     ------
     InvalidInput
-        Other features than before; for rows in memory it is scikit-learn's own ValueError.
+        The features differ; for rows in memory, scikit-learn's own ValueError.
     """
     if isinstance(rows_or_moments, FrameRows):
         validate_data(
@@ -854,49 +872,53 @@ def set_or_check_features(estimator: Any, rows_or_moments: Any, *, reset: bool) 
         estimator.n_features_in_ = rows_or_moments.n_features
         if names is not None:
             estimator.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(estimator, "feature_names_in_"):  # of rows fitted before
+        elif hasattr(estimator, "feature_names_in_"):  # from an earlier fit
             del estimator.feature_names_in_
-    elif names is None and isinstance(rows_or_moments, ArrayRows | SparseRows):
+        return
+    if names is not None:
+        _check_feature_names(estimator, names)
+    elif isinstance(rows_or_moments, ArrayRows | SparseRows):
+        # scikit-learn's own message, without a copy of the rows.
         placeholder = np.broadcast_to(0.0, (1, rows_or_moments.n_features))
         validate_data(estimator, placeholder, reset=False, skip_check_array=True)
-    elif names is None:
+    else:
         check_n_columns(rows_or_moments.n_features, estimator.n_features_in_, "features")
-    elif names != (feature_names := tuple(getattr(estimator, "feature_names_in_", ()))):
-        previous_moments = (
-            f"of the rows before, {format_list(feature_names)}"
-            if feature_names
-            else "without names"
-        )
-        raise InvalidInput(
-            f"The rows have {counted(len(names), 'feature')}, {format_list(names)}",
-            f"Allowed: the features {previous_moments}",
-            "Choose the same columns in the same order",
-        )
+
+
+def _check_feature_names(estimator: Any, names: tuple[str, ...]) -> None:
+    """Raise InvalidInput if the estimator was fitted on other names, or in another order."""
+    fit_names = tuple(getattr(estimator, "feature_names_in_", ()))
+    if names == fit_names:
+        return
+    described = f"of the fit, {format_list(fit_names)}" if fit_names else "without names"
+    raise InvalidInput(
+        f"The rows have {counted(len(names), 'feature')}, {format_list(names)}",
+        f"Allowed: the features {described}",
+        "Choose the same columns in the same order",
+    )
 
 
 def check_orthonormal_components(subspace: FairSubspace, requested: str) -> None:
-    """Make sure that coordinates are those along orthonormal components.
+    """Check that the components are orthonormal.
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
     """
     if subspace.is_soft or subspace.is_oblique:
         kind = "a soft projection" if subspace.is_soft else "an oblique projection"
         raise IncompatibleParameters(
             f"{requested} was requested for {kind}",
             "Allowed: orthonormal components",
-            "Fit without allow_extra, and with a restriction that is not oblique",
+            "Fit with allow_extra=False and without an oblique restriction",
         )
 
 
-def _parameter_object(owner: str, value: Any) -> Any:
-    """The object of a parameter, made from its name if need be; else the value."""
+def _parameter_object(name: str, value: Any) -> Any:
+    """Object for a parameter: created from its name if it is one, else the value itself."""
+    if name not in _OBJECT_PARAMETERS or not isinstance(value, str):
+        return value
     try:
-        return (
-            _OBJECT_PARAMETERS[owner](value)
-            if owner in _OBJECT_PARAMETERS and isinstance(value, str)
-            else value
-        )
-    except FairspanError:  # parameters are only checked when fitting
+        return _OBJECT_PARAMETERS[name](value)
+    except FairspanError:  # parameters are only validated in fit
         return value

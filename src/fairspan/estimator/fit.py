@@ -1,16 +1,16 @@
-"""From moments to a certified subspace: what estimator, audit and command line share.
+"""Fit moments: the common core of the estimator, the audit and the command line.
 
-The way of a fit has eight steps, each in a room of its own::
+A fit has eight steps, each in its own package::
 
-    FairPCA.fit         estimator/fair_pca   parameters are checked
-    open_rows           rows/                a table, file or collection becomes blocks of rows
-    accumulate          moments/             the blocks become GroupMoments
-    build_problem_family       problem/             criterion, restriction and centre make a Problem,
-                                             and a Reduction where a smaller one has its answer
-    solve               solvers/             a solver finds the subspace and weights that prove it
-    certify             certificates/        objective, bound and status: the Certificate
-    fit_subspace        estimator/fit        components in the features: the FairSubspace
-    FairPCA attributes  estimator/fair_pca   what scikit-learn's users expect
+    FairPCA.fit           estimator/fair_pca  check parameters
+    open_rows             rows/               turn a table, file or collection into blocks of rows
+    accumulate            moments/            turn blocks into GroupMoments
+    build_problem_family  problem/            turn criterion, restriction and center into a Problem,
+                                              and a Reduction where a smaller problem suffices
+    solve                 solvers/            find the subspace and dual weights
+    certify               certificates/       objective, bound and status: the Certificate
+    fit_subspace          estimator/fit       components in the features: the FairSubspace
+    FairPCA attributes    estimator/fair_pca  those of scikit-learn's PCA
 """
 
 import numbers
@@ -68,37 +68,37 @@ def fit_moments(
     warm_start: Certificate | None = None,
     second_moments: DenseSecondMoments | None = None,
 ) -> tuple[FairSubspace, Problem, RowSpace | None]:
-    """Solve for a criterion of the groups' errors.
+    """Minimize a criterion of the group errors.
 
     Parameters
     ----------
     moments : GroupMoments, SparseMoments or WideMoments
-        Sparse ones take a whole number of components and no restriction but exact mean parity, and
-        their solutions are called estimated. Thin ones are solved in the coordinates of the rows.
+        SparseMoments require an integer number of components and no restriction but exact mean
+        parity, and their solutions are at best estimated. WideMoments are solved in row
+        coordinates.
     n_components : int or float
-        d, from 1 to p; or a share, above 0 and below 1, of every group's variance: then the
-        smallest d at which this criterion leaves every group that share.
+        d, from 1 to p; or a fraction of every group's variance: the smallest d at which this
+        criterion keeps that fraction for every group.
     criterion : str or criterion object
     restriction : MeanParity, CovarianceParity or None
-        Which subspaces are allowed; excess losses are still measured against the best of all.
+        Limits the allowed subspaces; excess losses still refer to the best of all subspaces.
     center : {"global", "group", "none"}
     scale : bool
         Divide each feature by its pooled standard deviation first.
     solver : str or solver object
     tol : float
-        Largest gap to call optimal, as a share of the objective.
+        Largest gap that counts as optimal, relative to the objective.
     allow_extra : bool
-        Whether a soft projection of more than d components may be the answer.
+        Whether a soft projection of more than d components may be returned.
     nested : bool
-        Whether the first components are to be an answer of fewer dimensions.
+        Whether the first components solve the problem with fewer dimensions.
     random_state : int, Generator, RandomState or None
-        For solvers that use randomness.
-    near : Certificate, optional
-        An answer of the same dimension to nearly the same rows, in the same units, where a search
-        begins.
-    second : DenseSecondMoments, optional
-        Those of the same moments, scaled and about the same centre, where several models are fitted
-        to them: each eigenproblem is solved once.
+        Used by solvers with random starts.
+    warm_start : Certificate, optional
+        Solution of the same dimension for nearly the same rows, in the same units, as a warm start.
+    second_moments : DenseSecondMoments, optional
+        Second moments of the same data, scaled and about the same center. Passing them to several
+        fits solves each eigenproblem only once.
 
     Returns
     -------
@@ -106,99 +106,111 @@ def fit_moments(
         With its certificate.
     problem : Problem
         Without the restriction, if there is one.
-    coordinates : Coordinates or None
-        Those of the problem, where it was not posed in the features.
+    coordinates : RowSpace or None
+        Row coordinates, if the problem was not posed in the features.
 
     Raises
     ------
     InvalidParameter, InvalidType
-        A setting out of range.
-    Incompatible
-        A criterion or restriction that is not available for these groups, this dimension or this
-        solver; a share that no dimension keeps for every group.
+        A parameter is out of range.
+    IncompatibleParameters
+        A criterion or restriction that does not support these groups, this dimension or this
+        solver; or no dimension keeps the requested variance.
     InvalidInput
-        A group of one row with center "group": about its own mean it has no variance.
+        A group of one row with center "group", about whose own mean it has no variance.
     """
-    # All settings are checked before the first eigenproblem.
-    chosen, solve_with = get_criterion(criterion), get_solver(solver)
-    allowed = get_restriction(restriction)
+    # All parameters are checked before the first eigenproblem.
+    criterion = get_criterion(criterion)
+    solver = get_solver(solver)
+    restriction = get_restriction(restriction)
     check_n_components(n_components, moments.n_features, allow_fraction=True)
     _check_group_sizes(moments, center)
     if moments.matrix_free:
-        _check_matrix_free(n_components, allowed)
+        _check_matrix_free(n_components, restriction)
     moments.check_range()
-    divisor = compute_feature_scale(moments) if scale else None
+    feature_scale = compute_feature_scale(moments) if scale else None
     if nested:
-        check_nesting_supported(chosen, allowed, allow_extra=bool(allow_extra))
-    stage = Stage("fitting " + chosen.name.replace("_", " "), unit=EIGENPROBLEMS)
+        check_nesting_supported(criterion, restriction, allow_extra=bool(allow_extra))
+    stage = Stage("fitting " + criterion.name.replace("_", " "), unit=EIGENPROBLEMS)
     with single_thread_if_small(moments.n_features), stage:
         family = build_problem_family(
             moments,
             n_components,
-            chosen,
-            restriction=allowed,
+            criterion,
+            restriction=restriction,
             center=center,
-            feature_scale=divisor,
+            feature_scale=feature_scale,
             allow_extra=bool(allow_extra),
             second_moments=second_moments,
         )
-        if warm_start is not None and allowed is None and family.coordinates is None:
-            any_dimension = replace(family.template, warm_start=warm_start_from(warm_start))
-            family = replace(family, template=any_dimension)
-        is_share = not isinstance(n_components, numbers.Integral)
-        target = float(n_components) if is_share else int(n_components)
-        solve_family: Any = (
-            solve_nested if nested else solve_for_variance_kept if is_share else solve_for_dimension
-        )
-        reduction, certificate = solve_family(family, solve_with, target, tol, random_state)
+        if warm_start is not None and restriction is None and family.coordinates is None:
+            template = replace(family.template, warm_start=warm_start_from(warm_start))
+            family = replace(family, template=template)
+        solve_family, target = _search_for(n_components, nested=nested)
+        reduction, certificate = solve_family(family, solver, target, tol, random_state)
         check_means_agree(family, reduction.projector(certificate.components))
         projector = lift_projector(reduction, certificate, family.coordinates)
         certificate = complete_certificate(
-            replace(certificate, restriction=allowed, center=center),
+            replace(certificate, restriction=restriction, center=center),
             np.ascontiguousarray(projector.decoder.T),
             reduction.problem.unrestricted,
             moments,
             is_scaled=scale,
             is_thin=family.coordinates is not None,
         )
-    subspace = build_subspace(certificate, projector, moments, divisor)
+    subspace = build_subspace(certificate, projector, moments, feature_scale)
     return subspace, reduction.problem.unrestricted, family.coordinates
 
 
+def _search_for(n_components: int | float, *, nested: bool) -> tuple[Any, int | float]:
+    """Function that solves a family of problems, and the dimension or fraction that it takes."""
+    is_integer = isinstance(n_components, numbers.Integral)
+    target = int(n_components) if is_integer else float(n_components)
+    if nested:
+        return solve_nested, target
+    return (solve_for_dimension if is_integer else solve_for_variance_kept), target
+
+
 def warm_start_from(warm_start: Certificate) -> WarmStart:
-    """Return the start that a certificate of nearly the same rows provides."""
-    # The columns of a soft projection are not orthonormal, as those of a start are.
+    """Return the warm start from a certificate of nearly the same rows."""
+    # A start needs orthonormal columns, and those of a soft projection are not.
     basis = None if is_soft(warm_start.components) else warm_start.components.T
     return WarmStart(warm_start.weights, basis)
 
 
 def build_subspace(
-    found: Certificate, projector: Projector, moments: Moments, feature_scale: FloatArray | None
+    certificate: Certificate,
+    projector: Projector,
+    moments: Moments,
+    feature_scale: FloatArray | None,
 ) -> FairSubspace:
-    """The subspace of a certificate, with the mean of the rows."""
+    """Subspace of a certificate, with the mean of the rows."""
+    is_oblique = projector.oblique_decoder is not None
     return FairSubspace(
-        found.components if projector.oblique_decoder is None else projector.encoder,
-        np.zeros(moments.n_features) if found.center == "none" else moments.mean,
+        projector.encoder if is_oblique else certificate.components,
+        np.zeros(moments.n_features) if certificate.center == "none" else moments.mean,
         feature_scale,
-        found.center,
+        certificate.center,
         moments.feature_names,
-        found,
+        certificate,
         projector.oblique_decoder,
         imputation_model=moments.imputation_model,
     )
 
 
 def lift_projector(
-    reduction: Reduction, found: Certificate, coordinates: RowSpace | None
+    reduction: Reduction, certificate: Certificate, coordinates: RowSpace | None
 ) -> Projector:
-    """What the components of an answer stand for, with the signs that are shown.
+    """Lift the projector of a solution to the features, with deterministic signs.
 
-    The largest loading of each component is positive; of an oblique one that of the encoder.
+    The largest loading of each component is positive; for an oblique projection, of each row of the
+    encoder.
     """
-    projector = reduction.projector(found.components)
+    projector = reduction.projector(certificate.components)
     if coordinates is not None:
         projector = projector.with_stacked_columns(coordinates.lift(projector.stacked_columns))
-    columns, decoder = projector.encoder.T, projector.oblique_decoder
+    columns = projector.encoder.T
+    decoder = projector.oblique_decoder
     signed = normalize_signs(columns)
     if decoder is not None:
         decoder = decoder * np.sign(np.einsum("ij,ij->j", signed, columns))
@@ -206,7 +218,7 @@ def lift_projector(
 
 
 def complete_certificate(
-    found: Certificate,
+    certificate: Certificate,
     components: FloatArray,
     problem: Problem,
     moments: Moments,
@@ -214,46 +226,50 @@ def complete_certificate(
     is_scaled: bool,
     is_thin: bool,
 ) -> Certificate:
-    """A certificate of a problem with what is known of the rows, and that of each of its parts.
+    """Add what is known of the rows to a certificate and to its steps and prefixes.
 
     Parameters
     ----------
-    found : Certificate
+    certificate : Certificate
     components : (d, p) array
         In the features.
     problem : Problem
         Without the restriction.
     moments : GroupMoments, SparseMoments or WideMoments
     is_scaled : bool
-        Whether the features were scaled.
+        Whether features were scaled.
     is_thin : bool
-        Whether it was solved in the coordinates of the rows.
+        Whether the problem was solved in row coordinates.
     """
-    if found.n_components != problem.n_components:
-        problem = replace(problem, n_components=found.n_components)
+    if certificate.n_components != problem.n_components:
+        problem = replace(problem, n_components=certificate.n_components)
 
-    def part(each: Certificate, rows: FloatArray) -> Certificate:
-        each = replace(each, restriction=found.restriction, center=found.center)
+    def complete_part(part: Certificate, rows: FloatArray) -> Certificate:
+        part = replace(part, restriction=certificate.restriction, center=certificate.center)
         return complete_certificate(
-            each, rows, problem, moments, is_scaled=is_scaled, is_thin=is_thin
+            part, rows, problem, moments, is_scaled=is_scaled, is_thin=is_thin
         )
 
+    steps = [complete_part(step, components[[i]]) for i, step in enumerate(certificate.steps)]
+    prefixes = [
+        complete_part(prefix, components[: i + 1]) for i, prefix in enumerate(certificate.prefixes)
+    ]
     return replace(
-        found,
+        certificate,
         components=components,
         criterion=problem.criterion.with_defaults(problem),
         counts=tuple(moments.counts.tolist()),
         unresolved_reason=unresolved_reason(
-            found, problem, moments, found.center, is_scaled=is_scaled
+            certificate, problem, moments, certificate.center, is_scaled=is_scaled
         ),
-        eigensolver="thin" if is_thin else found.eigensolver,
-        steps=tuple(part(each, components[[i]]) for i, each in enumerate(found.steps)),
-        prefixes=tuple(part(each, components[: i + 1]) for i, each in enumerate(found.prefixes)),
+        eigensolver="thin" if is_thin else certificate.eigensolver,
+        steps=tuple(steps),
+        prefixes=tuple(prefixes),
     )
 
 
 def fit_subspace(moments: Moments, n_components: int | float, **settings: Any) -> FairSubspace:
-    """The subspace alone; parameters and errors are those of :func:`fit_moments`."""
+    """Fit moments and return the subspace; see :func:`fit_moments`."""
     return fit_moments(moments, n_components, **settings)[0]
 
 
@@ -265,13 +281,13 @@ def resolve_n_components(
     center: Center = "global",
     scale: bool = False,
 ) -> int:
-    """d itself; or the smallest d at which a criterion leaves every group a share of its variance.
+    """Return n_components, or the smallest number that keeps a fraction of every group's variance.
 
     Parameters
     ----------
     moments : GroupMoments, SparseMoments or WideMoments
     n_components : int or float
-        d, or the share.
+        d, or the fraction.
     criterion : str or criterion object
         Ordinary PCA by default.
     center : {"global", "group", "none"}
@@ -284,9 +300,9 @@ def resolve_n_components(
     Raises
     ------
     InvalidParameter
-        A number out of range.
-    Incompatible
-        No dimension keeps that share of every group.
+        A number is out of range.
+    IncompatibleParameters
+        No dimension keeps that fraction for every group.
     """
     check_n_components(n_components, moments.n_features, allow_fraction=True)
     if isinstance(n_components, numbers.Integral):
@@ -297,32 +313,34 @@ def resolve_n_components(
 
 
 def _check_group_sizes(moments: Moments, center: Center) -> None:
-    """Raise InvalidInput for a group of one row that is to be centred at its own mean."""
+    """Raise InvalidInput if a group of one row is to be centered at its own mean."""
     single = [label for label, n in zip(moments.labels, moments.counts, strict=True) if n == 1]
     if center == "group" and single:
         raise InvalidInput(
             f"These groups have a single row: {format_list(single)}",
-            'Allowed with center="group": groups of two rows or more: about its own mean one '
-            "row has no variance",
-            'Use center="global", or join these groups with others',
+            'Allowed with center="group": groups of two or more rows; a single row has no variance '
+            "about its own mean",
+            'Use center="global", or merge these groups with others',
         )
 
 
 def _check_matrix_free(n_components: object, restriction: Restriction | None) -> None:
-    """Make sure that no matrices are needed.
+    """Check that the request can be solved without matrices.
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
     """
     is_integer = isinstance(n_components, numbers.Integral)
     if is_integer and (restriction is None or restriction.forbids_mean_differences_only):
         return
-    request = f"n_components={n_components!r}, a share," if not is_integer else f"{restriction!r}"
+    request = (
+        f"n_components={n_components!r}, a fraction," if not is_integer else f"{restriction!r}"
+    )
     raise IncompatibleParameters(
-        f"{request} was requested with sparse rows of many features, which are fitted without "
+        f"{request} was requested for sparse rows of many features, which are fitted without "
         "matrices",
-        "Allowed: a whole number of components, and no restriction or an orthogonal "
-        "MeanParity() without a tolerance",
+        "Allowed: an integer number of components, and no restriction or exact orthogonal "
+        "MeanParity()",
         "If k p^2 numbers fit into memory, use fit_moments(GroupMoments.from_rows(...))",
     )

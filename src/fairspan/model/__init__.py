@@ -1,1 +1,1 @@
-"""A fitted projection by itself, the models of others that are read as one, and their exports."""
+"""Fitted projections, adapters for models of other packages, and exports to ONNX and SQL."""

@@ -1,9 +1,9 @@
-"""Models of others: what reduces rows and brings them back, and the projection that it makes.
+"""Adapters for models of other packages: detect the projection that their methods make.
 
-A model offers ``transform`` and ``inverse_transform``. A pipeline offers ``steps``, of which the
-first ones that offer both are taken; a search that was fitted offers ``best_estimator_``. The
-projection x to D E (x - mean) + mean is found by what a model does to rows: both methods must be
-affine at every distance from its origin, and together leave what they brought back as it is.
+A model provides ``transform`` and ``inverse_transform``. A pipeline provides ``steps``, of which
+the leading invertible ones are used; a fitted search provides ``best_estimator_``. The projection
+x -> D E (x - mean) + mean is detected from the model's effect on probe rows: both methods must be
+affine at every distance from the origin, and their composition must be idempotent.
 """
 
 import warnings
@@ -15,39 +15,39 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidType, describe_type
 from fairspan.typing import FloatArray
 
-# At which multiples of its own scale a step is tried, since many maps are linear only near by.
+# Multiples of a step's own scale at which it is probed, since many maps are linear only locally.
 PROBE_SCALES = (1.0, 1e3, 1e6)
-# Of numbers that are equal but for rounding, also where a step computes in single precision.
+# Relative tolerance for equal results, also for steps that compute in single precision.
 PROBE_TOL = 1e-6
-# Rows that are transformed at a time.
+# Number of rows transformed at once.
 _BLOCK_ROWS = 512
-# A column of the decoder that adds less than this share to the others adds nothing.
+# A column of the decoder that adds less than this fraction to the others is dependent.
 _RANK_TOL = 1e-10
-# Components, mean, and the decoder of an oblique projection.
+# Components, mean, and the decoder if the projection is oblique.
 AffineProjection = tuple[FloatArray, FloatArray, FloatArray | None]
 ALLOWED_MODELS = (
     "Allowed: fitted models with transform and inverse_transform, such as a PCA, a FairPCA or a "
-    "pipeline that begins with them, a FairSubspace, the name of a file that save wrote, or a "
+    "pipeline that starts with them, a FairSubspace, the path of a file written by save, or a "
     "(d, p) array with orthonormal rows"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class ReconstructionModel:
-    """What reduces rows and brings them back, judged by what it makes of each row.
+    """Model with transform and inverse_transform, evaluated by its reconstruction of each row.
 
     Attributes
     ----------
     steps : tuple of objects with transform and inverse_transform
-        The whole model.
-    later : tuple of the same
-        Those after the first ones that standardize the features.
+        All steps of the model.
+    projection_steps : tuple of the same
+        The steps after the leading ones that standardize the features.
     n_features : int
     mean, scale : (p,) arrays or None
-        Of the standardization; None where there is none.
+        Mean and scale of the standardization; None if there is none.
     feature_names : tuple of str or None
-    n_fitted : int or None
-        Number of rows that it was fitted on, if one of its steps knows.
+    n_fit_rows : int or None
+        Number of rows it was fitted on, if one of its steps knows.
     """
 
     steps: tuple[Any, ...]
@@ -60,116 +60,122 @@ class ReconstructionModel:
 
     @property
     def dimension(self) -> int:
-        """That of the subspaces which it is compared with: at most p."""
+        """Dimension of comparable subspaces: the number of coordinates, at most p."""
         coordinates = encode(self.projection_steps, np.zeros((1, self.n_features)))
         return min(int(coordinates.shape[1]), self.n_features)
 
     def squared_residuals(self, rows: FloatArray) -> FloatArray:
-        """Squared distance of each row to what it is brought back as, shape (n,).
+        """Squared distance of each row from its reconstruction, shape (n,).
 
         Parameters
         ----------
         rows : (n, p) array
-            As they came, which a model may depend on to the last digit. Distances are in units of
-            `scale`.
+            Unmodified rows, on which a model may depend to the last digit. Distances are in units
+            of `scale`.
         """
         reconstructed = decode(self.steps, encode(self.steps, rows))
-        residuals = (rows - reconstructed) / (1.0 if self.scale is None else self.scale)
+        scale = 1.0 if self.scale is None else self.scale
+        residuals = (rows - reconstructed) / scale
         return np.asarray(np.einsum("ij,ij->i", residuals, residuals))
 
 
 def encode(steps: tuple[Any, ...], rows: FloatArray) -> FloatArray:
-    """What steps make of rows, one after the other."""
+    """Apply `transform` of each step in order."""
     return _apply_steps(steps, "transform", rows)
 
 
 def decode(steps: tuple[Any, ...], coordinates: FloatArray) -> FloatArray:
-    """What the same steps bring coordinates back as."""
+    """Apply `inverse_transform` of each step in reverse order."""
     return _apply_steps(steps[::-1], "inverse_transform", coordinates)
 
 
 def _apply_steps(steps: tuple[Any, ...], method: str, rows: FloatArray) -> FloatArray:
-    """Rows after one method of several steps, each applied to what the one before made."""
+    """Apply one method of several steps, each to the output of the previous one."""
     with warnings.catch_warnings():
-        # Models that were fitted on named columns take the same columns without their names.
+        # Models fitted on named columns are applied to the same columns without names.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         for step in steps:
-            # Some models drop the rows of a table that has one.
+            # Some models drop an axis of length one.
             coordinates = np.asarray(getattr(step, method)(rows), dtype=np.float64)
             rows = coordinates.reshape(len(rows), -1)
     return rows
 
 
 def reconstruction_model(model: Any, n_features: int | None = None) -> ReconstructionModel:
-    """The steps of a fitted model that reduce rows and bring them back.
+    """Reconstruction model of a fitted model, from its invertible steps.
 
     Parameters
     ----------
     model : object
     n_features : int, optional
-        p, for a model that does not say it.
+        p, for a model that does not define it.
 
     Raises
     ------
     InvalidType
-        An object that does neither, or a model that has not been fitted.
+        An object without both methods, or a model that is not fitted.
     InvalidInput
-        A pipeline whose first step cannot be undone, or a model of unknown width.
+        A pipeline whose first step is not invertible, or a model of unknown number of features.
     """
     model = getattr(model, "best_estimator_", model)
     steps = tuple(_invertible_steps(model))
     not_fitted_error = InvalidType(
-        f"The {type(model).__name__} has not been fitted", ALLOWED_MODELS, "Call its fit first"
+        f"The {type(model).__name__} is not fitted", ALLOWED_MODELS, "Call its fit first"
     )
-    names = getattr(model, "feature_names_in_", getattr(steps[0], "feature_names_in_", None))
-    n_features_in = getattr(
-        model, "n_features_in_", getattr(steps[0], "n_features_in_", n_features)
-    )
+    names_of_first = getattr(steps[0], "feature_names_in_", None)
+    names = getattr(model, "feature_names_in_", names_of_first)
+    n_features_of_first = getattr(steps[0], "n_features_in_", n_features)
+    n_features_in = getattr(model, "n_features_in_", n_features_of_first)
+    if n_features_in is None and hasattr(model, "fit"):
+        raise not_fitted_error
     if n_features_in is None:
-        raise (
-            not_fitted_error
-            if hasattr(model, "fit")
-            else InvalidInput(
-                f"The {type(model).__name__} does not say how many features it takes",
-                "Allowed: models with n_features_in_, or models beside rows",
-                "Set n_features_in_, or pass the model to fairspan.audit with rows",
-            )
+        raise InvalidInput(
+            f"The {type(model).__name__} does not define its number of features",
+            "Allowed: models with n_features_in_, or models passed with rows",
+            "Set n_features_in_, or pass the model to fairspan.audit with rows",
         )
     width = int(n_features_in)
     try:
         encode(steps, np.zeros((1, width)))
-    except Exception as error:  # whatever a model of another package raises
+    except Exception as error:  # a model of another package may raise anything
         if type(error).__name__ == "NotFittedError":
             raise not_fitted_error from error
-    mean, scale, projection_steps = np.zeros(width), np.ones(width), steps
-    while (
-        len(projection_steps) > 1
-        and (found := _detect_standardization(projection_steps[:1], width)) is not None
-    ):
-        mean, scale, projection_steps = (
-            mean + scale * found[0],
-            scale * found[1],
-            projection_steps[1:],
-        )
-    # scikit-learn counts rows for each column where NaN is.
-    row_counts = [
-        getattr(each, "n_samples_", getattr(each, "n_samples_seen_", 0)) for each in steps
-    ]
+    mean = np.zeros(width)
+    scale = np.ones(width)
+    projection_steps = steps
+    while len(projection_steps) > 1:
+        standardization = _detect_standardization(projection_steps[:1], width)
+        if standardization is None:
+            break
+        step_mean, step_scale = standardization
+        mean = mean + scale * step_mean
+        scale = scale * step_scale
+        projection_steps = projection_steps[1:]
     return ReconstructionModel(
         steps,
         projection_steps,
         width,
         None if projection_steps is steps else mean,
         None if (scale == 1).all() else scale,
-        tuple(map(str, names)) if names is not None else None,
-        max(int(np.max(each)) for each in row_counts) or None,
+        None if names is None else tuple(map(str, names)),
+        _n_fit_rows(steps),
     )
 
 
-def _invertible_steps(model: Any) -> list[Any]:
-    """The steps up to the first that cannot be undone, or that holds a fair subspace.
+def _n_fit_rows(steps: tuple[Any, ...]) -> int | None:
+    """Number of rows that the steps were fitted on; None if no step knows."""
+    # scikit-learn counts rows per column if there are NaN.
+    row_counts = [
+        getattr(step, "n_samples_", getattr(step, "n_samples_seen_", 0)) for step in steps
+    ]
+    return max(int(np.max(row_count)) for row_count in row_counts) or None
 
-    A step that resamples rows leaves those to transform as they are, as in imbalanced-learn.
+
+def _invertible_steps(model: Any) -> list[Any]:
+    """Steps before the first non-invertible one.
+
+    A step that holds a fair subspace is the last one. A step that resamples rows leaves those to
+    transform as they are, as in imbalanced-learn.
     """
     named_steps = getattr(model, "steps", None)
     if named_steps is None:
@@ -186,7 +192,7 @@ def _invertible_steps(model: Any) -> list[Any]:
             continue
         if not _is_invertible(step):
             break
-        # A pipeline may hold another one.
+        # A pipeline may contain another one.
         invertible += _invertible_steps(step) if hasattr(step, "steps") else [step]
         if hasattr(step, "subspace_"):
             break
@@ -197,38 +203,37 @@ def _invertible_steps(model: Any) -> list[Any]:
             raise InvalidInput(
                 f"The pipeline begins with the step {name!r} ({type(first).__name__}), which "
                 "resamples rows in fit and does not transform them",
-                "Allowed: pipelines that begin with steps that bring rows back",
+                "Allowed: pipelines that start with invertible steps",
                 f"Pass the steps after it, model[{n_samplers}:], with the same rows",
             )
         raise InvalidInput(
-            f"The first step of the pipeline, {name!r}, is {describe_type(first)}, which has no "
+            f"The first step of the pipeline, {name!r}, is {describe_type(first)} without "
             "inverse_transform",
-            "Allowed: pipelines that begin with steps that bring rows back",
-            "Audit the steps after it on the rows that it makes: model[1:] and "
-            "model[:1].transform(X)",
+            "Allowed: pipelines that start with invertible steps",
+            "Audit the later steps on transformed rows: model[1:] and model[:1].transform(X)",
         )
     return invertible
 
 
 def _resamples(step: Any) -> bool:
-    """Return whether a step of a pipeline draws other rows when it is fitted, and nothing else."""
+    """Whether a step of a pipeline only draws other rows when it is fitted."""
     return hasattr(step, "fit_resample") and not hasattr(step, "transform")
 
 
 def _is_invertible(step: Any) -> bool:
-    both = hasattr(step, "transform") and hasattr(step, "inverse_transform")
-    return both and not isinstance(step, type)
+    has_both_methods = hasattr(step, "transform") and hasattr(step, "inverse_transform")
+    return has_both_methods and not isinstance(step, type)
 
 
 def _detect_standardization(
     step: tuple[Any, ...], width: int
 ) -> tuple[FloatArray, FloatArray] | None:
-    """What a step subtracts from each feature and divides it by; None if it does anything else."""
+    """Mean and scale of a step that standardizes each feature; None if it does anything else."""
     try:
         start = encode(step, np.zeros((1, width)))
         if start.shape != (1, width):
             return None
-        # Far out, so that an offset costs no digits of the slope.
+        # Probe far from the origin, so that an offset costs no precision of the slope.
         probe = 1.0 + np.abs(start[0])
         slope = (encode(step, probe[None]) - start)[0] / probe
         if not (np.isfinite(slope).all() and (slope > 0).all()):
@@ -240,24 +245,25 @@ def _detect_standardization(
         return None
     magnitudes = np.abs(start) + np.abs(slope * rows)
     is_affine = (np.abs(coordinates - (start + slope * rows)) <= PROBE_TOL * magnitudes).all()
-    undone = (np.abs(reconstructed - rows) <= PROBE_TOL * (magnitudes / slope)).all()
-    return (-start[0] / slope, 1.0 / slope) if is_affine and undone else None
+    is_inverse = (np.abs(reconstructed - rows) <= PROBE_TOL * (magnitudes / slope)).all()
+    return (-start[0] / slope, 1.0 / slope) if is_affine and is_inverse else None
 
 
 def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
-    """The projection of a part, found by what it does to rows; None if it makes none.
+    """Detect the projection made by a model's steps; None if they make none.
 
-    In normal form: by a decoder with orthonormal columns, and orthogonal if it can be. A few rows
-    tell that; what becomes of every feature is looked at only where the encoder is oblique.
+    In normal form: the decoder has orthonormal columns, and the projection is orthogonal if
+    possible. A few probe rows decide; all features are probed only if the encoder is oblique.
     """
-    steps, p = model.projection_steps, model.n_features
+    steps = model.projection_steps
+    p = model.n_features
     try:
         start = encode(steps, np.zeros((1, p)))
         d = start.shape[1]
         mean = decode(steps, np.zeros((1, d)))[0]
         if mean.shape != (p,) or not 1 <= d <= p:
             return None
-        # Steps as large as the offsets, so that these cost no digits.
+        # Steps as large as the offsets, so that these cost no precision.
         step = 1.0 + float(np.abs(mean).max())
         decoder = (decode(steps, step * np.eye(d)) - mean).T / step
         rows = _probe_rows(mean, 1.0 + np.abs(mean))
@@ -265,35 +271,43 @@ def detect_projection(model: ReconstructionModel) -> AffineProjection | None:
         reconstructed = decode(steps, coordinates)
         basis, triangle = np.linalg.qr(decoder)
         lengths = np.diag(triangle)
-        independent = np.abs(lengths).min() > _RANK_TOL * np.abs(lengths).max()
-        if not (independent and _rows_close(reconstructed, coordinates @ decoder.T + mean, rows)):
+        has_full_rank = np.abs(lengths).min() > _RANK_TOL * np.abs(lengths).max()
+        if not has_full_rank:
             return None
-        # As the columns of the decoder point.
-        basis, triangle = basis * np.sign(lengths), np.sign(lengths)[:, None] * triangle
+        if not _rows_close(reconstructed, coordinates @ decoder.T + mean, rows):
+            return None
+        # Signs follow the columns of the decoder.
+        signs = np.sign(lengths)
+        basis = basis * signs
+        triangle = signs[:, None] * triangle
         if _rows_close(reconstructed, (rows - mean) @ basis @ basis.T + mean, rows):
             return basis.T.copy(), mean, None
-        blocks = (step * np.eye(min(_BLOCK_ROWS, p - at), p, at) for at in range(0, p, _BLOCK_ROWS))
+        blocks = (
+            step * np.eye(min(_BLOCK_ROWS, p - start_row), p, start_row)
+            for start_row in range(0, p, _BLOCK_ROWS)
+        )
         encoder = np.hstack([(encode(steps, block) - start).T for block in blocks]) / step
-    except (ValueError, ArithmeticError):  # a model that takes no negative numbers, for instance
+    except (ValueError, ArithmeticError):  # for example, a model that rejects negative numbers
         return None
     is_affine = _rows_close(coordinates, rows @ encoder.T + start, coordinates)
-    # Otherwise what it brings back is moved within the subspace, or shrunk.
-    keeps_origin = np.abs(encoder @ mean + start[0]).max() <= PROBE_TOL * (
-        1.0 + np.abs(start).max()
-    )
+    # Otherwise reconstructions would be shifted or shrunk within the subspace.
+    origin_shift = np.abs(encoder @ mean + start[0]).max()
+    keeps_origin = origin_shift <= PROBE_TOL * (1.0 + np.abs(start).max())
     basis_encoder = triangle @ encoder
-    undone = np.allclose(basis_encoder @ basis, np.eye(d), atol=PROBE_TOL)
-    return (basis_encoder, mean, basis) if is_affine and keeps_origin and undone else None
+    is_left_inverse = np.allclose(basis_encoder @ basis, np.eye(d), atol=PROBE_TOL)
+    return (basis_encoder, mean, basis) if is_affine and keeps_origin and is_left_inverse else None
 
 
-def _probe_rows(middle: FloatArray, spread: FloatArray) -> FloatArray:
-    """Rows at several distances from a point, the same in every call, shape (m, p)."""
-    drawn = np.random.default_rng(0).standard_normal((4 * len(PROBE_SCALES), len(middle)))
-    return np.asarray(middle + spread * drawn * np.repeat(PROBE_SCALES, 4)[:, None])
+def _probe_rows(center: FloatArray, spread: FloatArray) -> FloatArray:
+    """Random rows at several distances from a point, with a fixed seed, shape (m, p)."""
+    rng = np.random.default_rng(0)
+    offsets = rng.standard_normal((4 * len(PROBE_SCALES), len(center)))
+    return np.asarray(center + spread * offsets * np.repeat(PROBE_SCALES, 4)[:, None])
 
 
-def _rows_close(found: FloatArray, expected: FloatArray, sizes: FloatArray) -> bool:
-    """Whether rows agree up to rounding, each beside the size of its own numbers."""
-    comparable = found.shape == expected.shape and bool(np.isfinite(found).all())
-    allowed = PROBE_TOL * (1.0 + np.abs(sizes).max(axis=1, keepdims=True))
-    return comparable and bool((np.abs(found - expected) <= allowed).all())
+def _rows_close(rows: FloatArray, expected: FloatArray, references: FloatArray) -> bool:
+    """Whether rows agree up to rounding, relative to the largest entry of each reference row."""
+    if rows.shape != expected.shape or not np.isfinite(rows).all():
+        return False
+    allowed = PROBE_TOL * (1.0 + np.abs(references).max(axis=1, keepdims=True))
+    return bool((np.abs(rows - expected) <= allowed).all())

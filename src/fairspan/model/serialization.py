@@ -1,7 +1,7 @@
-"""How a subspace is written: in a file of ours with its certificate, as ONNX, and as SQL."""
+"""Serialize a subspace: to fairspan's own file format, to ONNX and to SQL."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -43,18 +43,18 @@ from fairspan.storage import (
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
-# Arrays of the proof are saved under their names after this.
+# Prefix of the proof's arrays in the file.
 _PROOF_PREFIX = "proof_"
-# Those of the normal model of the rows, after that.
+# Prefix of the imputation model's arrays in the file.
 _IMPUTATION_PREFIX = "normal_"
-# A mapping by group is stored as pairs, since names in JSON are text.
+# Mappings by group are stored as pairs, since JSON keys are strings.
 _GROUP_MAPPING_KEY = "by_group"
 _TRACE_POINT_FIELDS = {
     "n_eigenproblems": integer(0),
     "lower_bound": number(may_be_infinite=True),
     "upper_bound": number(may_be_infinite=True),
 }
-# What is stored of each certificate: of the whole one, of steps and of prefixes.
+# Fields stored for every certificate, including steps and prefixes.
 _CERTIFICATE_FIELDS = {
     "n_components": integer(1),
     "objective": number(may_be_infinite=True),
@@ -74,9 +74,9 @@ _CERTIFICATE_FIELDS = {
     "eigensolver": TEXT,
     "trace": list_of(record(_TRACE_POINT_FIELDS)),
 }
-# What all of them share.
+# Fields that a certificate shares with its steps and prefixes.
 _SHARED_FIELDS = {"tol": number(0), "center": one_of("global", "group", "none"), "version": TEXT}
-# Steps and prefixes of nested components are proven by weights of the groups.
+# Steps and prefixes of nested components are proven by group weights.
 _NESTED_CERTIFICATES = list_of(record({**_CERTIFICATE_FIELDS, "weights": list_of(number(), "g")}))
 _OBJECT_SCHEMA = record({"name": TEXT, "settings": MAPPING})
 _CERTIFICATE_SCHEMA = {
@@ -99,7 +99,7 @@ _OPTIONAL_ARRAYS = {
     "whitening": array_of("d", *_POSITIVE_ARRAY),
     "normal_mean": array_of("p"),
     "normal_covariance": array_of("p p"),
-    # The proofs know what else has to fit.
+    # Further consistency is checked by the proofs.
     "proof_weights": array_of("*"),
     "proof_lines": array_of("* 2"),
     "proof_multiplier": array_of("1"),
@@ -124,7 +124,7 @@ _SUBSPACE_SCHEMA = Schema(
 
 @dataclass(frozen=True)
 class UnresolvedObject:
-    """A criterion or restriction of another package, which a file names and does not hold.
+    """Criterion or restriction of another package, which a file names but does not contain.
 
     Attributes
     ----------
@@ -136,63 +136,65 @@ class UnresolvedObject:
     kind: str
     name: str
     settings: dict[str, Any]
-    measures_losses: ClassVar[bool] = False
+    uses_excess_loss: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ()
-    condition: ClassVar[str] = ""
+    constraint_text: ClassVar[str] = ""
 
     def __repr__(self) -> str:
         return self.name
 
     def error(self) -> InvalidParameter:
-        """What to raise where it is needed."""
+        """Error to raise where the object is needed."""
         return InvalidParameter(
             f"The model was fitted with the {self.kind} {self.name!r} of another package",
-            f"Allowed: a {self.kind} of this library, or one that is passed as an object",
-            "Pass it where the model is loaded: FairSubspace.load(path, parts=[...])",
+            f"Allowed: a {self.kind} of this library, or one passed as an object",
+            "Pass it when loading the model: FairSubspace.load(path, custom_objects=[...])",
             cause=Cause.UNKNOWN_PART,
         )
 
 
 def write_subspace(path: str | os.PathLike[str], members: Mapping[str, Any]) -> None:
-    """Write the fields of a subspace to exactly the name given; the file is complete or absent."""
+    """Write the fields of a subspace to exactly the given path, atomically."""
     certificate = members["certificate"]
-    numbers = None if certificate is None else proof_arrays(certificate.proof)
-    arrays = {name: each for name, each in members.items() if isinstance(each, np.ndarray)}
+    proof_members = None if certificate is None else proof_arrays(certificate.proof)
     header = {
         "center": members["center"],
         "feature_names": members["feature_names"],
         "certificate": None if certificate is None else _certificate_to_dict(certificate),
-        "proof": None if numbers is None else certificate.proof.kind,
+        "proof": None if proof_members is None else certificate.proof.kind,
     }
-    arrays |= {_PROOF_PREFIX + name: each for name, each in (numbers or {}).items()}
-    if (normal := members["imputation_model"]) is not None:
-        arrays |= {
-            _IMPUTATION_PREFIX + "mean": normal.mean,
-            _IMPUTATION_PREFIX + "covariance": normal.covariance,
-        }
+    arrays = {name: value for name, value in members.items() if isinstance(value, np.ndarray)}
+    if proof_members is not None:
+        arrays |= {_PROOF_PREFIX + name: value for name, value in proof_members.items()}
+    imputation_model = members["imputation_model"]
+    if imputation_model is not None:
+        arrays[_IMPUTATION_PREFIX + "mean"] = imputation_model.mean
+        arrays[_IMPUTATION_PREFIX + "covariance"] = imputation_model.covariance
     write_archive(path, _SUBSPACE_SCHEMA.kind, header, arrays)
 
 
-def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> dict[str, Any]:
-    """The fields of a subspace that was written.
+def read_subspace(
+    path: str | os.PathLike[str], custom_objects: Sequence[Any] = ()
+) -> dict[str, Any]:
+    """Read the fields of a subspace from a file.
 
     Parameters
     ----------
     path : str or path
-    parts : sequence of objects
-        Criterion and restriction of other packages, by whose names the file refers to them.
+    custom_objects : sequence of objects
+        Criterion and restriction objects of other packages, matched by name.
 
     Raises
     ------
     FileNotFoundError
         There is no such file.
     CorruptFile
-        The file is truncated, altered or of another kind.
+        The file is truncated, modified or of another kind.
     """
     members: dict[str, Any] = {"mean": None, **read_archive(path, _SUBSPACE_SCHEMA)}
     if members["feature_names"] is not None:
         members["feature_names"] = tuple(members["feature_names"])
-    numbers = {
+    proof_members = {
         name.removeprefix(_PROOF_PREFIX): members.pop(name).astype(np.float64)
         for name in [*members]
         if name.startswith(_PROOF_PREFIX)
@@ -201,17 +203,17 @@ def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> di
         projector = Projector(members["components"], members.get("oblique_decoder"))
         projector.check()
         kind = members.pop("proof")
-        # The wrong numbers for a kind, or numbers without one, are refused below.
-        proof = _proof(kind, numbers) if kind or numbers else None
-        normal = {
+        # Unexpected arrays for a kind, or arrays without one, are rejected below.
+        proof = _proof(kind, proof_members) if kind or proof_members else None
+        imputation_members = {
             name: members.pop(_IMPUTATION_PREFIX + name, None) for name in ("mean", "covariance")
         }
-        if any(each is not None for each in normal.values()):
-            members["imputation_model"] = validated_normal_model(**normal)
+        if any(value is not None for value in imputation_members.values()):
+            members["imputation_model"] = validated_normal_model(**imputation_members)
         if members["certificate"] is not None:
             rows = np.ascontiguousarray(projector.decoder.T)
             members["certificate"] = _certificate_from_dict(
-                members["certificate"], rows, proof, parts
+                members["certificate"], rows, proof, custom_objects
             )
     except SchemaViolation as error:
         raise _SUBSPACE_SCHEMA.error_for(str(path), error) from error
@@ -222,42 +224,42 @@ def read_subspace(path: str | os.PathLike[str], parts: Sequence[Any] = ()) -> di
     return members
 
 
-def _proof(kind: str, numbers: dict[str, FloatArray]) -> Proof:
+def _proof(kind: str, members: dict[str, FloatArray]) -> Proof:
     """Return the proof of this kind, or raise SchemaViolation."""
     try:
-        return PROOF_KINDS[kind](**numbers)
+        return PROOF_KINDS[kind](**members)
     except InvalidInput as error:
         raise SchemaViolation("proof", f"cannot be used ({error})", "what a fit writes") from error
 
 
-def _certificate_to_dict(claimed: Certificate) -> dict[str, Any]:
-    """A certificate as JSON holds it, without its components and its proof."""
+def _certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
+    """JSON representation of a certificate, without its components and proof."""
     names = ("groups", "counts", *_SHARED_FIELDS, *_CERTIFICATE_FIELDS)
-    nested = {
-        name: [
-            {**{each: getattr(part, each) for each in _CERTIFICATE_FIELDS}, "weights": part.weights}
-            for part in getattr(claimed, name)
-        ]
-        for name in ("steps", "prefixes")
+    return {
+        **{name: getattr(certificate, name) for name in names},
+        "steps": [_nested_certificate_to_dict(step) for step in certificate.steps],
+        "prefixes": [_nested_certificate_to_dict(prefix) for prefix in certificate.prefixes],
+        "criterion": _object_to_dict(certificate.criterion),
+        "restriction": _object_to_dict(certificate.restriction),
     }
-    chosen = {
-        name: _object_to_dict(getattr(claimed, name)) for name in ("criterion", "restriction")
-    }
-    return {**{name: getattr(claimed, name) for name in names}, **nested, **chosen}
+
+
+def _nested_certificate_to_dict(certificate: Certificate) -> dict[str, Any]:
+    fields = {name: getattr(certificate, name) for name in _CERTIFICATE_FIELDS}
+    return {**fields, "weights": certificate.weights}
 
 
 def _certificate_from_dict(
-    stored: dict[str, Any], rows: FloatArray, proof: Proof | None, parts: Sequence[Any]
+    stored: dict[str, Any], rows: FloatArray, proof: Proof | None, custom_objects: Sequence[Any]
 ) -> Certificate:
-    """A certificate that was stored, of components that were stored beside it."""
+    """Certificate from its JSON representation, for components stored next to it."""
     shared = {
         **{name: stored[name] for name in _SHARED_FIELDS},
-        "criterion": _object_from_dict("criterion", stored["criterion"], parts),
-        "restriction": _object_from_dict("restriction", stored["restriction"], parts),
+        "criterion": _object_from_dict("criterion", stored["criterion"], custom_objects),
+        "restriction": _object_from_dict("restriction", stored["restriction"], custom_objects),
         "groups": tuple(to_python_labels(stored["groups"])),
         "counts": tuple(stored["counts"]),
     }
-
     if not isinstance(shared["criterion"], UnresolvedObject):
         try:
             shared["criterion"].check_groups(list(shared["groups"]))
@@ -265,110 +267,118 @@ def _certificate_from_dict(
             raise SchemaViolation(
                 "criterion", f"does not fit the groups ({error})", "one of the model's own groups"
             ) from error
-
-    def read(each: dict[str, Any], components: FloatArray, own: Proof | None) -> Certificate:
-        claims = {name: each[name] for name in _CERTIFICATE_FIELDS} | {
-            "status": Status(each["status"]),
-            "errors": np.asarray(each["errors"], dtype=np.float64),
-            "losses": np.asarray(each["losses"], dtype=np.float64),
-            "trace": tuple(TracePoint(**point) for point in each["trace"]),
-        }
-        return Certificate(components=components, proof=own, **claims, **shared)
-
-    def nested(name: str, first: Callable[[int], int]) -> tuple[Certificate, ...]:
-        return tuple(
-            read(
-                each,
-                rows[first(i) : i + 1],
-                _proof(Proof.kind, {"weights": np.array(each["weights"], dtype=np.float64)}),
-            )
-            for i, each in enumerate(stored[name])
-        )
-
-    steps, prefixes = nested("steps", lambda i: i), nested("prefixes", lambda i: 0)
-    return replace(read(stored, rows, proof), steps=steps, prefixes=prefixes)
+    # A step is about one component, a prefix about all components up to one.
+    steps = [
+        _nested_certificate(fields, rows[i : i + 1], shared)
+        for i, fields in enumerate(stored["steps"])
+    ]
+    prefixes = [
+        _nested_certificate(fields, rows[: i + 1], shared)
+        for i, fields in enumerate(stored["prefixes"])
+    ]
+    certificate = _single_certificate(stored, rows, proof, shared)
+    return replace(certificate, steps=tuple(steps), prefixes=tuple(prefixes))
 
 
-def _object_to_dict(part: Any) -> dict[str, Any] | None:
-    """Name and settings of a criterion or restriction."""
-    if part is None:
+def _nested_certificate(
+    stored: dict[str, Any], rows: FloatArray, shared: dict[str, Any]
+) -> Certificate:
+    """Certificate of a step or prefix, which is proven by group weights."""
+    weights = np.array(stored["weights"], dtype=np.float64)
+    return _single_certificate(stored, rows, _proof(Proof.kind, {"weights": weights}), shared)
+
+
+def _single_certificate(
+    stored: dict[str, Any], rows: FloatArray, proof: Proof | None, shared: dict[str, Any]
+) -> Certificate:
+    """Certificate without steps and prefixes."""
+    fields = {name: stored[name] for name in _CERTIFICATE_FIELDS} | {
+        "status": Status(stored["status"]),
+        "errors": np.asarray(stored["errors"], dtype=np.float64),
+        "losses": np.asarray(stored["losses"], dtype=np.float64),
+        "trace": tuple(TracePoint(**point) for point in stored["trace"]),
+    }
+    return Certificate(components=rows, proof=proof, **fields, **shared)
+
+
+def _object_to_dict(instance: Any) -> dict[str, Any] | None:
+    """Name and parameters of a criterion or restriction."""
+    if instance is None:
         return None
-    settings = part.settings if isinstance(part, UnresolvedObject) else init_parameters(part)
+    is_unresolved = isinstance(instance, UnresolvedObject)
+    settings = instance.settings if is_unresolved else init_parameters(instance)
     return {
-        "name": part.name,
+        "name": instance.name,
         "settings": {name: _to_json(value) for name, value in settings.items()},
     }
 
 
-def _object_from_dict(kind: str, stored: dict[str, Any] | None, parts: Sequence[Any]) -> Any:
-    """The part of this name with these settings, built in or one of the objects passed."""
+def _object_from_dict(
+    kind: str, stored: dict[str, Any] | None, custom_objects: Sequence[Any]
+) -> Any:
+    """Criterion or restriction with this name and parameters, built in or a custom object."""
     if stored is None:
         return None
-    name, settings = stored["name"], stored["settings"]
-    values = {key: _from_json(value) for key, value in settings.items()}
-    made = get_criterion if kind == "criterion" else get_restriction
+    name = stored["name"]
+    values = {key: _from_json(value) for key, value in stored["settings"].items()}
+    get_object = get_criterion if kind == "criterion" else get_restriction
     if name in builtin_names(kind):
-        return made(name, **values)
-    for part in parts:
-        if getattr(part, "name", None) == name:
-            return made(replace(part, **values) if values else part)
-    return UnresolvedObject(kind, name, settings)
+        return get_object(name, **values)
+    for custom_object in custom_objects:
+        if getattr(custom_object, "name", None) == name:
+            return get_object(replace(custom_object, **values) if values else custom_object)
+    return UnresolvedObject(kind, name, stored["settings"])
 
 
 def _to_json(value: Any) -> Any:
-    by_group = isinstance(value, Mapping)
-    return (
-        {_GROUP_MAPPING_KEY: [*map(to_python_label, value.items())]}
-        if by_group
-        else to_python_label(value)
-    )
+    if isinstance(value, Mapping):
+        return {_GROUP_MAPPING_KEY: [*map(to_python_label, value.items())]}
+    return to_python_label(value)
 
 
 def _from_json(value: Any) -> Any:
-    by_group = isinstance(value, Mapping)
-    return (
-        dict(map(to_python_label, value[_GROUP_MAPPING_KEY]))
-        if by_group
-        else to_python_label(value)
-    )
+    if isinstance(value, Mapping):
+        return dict(map(to_python_label, value[_GROUP_MAPPING_KEY]))
+    return to_python_label(value)
 
 
 class ExportableProjection(Protocol):
-    """What a file in another language needs to know of a subspace."""
+    """Part of a subspace that exports to other languages need."""
 
     @property
     def encoder(self) -> FloatArray:
-        """Rows that make the coordinates of centred and scaled rows, (d, p)."""
+        """Matrix that maps centered and scaled rows to coordinates, shape (d, p)."""
 
     @property
     def mean(self) -> FloatArray | None:
-        """What is subtracted from each row, (p,)."""
+        """Mean that is subtracted from each row, shape (p,)."""
 
     @property
     def scale(self) -> FloatArray | None:
-        """What each row is divided by then, (p,)."""
+        """Divisor of each centered row, shape (p,)."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the p features."""
+        """Names of the features."""
 
     @property
     def component_names(self) -> tuple[str, ...]:
-        """Names of the d columns of reduced rows."""
+        """Names of the coordinates."""
 
 
-# Operators as they have been since 2022, which every runtime of today knows.
-_OPSET_VERSION, _IR_VERSION = 17, 8
+# Operator set and format of 2022, which all current runtimes support.
+_OPSET_VERSION = 17
+_IR_VERSION = 8
 
 
 def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
-    """The graph that reduces rows "X" to "coordinates".
+    """Serialized ONNX graph that maps rows "X" to "coordinates".
 
     Parameters
     ----------
-    projection : Projection
+    projection : ExportableProjection
     dtype : {"float64", "float32"}
-        Of input and output; it computes in float64.
+        Type of input and output; computations use float64.
 
     Raises
     ------
@@ -379,7 +389,8 @@ def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
             f"dtype is {dtype!r}", "Allowed: 'float64' and 'float32'", "Use 'float64'"
         )
     onnx = import_optional("onnx", "onnx", "Writing a graph")
-    helper, float64_type = onnx.helper, onnx.TensorProto.DOUBLE
+    helper = onnx.helper
+    float64_type = onnx.TensorProto.DOUBLE
     io_type = onnx.TensorProto.FLOAT if dtype == "float32" else float64_type
     operators = {"Sub": projection.mean, "Div": projection.scale, "MatMul": projection.encoder.T}
     constants = [
@@ -387,6 +398,7 @@ def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
         for operator, value in operators.items()
         if value is not None
     ]
+    # Operator, names of its constants, and attributes.
     operations: list[tuple[str, list[str], dict[str, Any]]]
     operations = [(constant.name, [constant.name], {}) for constant in constants]
     if dtype == "float32":
@@ -397,8 +409,8 @@ def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
         ]
     names = ["X", *(f"step{i}" for i in range(1, len(operations))), "coordinates"]
     nodes = [
-        helper.make_node(operator, [names[i], *given], [names[i + 1]], **settings)
-        for i, (operator, given, settings) in enumerate(operations)
+        helper.make_node(operator, [names[i], *constant_names], [names[i + 1]], **attributes)
+        for i, (operator, constant_names, attributes) in enumerate(operations)
     ]
     d, p = projection.encoder.shape
     inputs_and_outputs = [
@@ -422,48 +434,51 @@ def onnx_bytes(projection: ExportableProjection, dtype: str) -> bytes:
 
 
 def sql_select(projection: ExportableProjection, table: str, *, one_hot: bool = False) -> str:
-    """The query that reduces the rows of a table.
+    """SELECT statement that transforms the rows of a table.
 
     Parameters
     ----------
-    projection : Projection
-        With named features.
+    projection : ExportableProjection
+        With feature names.
     table : str
     one_hot : bool
-        Whether features named column=category are indicators of text in that column.
+        Whether features named column=category are indicators of text columns.
 
     Raises
     ------
-    Incompatible
-        The features have no names; none is an indicator.
+    IncompatibleParameters
+        The features have no names, or none is an indicator.
     InvalidParameter
-        A name that SQL cannot hold.
+        A name cannot be represented in SQL.
     """
     names = projection.feature_names
     if names is None:
         raise IncompatibleParameters(
-            "The features of the model have no names, and SQL names columns",
-            "Allowed: models that were fitted on tables with named columns",
+            "The features of the model have no names, which SQL needs",
+            "Allowed: models fitted on tables with named columns",
             "Fit on a data frame or a file",
         )
     if one_hot and not any("=" in name for name in names):
         raise IncompatibleParameters(
             "None of the features is named column=category",
-            "Allowed with indicators: models of columns of text",
-            "Leave out one_hot=True",
+            "Allowed with one_hot: models with indicator features",
+            "Drop one_hot=True",
             cause=Cause.NO_INDICATORS,
         )
     mean = np.zeros(len(names)) if projection.mean is None else projection.mean
-    loadings = projection.encoder / (1.0 if projection.scale is None else projection.scale)
-    columns = [
-        f"({_sql_value(name, one_hot=one_hot)} - {_sql_number(middle)})"
-        for name, middle in zip(names, mean.tolist(), strict=True)
+    scale = 1.0 if projection.scale is None else projection.scale
+    loadings = projection.encoder / scale
+    centered_columns = [
+        f"({_sql_value(name, one_hot=one_hot)} - {_sql_number(column_mean)})"
+        for name, column_mean in zip(names, mean.tolist(), strict=True)
     ]
-    expressions = [
-        "\n  + ".join(f"{_sql_number(each)} * {at}" for each, at in zip(row, columns, strict=True))
-        + f" AS {_sql_identifier(name)}"
-        for row, name in zip(loadings.tolist(), projection.component_names, strict=True)
-    ]
+    expressions = []
+    for component, name in zip(loadings.tolist(), projection.component_names, strict=True):
+        terms = [
+            f"{_sql_number(loading)} * {column}"
+            for loading, column in zip(component, centered_columns, strict=True)
+        ]
+        expressions.append("\n  + ".join(terms) + f" AS {_sql_identifier(name)}")
     select = ",\n  ".join(expressions)
     return f"SELECT\n  {select}\nFROM {_sql_identifier(table)}"
 
@@ -472,27 +487,30 @@ def _sql_value(name: str, *, one_hot: bool) -> str:
     column, is_indicator, category = name.partition("=")
     if not (one_hot and is_indicator and column):
         return f"CAST({_sql_identifier(name)} AS DOUBLE PRECISION)"
-    # A missing cell stays missing; a category that the model has not seen is 0 in all indicators.
-    cell, text = _sql_identifier(column), category.replace("'", "''")
+    # A missing cell stays NULL; a category unknown to the model is 0 in all indicators.
+    cell = _sql_identifier(column)
+    text = category.replace("'", "''")
     return f"CASE WHEN {cell} IS NULL THEN NULL WHEN {cell} = '{text}' THEN 1e+00 ELSE 0e+00 END"
 
 
 def _sql_identifier(name: str) -> str:
     if not isinstance(name, str) or not name or "\0" in name:
         raise InvalidParameter(
-            f"{name!r} names a column or a table",
-            "Allowed in SQL: names of one letter or more, without the character NUL",
+            f"{name!r} is used as the name of a column or a table",
+            "Allowed in SQL: nonempty names without the NUL character",
             "Rename it",
         )
     return '"' + name.replace('"', '""') + '"'
 
 
 def _sql_number(value: float) -> str:
-    """With an exponent, as a number without one is a decimal of few digits; negative in brackets.
+    """Number in scientific notation, in parentheses if it is negative.
+
+    SQL reads numbers without an exponent as decimals of low precision.
 
     Examples
     --------
-    >>> _number(0.1), _number(-2.0)
+    >>> _sql_number(0.1), _sql_number(-2.0)
     ('1e-01', '(-2e+00)')
     """
     text = np.format_float_scientific(value, trim="-")

@@ -1,4 +1,4 @@
-"""FairSubspace: a fitted projection, free of the rows, the groups and scikit-learn."""
+"""FairSubspace: a fitted projection, independent of the rows, the groups and scikit-learn."""
 
 import os
 from collections.abc import Sequence
@@ -37,40 +37,46 @@ from fairspan.rows.validation import check_n_columns
 from fairspan.storage import MOMENTS_SCHEMA, check_suffix, peek_kind, write_atomic
 from fairspan.typing import FloatArray
 
-# Of rows to transform the first are looked at, if they are enough to tell a table in other units
-# from single rows with long tails: whether half of them are so many times too far from the mean.
-_MAX_CHECKED_ROWS, _MIN_CHECKED_ROWS, _FAR_RATIO = 1000, 10, 10.0
+# Rows to transform are checked for other units than those of the fit. Number of first rows that are
+# checked: enough for a median, and little work next to the transform itself.
+_MAX_CHECKED_ROWS = 1000
+# Fewest rows that are checked: the median of fewer may be that of a few outliers.
+_MIN_CHECKED_ROWS = 10
+# Ratio of the median distance from the mean to the root mean square distance of the rows of the
+# fit, above which units are taken to differ: far above what long tails do to a median.
+_FAR_RATIO = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class FairSubspace:
-    """A fitted projection: its basis, with the centre and scale that belong to it.
+    """Fitted projection: its basis with the center and scale that belong to it.
 
     Attributes
     ----------
     components : (d, p) array
         Orthonormal rows. A soft projection has r > d rows sqrt(lambda_j) u_j, u_j orthonormal and
-        0 < lambda_j <= 1, and reconstructs by P* = sum_j lambda_j u_j u_j'. An oblique projection
-        has its encoder here, whose rows are not orthonormal.
+        0 < lambda_j <= 1, and reconstructs by P* = sum_j lambda_j u_j u_j'. For an oblique
+        projection this is the encoder, whose rows are not orthonormal.
     mean : (p,) array or None
-        Subtracted from every row. None: the mean of the rows that are audited or transformed.
+        Subtracted from every row. None: use the mean of the rows that are audited or transformed.
     scale : (p,) array or None
-        Every row is divided by it after the mean is subtracted.
+        Divisor of every row after the mean is subtracted.
     center : {"global", "group", "none"}
-        The centre about which errors are measured. With "group" each group's own mean is used when
-        errors are measured, while `transform` subtracts `mean`, since it never sees a group.
+        Center about which errors are measured. With "group" errors are about each group's own mean,
+        while `transform` subtracts `mean`, since it never sees groups.
     feature_names : tuple of str or None
     certificate : Certificate or None
-        What was minimised, what was reached, and what proves it (:func:`fairspan.verify`).
+        What was minimized, the objective reached and its proof (:func:`fairspan.verify`).
     oblique_decoder : (p, d) array or None
-        The decoder of an oblique projection, orthonormal columns; otherwise it is the transpose of
-        the components.
+        Decoder of an oblique projection, with orthonormal columns; otherwise the decoder is the
+        transpose of the components.
     whitening : (d,) array or None
-        Divisors of the coordinates that make their variance one; coordinates are multiplied by
-        them before rows are reconstructed.
-    normal : Normal or None
-        Mean and covariance of all rows of the fit, whatever their groups, by which missing cells of
-        a row are expected; None where the fit was on complete rows, and rows must be complete.
+        Divisors that scale the coordinates to unit variance; `inverse_transform` multiplies by
+        them.
+    imputation_model : NormalModel or None
+        Mean and covariance of all rows of the fit, used to impute missing cells by their
+        conditional expectation; None if the fit was on complete rows, in which case rows must be
+        complete.
 
     Examples
     --------
@@ -95,17 +101,17 @@ class FairSubspace:
 
     @classmethod
     def from_model(cls, model: Any) -> "FairSubspace":
-        """The projection of any accepted model: its basis, centre and scale.
+        """Create the projection of any supported model: its basis, center and scale.
 
         Parameters
         ----------
         model : fitted model, (d, p) array, or path
-            A FairPCA or FairSubspace, or whatever has `transform` and `inverse_transform` that
-            project rows linearly: a PCA, an oblique encoder with its decoder, or a pipeline, whose
-            part up to the first step that cannot be undone is taken. Where a pipeline first
-            standardizes features, its errors are in standardized units, as those of a FairPCA with
-            `scale`. A bare array has orthonormal rows and is centred at the mean of the rows it is
-            shown. A path names a file that :meth:`save` wrote.
+            A FairPCA or FairSubspace, or any model whose `transform` and `inverse_transform` form a
+            linear projection: a PCA, an oblique encoder with its decoder, or a pipeline, of which
+            the steps before the first non-invertible one are used. If a pipeline standardizes
+            features first, errors are in standardized units, as for a FairPCA with `scale`. A bare
+            array has orthonormal rows and is centered at the mean of the rows it is applied to. A
+            path names a file written by :meth:`save`.
 
         Returns
         -------
@@ -114,95 +120,95 @@ class FairSubspace:
         Raises
         ------
         InvalidType
-            Something else, or a model that is not fitted.
+            Another type, or a model that is not fitted.
         InvalidInput
-            Components that are not orthonormal, an encoder that does not undo its decoder, or a
-            model that does not say how many features it takes.
-        Incompatible
-            A model that is no projection onto a subspace, such as a KernelPCA.
+            Components that are not orthonormal, an encoder that is not a left inverse of its
+            decoder, or a model of unknown number of features.
+        IncompatibleParameters
+            A model that is not a projection onto a subspace, such as a KernelPCA.
 
         Examples
         --------
         >>> import numpy as np
         >>> from fairspan import FairSubspace
-        >>> FairSubspace.of(np.array([[0.6, 0.8]]))
+        >>> FairSubspace.from_model(np.array([[0.6, 0.8]]))
         <FairSubspace of 1 in 2 features>
         """
-        read = adapt_model(model).mapping
-        if isinstance(read, FairSubspace):
-            return read
+        mapping = adapt_model(model).mapping
+        if isinstance(mapping, FairSubspace):
+            return mapping
         raise IncompatibleParameters(
-            f"The {type(model).__name__} is no projection onto a subspace",
-            "Allowed: models that project linearly: fairspan.audit judges others by their rows",
+            f"The {type(model).__name__} is not a projection onto a subspace",
+            "Allowed: models that project linearly; fairspan.audit evaluates other models on rows",
             "Pass it to fairspan.audit, together with rows",
         )
 
     @property
     def on_missing(self) -> OnMissing:
-        """How rows are opened: "em" where some of their cells may be missing, or else "error"."""
+        """Treatment of missing cells: "em" if the model can impute them, else "error"."""
         return "error" if self.imputation_model is None else "em"
 
     @property
     def n_components(self) -> int:
-        """Coordinates of a transformed row: d, or r of a soft projection."""
+        """Number of coordinates of a transformed row: d, or r for a soft projection."""
         return len(self.components)
 
     @property
     def dimension(self) -> int:
-        """d, of the subspaces that compare with it: of a soft projection, sum_j lb_j."""
+        """d, the dimension of comparable subspaces; for a soft projection, sum_j lb_j."""
         return self.n_components if self.is_oblique else round(soft_dimension(self.components))
 
     @property
     def is_oblique(self) -> bool:
-        """Whether the decoder is not the transpose of the encoder."""
+        """Whether the decoder differs from the transpose of the encoder."""
         return self.oblique_decoder is not None
 
     @property
     def is_soft(self) -> bool:
-        """Whether it is a soft projection: not all of its rows are of length one."""
+        """Whether the projection is soft: not all rows have unit length."""
         return not self.is_oblique and is_soft(self.components)
 
     @property
     def is_nested(self) -> bool:
-        """Whether its first components are a solution with fewer dimensions: see :meth:`first`."""
+        """Whether the first components solve the problem of fewer dimensions: :meth:`truncate`."""
         return self.certificate is not None and len(self.certificate.steps) > 0
 
     def require_certificate(self) -> Certificate:
-        """The certificate.
+        """Return the certificate, or raise IncompatibleParameters if there is none.
 
         Raises
         ------
-        Incompatible
+        IncompatibleParameters
             There is none: the subspace was not fitted by this library.
         """
         if self.certificate is None:
             raise IncompatibleParameters(
                 f"A certificate was requested of {self!r}, which has none",
-                "Allowed: subspaces that FairPCA fitted",
+                "Allowed: subspaces fitted by FairPCA",
                 "Fit FairPCA",
             )
         return self.certificate
 
     @property
     def encoder(self) -> FloatArray:
-        """E, which makes coordinates of a centred row, shape (d, p): the components, whitened."""
+        """Encoder E from centered rows to coordinates, shape (d, p): the whitened components."""
         whitening = 1.0 if self.whitening is None else self.whitening[:, None]
         return np.asarray(self.components / whitening)
 
     @property
     def decoder(self) -> FloatArray:
-        """D, which reconstructs a row from its coordinates, shape (p, d)."""
+        """Decoder D that reconstructs rows from coordinates, shape (p, d)."""
         whitening = 1.0 if self.whitening is None else self.whitening
         return np.asarray(self.projector.decoder * whitening)
 
     @property
     def projector(self) -> Projector:
-        """Encoder and decoder together, without the whitening."""
+        """Encoder and decoder without whitening."""
         return Projector(self.components, self.oblique_decoder)
 
     @property
     def n_features(self) -> int:
-        """p."""
+        """Number of features, p."""
         return int(self.components.shape[1])
 
     @property
@@ -211,30 +217,30 @@ class FairSubspace:
         return tuple(f"fairpca{index}" for index in range(self.n_components))
 
     def transform(self, X: Any) -> Any:
-        """Coordinates of rows in the subspace.
+        """Project rows to their coordinates in the subspace.
 
         Parameters
         ----------
-        X : (n, p) array or data frame, or such a collection on a cluster
-            Columns of a frame are matched by name, in any order; others are ignored. Where the fit
-            was on rows with missing cells, these may have some: they count as what the observed
-            cells of the row let expect (see `normal`).
+        X : (n, p) array, data frame or distributed collection
+            Columns of a frame are matched by name, in any order; others are ignored. If the fit was
+            on rows with missing cells, missing cells are allowed and replaced by their conditional
+            expectation given the observed cells (see `imputation_model`).
 
         Returns
         -------
         (n, d) array
-            Of the precision of X: float32 where all of its features are, and float64 otherwise.
-            Where the rows lie elsewhere, the same kind of object.
+            float32 if all features of X are, else float64. For a distributed or device collection,
+            an object of the same kind.
 
         Raises
         ------
         InvalidInput
-            A missing column, another number of features, text, NaN or infinity.
+            A missing column, a different number of features, text, NaN or infinity.
 
         Warns
         -----
         FairspanWarning
-            Rows of a fitted model lie far from those of the fit, as in other units.
+            Rows lie far from those of the fit, as if in other units.
         """
         remote_result = map_rows(X, self.transform_map)
         if remote_result is not None:
@@ -245,7 +251,7 @@ class FairSubspace:
         return reduced.astype(float_dtype(X, self.feature_names), copy=False)
 
     def inverse_transform(self, Z: Any) -> Any:
-        """Rows in the original features from their coordinates.
+        """Reconstruct rows in the original features from their coordinates.
 
         Parameters
         ----------
@@ -254,17 +260,15 @@ class FairSubspace:
         Returns
         -------
         (n, p) array
-            Of the precision of Z. Where the coordinates lie on another device, the same kind of
-            object there.
+            With the dtype of Z. For coordinates on a device, an object of the same kind.
         """
         scale = 1.0 if self.scale is None else np.asarray(self.scale)
         mean = np.zeros(self.n_features) if self.mean is None else self.mean
         names = self.feature_names or tuple(map(str, range(self.n_features)))
         affine_map = (np.zeros(self.n_components), self.decoder.T * scale, mean)
-        d, function = self.n_components, self.inverse_transform
-        remote_result = adapter_for(Z).map_rows(
-            Z, RowMap(function, d, "coordinates", None, names, affine_map)
-        )
+        d = self.n_components
+        inverse_map = RowMap(self.inverse_transform, d, "coordinates", None, names, affine_map)
+        remote_result = adapter_for(Z).map_rows(Z, inverse_map)
         if remote_result is not None:
             return remote_result
         coordinates = ArrayRows(Z).to_array()
@@ -274,33 +278,39 @@ class FairSubspace:
 
     @property
     def transform_map(self) -> RowMap:
-        """Coordinates of rows, wherever they are."""
+        """Map of rows to coordinates, applied where the rows are."""
         mean = np.zeros(self.n_features) if self.mean is None else self.mean
-        directions = (self.encoder / (1.0 if self.scale is None else self.scale)).T
-        affine_map = (mean, directions, np.zeros(self.n_components))
-        p, columns = self.n_features, self.component_names
-        return RowMap(self.transform, p, "features", self.feature_names, columns, affine_map)
+        scale = 1.0 if self.scale is None else self.scale
+        directions = (self.encoder / scale).T
+        return RowMap(
+            self.transform,
+            self.n_features,
+            "features",
+            self.feature_names,
+            self.component_names,
+            (mean, directions, np.zeros(self.n_components)),
+        )
 
     @property
     def score_map(self) -> RowMap:
-        """Minus the squared reconstruction error of rows, wherever they are."""
+        """Map of rows to minus their squared reconstruction error, applied where the rows are."""
         return RowMap(self._score, self.n_features, "features", self.feature_names, ("score",))
 
     def _score(self, X: Any) -> FloatArray:
         return -self.squared_residuals(X)
 
     def standardize(self, X: Any) -> FloatArray:
-        """The features of X about the mean, and scaled: (n, p), columns of a frame by name.
+        """Return the centered and scaled features of X, shape (n, p); columns of a frame by name.
 
-        Missing cells are what is expected of them, if the fit was on rows that have some.
+        Missing cells are replaced by their conditional expectation, if the model can impute them.
         """
         return self._standardize(self._impute(X)[0])
 
     def squared_residuals(self, X: Any) -> FloatArray:
-        """Squared reconstruction error of each row, shape (n,), in scaled units.
+        """Squared reconstruction error of each row in scaled units, shape (n,).
 
-        Of a row with missing cells it is the expected one, ||(I - P)(x - m)||^2 + tr((I - P) C),
-        with x what is expected of the row and C the covariance of what is missing.
+        For a row with missing cells, the expected value ||(I - P)(x - m)||^2 + tr((I - P) C), with
+        x the conditional expectation of the row and C the covariance of its missing cells.
         """
         matrix = None
         if self.imputation_model is not None:
@@ -308,13 +318,14 @@ class FairSubspace:
                 np.diag(self.imputation_model.standard_deviations / self._scale_or_ones)
             )
             matrix = missing_residuals @ missing_residuals.T
-        rows, missed = self._impute(X, matrix)
-        return np.asarray(self.projector.squared_residuals(self._standardize(rows)) + missed)
+        rows, missing_error = self._impute(X, matrix)
+        residuals = self.projector.squared_residuals(self._standardize(rows))
+        return np.asarray(residuals + missing_error)
 
     def _impute(
         self, X: Any, matrix: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | float]:
-        """Rows without missing cells, and tr(matrix C) of what is expected of each."""
+        """Rows with missing cells imputed, and tr(matrix C), C the covariance of those cells."""
         rows = feature_values(X, self.feature_names, self.on_missing)
         check_n_columns(rows.shape[1], self.n_features, "features")
         if self.imputation_model is None or not np.isnan(rows).any():
@@ -326,8 +337,8 @@ class FairSubspace:
         return rows if self.scale is None else rows / self.scale
 
     def _warn_if_far(self, rows: FloatArray) -> None:
-        """Warn where centred rows are far larger than those of the fit were."""
-        # Of the fit, the distance from the mean of all rows is known where errors are about that.
+        """Warn if centered rows are far larger than those of the fit were."""
+        # The spread of the fit is known only if errors are about the mean of all rows.
         if self.certificate is None or self.center != "global" or len(rows) < _MIN_CHECKED_ROWS:
             return
         squares = rows**2
@@ -335,9 +346,9 @@ class FairSubspace:
             j = int(np.median(squares, axis=0).argmax())
             name = f"feature {j}" if self.feature_names is None else repr(self.feature_names[j])
             warn(
-                f"Half of the rows are more than {_FAR_RATIO:.0f} times as far from the mean of the fit "
-                f"as its rows were, most in {name}. Check that the features have the same units "
-                "as in the fit."
+                f"Half of the rows are more than {_FAR_RATIO:.0f} times as far from the mean as "
+                f"the rows of the fit, mostly in {name}. Check that the features have the same "
+                "units as in the fit."
             )
 
     @property
@@ -345,20 +356,21 @@ class FairSubspace:
         return np.ones(self.n_features) if self.scale is None else self.scale
 
     def center_point(self, moments: Moments) -> FloatArray | None:
-        """The point about which errors are measured; None where each group has its own mean.
+        """Point about which errors are measured; None if each group has its own mean.
 
-        A model's own mean; the mean of these rows for a bare array, which has none.
+        The model's own mean, or the mean of these rows for a bare array.
         """
         if self.center == "group":
             return None
         return moments.mean if self.mean is None else self.mean
 
     def second_moments_and_projector(self, moments: Moments) -> tuple[SecondMoments, Projector]:
-        """Second moments of rows about that point, scaled as this is; and its projector.
+        """Second moments of rows about the model's center and in its scale, and its projector.
 
-        Both are in coordinates in which products with the components take little time.
+        Both are in coordinates in which products with the components are cheap.
         """
-        point, projector = self.center_point(moments), self.projector
+        point = self.center_point(moments)
+        projector = self.projector
         if self.scale is not None:
             moments = moments.divided_by(self.scale)
             point = None if point is None else point / self.scale
@@ -368,7 +380,7 @@ class FairSubspace:
         return inside.second_moments_about(point), projector.with_stacked_columns(columns)
 
     def truncate(self, n_components: int) -> "FairSubspace":
-        """The first of nested components: the nested solution with fewer dimensions.
+        """Return the nested solution with fewer components.
 
         Parameters
         ----------
@@ -378,14 +390,14 @@ class FairSubspace:
         Returns
         -------
         FairSubspace
-            With its own figures and certificates, as if it had been fitted.
+            With its own figures and certificates, as if fitted directly.
 
         Raises
         ------
-        Incompatible
+        IncompatibleParameters
             The components are not nested.
         InvalidParameter
-            A number out of range.
+            The number is out of range.
 
         Examples
         --------
@@ -393,7 +405,7 @@ class FairSubspace:
         >>> from fairspan import FairPCA
         >>> X = np.array([[3.0, 0, 0], [-3, 0, 0], [0, 2, 1], [0, -2, 1], [0, 1, -2]])
         >>> fair = FairPCA(2, nested=True).fit(X, sensitive_features=["a", "a", "b", "b", "b"])
-        >>> line = fair.subspace_.first(1)
+        >>> line = fair.subspace_.truncate(1)
         >>> np.array_equal(line.components, fair.components_[:1])
         True
         >>> round(line.certificate.objective, 3)
@@ -403,9 +415,9 @@ class FairSubspace:
         if certificate is None or not certificate.steps:
             raise IncompatibleParameters(
                 f"The first {n_components!r} components were requested of {self!r}",
-                "Allowed: nested components: the first of others are not a solution with fewer "
-                "dimensions",
-                "Fit with FairPCA(nested=True), or fit again with fewer components",
+                "Allowed: nested components; otherwise the first components do not solve the "
+                "problem with fewer dimensions",
+                "Fit with FairPCA(nested=True), or refit with fewer components",
             )
         check_n_components(n_components, len(self.components), of="components")
         d = int(n_components)
@@ -417,14 +429,14 @@ class FairSubspace:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to exactly the name given: npz arrays with a JSON header, no pickle.
+        """Save to exactly the given path: npz arrays with a JSON header, no pickle.
 
-        The file appears only when it is complete.
+        The file is written atomically.
 
         Raises
         ------
         InvalidParameter
-            The name is that of another kind of file, such as a table, or cannot be written.
+            The name belongs to another kind of file, such as a table, or cannot be written.
         """
         check_suffix(path, "a model is")
         write_subspace(path, vars(self))
@@ -433,41 +445,41 @@ class FairSubspace:
     def load(
         cls, path: str | os.PathLike[str], *, custom_objects: Sequence[Any] = ()
     ) -> "FairSubspace":
-        """Read what :meth:`save` wrote.
+        """Load a model written by :meth:`save`.
 
         Parameters
         ----------
         path : path
-        parts : sequence of criterion and restriction objects
-            Those of other packages that the model was fitted with, so that it can be verified and
-            fitted again. The file holds their names and parameters; loading it imports nothing.
+        custom_objects : sequence of criterion and restriction objects
+            Objects from other packages that the model was fitted with, needed to verify or refit
+            it. The file holds their names and parameters only; loading it imports nothing.
 
         Raises
         ------
         FileNotFoundError
             There is no such file.
         CorruptFile
-            The file is truncated, altered or of another kind.
+            The file is truncated, modified or of another kind.
         """
         return cls(**read_subspace(path, custom_objects))
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64") -> None:
-        """Write :meth:`transform` as an ONNX graph; needs the extra `onnx`.
+        """Export :meth:`transform` as an ONNX graph; needs the extra `onnx`.
 
         Parameters
         ----------
         path : path
-            Where to write it; the file appears only when it is complete.
+            Output path; the file is written atomically.
         dtype : {"float64", "float32"}
-            Of the graph's input "X", shape (n, p), and of its output "coordinates", shape (n, d).
-            It computes in float64 in any case.
+            Type of the graph's input "X", shape (n, p), and output "coordinates", shape (n, d).
+            Computations use float64 in either case.
 
         Raises
         ------
         MissingDependency
             onnx is not installed.
         InvalidParameter
-            Another dtype, or a file that cannot be written.
+            An unknown dtype, or a file that cannot be written.
 
         Examples
         --------
@@ -480,16 +492,16 @@ class FairSubspace:
         write_atomic(path, onnx_bytes(self, dtype))
 
     def to_sql(self, table: str = "data", *, one_hot: bool = False) -> str:
-        """:meth:`transform` as one SELECT of standard SQL, over columns named as the features.
+        """Return :meth:`transform` as one SELECT of standard SQL over columns named like features.
 
         Parameters
         ----------
         table : str
             Name of the table.
         one_hot : bool
-            Whether the table holds text where the model has indicators named column=category, as
-            `fairspan fit --one-hot` names them. A category that the model does not have is then 0
-            in all indicators of its column.
+            Whether the table holds text columns for features named column=category, as created by
+            `fairspan fit --one-hot`. Categories unknown to the model are 0 in all indicators of
+            their column.
 
         Returns
         -------
@@ -497,10 +509,10 @@ class FairSubspace:
 
         Raises
         ------
-        Incompatible
-            The features have no names; with `one_hot`, none is an indicator.
+        IncompatibleParameters
+            The features have no names; or with `one_hot`, none is an indicator.
         InvalidParameter
-            A name that SQL cannot hold.
+            A name cannot be represented in SQL.
 
         Examples
         --------
@@ -524,7 +536,7 @@ class FairSubspace:
         )
 
     def _repr_html_(self) -> str | None:
-        """Where it comes from as a table in a notebook; None (plain text) if that is unknown."""
+        """HTML table of the certificate for notebooks; None (plain text) without a certificate."""
         certificate = self.certificate
         return None if certificate is None else certificate.to_table(repr(self)[1:-1])._repr_html_()
 
@@ -532,13 +544,13 @@ class FairSubspace:
 def load(
     path: str | os.PathLike[str], *, custom_objects: Sequence[Any] = ()
 ) -> FairSubspace | GroupMoments:
-    """Read a saved model or saved moments, whichever the file holds.
+    """Load a saved model or saved moments, depending on the file.
 
     Parameters
     ----------
     path : path
-    parts : sequence of criterion and restriction objects
-        As for :meth:`FairSubspace.load`.
+    custom_objects : sequence of criterion and restriction objects
+        See :meth:`FairSubspace.load`.
 
     Returns
     -------
@@ -549,7 +561,7 @@ def load(
     FileNotFoundError
         There is no such file.
     CorruptFile
-        The file is truncated, altered or of another kind.
+        The file is truncated, modified or of another kind.
 
     Examples
     --------
@@ -563,19 +575,20 @@ def load(
 
 @dataclass(frozen=True, eq=False)
 class AdaptedModel:
-    """A model as it is, with what it says of the rows that it was fitted on.
+    """Any supported model as a projection or row-wise map, with metadata of its fit.
 
     Attributes
     ----------
-    does : FairSubspace or ReconstructionModel
-        A projection, or a map whose effect only rows show.
+    mapping : FairSubspace or ReconstructionModel
+        A projection, or a map that can only be evaluated on rows.
     moments : object
-        Those that a FairPCA holds, as they are; None of anything else.
-    n_fitted : int or None
+        Moments held by a FairPCA; None for other models.
+    n_fit_rows : int or None
+        Number of rows of the fit, if the model tells it.
     is_pca : bool
-        Whether it shows orthonormal components and a mean, as every kind of PCA does.
-    part : ReconstructionModel or None
-        Of a model that was read by its methods.
+        Whether it exposes orthonormal components and a mean, like every kind of PCA.
+    row_model : ReconstructionModel or None
+        The row-wise map, for models read through their methods.
     """
 
     mapping: FairSubspace | ReconstructionModel
@@ -586,67 +599,95 @@ class AdaptedModel:
 
 
 def adapt_model(model: Any, n_features: int | None = None) -> AdaptedModel:
-    """What any accepted model does to rows: a projection, or a map whose effect only rows show.
+    """Adapt any supported model: to a projection, or to a map that can only be evaluated on rows.
 
     Parameters
     ----------
-    model : as :meth:`FairSubspace.of` takes it, or a nonlinear one
+    model : as for :meth:`FairSubspace.from_model`, or a nonlinear one
     n_features : int, optional
-        p, for a model that does not say it.
+        p, for a model that does not define it.
 
     Raises
     ------
     InvalidType, InvalidInput
-        As :meth:`FairSubspace.of`.
+        See :meth:`FairSubspace.from_model`.
     """
     if isinstance(model, FairSubspace):
         model.projector.check()
         return AdaptedModel(model)
     if isinstance(model, str | os.PathLike):
-        try:
-            return AdaptedModel(FairSubspace.load(model))
-        except FileNotFoundError as error:
-            raise InvalidType(
-                f"The model is {os.fspath(model)!r}, and there is no such file",
-                ALLOWED_MODELS,
-                "Check the name, or pass the model itself",
-            ) from error
-    if isinstance(fitted := getattr(model, "subspace_", None), FairSubspace):
-        return AdaptedModel(fitted, getattr(model, "moments_", None))
+        return AdaptedModel(_load_model(model))
+    fitted_subspace = getattr(model, "subspace_", None)
+    if isinstance(fitted_subspace, FairSubspace):
+        return AdaptedModel(fitted_subspace, getattr(model, "moments_", None))
     if isinstance(model, np.ndarray):
         basis = np.asarray(model, dtype=np.float64)
         check_components(basis, may_be_soft=False)
         return AdaptedModel(FairSubspace(basis, None))
-    row_model = reconstruction_model(model, n_features)
-    step = row_model.projection_steps[0] if len(row_model.projection_steps) == 1 else None
-    subspace, moments = getattr(step, "subspace_", None), getattr(step, "moments_", None)
+    return _adapt_row_model(reconstruction_model(model, n_features))
+
+
+def _load_model(path: str | os.PathLike[str]) -> FairSubspace:
+    try:
+        return FairSubspace.load(path)
+    except FileNotFoundError as error:
+        raise InvalidType(
+            f"The model is {os.fspath(path)!r}, but there is no such file",
+            ALLOWED_MODELS,
+            "Check the path, or pass the model itself",
+        ) from error
+
+
+def _adapt_row_model(row_model: ReconstructionModel) -> AdaptedModel:
+    """Adapt a model that is read through its methods."""
+    steps = row_model.projection_steps
+    step = steps[0] if len(steps) == 1 else None
+    subspace = getattr(step, "subspace_", None)
+    moments = getattr(step, "moments_", None)
     is_pca = False
     if not isinstance(subspace, FairSubspace):
-        if (projection := detect_projection(row_model)) is None:
+        projection = detect_projection(row_model)
+        if projection is None:
             return AdaptedModel(row_model, n_fit_rows=row_model.n_fit_rows, row_model=row_model)
-        components, mean, decoder = projection
-        components_attr, has_mean = getattr(step, "components_", None), hasattr(step, "mean_")
-        if (
-            decoder is None
-            and isinstance(components_attr, np.ndarray)
-            and components_attr.shape == components.shape
-            and np.allclose(components_attr, components, atol=PROBE_TOL)
-        ):
-            components, is_pca = components_attr.astype(np.float64), has_mean
-        center = "global" if has_mean or mean.any() else "none"  # TruncatedSVD has none
-        subspace = FairSubspace(components, mean, center=center, oblique_decoder=decoder)
+        subspace, is_pca = _subspace_from_projection(step, *projection)
         moments = None
     subspace = replace(subspace, feature_names=row_model.feature_names or subspace.feature_names)
     if row_model.mean is not None:
-        own = np.zeros(row_model.n_features) if subspace.mean is None else subspace.mean
-        scale = 1.0 if row_model.scale is None else row_model.scale
-        subspace = replace(
-            subspace,
-            mean=row_model.mean + scale * own,
-            scale=row_model.scale if subspace.scale is None else subspace.scale * scale,
-            # The origin is now where the mean was.
-            center="global"
-            if subspace.center == "none" and row_model.mean.any()
-            else subspace.center,
-        )
+        subspace = _compose_standardization(subspace, row_model.mean, row_model.scale)
     return AdaptedModel(subspace, moments, row_model.n_fit_rows, is_pca, row_model)
+
+
+def _subspace_from_projection(
+    step: Any, components: FloatArray, mean: FloatArray, decoder: FloatArray | None
+) -> tuple[FairSubspace, bool]:
+    """Subspace of a detected projection, and whether its step is a kind of PCA."""
+    has_mean = hasattr(step, "mean_")
+    fitted_components: Any = getattr(step, "components_", None)
+    exposes_components = (
+        decoder is None
+        and isinstance(fitted_components, np.ndarray)
+        and fitted_components.shape == components.shape
+        and np.allclose(fitted_components, components, atol=PROBE_TOL)
+    )
+    if exposes_components:
+        components = fitted_components.astype(np.float64)
+    is_centered = has_mean or mean.any()  # TruncatedSVD is not
+    center = "global" if is_centered else "none"
+    subspace = FairSubspace(components, mean, center=center, oblique_decoder=decoder)
+    return subspace, exposes_components and has_mean
+
+
+def _compose_standardization(
+    subspace: FairSubspace, mean: FloatArray, scale: FloatArray | None
+) -> FairSubspace:
+    """Subspace for rows from which `mean` is not subtracted yet, nor divided by `scale`."""
+    divisor = 1.0 if scale is None else scale
+    inner_mean = 0.0 if subspace.mean is None else subspace.mean
+    # If the features were centered before, the origin of the subspace is at their mean.
+    has_moved_origin = subspace.center == "none" and mean.any()
+    return replace(
+        subspace,
+        mean=mean + divisor * inner_mean,
+        scale=scale if subspace.scale is None else subspace.scale * divisor,
+        center="global" if has_moved_origin else subspace.center,
+    )
