@@ -1,9 +1,9 @@
-"""The exact trade-off of two groups: every pair of errors at which neither can fall alone.
+"""Exact trade-off of two groups: the pairs of errors of which neither can decrease alone.
 
-Of all d-dimensional subspaces, those that minimise w_1 e_1 + w_2 e_2 for weights that are not
-negative are the Pareto frontier: the lower-left boundary of the convex hull of all pairs
-(e_1(V), e_2(V)). Each is the answer of one symmetric eigenproblem, and every point of the boundary
-belongs to some V of exactly d dimensions (see :mod:`fairspan.solvers.two_groups.faces`).
+Among all d-dimensional subspaces, those that minimize w_1 e_1 + w_2 e_2 for nonnegative weights
+form the Pareto frontier: the lower-left boundary of the convex hull of all pairs (e_1(V), e_2(V)).
+Each is the solution of one symmetric eigenproblem, and every boundary point is attained by some V
+of exactly d dimensions (see :mod:`fairspan.solvers.two_groups.geodesic`).
 """
 
 import numbers
@@ -45,31 +45,33 @@ from fairspan.solvers.two_groups.faces import (
 from fairspan.typing import FloatArray
 
 _PCA_CRITERION = "total_error"
-# Largest gap of a criterion's answer, as a share of its objective; least height that is asked for,
-# as a share of the total variance.
+# Tolerance of a criterion's solution, relative to its objective; also the smallest `tol` of a
+# frontier, relative to the total variance.
 _MIN_TOL = 1e-9
-# How near the curve a criterion's answer must be to lie on it, as a share of the total variance.
+# Distance from the curve, relative to the total variance, up to which a solution lies on it.
 _ON_FRONTIER_TOL = 1e-8
-# Angles of weights of which one is negative at least.
+# Number of angles of weights of which at least one is negative.
 _N_OUTER_ANGLES = 64
-# Vertices that a notebook shows.
+# Number of vertices shown in a notebook.
 _MAX_SHOWN_VERTICES = 10
-# Of a picture's extent: what is not seen. Beyond so many features each vertex takes its time.
+# Deviation, relative to the extent of the plot, that is invisible; coarser for many features, where
+# each vertex takes time.
 _DISPLAY_TOL, _COARSE_DISPLAY_TOL, _MANY_FEATURES = 1e-4, 2e-3, 300
 
 
 @dataclass(frozen=True, eq=False)
 class FrontierPosition:
-    """Where the answer of a criterion lies beside the frontier.
+    """Position of a criterion's solution relative to the frontier.
 
     Attributes
     ----------
     criterion : Criterion
     errors : (2,) array
-        e_g of each group at the criterion's answer.
+        Error of each group at the criterion's solution.
     on_frontier : bool
-        Whether it is Pareto: neither error can fall without the other rising. Criteria that value
-        a gap (equal error, error gap, disparity) may go past an end, where both could be less.
+        Whether it is Pareto optimal: neither error can decrease without the other increasing.
+        Criteria that penalize a gap (equal error, error gap, disparity) may lie beyond an end,
+        where both errors could decrease.
     distance : float
         From the polygon through the frontier's vertices, in units of the errors; for an answer on
         the frontier at most `Frontier.max_deviation`, up to rounding.
@@ -87,8 +89,8 @@ class FrontierPosition:
 
 
 def distance_to_polyline(point: FloatArray, polygon: FloatArray) -> float:
-    """Least distance of a (2,) point from the line through the (m, 2) vertices."""
-    # The first side leads from the first vertex to itself.
+    """Smallest distance of a (2,) point from the polyline through (m, 2) vertices."""
+    # The first segment has length zero.
     sides = np.diff(polygon, axis=0, prepend=polygon[:1])
     offsets, squared_lengths = point - (polygon - sides), (sides**2).sum(axis=1)
     fraction = np.clip(
@@ -101,17 +103,17 @@ def distance_to_polyline(point: FloatArray, polygon: FloatArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """The Pareto frontier of two groups' errors as a polygon; made by :func:`frontier`.
+    """Pareto frontier of two groups' errors as a polygon; created by :func:`frontier`.
 
     Attributes
     ----------
     errors : (m, 2) array
-        e_1 and e_2 at each vertex, in squared (scaled) units of the features: from the optimum of
-        the first group to that of the second, so the first column rises and the second falls.
+        e_1 and e_2 at each vertex, in squared (scaled) units of the features, from the optimum of
+        the first group to that of the second: the first column increases, the second decreases.
     weights : (m, 2) array
-        Not negative, each row summing to one: the vertex minimises w_1 e_1 + w_2 e_2.
+        Nonnegative, each row summing to one; the vertex minimizes w_1 e_1 + w_2 e_2.
     losses : (m, 2) array
-        e_g - e*_g, the loss of each group against its own optimum.
+        e_g - e*_g, excess loss of each group.
     total_errors : (m,) array
         q_1 e_1 + q_2 e_2, the error over all rows.
     groups : tuple of 2 labels
@@ -119,9 +121,9 @@ class Frontier:
         d.
     center : {"global", "group", "none"}
     max_deviation : float
-        Proven bound on how far the curve lies below the polygon, in units of the errors.
+        Proven bound on the distance of the curve from the polygon, in units of the errors.
     n_eigenproblems : int
-        Number of eigenproblems that were solved for the curve.
+        Number of eigenproblems solved for the curve.
     """
 
     errors: FloatArray
@@ -139,17 +141,17 @@ class Frontier:
     _coordinates: RowSpace | None = field(repr=False)
 
     def subspace(self, i: int) -> FairSubspace:
-        """The subspace of vertex i, of exactly d orthonormal components.
+        """Return the subspace of vertex i, with exactly d orthonormal components.
 
         Parameters
         ----------
         i : int
-            From 0, or from -1 backwards, as in a list.
+            Negative indices count from the end.
 
         Returns
         -------
         FairSubspace
-            With the mean, scale and feature names of the moments.
+            With the mean, scale and feature names of the data.
 
         Raises
         ------
@@ -159,9 +161,9 @@ class Frontier:
         m = len(self._vertices)
         if not isinstance(i, numbers.Integral) or not -m <= i < m:
             raise InvalidParameter(
-                f"The requested vertex is {i!r}",
-                f"Allowed: a whole number from 0 to {m - 1}",
-                "Choose one of the rows of errors",
+                f"The vertex is {i!r}",
+                f"Allowed: an integer from {-m} to {m - 1}",
+                "Choose a row index of errors",
             )
         basis = rotate_to_principal_axes(self._problem, self._vertices[i].basis)
         if self._coordinates is not None:
@@ -173,13 +175,13 @@ class Frontier:
         )
 
     def frame(self) -> Any:
-        """The vertices as a pandas DataFrame.
+        """Return the vertices as a pandas DataFrame.
 
         Returns
         -------
         pandas.DataFrame
-            For each group, as it is spelled in tables, `weight of`, `error of` and `loss of` it;
-            and `total error`. One row for each vertex.
+            For each group, named as in tables, the columns `weight of`, `error of` and `loss of`
+            it; and `total error`. One row per vertex.
 
         Raises
         ------
@@ -198,7 +200,7 @@ class Frontier:
         return to_data_frame({**columns, "total error": self.total_errors}, "Frontier.frame()")
 
     def locate(self, criterion: str | Criterion) -> FrontierPosition:
-        """Fit a criterion to the same moments and locate its answer.
+        """Fit a criterion to the same moments and locate its solution relative to the frontier.
 
         Parameters
         ----------
@@ -210,18 +212,19 @@ class Frontier:
 
         Raises
         ------
-        Incompatible
-            No subspace answers it, or no solver can take it.
+        IncompatibleParameters
+            No subspace is feasible, or no solver supports the criterion.
         InvalidParameter, InvalidType, UnknownGroup
-            No criterion, or one for other groups.
+            An invalid criterion, or one for other groups.
         """
-        # What is known of the moments serves every criterion.
+        # Solved eigenproblems are shared by all criteria.
         problem = replace(self._problem, criterion=get_criterion(criterion))
         problem.criterion.check_problem(problem)
         errors = problem.errors(AutoSolver().solve(problem, _MIN_TOL).components.T)
         tol = _ON_FRONTIER_TOL * problem.total_variance
         distance = distance_to_polyline(errors, self.errors)
-        # Past an end, the error that is least there has risen again and the other one as well.
+        # Beyond an end, the error that is smallest there increases again, together with the other
+        # one.
         is_between_ends = (
             errors[1] <= self.errors[0, 1] + tol and errors[0] <= self.errors[-1, 0] + tol
         )
@@ -229,10 +232,9 @@ class Frontier:
         return FrontierPosition(problem.criterion, errors, on_frontier, distance)
 
     def locate_all(self) -> tuple[FrontierPosition, ...]:
-        """The position of every criterion with its defaults; those without an answer are left out.
+        """Locate every criterion with default parameters; infeasible ones are omitted.
 
-        Ordinary PCA is "total_error". "equal_error" has no answer where no subspace has equal
-        errors.
+        Ordinary PCA is "total_error". "equal_error" is infeasible if no subspace has equal errors.
 
         Returns
         -------
@@ -247,16 +249,16 @@ class Frontier:
     def achievable_region(self) -> FloatArray:
         """Corners of the convex set of all achievable pairs of errors.
 
-        The frontier is its lower left boundary; beyond the ends of it both errors rise. Where the
-        boundary is curved, the set reaches a little beyond the line between corners.
+        The frontier is its lower-left boundary; beyond its ends both errors increase. Where the
+        boundary is curved, the set extends slightly beyond the polygon.
 
         Returns
         -------
         (r, 2) array
-            Counterclockwise. Each corner, and every pair between corners, is achievable.
+            Counterclockwise. Every corner, and every pair between corners, is achievable.
         """
-        # The Pareto part by its vertices; the rest through weights of both signs, by angles that
-        # are closest where that part ends.
+        # The Pareto part is given by its vertices; the rest by weights of both signs, at angles
+        # that are densest near the ends of the Pareto part.
         parameters = np.linspace(0.0, np.pi, _N_OUTER_ANGLES + 2)[1:-1]
         angles = RIGHT_ANGLE + 3 * RIGHT_ANGLE * (1 - np.cos(parameters)) / 2
         with limit_blas_threads(None):
@@ -266,19 +268,19 @@ class Frontier:
         return np.array([point.errors for point in (*self._vertices, *outer_points)])
 
     def plot(self, ax: Any = None, *, criteria: Sequence[str | Criterion] | None = None) -> Any:
-        """Draw the frontier; needs the extra `plot`.
+        """Plot the frontier; needs the extra `plot`.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; without it, a new figure is made with pyplot.
+            Axes to draw on; by default, those of a new figure.
         criteria : sequence of str or criterion objects, optional
-            Criteria whose answers are shown; all by default.
+            Criteria whose solutions are shown; by default all.
 
         Returns
         -------
         displays.FrontierDisplay
-            With `ax_`, `figure_` and `frame()`, as scikit-learn's displays.
+            With `ax_`, `figure_` and `frame()`, like scikit-learn's displays.
         """
         return get_factory("picture", "frontier")(self, criteria).plot(ax)
 
@@ -291,7 +293,7 @@ class Frontier:
         )
 
     def _repr_html_(self) -> str:
-        """Vertices from one end to the other, and ordinary PCA, as a table in a notebook."""
+        """HTML table of the vertices and of ordinary PCA, for notebooks."""
         names, m = [table_name(group) for group in self.groups], len(self.errors)
         shown = np.unique(np.linspace(0, m - 1, _MAX_SHOWN_VERTICES).round().astype(int)).tolist()
         pca, proportions = self.locate(_PCA_CRITERION).errors, self._problem.proportions
@@ -346,28 +348,28 @@ def frontier(
     scale: bool = False,
     tol: float = 1e-4,
 ) -> Frontier:
-    """Compute the Pareto frontier of two groups' errors, exactly.
+    """Compute the exact Pareto frontier of two groups' errors.
 
-    For weights w = (t, 1 - t), t from 1 to 0, the leading d eigenvectors of w_1 S_1 + w_2 S_2
-    minimise w_1 e_1 + w_2 e_2. Between two such points the curve lies in the triangle of their
-    chord and their supporting lines; triangles are split until all are lower than `tol`.
-    Flat edges, where the eigenproblem is tied, are found with both their ends.
+    For weights w = (t, 1 - t) with t from 1 to 0, the d leading eigenvectors of w_1 S_1 + w_2 S_2
+    minimize w_1 e_1 + w_2 e_2. Between two such points the curve lies in the triangle of their
+    chord and their supporting lines; triangles are split until all are lower than `tol`. Flat
+    edges, where the eigenproblem is tied, are found with both ends.
 
     Parameters
     ----------
     X : GroupMoments, or (n, p) table
-        Moments of two groups, or what a FairPCA holds of rows that are fewer than their features;
-        or rows as :meth:`FairPCA.fit` takes them, with their groups.
+        Moments of two groups (GroupMoments or WideMoments), or rows as for :meth:`FairPCA.fit`,
+        with their groups.
     n_components : int
         d, from 1 to p.
     center : {"global", "group", "none"}
     sensitive_features : (n,) array-like, or column name(s) of X, optional
-        Groups of the rows, and only of rows.
+        Groups of the rows; only with rows.
     scale : bool
         Divide each feature by its pooled standard deviation first.
     tol : float
-        Largest distance of the curve from the polygon, as a share of the total variance; at
-        least 1e-9. The number of vertices grows as 1 / sqrt(tol).
+        Largest distance of the curve from the polygon, relative to the total variance; at least
+        1e-9. The number of vertices grows like 1 / sqrt(tol).
 
     Returns
     -------
@@ -375,10 +377,10 @@ def frontier(
 
     Raises
     ------
-    Incompatible
-        One group, or more than two.
+    IncompatibleParameters
+        The number of groups is not two.
     InvalidParameter, InvalidType
-        A setting out of range.
+        A parameter is out of range.
     InvalidInput
         A group of one row with center "group".
 
@@ -402,14 +404,14 @@ def frontier(
     if moments.n_groups != 2:
         raise IncompatibleParameters(
             f"A frontier received {counted(moments.n_groups, 'group')}",
-            "Allowed: exactly two groups: it is a curve in the plane of their errors",
-            "Join groups until two are left, or compare criteria with audit",
+            "Allowed: exactly two groups, whose errors span the plane of the curve",
+            "Merge groups until two remain, or compare criteria with audit",
         )
     check_number("tol", tol, _MIN_TOL)
     tol = float(tol)
     check_bool("scale", scale)
     check_n_components(n_components, moments.n_features)
-    # Ordinary PCA brings the problem, the mean and the scale.
+    # The fit of ordinary PCA also provides problem, mean and scale.
     pca, problem, coordinates = fit_moments(
         moments, n_components, criterion=_PCA_CRITERION, center=center, scale=scale
     )
@@ -437,15 +439,16 @@ def frontier(
 def frontier_for_display(
     moments: GroupMoments | WideMoments, n_components: int, center: Center, *, scale: bool
 ) -> Frontier:
-    """The frontier as fine as a picture needs, however short it is beside the total variance.
+    """Frontier with the resolution that a plot needs, also if it is short relative to the total
+    variance.
 
-    Parameters and errors are those of :func:`frontier`.
+    Parameters and exceptions as for :func:`frontier`.
 
     Returns
     -------
     Frontier
-        A polygon that is nowhere further from the curve than a ten thousandth of its own extent,
-        where float64 resolves that and the features are few.
+        A polygon whose distance from the curve is at most 1e-4 of its extent (2e-3 for many
+        features), if float64 resolves that.
     """
     with Stage("tracing the trade-off", unit=EIGENPROBLEMS):
         curve = frontier(moments, n_components, center, scale=scale)

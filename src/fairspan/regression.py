@@ -1,7 +1,7 @@
-"""Least squares from the groups' moments: one column on the others, or on a subspace of them.
+"""Least squares from group moments: regress one column on the others, or on a subspace of them.
 
-Moments hold all that least squares needs, so no rows are read: parts of the data can be summed at
-different places, and each group's mean squared error comes with the answer.
+Moments contain everything that least squares needs, so no rows are read: parts of the data can be
+summed at different sites, and each group's mean squared error is part of the result.
 """
 
 from collections.abc import Sequence
@@ -29,26 +29,26 @@ __all__ = [
     "least_squares",
     "principal_component_regression",
 ]
-# A column whose variance given the others is at most this share of its own counts as dependent:
-# fewer than four of float64's digits of its coefficient would be more than rounding.
+# A column whose variance given the others is at most this fraction of its own counts as linearly
+# dependent: its coefficient would have fewer than four significant digits.
 _MIN_TOLERANCE = 1e-12
-# Below this share of what its parts add up to, a variance is rounding.
+# Variances below this fraction of what they are computed from are negligible.
 _VARIANCE_ROUNDING = 1e-13
-# Parts of a dependent column smaller than this share of it are rounding.
+# Loadings of a dependent column below this are negligible.
 _MIN_LOADING = 1e-6
 _MAX_LISTED_COLUMNS = 12
-# Degrees of freedom that are only rounding.
+# Degrees of freedom below this are rounding error.
 _FREEDOM_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """A column as a linear function of the others; made by :func:`least_squares`.
+    """Regression of a column on the others; created by :func:`least_squares`.
 
     Attributes
     ----------
     target : str or int
-        The column that is explained, with the name that was passed.
+        Column that is explained, as it was passed.
     feature_names : tuple of p-1 str, or None
         The other columns, in the order of the moments.
     coefficients : (p-1,) array
@@ -56,19 +56,19 @@ class LeastSquares:
     intercept : float
         In units of the target.
     covariance : (p, p) array
-        Of the estimates, the coefficients first and the intercept last: sigma^2 (X'X)^-1 unless
-        another variance was chosen.
+        Covariance of the estimates, with the coefficients first and the intercept last: sigma^2
+        (X'X)^-1 unless another variance was chosen.
     residual_variance : float
-        sigma^2, the weighted sum of squared residuals by the degrees of freedom.
+        sigma^2, the weighted sum of squared residuals divided by the degrees of freedom.
     degrees_of_freedom : int
-        Rows less the number of coefficients that were estimated, the intercept among them.
+        Number of rows minus number of estimated coefficients, including the intercept.
     n : int
-        Rows.
+        Number of rows.
     r2 : float
-        Share of the target's variance that is explained, over all rows.
+        Fraction of the target's variance that is explained, over all rows.
     groups : tuple of k labels
     group_errors : (k,) array
-        Mean squared error of each group's rows, in squared units of the target.
+        Mean squared error of each group, in squared units of the target.
     """
 
     target: str | int
@@ -85,7 +85,7 @@ class LeastSquares:
 
     @property
     def standard_errors(self) -> FloatArray:
-        """Standard error of each coefficient, (p-1,), in its units."""
+        """Standard error of each coefficient, shape (p-1,)."""
         return np.asarray(np.sqrt(np.diag(self.covariance)[:-1]))
 
     @property
@@ -94,13 +94,13 @@ class LeastSquares:
         return float(np.sqrt(self.covariance[-1, -1]))
 
     def predict(self, X: Any) -> FloatArray:
-        """The target of rows, from their features.
+        """Predict the target of rows from their features.
 
         Parameters
         ----------
         X : (n, p-1) array or data frame
-            Without the target. Columns of a frame are matched by name, in any order; others, the
-            target too, are ignored.
+            Without the target. Columns of a frame are matched by name, in any order; others,
+            including the target, are ignored.
 
         Returns
         -------
@@ -109,33 +109,33 @@ class LeastSquares:
         Raises
         ------
         InvalidInput
-            A missing column, another number of features, text, NaN or infinity.
+            A missing column, a different number of features, text, NaN or infinity.
         """
         rows = feature_values(X, self.feature_names)
         if rows.shape[1] != len(self.coefficients):
             raise InvalidInput(
                 f"X has {counted(rows.shape[1], 'column')}",
                 f"Allowed: the {counted(len(self.coefficients), 'feature')}, without the target",
-                "Pass the columns that it was fitted on",
+                "Pass the columns used in the fit",
             )
         return np.asarray(rows @ self.coefficients + self.intercept)
 
 
 @dataclass(frozen=True, eq=False)
 class PrincipalComponentRegression(LeastSquares):
-    """Least squares on a subspace; made by :func:`principal_component_regression`.
+    """Least squares on a subspace; created by :func:`principal_component_regression`.
 
-    All of :class:`LeastSquares` is in the original features; the covariance of their coefficients
-    then is of rank d at most, and is conditional on the subspace.
+    All fields of :class:`LeastSquares` refer to the original features; the covariance of their
+    coefficients has rank at most d and is conditional on the subspace.
 
     Attributes
     ----------
     component_coefficients : (d,) array
         In units of the target per unit of the coordinate.
     component_intercept : float
-        The target where all coordinates are zero.
+        Prediction at the origin of the coordinates.
     component_covariance : (d, d) array
-        Of the components' coefficients.
+        Covariance of the components' coefficients.
     subspace : FairSubspace
     """
 
@@ -146,7 +146,7 @@ class PrincipalComponentRegression(LeastSquares):
 
     @property
     def component_standard_errors(self) -> FloatArray:
-        """Standard error of each component's coefficient, (d,)."""
+        """Standard error of each component's coefficient, shape (d,)."""
         return np.asarray(np.sqrt(np.diag(self.component_covariance)))
 
 
@@ -156,15 +156,15 @@ def _target_position(moments: GroupMoments, target: str | int) -> int:
     Raises
     ------
     InvalidInput
-        No such column, no other column, or a target that does not vary.
+        No such column, no other column, or a constant target.
     InvalidType
-        Moments or target of another kind.
+        Moments or target of another type.
     """
     if not isinstance(moments, GroupMoments):
         raise InvalidType(
             f"moments is a {type(moments).__name__}",
-            "Allowed: a GroupMoments of all columns, the target among them",
-            "Make it with GroupMoments.from_rows, or matrices() of moments that refer to rows",
+            "Allowed: a GroupMoments of all columns, including the target",
+            "Create it with GroupMoments.from_rows, or with matrices() of other moments",
         )
     names, p = moments.feature_names, moments.n_features
     columns = (
@@ -175,26 +175,26 @@ def _target_position(moments: GroupMoments, target: str | int) -> int:
     if not isinstance(target, str | SupportsIndex) or isinstance(target, bool):
         raise InvalidType(
             f"target is {target!r}",
-            "Allowed: the name of a column or its position",
+            "Allowed: the name or the position of a column",
             f"The moments have {columns}",
         )
     positions = dict(zip(names or (), range(p), strict=False))
     position = positions.get(target, p) if isinstance(target, str) else index(target)
     if not -p <= position < p:
         raise InvalidInput(
-            f"There is no column {target!r} to be the target",
+            f"The target {target!r} is not a column of the moments",
             f"The moments have {columns}",
-            "Name one of these columns, or give its position from 0",
+            "Use one of these names, or a position from 0",
         )
     if p < 2:
         raise InvalidInput(
             "The target is the only column",
             "Allowed: moments of the target and at least one feature",
-            "Make the moments of all columns",
+            "Compute the moments of all columns",
         )
     if moments.standard_deviations[position] == 0:
         raise InvalidInput(
-            f"The target {target!r} has the same value in all rows",
+            f"The target {target!r} is constant",
             "Allowed: a column that varies",
             "Choose another column",
         )
@@ -207,45 +207,46 @@ def inverse_factor(
     mean_bounds: FloatArray,
     names: Sequence[str],
 ) -> FloatArray:
-    """R of shape (q, q) with R'R the inverse of a covariance matrix of independent columns.
+    """Factor R with R'R the inverse of a covariance matrix of linearly independent columns, shape
+    (q, q).
 
-    The matrix is scaled to unit diagonal and factored by Cholesky with pivoting: R = L^-1 P' D^-1.
+    The matrix is scaled to unit diagonal and factorized by pivoted Cholesky: R = L^-1 P' D^-1.
 
     Parameters
     ----------
     covariance : (q, q) array
         Symmetric and positive semidefinite up to rounding.
     parts : (q,) array
-        Sum of the deviations of what each column is made of, a column's own deviation if it is
-        made of nothing else.
+        Scale of each column: the sum of the absolute terms of which its deviation is a combination;
+        the deviation itself if the column is an original one.
     means : (q,) array
-        Sum of the absolute means of the same. They limit how exactly the covariance is known.
+        The same for the means, which limit the accuracy of the covariance.
     names : sequence of q str
 
     Raises
     ------
     InvalidInput
-        Names the columns that do not vary or depend linearly on others.
+        Constant or linearly dependent columns, which are named.
     """
     shown, variances = [printable(name) for name in names], np.diag(covariance)
     constant = np.flatnonzero(variances <= _VARIANCE_ROUNDING * deviation_bounds**2)
     if len(constant):
         raise InvalidInput(
             f"These do not vary: {join_truncated([shown[i] for i in constant])}",
-            "Allowed: features that vary; the intercept is the constant",
-            "Leave them out",
+            "Allowed: features that vary; the intercept represents the constant",
+            "Drop them",
         )
     deviations = np.sqrt(variances)
-    # Means are rounded to eps |mean|, and so are the distances between those of merged parts.
+    # Means are rounded to eps |mean|, and so are the differences between means of merged parts.
     rounding = 8 * np.finfo(np.float64).eps * float((mean_bounds / deviations).max())
     scaled = covariance / np.outer(deviations, deviations)
-    np.fill_diagonal(scaled, 1.0)  # or rounding would choose the first pivot
+    np.fill_diagonal(scaled, 1.0)  # otherwise rounding would choose the first pivot
     lower, pivots, rank, _ = dpstrf(scaled, tol=max(_MIN_TOLERANCE, rounding), lower=1)
     order = pivots - 1
     if rank == len(order):
         columns = np.diag(1 / deviations)[order]
         return np.asarray(solve_triangular(np.tril(lower), columns, lower=True))
-    # Each column that is left over as a combination of those that were factored.
+    # Express each remaining column as a combination of the factorized ones.
     independent, dependent_rows = lower[:rank, :rank], lower[rank:, :rank]
     loadings = solve_triangular(independent, dependent_rows.T, lower=True, trans="T").T
     independent_columns = order[:rank]
@@ -264,8 +265,8 @@ def inverse_factor(
     )
     raise InvalidInput(
         f"The features are linearly dependent: {'; '.join(dependencies[:_MAX_LISTED_COLUMNS])}{suffix}",
-        "Allowed: features of which none is a linear function of the others and a constant",
-        "Leave out the columns named first, or regress on principal components",
+        "Allowed: features that are linearly independent of each other and of a constant",
+        "Drop the columns named first, or regress on principal components",
     )
 
 
@@ -275,21 +276,22 @@ def least_squares(
     *,
     variance: Literal["pooled", "by_group"] = "pooled",
 ) -> LeastSquares:
-    """Regress one column on all the others, with an intercept, over the rows of all groups.
+    """Regress one column on all others, with an intercept, over the rows of all groups.
 
-    Minimises sum_i w_i (y_i - b_0 - x_i'b)^2. With the pooled scatter about the weighted mean,
-    A of the features and a between features and target, b solves A b = a; the estimator's
-    covariance is sigma^2 (X'WX)^-1 with sigma^2 = sum_i w_i r_i^2 / (n - p).
+    Minimizes sum_i w_i (y_i - b_0 - x_i'b)^2. With the pooled scatter matrix A of the features and
+    a of features and target, both about the weighted mean, b solves A b = a; the covariance of the
+    estimator is sigma^2 (X'WX)^-1 with sigma^2 = sum_i w_i r_i^2 / (n - p).
 
     Parameters
     ----------
     moments : GroupMoments, or sequence of them
-        Of all columns, the target among them; or of at least two blocks of the rows.
+        Of all columns, including the target; a sequence holds the moments of at least two blocks of
+        rows.
     target : str or int
         Name or position of the column to explain.
     variance : {"pooled", "by_group"}
-        Whether all rows have the same variance about the regression, or each group has its own. Of
-        blocks neither is assumed.
+        Whether all rows share one residual variance or each group has its own. Irrelevant for
+        blocks, which assume neither.
 
     Returns
     -------
@@ -298,29 +300,29 @@ def least_squares(
     Raises
     ------
     InvalidInput
-        No such column; features that depend linearly on each other or do not vary (they are
-        named); a target that does not vary; no more rows than coefficients.
+        No such column; linearly dependent or constant features (which are named); a constant
+        target; or no more rows than coefficients.
     InvalidType
         `target` is neither a name nor a position.
 
     Notes
     -----
-    Of a single `moments`, weights say how precise a row is, as in statsmodels' WLS: the degrees of
-    freedom count rows, whatever they weigh, and standard errors do not change if all weights are
-    doubled. A row of weight 3 gives the coefficients of three such rows, but not their standard
-    errors. Where groups vary differently about the regression, use variance="by_group": with
-    G = X'WX, the covariance then is G^-1 (sum_g s_g^2 X_g'W X_g) G^-1, and s_g^2 is the group's sum
-    of squared residuals by n_g - tr G^-1 X_g'W X_g.
+    For a single `moments`, weights are precisions, as in the WLS of statsmodels: degrees of freedom
+    count rows regardless of weight, and doubling all weights leaves standard errors unchanged. A
+    row of weight 3 gives the coefficients, but not the standard errors, of three such rows. If the
+    groups have different residual variances, use variance="by_group": with G = X'WX the covariance
+    is G^-1 (sum_g s_g^2 X_g'W X_g) G^-1, where s_g^2 is the group's sum of squared residuals
+    divided by n_g - tr G^-1 X_g'W X_g.
 
-    An audit takes weights for sampling weights: a row of weight 3 represents three rows of the
-    population. To take them so here, pass moments of blocks: the covariance is the
-    delete-a-block jackknife's, (B - 1) / B sum_f (b_f - b)(b_f - b)' with b_f without block f and b
-    their mean. That also holds where variances differ between rows and, with blocks of whole
-    clusters, where rows of a cluster depend on each other. Use at least 20 blocks.
+    An audit treats weights as sampling weights: a row of weight 3 represents three rows of the
+    population. For that interpretation here, pass the moments of blocks: the covariance is then
+    that of the delete-a-block jackknife, (B - 1) / B sum_f (b_f - b)(b_f - b)' with b_f fitted
+    without block f and b their mean. It is also valid if variances differ between rows and, with
+    blocks of whole clusters, if rows within clusters are dependent. Use at least 20 blocks.
 
-    A is scaled to unit diagonal and factored by Cholesky with pivoting (LAPACK's pstrf), and only
+    A is scaled to unit diagonal and factorized by pivoted Cholesky (LAPACK's pstrf), and only
     triangular systems are solved. Forming A squares the condition number: a column whose variance
-    given the others is below 1e-12 of its own is refused as dependent.
+    given the others is below 1e-12 of its own is rejected as dependent.
 
     Examples
     --------
@@ -354,9 +356,10 @@ def principal_component_regression(
     moments : GroupMoments, or sequence of them
     target : str or int
     variance : {"pooled", "by_group"}
-        These as for :func:`least_squares`.
+        See :func:`least_squares`.
     subspace : FairPCA, FairSubspace, fitted PCA, IncrementalPCA or TruncatedSVD, or (d, p-1) array
-        Fitted on the other columns. Matched by name where both have names, else by position.
+        Fitted on the other columns. Features are matched by name if both have names, else by
+        position.
 
     Returns
     -------
@@ -365,9 +368,9 @@ def principal_component_regression(
     Raises
     ------
     InvalidInput
-        As for :func:`least_squares`, and where the subspace is of other features.
+        As for :func:`least_squares`; or the subspace has other features.
     InvalidType
-        A model of another kind, or one that is not fitted.
+        A model of an unsupported type, or one that is not fitted.
 
     Examples
     --------
@@ -390,7 +393,7 @@ def _fit_fields(
     model: FairSubspace | None,
     variance: str,
 ) -> dict[str, Any]:
-    """The fields of the result, with the jackknife's covariances where there are blocks."""
+    """Fields of the result, with jackknife covariances for blocks."""
     check_choice("variance", variance, ("pooled", "by_group"))
     if not isinstance(moments, list | tuple):
         return _single_fit_fields(cast(GroupMoments, moments), target, model, variance)
@@ -398,7 +401,7 @@ def _fit_fields(
         raise InvalidInput(
             f"moments is a sequence of {len(moments)}",
             "Allowed: a GroupMoments, or at least two blocks",
-            "Make blocks of the rows, 20 or more, and pass the moments of each",
+            "Split the rows into 20 or more blocks, and pass the moments of each",
         )
     folds = DenseFoldMoments(tuple(moments))
     figures = _single_fit_fields(folds.total, target, model, variance)
@@ -421,7 +424,8 @@ def _fit_fields(
 def _single_fit_fields(
     moments: GroupMoments, target: str | int, model: FairSubspace | None, variance: str
 ) -> dict[str, Any]:
-    """The fields of the result: least squares on the features, or on their coordinates."""
+    """Fields of the result for one set of moments: least squares on the features or their
+    coordinates."""
     position = _target_position(moments, target)
     predictors = np.delete(np.arange(moments.n_features), position)
     columns = moments.feature_names
@@ -452,18 +456,19 @@ def _single_fit_fields(
     )
     if degrees_of_freedom < 1:
         raise InvalidInput(
-            f"There are {n or 'an unknown number of'} rows for {len(names) + 1} coefficients, the "
-            "intercept among them",
-            "Allowed: more rows than coefficients, or no residual variance can be told",
+            f"There are {n or 'an unknown number of'} rows for {len(names) + 1} coefficients, "
+            "including the intercept",
+            "Allowed: more rows than coefficients, which the residual variance requires",
             "Use more rows, fewer features, or principal components",
         )
     component_coefficients = factor.T @ (factor @ (basis.T @ covariance[predictors, position]))
     coefficients = basis @ component_coefficients
     residual = np.insert(-coefficients, position, 1.0)
-    # Rounding may leave a perfect fit just below zero.
+    # Rounding may make the error of a perfect fit slightly negative.
     errors = np.maximum(second @ residual @ residual, 0.0)
     mean_error = float(moments.proportions @ errors)
-    # Of the coordinates' coefficients, and of the target at the mean, which are uncorrelated.
+    # Covariance of the coordinates' coefficients and of the prediction at the mean, which are
+    # uncorrelated.
     within, q = np.zeros((len(names) + 1, len(names) + 1)), len(names)
     within[:q, :q], within[q, q] = factor.T @ factor, 1.0
     if variance == "by_group":
@@ -493,11 +498,11 @@ def _single_fit_fields(
     }
     if model is None:
         return figures
-    # What FairSubspace.transform subtracts: nothing, where there is no mean.
+    # FairSubspace.transform subtracts nothing if there is no mean.
     subspace_mean = 0.0 if model.mean is None else model.mean[match]
     return figures | {
         "component_coefficients": component_coefficients,
-        # About the mean of the rows, as the intercept of the features may lie far from both.
+        # Computed from the mean of the rows: the intercept of the features may be far from both.
         "component_intercept": target_mean - float(coefficients @ (mean - subspace_mean)),
         "component_covariance": within[:q, :q],
         "subspace": model,
@@ -517,24 +522,24 @@ def _group_variance_covariance(
     inverse: FloatArray,
     errors: FloatArray,
 ) -> FloatArray:
-    """G^-1 (sum_g s_g^2 X_g'W X_g) G^-1 of coordinates about their mean and a constant.
+    """Sandwich covariance G^-1 (sum_g s_g^2 X_g'W X_g) G^-1 of centered coordinates and a constant.
 
     Parameters
     ----------
     moments : GroupMoments
     second : (k, q, q) array
-        Second moments of each group's coordinates about the mean of all.
+        Second moments of each group's coordinates about the overall mean.
     means : (k, q) array
-        Of each group's coordinates, about the same.
+        Mean of each group's coordinates, relative to the overall mean.
     inverse : (q + 1, q + 1) array
         G^-1 times the sum of weights.
     errors : (k,) array
-        Mean squared residuals.
+        Mean squared residual of each group.
 
     Raises
     ------
     InvalidInput
-        A group has too few rows for a variance of its own.
+        A group has too few rows to estimate its variance.
     """
     ones = np.ones((len(mean_bounds), 1))
     group_grams = np.block(
@@ -549,10 +554,10 @@ def _group_variance_covariance(
         raise InvalidInput(
             f"{which} too few rows for {'a variance' if len(too_few) == 1 else 'variances'} of "
             f"{'its' if len(too_few) == 1 else 'their'} own",
-            "Allowed: groups of which some rows do not decide the regression alone",
-            'Join groups, or use variance="pooled"',
+            "Allowed: groups that do not determine the regression by themselves",
+            'Merge groups, or use variance="pooled"',
         )
-    # Mean squared residuals stand for sums by the sum of weights, as G^-1 does.
+    # Mean squared residuals stand for sums divided by the sum of weights, consistently with G^-1.
     middle_matrix = np.tensordot(
         moments.proportions * errors / degrees_of_freedom, group_grams, axes=1
     )
@@ -562,7 +567,7 @@ def _group_variance_covariance(
 def _match_features(
     model: FairSubspace, features: tuple[str, ...] | None, n_features: int
 ) -> IntegerArray:
-    """Where each feature stands among the subspace's."""
+    """Position of each feature among those of the subspace."""
     subspace_names, has_names = (
         model.feature_names,
         features is not None and model.feature_names is not None,

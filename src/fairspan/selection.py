@@ -1,4 +1,5 @@
-"""Choosing settings by a bandit: UCB1, and a search over settings that spends its fits with it."""
+"""Hyperparameter selection by a bandit: the UCB1 policy, and a search that allocates fits with
+it."""
 
 import math
 import numbers
@@ -28,31 +29,31 @@ __all__ = ["UCB1", "UCB1SearchCV"]
 
 
 def upper_confidence_bounds(means: FloatArray, counts: IntegerArray) -> FloatArray:
-    """Upper confidence bound of each arm, mean_i + sqrt(2 ln t / n_i), with t the sum of the n_i.
+    """Upper confidence bound of each arm, mean_i + sqrt(2 ln t / n_i), t being the total number of
+    plays.
 
     Parameters
     ----------
     means : (a,) array
-        Mean reward of each arm, in [0, 1]; anything for an arm that was never played.
+        Mean reward of each arm, in [0, 1]; ignored for arms that were never played.
     counts : (a,) array of int
-        How often each arm was played.
+        Number of plays of each arm.
 
     Returns
     -------
     (a,) array
-        Infinite for an arm that was never played.
+        Infinite for arms that were never played.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):  # of arms that were never played
+    with np.errstate(divide="ignore", invalid="ignore"):  # for arms that were never played
         half_widths = np.sqrt(2.0 * math.log(max(counts.sum(), 1)) / counts)
     return np.where(counts > 0, means + half_widths, np.inf)
 
 
 class UCB1:
-    """Policy for a bandit with rewards in [0, 1]: play the arm with the largest upper bound.
+    """Bandit policy for rewards in [0, 1]: play the arm with the largest upper confidence bound.
 
-    Each arm is played once, in order. Then, after t plays, the arm with the largest mean_i +
-    sqrt(2 ln t / n_i) is played, where n_i is the number of plays of arm i; on ties, the first
-    such arm.
+    Each arm is played once, in order. After t plays, the arm with the largest mean_i + sqrt(2 ln t
+    / n_i) is played, n_i being the number of plays of arm i; ties go to the first such arm.
 
     Parameters
     ----------
@@ -62,14 +63,14 @@ class UCB1:
     ----------
     n_arms : int
     counts : (n_arms,) array of int
-        Plays of each arm.
+        Number of plays of each arm.
     means : (n_arms,) array
-        Mean reward of each arm, NaN for an arm that was never played.
+        Mean reward of each arm; NaN for arms that were never played.
 
     Raises
     ------
     InvalidType, InvalidParameter
-        `n_arms` is not a whole number of at least 1.
+        `n_arms` is not an integer of at least 1.
 
     References
     ----------
@@ -95,21 +96,21 @@ class UCB1:
 
     @property
     def n_rounds(self) -> int:
-        """Plays so far."""
+        """Number of plays so far."""
         return int(self._counts.sum())
 
     @property
     def counts(self) -> IntegerArray:
-        """Plays of each arm, shape (n_arms,)."""
+        """Number of plays of each arm, shape (n_arms,)."""
         return self._counts.copy()
 
     @property
     def means(self) -> FloatArray:
-        """Mean reward of each arm, shape (n_arms,); NaN for an arm that was never played."""
+        """Mean reward of each arm, shape (n_arms,); NaN for arms that were never played."""
         return np.where(self._counts > 0, self._means, np.nan)
 
     def select(self) -> int:
-        """Say which arm to play next; nothing changes until `update`."""
+        """Return the arm to play next; the state changes only in `update`."""
         return int(np.argmax(self.upper_confidence_bounds()))
 
     def update(self, arm: int, reward: float) -> None:
@@ -125,13 +126,14 @@ class UCB1:
         Raises
         ------
         InvalidParameter
-            No such arm, or a reward outside [0, 1], or NaN. The policy is then unchanged.
+            There is no such arm, or the reward is outside [0, 1] or NaN. The policy is then
+            unchanged.
         InvalidType
-            Not a whole number, or a reward that is no number.
+            The arm is not an integer, or the reward is not a number.
         """
         if not isinstance(arm, numbers.Integral) or isinstance(arm, bool):
             raise InvalidType(
-                f"arm is {arm!r}", "Allowed: a whole number", "Pass what select() returned"
+                f"arm is {arm!r}", "Allowed: an integer", "Pass what select() returned"
             )
         if not 0 <= arm < self.n_arms:
             raise InvalidParameter(
@@ -147,7 +149,7 @@ class UCB1:
             raise InvalidParameter(
                 f"reward is {reward!r}",
                 "Allowed: a number from 0 to 1",
-                "Divide rewards by their largest possible value, after subtracting the smallest",
+                "Rescale rewards to [0, 1] by their smallest and largest possible values",
             )
         self._counts[arm] += 1
         self._means[arm] += (float(reward) - self._means[arm]) / self._counts[arm]
@@ -157,7 +159,7 @@ class UCB1:
         return upper_confidence_bounds(self._means, self._counts)
 
     def cumulative_regret(self, true_means: Any) -> float:
-        """Pseudo-regret so far: the expected loss compared with always playing the best arm.
+        """Pseudo-regret so far: expected loss relative to always playing the best arm.
 
         sum_i Delta_i n_i with Delta_i = max_j mu_j - mu_i (Auer et al., section 1).
 
@@ -174,7 +176,7 @@ class UCB1:
         Raises
         ------
         InvalidParameter
-            Another number of means, or one outside [0, 1].
+            A different number of means, or one outside [0, 1].
 
         Examples
         --------
@@ -186,7 +188,7 @@ class UCB1:
         return float(self._suboptimality_gaps(true_means) @ self._counts)
 
     def regret_bound(self, true_means: Any, n_rounds: int | None = None) -> float:
-        """Upper bound of the expected regret after n rounds, Theorem 1 of Auer et al. (2002).
+        """Upper bound on the expected regret after n rounds, Theorem 1 of Auer et al. (2002).
 
         8 sum_{i: Delta_i > 0} ln n / Delta_i + (1 + pi^2 / 3) sum_j Delta_j
 
@@ -195,7 +197,7 @@ class UCB1:
         true_means : (n_arms,) array-like
             Expected reward of each arm, in [0, 1].
         n_rounds : int, optional
-            n, at least 1; without it the rounds so far.
+            n, at least 1; by default the rounds so far.
 
         Returns
         -------
@@ -205,7 +207,7 @@ class UCB1:
         Raises
         ------
         InvalidParameter
-            Another number of means, one outside [0, 1], or no round.
+            A different number of means, one outside [0, 1], or no round.
 
         Examples
         --------
@@ -220,12 +222,12 @@ class UCB1:
         return logarithmic_term + (1.0 + math.pi**2 / 3.0) * float(gaps.sum())
 
     def worst_case_bound(self, n_rounds: int) -> float:
-        """Upper bound of the expected regret after T rounds, whatever the arms are.
+        """Upper bound on the expected regret after T rounds, for any arms.
 
-        sqrt((K - 1) T (8 ln T + 1 + pi^2 / 3)), and no more than T: the rate O(sqrt(K T log T)). An
-        arm is played at most 8 ln T / Delta_i^2 + 1 + pi^2 / 3 times in expectation (Auer et al.
+        sqrt((K - 1) T (8 ln T + 1 + pi^2 / 3)), and at most T: the rate O(sqrt(K T log T)). The
+        expected number of plays of an arm is at most 8 ln T / Delta_i^2 + 1 + pi^2 / 3 (Auer et al.
         2002, Theorem 1), so it costs at most sqrt(E n_i (8 ln T + 1 + pi^2 / 3)), and the E n_i of
-        the K - 1 worse arms sum to at most T.
+        the K - 1 suboptimal arms sum to at most T.
 
         Parameters
         ----------
@@ -240,7 +242,7 @@ class UCB1:
         Raises
         ------
         InvalidType, InvalidParameter
-            No whole number of rounds, or none.
+            The number of rounds is not an integer of at least 1.
 
         Examples
         --------
@@ -252,7 +254,7 @@ class UCB1:
         return min(math.sqrt((self.n_arms - 1) * n_rounds * plays_factor), float(n_rounds))
 
     def _suboptimality_gaps(self, true_means: Any) -> FloatArray:
-        """Delta_i, shape (n_arms,)."""
+        """Suboptimality gaps Delta_i, shape (n_arms,)."""
         said = f"true_means is {true_means!r}"
         allowed = f"Allowed: {counted(self.n_arms, 'number')} from 0 to 1, one for each arm"
         try:
@@ -265,26 +267,26 @@ class UCB1:
 
 
 class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
-    """Search over a grid of parameter settings with a budget of fits, by the bandit policy UCB1.
+    """Search a parameter grid with a fixed budget of fits, allocated by the bandit policy UCB1.
 
     Like scikit-learn's GridSearchCV, but instead of fitting every setting on every split it treats
     a setting as an **arm** and one fit on a random train/test split as a **pull**. Every arm is
-    pulled once; then always the one with the largest upper confidence bound
-    mean_i + sqrt(2 ln t / n_i) (Auer et al. 2002), so that bad settings take few fits.
+    pulled once; after that, always the one with the largest upper confidence bound mean_i + sqrt(2
+    ln t / n_i) (Auer et al. 2002), so that poor settings receive few fits.
 
     **Splits.** Pull j of every arm uses split j, so that arms are compared on the same rows. The
-    test part is drawn within each group where `sensitive_features` is passed (under this name, or
-    addressed to a step, ``fpca__sensitive_features``), and within each class for a classifier: a
-    group or class of two rows or more is always in both parts.
+    test part is stratified by group if `sensitive_features` is passed (under this name, or routed
+    to a step, ``fpca__sensitive_features``), and by class for a classifier: a group or class of at
+    least two rows occurs in both parts.
 
-    **Rewards.** Splits differ in difficulty, so this effect is removed first: the model score =
-    arm + split is fitted by least squares. The remainder is mapped to [0, 1], as UCB1 requires, by
-    subtracting the smallest value of all arms and dividing by the range, again after each pull.
-    Scores may therefore be in any units. With fewer than about ten pulls per arm the bounds are
-    wide and the search is close to pulling all arms equally often.
+    **Rewards.** Splits differ in difficulty, so split effects are removed first: the model score =
+    arm + split is fitted by least squares. The remainder is scaled to [0, 1], as UCB1 requires, by
+    the minimum and maximum over all arms, again after each pull. Scores may therefore be in any
+    units. With fewer than about ten pulls per arm the bounds are wide and the search pulls all arms
+    almost equally often.
 
-    **Settings that fail** to fit, or whose score is not finite, do not stop the search: the arm is
-    left out from then on, its scores are NaN, a warning and `errors_` say why.
+    **Settings that fail** to fit, or have a non-finite score, do not stop the search: the arm is
+    dropped, its scores are NaN, and a warning and `errors_` give the reason.
 
     Parameters
     ----------
@@ -292,42 +294,42 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
     param_grid : dict or list of dict
         As for GridSearchCV.
     n_pulls : int
-        Budget of fits, the final one not included; at least the number of settings.
+        Budget of fits, excluding the final refit; at least the number of settings.
     scoring : str, callable or None
-        One score, larger is better, as for GridSearchCV; None is the estimator's `score`.
+        A single score, larger is better, as for GridSearchCV; None uses the estimator's `score`.
     test_size : float, default=0.3
-        Share of rows held out, above 0 and below 1.
+        Fraction of rows held out, between 0 and 1.
     refit : bool or callable, default=True
-        Fit the best setting on all rows. A callable receives `cv_results_` and returns
+        Refit the best setting on all rows. A callable receives `cv_results_` and returns
         `best_index_`.
     random_state : int, RandomState or None
-        Seeds the splits. An int makes the search repeatable.
+        Seed of the splits. Pass an int for reproducible results.
 
     Attributes
     ----------
     cv_results_ : dict of arrays, a row for each setting
-        The keys of GridSearchCV: `params`, `param_*` (masked), `split{j}_test_score` (NaN where the
-        setting was not tried), `mean_test_score`, `std_test_score` (of the setting's own splits),
-        `rank_test_score`, means and deviations of `fit_time` and `score_time` in seconds, and
-        `n_pulls`. `mean_test_score` is the least-squares mean over all splits, which is comparable
-        between settings that were tried on different splits; it is the plain mean where all were
-        tried on the same.
+        The keys of GridSearchCV: `params`, `param_*` (masked), `split{j}_test_score` (NaN if the
+        setting was not tried), `mean_test_score`, `std_test_score` (over the setting's own splits),
+        `rank_test_score`, means and standard deviations of `fit_time` and `score_time` in seconds;
+        and `n_pulls`. `mean_test_score` is the least-squares mean over all splits, which is
+        comparable between settings tried on different splits; it equals the plain mean if all
+        settings were tried on the same splits.
     best_index_, best_params_, best_score_
-        Row of rank 1, its setting, its mean_test_score (not with a callable refit). The score is
-        optimistic, as it is the largest of several that are uncertain: of settings that all
-        score .50, the best may show .65, and still .60 on new splits of the same rows. Score
-        `best_estimator_` on rows that the search never saw.
+        Row of rank 1, its setting and its mean_test_score (not with a callable refit). The score is
+        optimiztic, being the largest of several uncertain ones: if all settings truly score .50,
+        the best may show .65, and still .60 on new splits of the same rows. Score `best_estimator_`
+        on rows not used in the search.
     best_estimator_ : estimator
-        Only if refit, as `refit_time_`, `n_features_in_`, `feature_names_in_` and `classes_`.
+        Only if refit, like `refit_time_`, `n_features_in_`, `feature_names_in_` and `classes_`.
     scorer_ : callable
     n_splits_ : int
-        Splits that some arm was tried on.
+        Number of splits on which some arm was tried.
     n_pulls_ : int
-        Fits that were made, fewer than `n_pulls` only if every arm failed.
+        Number of fits; fewer than `n_pulls` only if every arm failed.
     arms_ : array of int
-        Which arm was pulled, in order, one for each pull.
+        Arm of each pull, in order.
     errors_ : dict of int to str
-        Arms that failed, and why.
+        Failed arms and the reasons.
 
     References
     ----------
@@ -348,10 +350,10 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
     array([2, 4, 6])
     """
 
-    # What scikit-learn's searches take as parameters, and this one decides itself.
+    # Parameters of scikit-learn's searches that are fixed here.
     n_jobs, pre_dispatch, verbose, error_score = None, 1, 0, "raise"
     return_train_score = False
-    # Split number j, during a search.
+    # Function that returns split number j; set during a search.
     _make_split: Callable[[int], tuple[IntegerArray, IntegerArray]] | None = None
 
     def __init__(
@@ -375,19 +377,20 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
     @property
     def cv(self) -> list[tuple[IntegerArray, IntegerArray]] | None:
-        """One split for each pull, as scikit-learn's searches ask for it."""
+        """A single split per pull, in the form that scikit-learn's searches expect."""
         return None if self._make_split is None else [self._make_split(0)]
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> "UCB1SearchCV":
-        """Search, and fit the best setting on all rows.
+        """Run the search, and refit the best setting on all rows.
 
         Parameters
         ----------
         X : (n, p) array-like, sparse matrix or data frame
         y : (n,) array-like, optional
         **params
-            Passed to the estimator's `fit`, such as `sensitive_features` and `sample_weight`; what
-            has n values is split with the rows. With metadata routing on, also to the scorer.
+            Passed to the estimator's `fit`, such as `sensitive_features` and `sample_weight`;
+            values of length n are split with the rows. With metadata routing enabled, also passed
+            to the scorer.
 
         Returns
         -------
@@ -396,15 +399,16 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         Raises
         ------
         InvalidParameter, InvalidType
-            A setting of the search out of range, or a budget below the number of settings.
+            A parameter of the search is out of range, or the budget is below the number of
+            settings.
         InvalidInput
-            Fewer than two rows, or every setting failed.
+            There are fewer than two rows, or every setting failed.
         """
         check_number("test_size", self.test_size, 0.0, 1.0)
         if self.test_size in (0, 1):
             raise InvalidParameter(
                 f"test_size is {self.test_size!r}",
-                "Allowed: a share of the rows above 0 and below 1",
+                "Allowed: a fraction of the rows between 0 and 1",
                 "Choose a number in between",
             )
         if not callable(self.refit):
@@ -412,8 +416,8 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         if not isinstance(self.scoring, str | None) and not callable(self.scoring):
             raise InvalidType(
                 f"scoring is a {type(self.scoring).__name__}",
-                "Allowed: one score: a name, a callable or None",
-                "Choose the score that decides",
+                "Allowed: a single score: a name, a callable or None",
+                "Choose the score that is to be optimized",
             )
         check_integer("n_pulls", self.n_pulls)
         n_settings = len(ParameterGrid(self.param_grid))
@@ -421,7 +425,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             raise InvalidParameter(
                 f"n_pulls is {self.n_pulls}",
                 f"Allowed: at least {counted(n_settings, 'pull')}, one for each setting",
-                "Raise n_pulls or make the grid smaller",
+                "Increase n_pulls or reduce the grid",
             )
         X, y = indexable(X, y)
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -437,14 +441,14 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         check_integer("random_state", seed, 0)
         check_alignment({"X": X, "y": y, **params})
         strata = stratification_codes(self.estimator, X, y, params, n_rows)
-        # Taken over once the search has ended.
+        # State is taken over only after the search has succeeded.
         search = type(self)(**self.get_params(deep=False))
         search._make_split = partial(stratified_split, strata, float(self.test_size), int(seed))
         BaseSearchCV.fit(search, X, y, **params)
         del search._make_split
         settings, errors = search.cv_results_["params"], search.errors_
         search.n_splits_ = int(search.cv_results_["n_pulls"].max())
-        # scikit-learn 1.9 attaches private attributes during a fit, and removes them after it.
+        # scikit-learn 1.9 sets private attributes during fit and removes them afterwards.
         private_attributes = {
             name: each for name, each in vars(self).items() if name.startswith("_")
         }
@@ -458,14 +462,14 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         return self
 
     def _run_search(self, evaluate_candidates: Callable[..., dict[str, Any]]) -> None:
-        """Pull arms until the budget is spent; then make one table of all settings.
+        """Pull arms until the budget is spent, then build the results table of all settings.
 
-        Pull j of an arm is scored on split j. One failure retires an arm: its mean over the splits
-        is then undefined, as in scikit-learn's searches, so more pulls could not make it the best.
+        Pull j of an arm is scored on split j. A single failure retires an arm: its mean score is
+        then undefined, as in scikit-learn's searches, so more pulls could not make it the best.
         """
         settings, arms = list(ParameterGrid(self.param_grid)), list[int]()
         counts, errors = np.zeros(len(settings), dtype=np.int64), dict[int, str]()
-        # Of each arm (row) on each split (column); NaN where there is none.
+        # For each arm (row) and split (column); NaN if not measured.
         measurement_names = ("test_score", "fit_time", "score_time")
         scores, *durations = measurements = np.full((3, len(settings), self.n_pulls), np.nan)
         results: dict[str, Any] = {}
@@ -473,14 +477,16 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             arm, start = select_arm(scores, counts, errors), time.perf_counter()
             try:
                 with warnings.catch_warnings(), np.errstate(invalid="ignore"):
-                    # Such a score retires its setting, and the user is told so once.
+                    # Such a score retires its setting, which is reported once.
                     warnings.filterwarnings("ignore", "One or more of the test scores are non-fin")
                     split = check_cv([self._make_split(int(counts[arm]))])  # type: ignore[misc]
                     results = evaluate_candidates([settings[arm]], split)
                 measured = [float(results[f"mean_{kind}"][-1]) for kind in measurement_names]
                 if not np.isfinite(measured[0]):
                     errors[arm] = f"The score is {measured[0]}, not a finite number"
-            except Exception as error:  # of any kind: the setting is reported, the search goes on
+            except (
+                Exception
+            ) as error:  # of any type: the failure is recorded and the search continues
                 errors[arm] = f"{type(error).__name__}: {error}"
                 measured = [np.nan, time.perf_counter() - start, 0.0]
             measurements[:, arm, counts[arm]] = measured
@@ -494,7 +500,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
                 failed = "The only setting of the grid failed,"
             raise (InvalidType if is_type_error else InvalidInput)(
                 f"{failed} with {reason.removesuffix('.')}",
-                "Allowed: a grid with at least one setting that fits these data",
+                "Allowed: a grid with at least one setting that can be fitted to these data",
                 f"Try estimator.set_params(**{settings[arm]!r}).fit on the same data",
             )
         scores[~np.isfinite(scores)] = np.nan
@@ -505,7 +511,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
             least_squares_means(usable_scores),
             np.nanstd(usable_scores, axis=1),
         )
-        # scikit-learn's table has one row for each pull; it is replaced in place by ours.
+        # scikit-learn's table has one row per pull; replace it in place by one row per setting.
         placeholders = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
         results.clear()
         results.update(self._format_results(settings, 1, placeholders))
@@ -513,7 +519,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         for kind, seconds in zip(measurement_names[1:], durations, strict=True):
             results[f"mean_{kind}"] = np.nanmean(seconds, axis=1)
             results[f"std_{kind}"] = np.nanstd(seconds, axis=1)
-        # Failed arms share the last place.
+        # Failed arms share the last rank.
         ranks = rankdata(np.where(np.isnan(means), np.inf, -means), method="min").astype(np.int32)
         results.update(
             mean_test_score=means, std_test_score=standard_deviations, rank_test_score=ranks
@@ -524,13 +530,13 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # GridSearchCV does not pass these on.
+        # GridSearchCV does not propagate these.
         tags.transformer_tags = deepcopy(get_tags(self.estimator).transformer_tags)
         return tags
 
 
 def select_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int]) -> int:
-    """UCB1's choice among the arms that have not failed, of which there is one at least.
+    """Arm chosen by UCB1 among those that have not failed; at least one must remain.
 
     Rewards are the scores without the splits' effects, less the smallest and divided by the range
     of them all, so that they lie in [0, 1] whatever the units of the score. All rewards are mapped
@@ -539,11 +545,11 @@ def select_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int])
     Parameters
     ----------
     scores : (a, s) array
-        NaN where there is none.
+        NaN if not measured.
     counts : (a,) array of int
         Pulls of each arm.
     failed : collection of int
-        Arms.
+        Failed arms.
     """
     if not counts.all():
         return int(np.argmin(counts > 0))
@@ -551,7 +557,7 @@ def select_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int])
     observed = scores[usable_arms, : counts.max()]
     adjusted = observed - split_effects(observed)
     minimum, maximum = np.nanmin(adjusted), np.nanmax(adjusted)
-    # Where all scores are the same, so are all rewards: zero.
+    # If all scores are equal, all rewards are zero.
     rewards = (np.nanmean(adjusted, axis=1) - minimum) / ((maximum - minimum) or 1.0)
     return int(usable_arms[np.argmax(upper_confidence_bounds(rewards, counts[usable_arms]))])
 
@@ -559,29 +565,31 @@ def select_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int])
 def least_squares_means(scores: FloatArray) -> FloatArray:
     """Least-squares mean of each arm's scores over all splits, shape (a,).
 
-    Arms are not pulled equally often, and splits differ in difficulty, often by more than arms do:
-    a plain mean would punish an arm for the hard splits that only it was tried on.
+    Arms are pulled unequally often, and splits often differ more than arms do: a plain mean would
+    penalize an arm for difficult splits that only it was tried on.
 
     Parameters
     ----------
     scores : (a, s) array
-        Every row has one at least; NaN where there is none.
+        At least one score per row; NaN if not measured.
     """
     seen = scores[:, ~np.isnan(scores).all(axis=0)]
     if not np.isnan(seen).any():
-        return np.asarray(seen.mean(axis=1))  # the least-squares mean too, but without its rounding
+        return np.asarray(
+            seen.mean(axis=1)
+        )  # also the least-squares mean, without its rounding error
     effects = split_effects(seen)
     return np.asarray(np.nanmean(seen - effects, axis=1) + effects.mean())
 
 
 def split_effects(scores: FloatArray) -> FloatArray:
-    """How much easier each split is than the first, by least squares.
+    """How much easier each split is than the first one, by least squares.
 
-    The model is score_ij = arm_i + split_j, fitted to the scores that are there (least-squares or
-    population marginal means: Searle, Speed and Milliken 1980, The American Statistician 34).
-    Every row has its scores in front and NaN behind. The last split's residuals then add up to zero
-    within its column, which leaves the normal equations of the earlier splits as they were, so
-    that one pass from the first split to the last solves them exactly:
+    The model score_ij = arm_i + split_j is fitted to the observed scores (least-squares or
+    population marginal means: Searle, Speed and Milliken 1980, The American Statistician 34). Each
+    row has its scores first, followed by NaN. The residuals of the last split then sum to zero
+    within its column, which leaves the normal equations of the earlier splits unchanged, so that
+    one pass from the first split to the last solves them exactly:
 
         split_j = mean over the arms i that saw j of (score_ij - mean_{l < j}(score_il - split_l))
 
@@ -592,7 +600,7 @@ def split_effects(scores: FloatArray) -> FloatArray:
     Returns
     -------
     (s,) array
-        The first is zero; zero also for a split that no arm saw.
+        The first is zero; also zero for splits that no arm was tried on.
 
     Examples
     --------
@@ -613,11 +621,11 @@ def split_effects(scores: FloatArray) -> FloatArray:
 def stratification_codes(
     estimator: Any, X: Any, y: Any, params: Mapping[str, Any], n_rows: int
 ) -> IntegerArray:
-    """Which rows belong together when they are split, as codes.
+    """Stratum of each row for splitting, as integer codes.
 
-    Rows of one group, where `params` holds sensitive_features under this name or addressed to a
-    step of a pipeline (``fpca__sensitive_features``); for a classifier rows of one class, as in
-    scikit-learn's searches; rows that agree in both where there are both. Otherwise all rows.
+    Strata are groups, if `params` holds sensitive_features under this name or routed to a pipeline
+    step (``fpca__sensitive_features``); classes for a classifier, as in scikit-learn's searches;
+    and their combinations if there are both. Otherwise all rows form one stratum.
 
     Returns
     -------
@@ -644,22 +652,22 @@ def stratification_codes(
 def stratified_split(
     strata: IntegerArray, test_size: float, seed: int, split_number: int
 ) -> tuple[IntegerArray, IntegerArray]:
-    """Split number `index` of a seed: the same whichever splits were made before.
+    """Split number `split_number` for a seed, independent of any earlier splits.
 
-    Of the n_s rows of each stratum, round(test_size n_s) are drawn for the test, but at least one,
-    and at least one is left to train on; a stratum of a single row is trained on.
+    For each stratum of n_s rows, round(test_size n_s) rows are drawn for the test set, but at least
+    one in each part; a stratum of a single row is used for training.
 
     Parameters
     ----------
     strata : (n,) array of int
     test_size : float
-        Share of rows, above 0 and below 1.
+        Fraction of rows, between 0 and 1.
     seed, index : int
 
     Returns
     -------
     train, test : arrays of int
-        Row numbers in increasing order.
+        Row indices in increasing order.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""What a projection does to each group, and what its reduced data do downstream.
+"""Group metrics of projections, and of labels and representations computed from reduced data.
 
-Errors, losses, variance kept and disparity judge a projection by the groups' rows, and the worst
-case by all rows within a distance of them; label bias and
-statistical parity judge labels or predictions; leakage and the maximum mean discrepancy judge how
-well the groups can be told apart in a representation.
+Errors, losses, variance kept and disparity evaluate a projection on the rows of each group, the
+worst-case error also on distributions near them; label bias and statistical parity evaluate labels
+or predictions; leakage and the maximum mean discrepancy measure how well groups can be separated in
+a representation.
 """
 
 from fairspan.metrics.group_separation import MMDEstimate, leakage, mmd

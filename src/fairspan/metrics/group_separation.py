@@ -1,4 +1,4 @@
-"""Leakage and the maximum mean discrepancy: how well the groups can be told apart."""
+"""Leakage and maximum mean discrepancy: how well groups can be separated in a representation."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -18,15 +18,16 @@ from fairspan.rows.groups import CodedLabels, Label, factorize_sorted, format_li
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
-# Tight enough that the answer does not hang on where the solver stopped. It took at most 103
-# iterations on random rows from 5 x 5 to 20 000 x 40 and 200 x 1000.
+# Tight enough that the result does not depend on where the solver stops. At most 103 iterations
+# were needed on random rows from 5 x 5 to 20 000 x 40 and 200 x 1000.
 _SVM_TOL = 1e-8
 _SVM_MAX_ITER = 100_000
-# Up to so many rows all pairs are compared; of more, those within blocks of about that size.
+# Up to this many rows all pairs are compared; otherwise, those within blocks of about this size.
 _MAX_BLOCK_ROWS = 2_000
-# Rows whose distances give the width of the kernel.
+# Number of rows whose distances determine the bandwidth.
 _MEDIAN_ROWS = 1_000
-# Means of groups that agree to this share of a column's deviation do so by construction.
+# Group means that agree to this fraction of a column's standard deviation are equal by
+# construction.
 _EQUAL_MEANS_TOL = 1e-6
 
 
@@ -40,25 +41,25 @@ def leakage(
 ) -> float:
     """Measure how well a classifier separates the groups on held-out rows.
 
-    Delta(F_Lin) = max over thresholds t of abs(P(s(z) <= t | a) - P(s(z) <= t | b)), where s is
-    the score of a linear classifier trained to separate group a from group b (Olfat and Aswani
-    2019; Vu et al. 2022, Table 4): the Kolmogorov-Smirnov statistic of the groups' scores. With
-    more than two groups, each is separated from all others, and the largest value is returned.
-    Zero says that no threshold on this score treats the groups differently, one that the groups
-    are separated. By chance alone it is about 1 / sqrt(rows) of the smaller held-out group.
+    Delta(F_Lin) = max over thresholds t of abs(P(s(z) <= t | a) - P(s(z) <= t | b)), with s the
+    score of a linear classifier trained to separate group a from group b (Olfat and Aswani 2019; Vu
+    et al. 2022, Table 4): the Kolmogorov-Smirnov statistic of the groups' scores. With more than
+    two groups, each is separated from all others, and the largest value is returned. Zero means
+    that no threshold on this score treats the groups differently; one, that the groups are
+    separated. By chance alone it is about 1 / sqrt(n), n the size of the smaller held-out group.
 
     Parameters
     ----------
     Z_train : (n, d) array or data frame
-        A representation of the training rows, such as ``model.transform(X_train)``.
+        Representation of the training rows, such as ``model.transform(X_train)``.
     sensitive_features_train : (n,) or (n, a) array-like or data frame, or mapping of name to column
-        Group of each training row; several attributes make their intersections.
+        Group of each training row; several attributes define their intersections.
     Z_test : (t, d) array or data frame
-        Held-out rows; columns of frames are matched by name.
+        Representation of held-out rows; columns of frames are matched by name.
     sensitive_features_test : as sensitive_features_train, for the held-out rows
     classifier : scikit-learn classifier, optional
-        A classifier of the groups, used by its `decision_function`, or else its `predict_proba`.
-        It is cloned, not fitted itself. The default is linear, see the notes.
+        Classifier of the groups with `decision_function` or `predict_proba`. It is cloned, not
+        fitted itself. The default is linear, see the notes.
 
     Returns
     -------
@@ -68,8 +69,8 @@ def leakage(
     Raises
     ------
     InvalidInput
-        One group only, a group without held-out rows, lengths or numbers of columns that differ,
-        NaN or infinity, missing labels.
+        A single group, a group without held-out rows, inconsistent lengths or numbers of columns,
+        NaN or infinity, or missing labels.
     UnknownGroup
         A held-out group without training rows.
     InvalidType
@@ -77,9 +78,9 @@ def leakage(
 
     Notes
     -----
-    The default classifier is scikit-learn's LinearSVC (squared hinge loss, C = 1, all rows of equal
-    weight). Every classifier is shown columns that are standardised by the mean and deviation
-    (ddof 0) of the training rows. Columns that do not vary there are left out, with a warning.
+    The default classifier is scikit-learn's LinearSVC (squared hinge loss, C = 1, unweighted). For
+    every classifier, columns are standardized by the mean and standard deviation (ddof 0) of the
+    training rows. Columns that are constant there are dropped, with a warning.
 
     Examples
     --------
@@ -98,7 +99,7 @@ def leakage(
     if train.shape[1] != test.shape[1]:
         raise InvalidInput(
             f"Z_train has {counted(train.shape[1], 'column')}, Z_test {test.shape[1]}",
-            "Allowed: the same representation of both",
+            "Allowed: the same representation for both",
             "Transform both with the same fitted model",
         )
     groups, train_codes = encode_groups(
@@ -110,7 +111,7 @@ def leakage(
     test_groups, test_codes = _matched(groups, test_groups, test_codes)
     _check_train_and_test_groups(groups, test_groups)
     mean, scale = train.mean(axis=0), train.std(axis=0)
-    # A constant column may differ from its mean by rounding; that is not variance.
+    # The standard deviation of a constant column may be rounding error instead of zero.
     rounding = 10 * np.finfo(np.float64).eps * np.abs(mean)
     scale = np.where(scale > rounding, scale, np.inf)
     if np.isinf(scale).any():
@@ -121,7 +122,7 @@ def leakage(
             f"which {'do' if several else 'does'} not vary."
         )
     train, test = (train - mean) / scale, (test - mean) / scale
-    # Telling the second of two groups from the first is the same classifier, negated.
+    # Separating the second of two groups from the first gives the same classifier, negated.
     told = range(len(groups)) if len(groups) > 2 else range(1)
     score = _make_scorer(classifier)
     return max(
@@ -133,8 +134,8 @@ def leakage(
 def _make_scorer(
     classifier: Any,
 ) -> Callable[[FloatArray, BoolArray, FloatArray], FloatArray]:
-    """What fits a clone of the classifier and scores held-out rows."""
-    # Imported here: scikit-learn takes seconds to load, and only this figure needs it.
+    """Function that fits a clone of the classifier and scores held-out rows."""
+    # Imported lazily: scikit-learn takes seconds to load, and only this metric needs it.
     from sklearn.base import clone
     from sklearn.svm import LinearSVC
 
@@ -144,7 +145,7 @@ def _make_scorer(
         raise InvalidType(
             f"classifier is {classifier!r}",
             "Allowed: a scikit-learn classifier with decision_function or predict_proba",
-            "Leave it out for a linear one",
+            "Omit it to use a linear classifier",
         )
 
     def score(train: FloatArray, is_member: BoolArray, test: FloatArray) -> FloatArray:
@@ -157,7 +158,8 @@ def _make_scorer(
 
 
 def _ks_statistic(scores: FloatArray, is_member: BoolArray) -> float:
-    """Largest gap between the distribution functions of two parts (Kolmogorov-Smirnov)."""
+    """Kolmogorov-Smirnov statistic: largest difference between two empirical distribution
+    functions."""
     a, b = np.sort(scores[is_member]), np.sort(scores[~is_member])
     below_a = np.searchsorted(a, scores, side="right") / len(a)
     below_b = np.searchsorted(b, scores, side="right") / len(b)
@@ -197,17 +199,17 @@ def _check_train_and_test_groups(groups: tuple[Label, ...], test_groups: tuple[L
 
 
 class MMDEstimate(float):
-    """The squared maximum mean discrepancy, a number, and how it was found.
+    """Estimate of the squared maximum mean discrepancy: a float with details of the estimation.
 
     Attributes
     ----------
     p_value : float or None
-        Share of permutations of the groups' labels that give at least this number, the observed one
-        counted; None without permutations.
+        Fraction of label permutations with at least this estimate, including the observed labels;
+        None without permutations.
     bandwidth : float
-        Width of the kernel, in the units of the rows.
+        Kernel bandwidth, in units of the rows.
     n_blocks : int
-        Blocks whose estimates were averaged; 1 where all pairs of rows were compared.
+        Number of blocks whose estimates were averaged; 1 if all pairs of rows were compared.
     """
 
     p_value: float | None
@@ -215,13 +217,13 @@ class MMDEstimate(float):
     n_blocks: int
 
     def __new__(cls, value: float, p_value: float | None, bandwidth: float, n_blocks: int) -> Self:
-        """A number with its attributes."""
+        """Create a float with attributes."""
         estimate = super().__new__(cls, value)
         estimate.p_value, estimate.bandwidth, estimate.n_blocks = p_value, bandwidth, n_blocks
         return estimate
 
     def __repr__(self) -> str:
-        """The number, and the p-value."""
+        """Representation with the p-value."""
         p_value_text = "" if self.p_value is None else f", p_value={self.p_value:.3g}"
         return f"Discrepancy({float(self):.6g}{p_value_text})"
 
@@ -234,49 +236,50 @@ def mmd(
     n_permutations: int = 199,
     random_state: Any = 0,
 ) -> MMDEstimate:
-    r"""Squared maximum mean discrepancy between the groups' rows, estimated without bias.
+    r"""Unbiased estimate of the squared maximum mean discrepancy between the groups' rows.
 
     MMD^2 = E k(z, z') + E k(w, w') - 2 E k(z, w) for rows z, z' of one group and w, w' of another,
     with the Gaussian kernel k(z, w) = exp(-\|z - w\|^2 / (2 s^2)) (Gretton et al. 2012, equation
-    3). It is zero only if both groups' rows have the same distribution. The estimate can be
-    slightly negative. With more than two groups, the largest value of all pairs is returned.
+    3). It is zero only if both groups have the same distribution. The estimate may be slightly
+    negative. With more than two groups, the largest value over all pairs is returned.
 
     Parameters
     ----------
     Z : (n, d) array or data frame
-        A representation of the rows, such as ``model.transform(X)``.
+        Representation of the rows, such as ``model.transform(X)``.
     sensitive_features : (n,) or (n, a) array-like or data frame, or mapping of name to column
         Group of each row; several attributes make their intersections.
     bandwidth : float, optional
-        Width s of the kernel; by default the median distance between two rows.
+        Kernel bandwidth s; by default the median distance between two rows.
     n_permutations : int, default=199
-        Permutations of the labels for the p-value; 0 for none.
+        Number of label permutations for the p-value; 0 for none.
     random_state : int, numpy Generator, or None, default=0
         Seed of the permutations, of the rows for the median, and of the blocks.
 
     Returns
     -------
     Discrepancy
-        A float with attributes `p_value`, `bandwidth` and `n_blocks`.
+        Float with attributes `p_value`, `bandwidth` and `n_blocks`.
 
     Raises
     ------
     InvalidInput
-        One group only, a group of one row, NaN or infinity, missing labels, lengths that differ.
+        A single group, a group of one row, NaN or infinity, missing labels, or inconsistent
+        lengths.
     InvalidParameter
-        A bandwidth that is not above zero, or a negative number of permutations.
+        The bandwidth is not positive, or the number of permutations is negative.
 
     Notes
     -----
-    Rows on which a model with equal means (`MeanParity`) was fitted have equal means by
-    construction, and the p-value is too large: .5 or more where nothing else differs. A warning
-    says so; pass rows that were held out.
+    The rows on which a model with equal means (`MeanParity`) was fitted have equal means by
+    construction, which makes the p-value too large: .5 or more if nothing else differs. A warning
+    is issued; pass held-out rows instead.
 
-    With up to 2,000 rows all pairs are compared. More rows are split into blocks of about that
-    size in which each group has its share, and the estimates of the blocks are averaged (Zaremba
-    et al. 2013): the time is linear in the rows, the estimate stays unbiased and its variance
-    grows. Labels are permuted within blocks. Where one group has too few rows for so many blocks,
-    rows of the larger groups are drawn.
+    Up to 2,000 rows, all pairs are compared. More rows are split into blocks of about that size,
+    each with the same number of rows of each group, and the block estimates are averaged (Zaremba
+    et al. 2013): the run time is linear in the number of rows, the estimate stays unbiased, and its
+    variance increases. Labels are permuted within blocks. If one group has too few rows for that
+    many blocks, the larger groups are subsampled.
 
     Examples
     --------
@@ -301,8 +304,8 @@ def mmd(
             found = f"The groups {format_list(few)} have one row each"
         raise InvalidInput(
             found,
-            "Allowed: two groups or more, of two rows or more",
-            "Leave such groups out, or check the group column",
+            "Allowed: at least two groups of at least two rows",
+            "Drop such groups, or check the group column",
         )
     if bandwidth is not None and not bandwidth > 0:
         raise InvalidParameter(
@@ -316,8 +319,8 @@ def mmd(
         np.array([rows[codes == code].mean(axis=0) for code in range(len(groups))]), rows
     ):
         warn(
-            "The groups' means are equal, as they are on the rows that a model with equal means "
-            "was fitted on. There the p-value is too large: pass rows that were held out."
+            "The group means are equal, as they are for the rows on which a model with equal "
+            "means was fitted, which makes the p-value too large: pass held-out rows."
         )
     rng = generator_of(random_state)
     width = _median_distance(rows, rng) if bandwidth is None else float(bandwidth)
@@ -331,21 +334,21 @@ def mmd(
 
 
 def _means_are_equal(means: FloatArray, rows: FloatArray) -> bool:
-    """Whether means of groups agree far better than chance allows, in every column that varies."""
+    """Whether group means agree far better than chance allows in every column."""
     deviations = rows.std(axis=0)
     ranges = means.max(axis=0) - means.min(axis=0)
     return bool(deviations.any() and (ranges <= _EQUAL_MEANS_TOL * deviations).all())
 
 
 def _median_distance(rows: FloatArray, rng: np.random.Generator) -> float:
-    """Median distance between two rows that differ; 1 where all are the same."""
+    """Median distance between two distinct rows; 1 if all rows are equal."""
     from scipy.spatial.distance import pdist
 
     if len(rows) > _MEDIAN_ROWS:
         rows = rows[rng.choice(len(rows), _MEDIAN_ROWS, replace=False)]
     distances = pdist(rows)
     median = float(np.median(distances))
-    if median == 0:  # most rows are the same
+    if median == 0:  # most rows are equal
         median = float(np.median(distances[distances > 0])) if distances.any() else 1.0
     return median
 
@@ -353,7 +356,7 @@ def _median_distance(rows: FloatArray, rng: np.random.Generator) -> float:
 def _split_into_blocks(
     codes: IntegerArray, counts: IntegerArray, rng: np.random.Generator
 ) -> list[IntegerArray]:
-    """Positions of the rows of each block; every group has as many rows in each."""
+    """Row indices of each block, with the same number of rows of each group in every block."""
     if len(codes) <= _MAX_BLOCK_ROWS:
         return [np.arange(len(codes))]
     max_group_rows = max(_MAX_BLOCK_ROWS // len(counts), 2)
@@ -374,16 +377,17 @@ def _block_estimates(
     n_permutations: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Estimates (1 + m, pairs) of one block: with its labels, and with each permutation of them."""
+    """Estimates of one block for its labels and for each permutation of them, shape (1 + m,
+    pairs)."""
     from scipy.spatial.distance import pdist, squareform
 
-    # A row is not compared with itself, so the diagonal stays zero.
+    # Rows are not compared with themselves, so the diagonal stays zero.
     kernel = squareform(np.exp(-(pdist(rows, "sqeuclidean") / (2 * bandwidth**2))))
     n_groups = int(codes.max()) + 1
     counts = np.bincount(codes, minlength=n_groups).astype(np.float64)
     labelings = np.array([codes, *(rng.permutation(codes) for _ in range(n_permutations))])
     indicators = (labelings[:, :, None] == np.arange(n_groups)).astype(np.float64)
-    # One product for all permutations.
+    # A single matrix product for all permutations.
     stacked_indicators = np.moveaxis(indicators, 0, 1).reshape(len(codes), -1)
     kernel_sums = np.moveaxis((kernel @ stacked_indicators).reshape(len(codes), -1, n_groups), 1, 0)
     sums = indicators.transpose(0, 2, 1) @ kernel_sums

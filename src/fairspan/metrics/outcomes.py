@@ -1,4 +1,4 @@
-"""Outcomes counted by group: coded labels, and a table of how many rows have each of them."""
+"""Outcomes by group: encode outcomes and groups, and count them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,26 +27,26 @@ from fairspan.rows.label_matching import remedy_for
 from fairspan.typing import FloatArray, IntegerArray
 
 _ALLOWED_OUTCOMES = "Allowed: one outcome for each row: text, numbers or truth values, none missing"
-# Numbers drawn at once, so that memory does not grow with the number of resamples.
+# Number of draws at once, so that memory does not grow with the number of resamples.
 _MAX_DRAWS_AT_ONCE = 2**21
 
 
 def encode_groups(
     groups: Any, reference: Any, n_rows: int, names: tuple[str, str]
 ) -> tuple[tuple[Label, ...], IntegerArray]:
-    """Groups in sorted order, and the position of each row's group among them.
+    """Sorted groups, and the index of each row's group.
 
     Parameters
     ----------
     groups : (n,) or (n, a) array-like or data frame, or mapping of name to column
-        Several columns make their intersections.
+        Several columns define their intersections.
     beside : object
         The rows, with which groups are matched by position; pandas indexes that disagree are an
         error.
     n_rows : int
-        Rows of `beside`.
+        Number of rows of `reference`.
     names : tuple of two str
-        What `beside` and the groups are called in messages.
+        Names of `reference` and of the groups in messages.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def encode_groups(
     InvalidInput
         No column of labels, lengths that differ, a missing label, pandas indexes that disagree.
     InvalidType
-        Labels that cannot name a group.
+        Labels that cannot be groups.
     """
     reference_name, groups_name = names
     given = groups
@@ -70,7 +70,7 @@ def encode_groups(
     ):
         raise InvalidInput(
             f"{groups_name} is {groups!r}",
-            "Allowed: one group label for each row, or a column for each of several attributes",
+            "Allowed: one group label per row, or a column for each of several attributes",
             f"Pass {groups_name} as a list, array, series or data frame",
         )
     coder = LabelEncoder()
@@ -81,7 +81,7 @@ def encode_groups(
 
 
 def check_multiple_groups(groups: tuple[Label, ...], rows: str = "All rows") -> None:
-    """Make sure that there are groups to compare.
+    """Check that there are at least two groups.
 
     Raises
     ------
@@ -89,23 +89,23 @@ def check_multiple_groups(groups: tuple[Label, ...], rows: str = "All rows") -> 
     """
     if len(groups) < 2:
         raise InvalidInput(
-            f"{rows} belong to one group, {groups[0]!r}",
-            "Allowed: two groups or more",
+            f"{rows} belong to the same group, {groups[0]!r}",
+            "Allowed: at least two groups",
             "Check the group column, or the filter that made these rows",
         )
 
 
 def encode_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerArray]:
-    """Outcomes in sorted order, and the position of each row's outcome among them.
+    """Sorted outcomes, and the index of each row's outcome.
 
-    Unlike groups, 1, 1.0 and True are one outcome: predictions are often real numbers where the
-    labels are whole.
+    Unlike for groups, 1, 1.0 and True are the same outcome, since predictions are often floats
+    where labels are integers.
 
     Parameters
     ----------
     labels : (n,) array-like or series, or a frame or array of one column
     name : str
-        What they are called in messages.
+        Name in messages.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def encode_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], Integer
     Raises
     ------
     InvalidInput
-        Not one column, empty, a missing outcome, text beside numbers.
+        More than one column, no rows, a missing outcome, or a mixture of text and numbers.
     InvalidType
         Outcomes that are neither text nor numbers.
     """
@@ -129,8 +129,8 @@ def encode_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], Integer
             raise InvalidInput(
                 f"{name} is no column: its type is {type(labels).__name__}, its shape "
                 f"{getattr(labels, 'shape', (len(coded),))}",
-                "Allowed: one dimension: one outcome for each row",
-                "Pass a single column; of scores for several classes take argmax(axis=1) first",
+                "Allowed: one dimension, with one outcome per row",
+                "Pass a single column; for scores of several classes, apply argmax(axis=1) first",
             )
         if is_missing_label(value):
             row = int(np.argmax(coded.codes == code))
@@ -141,7 +141,7 @@ def encode_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], Integer
             )
         if not isinstance(value, str | bool | int | float):
             raise InvalidType(
-                f"{name} holds {value!r}, of type {type(value).__name__}",
+                f"{name} contains {value!r}, of type {type(value).__name__}",
                 _ALLOWED_OUTCOMES,
                 "Convert it, for example with astype(str)",
             )
@@ -166,7 +166,7 @@ def _intersect_columns(columns: Mapping[Any, Any], name: str) -> list[tuple[Any,
 
 @dataclass(frozen=True, eq=False)
 class OutcomesByGroup:
-    """The outcome and the group of each row.
+    """Outcome, group and weight of each row.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class OutcomesByGroup:
     outcomes : tuple of m values
         In sorted order.
     group_codes, outcome_codes : (n,) arrays of int
-        Positions in `groups` and `outcomes`.
+        Indices into `groups` and `outcomes`.
     weights : (n,) array
         Positive; ones without sample weights.
     """
@@ -188,11 +188,11 @@ class OutcomesByGroup:
 
     @property
     def counts(self) -> IntegerArray:
-        """Rows of each group, shape (k,)."""
+        """Number of rows of each group, shape (k,)."""
         return np.bincount(self.group_codes, minlength=len(self.groups)).astype(np.int64)
 
     def distribution(self) -> FloatArray:
-        """Share of each outcome in each group by weight, shape (k, m); rows sum to one."""
+        """Weighted share of each outcome in each group, shape (k, m); rows sum to one."""
         k, m = len(self.groups), len(self.outcomes)
         group_cells = self.group_codes * m + self.outcome_codes
         sums = np.bincount(group_cells, self.weights, k * m).reshape(k, m)
@@ -200,30 +200,32 @@ class OutcomesByGroup:
 
     @property
     def effective_sample_sizes(self) -> FloatArray:
-        """(sum w)^2 / sum w^2 of each group (Kish 1965): the number of rows, without weights."""
+        """Effective sample size (sum w)^2 / sum w^2 of each group (Kish 1965); the number of
+        rows if unweighted."""
         sums = [np.bincount(self.group_codes, self.weights**power) for power in (1, 2)]
         return np.asarray(sums[0] ** 2 / sums[1])
 
     def bootstrap_max_deviation(
         self, n_bootstrap: int, confidence: float, random_state: Any
     ) -> float | None:
-        """How far apart chance alone moves two groups: the quantile over resamples.
+        """Bootstrap quantile of the largest distance between two groups that is due to chance
+        alone.
 
-        With D_g the deviation of a resample's shares from those that it was drawn from, it is that
-        of the largest 1/2 |D_a - D_b|_1 over all pairs of groups. Rows are drawn within each group,
-        to which half a row of each outcome is added, as what was not seen may occur.
+        With D_g the deviation of a resample's shares from those it was drawn from, the quantile is
+        that of the maximum of 1/2 |D_a - D_b|_1 over all pairs of groups. Rows are drawn within
+        each group, after adding half a row of each outcome, since unobserved outcomes may occur.
 
         Parameters
         ----------
         n_bootstrap : int
-            Resamples.
+            Number of resamples.
         confidence : float
         random_state : int, Generator, RandomState or None
 
         Returns
         -------
         float or None
-            None without resamples, or where a group is a single row.
+            None without resamples, or if a group has a single row.
 
         Raises
         ------
@@ -249,10 +251,10 @@ class OutcomesByGroup:
         return float(np.quantile(np.concatenate(maxima), confidence))
 
     def _bootstrap_cells(self, group: int) -> tuple[FloatArray, FloatArray, IntegerArray]:
-        """How often each pair of outcome and weight occurs in a group, the weights, the outcomes.
+        """Counts, weights and outcomes of the distinct rows of a group.
 
-        Rows that agree in both are interchangeable, so drawing rows is drawing a multinomial. Half
-        a row of each outcome, of the mean weight, comes last.
+        Rows with the same outcome and weight are interchangeable, so resampling rows is multinomial
+        sampling. Half a row of each outcome, with the mean weight, is appended.
         """
         rows = self.group_codes == group
         pairs = np.column_stack([self.outcome_codes[rows], self.weights[rows]])
@@ -272,7 +274,7 @@ class OutcomesByGroup:
         size: int,
         rng: np.random.Generator,
     ) -> FloatArray:
-        """By how much the shares in resamples of a group's cells differ from its own, (size, m)."""
+        """Deviations of resampled shares from those of the group's cells, shape (size, m)."""
         weights, probabilities = weights / weights.max(), counts / counts.sum()
         n_rows = round(counts.sum() - len(self.outcomes) / 2)
         deviations = (
@@ -283,7 +285,7 @@ class OutcomesByGroup:
         return np.asarray(shares[1:] - shares[0])
 
     def protected_vs_reference(self, protected: Any, reference: Any = None) -> "OutcomesByGroup":
-        """Two groups: the rest, by default all the others, then the protected one.
+        """Reduce to two groups: the reference, by default all other groups, and the protected one.
 
         Parameters
         ----------
@@ -293,9 +295,9 @@ class OutcomesByGroup:
         Raises
         ------
         UnknownGroup
-            No row is of the protected group, or of a group of the rest.
+            No row belongs to the protected group, or to a reference group.
         InvalidInput
-            Every row is of the protected group, or the rest contains it.
+            All rows belong to the protected group, or the reference contains it.
         """
         reference_groups = (
             [] if reference is None else reference if isinstance(reference, list) else [reference]
@@ -304,17 +306,17 @@ class OutcomesByGroup:
         for each in (label, *reference_labels):
             if each not in self.groups:
                 raise UnknownGroup(
-                    f"The {'protected' if each is label else 'compared'} group is {each!r}, which "
-                    "no row belongs to",
+                    f"The {'protected' if each is label else 'reference'} group is {each!r}, to "
+                    "which no row belongs",
                     f"The rows hold the groups {format_list(self.groups)}",
                     remedy_for(each, self.groups, "Name one of these groups"),
                 )
         check_multiple_groups(self.groups)
         if label in reference_labels:
             raise InvalidInput(
-                f"The rest holds {label!r}, which is the protected group",
+                f"The reference groups contain {label!r}, which is the protected group",
                 f"Allowed: others of the groups {format_list(self.groups)}",
-                "Leave it out",
+                "Remove it",
             )
         codes = self.group_codes
         selected = np.isin(codes, [self.groups.index(each) for each in (label, *reference_labels)])
@@ -332,16 +334,16 @@ class OutcomesByGroup:
 def from_arrays(
     labels: Any, sensitive_features: Any, sample_weight: Any = None, name: str = "labels"
 ) -> OutcomesByGroup:
-    """Read and check one outcome, one group and one weight for each row.
+    """Read and check one outcome, one group and one weight per row.
 
     Parameters
     ----------
     labels : (n,) array-like or series, or a frame or array of one column
     sensitive_features : (n,) or (n, a) array-like or data frame, or mapping of name to column
     sample_weight : (n,) array-like, optional
-        Rows of weight zero count as absent.
+        Rows of weight zero are ignored.
     name : str
-        What the outcomes are called in messages.
+        Name of the outcomes in messages.
 
     Returns
     -------
@@ -367,5 +369,5 @@ def from_arrays(
         tuple(outcomes[i] for i in kept_outcomes),
         group_codes.astype(np.int64),
         outcome_codes.astype(np.int64),
-        weights[has_weight] / weights.max(),  # so that sums stay within float64's range
+        weights[has_weight] / weights.max(),  # keeps sums within the range of float64
     )

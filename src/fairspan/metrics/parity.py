@@ -1,4 +1,4 @@
-"""Label bias and statistical parity: how the groups' shares of each outcome differ."""
+"""Label bias and statistical parity: differences between the groups' outcome rates."""
 
 import math
 from dataclasses import dataclass
@@ -29,17 +29,17 @@ from fairspan.typing import FloatArray, IntegerArray
 
 @dataclass(frozen=True)
 class LabelBias:
-    """A label bias with its interval; made by :func:`label_bias`.
+    """Label bias with its confidence interval; created by :func:`label_bias`.
 
     Attributes
     ----------
     value : float
-        Share of the positive outcome among the rest minus among the protected group.
+        Rate of the positive outcome in the reference minus that in the protected group.
     low, high : float
-        Ends of the interval.
+        Limits of the interval.
     confidence : float
     protected_rate, reference_rate : float
-        The two shares.
+        The two rates of the positive outcome.
     """
 
     value: float
@@ -89,30 +89,30 @@ def label_bias(
     return_interval: bool = False,
     confidence: float = 0.95,
 ) -> float | LabelBias:
-    """Share of the positive label among the rest, minus that among the protected group.
+    """Rate of the positive label in the reference groups minus that in the protected group.
 
     bias = P(label = positive | not protected) - P(label = positive | protected), between -1 and 1;
-    above zero where the protected group gets the positive label less often. Of two groups its size
-    is fairlearn's demographic parity difference.
+    positive if the protected group receives the positive label less often. For two groups its
+    absolute value is fairlearn's demographic parity difference.
 
     Parameters
     ----------
     labels : (n,) array-like or series, or a frame or array of one column
-        Text, numbers or truth values; 1, 1.0 and True are the same label.
+        Text, numbers or booleans; 1, 1.0 and True are the same label.
     sensitive_features : (n,) or (n, a) array-like or data frame, or mapping of name to column
-        Group of each row, matched by position; several attributes make their intersections.
+        Group of each row, matched by position; several attributes define their intersections.
     protected : label
-        The protected group; a tuple for an intersection.
+        Protected group; a tuple for an intersection.
     positive : label, default=1
     rest : label or list of labels, optional
-        The groups that the protected one is compared with; all others by default. Rows of further
-        groups then count as absent.
+        Groups that the protected one is compared with; by default all others. Rows of other groups
+        are ignored.
     sample_weight : (n,) array-like, optional
-        Finite and not negative; a row of weight zero counts as absent.
+        Finite and nonnegative; rows of weight zero are ignored.
     interval : bool, default=False
-        Add an interval.
+        Return a LabelBias with a confidence interval.
     confidence : float, default=0.95
-        Of the interval, between 0 and 1.
+        Confidence level, between 0 and 1.
 
     Returns
     -------
@@ -121,20 +121,21 @@ def label_bias(
     Raises
     ------
     UnknownGroup
-        No row is of the protected group, or of a group of the rest.
+        No row belongs to the protected group, or to a reference group.
     InvalidInput
-        Every row is; no label is positive; a missing label; lengths that differ.
+        All rows belong to the protected group; no label is positive; a missing label; or
+        inconsistent lengths.
     InvalidType
         Labels that are neither text nor numbers.
     InvalidParameter
-        confidence out of range.
+        confidence is out of range.
 
     Notes
     -----
-    The interval is Newcombe's (1998, method 10), of Wilson's score intervals for the two shares;
-    with weights for (sum w)^2 / sum w^2 rows. It holds for few rows and for shares of 0 and 1 as
-    well. For a classifier pass its predictions as the labels; the interval is then conditional on
-    the classifier.
+    The interval is Newcombe's (1998, method 10), based on Wilson's score intervals of the two
+    rates; with weights, for (sum w)^2 / sum w^2 rows. It is also valid for few rows and for rates
+    of 0 and 1. For a classifier, pass its predictions as outcomes; the interval is then conditional
+    on the classifier.
 
     Examples
     --------
@@ -171,7 +172,7 @@ def label_bias(
 
 
 def _wilson_interval(share: float, n: float, confidence: float) -> tuple[float, float]:
-    """Ends of Wilson's interval (1927) for the share of n rows."""
+    """Wilson's (1927) score interval for a rate observed on n rows."""
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half_width = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
@@ -189,25 +190,25 @@ def prediction_bias(
     probabilities: bool = False,
     sample_weight: Any = None,
 ) -> float:
-    """Label bias of predictions: the share among the rest minus that of the protected group.
+    """Label bias of predictions: rate in the reference groups minus that in the protected group.
 
     bias = P(predict(x) = positive | not protected) - P(predict(x) = positive | protected).
 
     Parameters
     ----------
     predict : callable, or fitted model with a method `predict`
-        Returns one label for each row of X. If all labels are the same, the bias is 0. With
-        `probabilities` it returns the probability of the positive label; of a model it is then
-        `predict_proba` at that label.
+        Returns one label for each row of X; if all labels are equal, the bias is 0. With
+        `probabilities` it returns the probability of the positive label; for a model, the column of
+        `predict_proba` for that label is used.
     X : (n, p) array or data frame
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
-        Columns that are named are dropped from X before it is predicted; to keep them as features,
-        pass the labels instead.
+        Named columns are dropped from X before predicting; to keep them as features, pass the group
+        labels instead.
     protected, positive, rest, sample_weight
-        As for :func:`label_bias`.
+        See :func:`label_bias`.
     probabilities : bool, default=False
-        Whether the hypothesis is randomised: it gives each row the positive label with a
-        probability. The bias is then the difference of the mean probabilities.
+        Whether the classifier is randomized and returns the probability of the positive label. The
+        bias is then the difference of the mean probabilities.
 
     Returns
     -------
@@ -217,12 +218,12 @@ def prediction_bias(
     Raises
     ------
     UnknownGroup
-        No row is of the protected group, or of a group of the rest.
+        No row belongs to the protected group, or to a reference group.
     InvalidInput
-        Predictions that are not one label for each row, or of which none is positive; or
-        probabilities outside of [0, 1].
+        Predictions that are not one label per row, or none of which is positive; or probabilities
+        outside [0, 1].
     InvalidType
-        `predict` is neither callable nor a model with this method.
+        `predict` is neither callable nor a model with that method.
 
     Examples
     --------
@@ -243,19 +244,19 @@ def prediction_bias(
         predict = positive_probability or getattr(predict, "predict", None)
     if not callable(predict):
         raise InvalidType(
-            "predict is neither a function nor a model with a method predict",
-            "Allowed: what gives one label for each row of X",
+            "predict is neither a function nor a model with a predict method",
+            "Allowed: a function that returns one label for each row of X",
             "Pass model.predict",
         )
     if isinstance(X, str | PathLike):
         raise InvalidType(
             f"X is the path {str(X)!r}",
-            "Allowed: rows in memory, of the kind that predict takes",
+            "Allowed: rows in memory, as accepted by predict",
             "Read the file into a data frame first",
         )
     frame = as_eager_frame(X)
     if frame is not None and (names := resolve_group_columns(frame, sensitive_features)):
-        # By name: the frame's own columns are labels of its rows, in its order.
+        # Pass the data, not names: a name would refer to labels in the order of this frame.
         sensitive_features = frame.select(names).to_native()
         X = drop_columns(X, tuple(names))
     # Before the prediction, which may take long and lose the index of X.
@@ -267,7 +268,7 @@ def prediction_bias(
     table = from_arrays(predictions, sensitive_features, sample_weight, "predict(X)")
     table = table.protected_vs_reference(protected, reference)
     if probabilities:
-        # The mean of each group is that of the distinct probabilities by their shares.
+        # The mean of each group is the mean of the distinct probabilities weighted by their shares.
         for probability in table.outcomes[:1] + table.outcomes[-1:]:
             check_number("a probability of predict(X)", probability, 0, 1)
         reference_rate, protected_rate = (
@@ -285,7 +286,7 @@ def prediction_bias(
 
 
 def _positive_probability(model: Any, pos_label: Any, X: Any) -> FloatArray:
-    """Of the positive label, for each row, by a classifier's `predict_proba`."""
+    """Probability of the positive label for each row, from a classifier's `predict_proba`."""
     return np.asarray(model.predict_proba(X)[:, list(model.classes_).index(pos_label)])
 
 
@@ -293,9 +294,9 @@ def _outcome_index(table: OutcomesByGroup, pos_label: Any, name: str) -> int:
     (label,) = to_python_labels([pos_label])
     if label not in table.outcomes:
         raise InvalidInput(
-            f"positive is {label!r}, which is not among {name}",
+            f"pos_label is {label!r}, which does not occur in {name}",
             f"{name} holds {format_list(table.outcomes)}",
-            "Pass the label that counts as the good outcome as positive",
+            "Pass the favorable outcome as pos_label",
         )
     return table.outcomes.index(label)
 
@@ -308,14 +309,15 @@ def _check_predictions(predictions: Any, n_rows: int) -> None:
     if shape != (n_rows,):
         raise InvalidInput(
             f"predict(X) has shape {shape} for {counted(n_rows, 'row')}",
-            "Allowed: one label for each row, in one dimension",
+            "Allowed: one label per row, in one dimension",
             "Pass predict rather than predict_proba, or wrap it in a function that returns labels",
         )
 
 
 @dataclass(frozen=True, eq=False)
 class StatisticalParity:
-    """Outcomes by group and their distances; made by :func:`statistical_parity`.
+    """Outcome distributions of the groups and their distances; created by
+    :func:`statistical_parity`.
 
     Attributes
     ----------
@@ -324,18 +326,18 @@ class StatisticalParity:
     outcomes : tuple of m values
         In sorted order.
     counts : (k,) array of int
-        Rows of each group.
+        Number of rows of each group.
     distribution : (k, m) array
         Share of each outcome in each group; rows sum to one.
     distances : (k, k) array
         Total variation distance of each pair of groups, between 0 and 1.
     largest : float
-        The largest of them.
+        The largest distance.
     pair : tuple of two labels
-        The groups that are this far apart; the first such pair.
+        The first pair of groups with that distance.
     low, high : float or None
-        Ends of the interval for the largest distance; None without resamples, or where a group is
-        a single row.
+        Confidence limits of the largest distance; None without resamples, or if a group has a
+        single row.
     epsilon, confidence : float
     """
 
@@ -357,10 +359,10 @@ class StatisticalParity:
         Parameters
         ----------
         epsilon : float, optional
-            From 0 to 1; by default the one that :func:`statistical_parity` was given.
+            Between 0 and 1; by default the value passed to :func:`statistical_parity`.
         use_upper_bound : bool, default=False
-            Use the upper end of the interval instead of the estimate: whether the rows are enough
-            to show it. False if there is no interval.
+            Compare the upper confidence limit instead of the estimate, i.e. require that the rows
+            prove it. False if there is no interval.
 
         Returns
         -------
@@ -377,12 +379,12 @@ class StatisticalParity:
         return distance is not None and distance <= epsilon
 
     def frame(self) -> Any:
-        """The distribution as a pandas DataFrame: one row for each group and outcome.
+        """Return the distributions as a pandas DataFrame, with one row per group and outcome.
 
         Returns
         -------
         pandas.DataFrame
-            Columns: group, n (rows of the group), outcome, share.
+            Columns: group, n (number of rows of the group), outcome, share.
 
         Raises
         ------
@@ -422,27 +424,27 @@ def statistical_parity(
     sample_weight: Any = None,
     random_state: Any = 0,
 ) -> StatisticalParity:
-    """Total variation distances between the groups' distributions over the outcomes.
+    """Total variation distances between the groups' outcome distributions.
 
-    d(a, b) = 1/2 sum over outcomes y of abs(P(y | a) - P(y | b)), the most by which the
-    probability of any set of outcomes differs. Statistical parity holds up to a bias epsilon where
-    no distance exceeds it (Dwork et al. 2012, section 3). Of two outcomes the largest distance is
-    fairlearn's demographic parity difference.
+    d(a, b) = 1/2 sum over outcomes y of abs(P(y | a) - P(y | b)), the largest difference in the
+    probability of any set of outcomes. Statistical parity holds up to a bias epsilon if no distance
+    exceeds it (Dwork et al. 2012, section 3). For two outcomes the largest distance is fairlearn's
+    demographic parity difference.
 
     Parameters
     ----------
     labels : (n,) array-like or series, or a frame or array of one column
-        Labels or predictions: text, numbers or truth values; 1, 1.0 and True are one outcome.
+        Labels or predictions: text, numbers or booleans; 1, 1.0 and True are the same outcome.
     sensitive_features : (n,) or (n, a) array-like or data frame, or mapping of name to column
-        Group of each row, matched by position; several attributes make their intersections.
+        Group of each row, matched by position; several attributes define their intersections.
     epsilon : float, default=0.1
         From 0 to 1.
     n_bootstrap : int, default=1000
-        Resamples for the interval; 0 for none.
+        Number of resamples for the interval; 0 for none.
     confidence : float, default=0.95
-        Between 0 and 1.
+        Confidence level, between 0 and 1.
     sample_weight : (n,) array-like, optional
-        Finite and not negative; a row of weight zero counts as absent.
+        Finite and nonnegative; rows of weight zero are ignored.
     random_state : int, Generator, RandomState or None, default=0
 
     Returns
@@ -452,20 +454,21 @@ def statistical_parity(
     Raises
     ------
     InvalidInput
-        A single group, a missing label, lengths that differ.
+        A single group, a missing label, or inconsistent lengths.
     InvalidType
         Labels that are neither text nor numbers.
     InvalidParameter
-        epsilon, n_bootstrap or confidence out of range.
+        epsilon, n_bootstrap or confidence is out of range.
 
     Notes
     -----
-    The largest distance is biased upwards: chance alone moves groups apart, by about
-    1 / sqrt(rows) of the smaller group, and the more groups and outcomes, the more. The interval
-    allows for it: it is the estimate -+ c, where c is the quantile over resamples of the largest
-    1/2 sum over y of abs(D_a - D_b), D the deviation of a resample's shares from those that it was
-    drawn from. No true distance is further from its estimate than that, so the interval holds for
-    the largest distance, whichever pair has it, and begins at 0 where the groups may be alike.
+    The largest distance is biased upwards: chance alone separates groups by about 1 / sqrt(n), n
+    the size of the smaller group, and more so with more groups and outcomes. The interval accounts
+    for this: it is the estimate -+ c, c being the quantile over resamples of the maximum of 1/2 sum
+    over y of abs(D_a - D_b), with D the deviation of a resample's shares from those it was drawn
+    from. With this confidence no true distance differs more from its estimate, so the interval is
+    valid for the largest distance, whichever pair attains it, and starts at 0 if the groups may be
+    equal.
 
     Examples
     --------

@@ -1,7 +1,8 @@
-"""What a projection does to each group: errors, losses, variance kept, disparity.
+"""Group metrics of a projection: errors, losses, variance kept and disparity.
 
 A model is a fitted FairPCA, a FairSubspace, a fitted scikit-learn PCA, IncrementalPCA or
-TruncatedSVD, or a (d, p) array with orthonormal rows. Each is judged with its own mean and scale.
+TruncatedSVD, or a (d, p) array with orthonormal rows. Each is evaluated with its own mean and
+scale.
 """
 
 from collections.abc import Mapping
@@ -27,18 +28,19 @@ from fairspan.typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class GroupErrors:
-    """Figures of one projection for each group, in squared (scaled) units of the features.
+    """Errors and variances of each group under one projection, in squared (scaled) units of the
+    features.
 
     Attributes
     ----------
     labels : list of k labels
     variances : (k,) array
-        tr S_g about the projection's centre.
+        tr S_g about the center of the projection.
     errors : (k,) array
         e_g = tr S_g - tr(V'S_gV).
     best_errors : (k,) array
-        e*_g, the least error of any subspace of the same dimension; of the dimension d whose
-        relaxation it is for a soft projection.
+        e*_g, smallest error of any subspace of the same dimension; for a soft projection, of the
+        dimension d that it relaxes.
     roundings : (k,) array
         The size up to which an error or a loss is rounding.
     """
@@ -51,24 +53,24 @@ class GroupErrors:
 
     @property
     def excess_losses(self) -> FloatArray:
-        """l_g = e_g - e*_g, never below zero, shape (k,)."""
+        """l_g = e_g - e*_g, clipped at zero, shape (k,)."""
         return np.maximum(self.errors - self.best_errors, 0.0)
 
     @property
     def variance_kept_ratios(self) -> FloatArray:
-        """Share of each group's variance that is kept, shape (k,); NaN without variance."""
+        """Fraction of each group's variance kept, shape (k,); NaN for a group without variance."""
         with np.errstate(invalid="ignore"):
             return 1.0 - self.errors / self.variances
 
 
 def group_errors(subspace: FairSubspace, moments: Moments) -> GroupErrors:
-    """Compute the figures of a projection for each group, from moments of the rows.
+    """Compute the errors of each group under a projection, from moments.
 
     Parameters
     ----------
     subspace : FairSubspace
     moments : GroupMoments, SparseMoments or WideMoments
-        In the units of the features, unscaled.
+        In unscaled units of the features.
 
     Returns
     -------
@@ -77,7 +79,7 @@ def group_errors(subspace: FairSubspace, moments: Moments) -> GroupErrors:
     Raises
     ------
     InvalidInput
-        Other features, or the same in another order.
+        The features differ, or their order does.
     """
     model_names, row_names = subspace.feature_names, moments.feature_names
     if (
@@ -86,7 +88,7 @@ def group_errors(subspace: FairSubspace, moments: Moments) -> GroupErrors:
         raise InvalidInput(
             f"The rows have {counted(moments.n_features, 'feature')}{_names_suffix(row_names)}",
             f"The model takes {subspace.n_features}{_names_suffix(model_names)}, in this order",
-            "Pass the columns that it was fitted on",
+            "Pass the columns used in the fit",
         )
     second, projector = subspace.second_moments_and_projector(moments)
     problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
@@ -108,16 +110,16 @@ def reconstruction_error(
     sample_weight: Any = None,
     max_groups: int | None = None,
 ) -> dict[Label, float]:
-    """Average squared distance of each group's rows to their reconstruction, e_g.
+    """Mean squared distance between each group's rows and their reconstruction, e_g.
 
     Parameters
     ----------
-    model : see the module's first lines
+    model : FairPCA, FairSubspace, fitted PCA, IncrementalPCA or TruncatedSVD, or (d, p) array
     X : (n, p) table of finite numbers, as `GroupMoments.from_rows` takes it
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
     sample_weight : (n,) array-like, or column name of X, optional
     max_groups : int, optional
-        Most groups that rows may have, by default 100, or as many as the model was fitted on.
+        Maximum number of groups; by default 100, or as many as the model was fitted on.
 
     Returns
     -------
@@ -150,7 +152,7 @@ def excess_loss(
 ) -> dict[Label, float]:
     """Excess loss of each group over its own best subspace, l_g = e_g - e*_g.
 
-    Samadi et al. (2018), Definition 4.3, per row. Parameters, units and errors are those of
+    Samadi et al. (2018), Definition 4.3, per row. Parameters, units and exceptions as for
     :func:`reconstruction_error`.
 
     Examples
@@ -173,10 +175,9 @@ def variance_kept_ratio(
     sample_weight: Any = None,
     max_groups: int | None = None,
 ) -> dict[Label, float]:
-    """Share of each group's variance that the projection keeps, 1 - e_g / tr S_g.
+    """Fraction of each group's variance kept by the projection, 1 - e_g / tr S_g.
 
-    NaN for a group without variance. Parameters and errors are those of
-    :func:`reconstruction_error`.
+    NaN for a group without variance. Parameters and exceptions as for :func:`reconstruction_error`.
 
     Examples
     --------
@@ -198,9 +199,9 @@ def disparity(
     sample_weight: Any = None,
     max_groups: int | None = None,
 ) -> float:
-    """Two groups: error of the second minus error of the first. More: the largest pairwise gap.
+    """Error of the second group minus the first for two groups; otherwise the largest pairwise gap.
 
-    Groups are in sorted order. Parameters, units and errors are those of
+    Groups are in sorted order. Parameters, units and exceptions as for
     :func:`reconstruction_error`.
 
     Examples
@@ -224,7 +225,8 @@ def neg_error_plus_gap(
     sample_weight: Any = None,
     max_groups: int | None = None,
 ) -> float:
-    """Minus the average error of all rows and the largest gap of two groups: larger is better.
+    """Minus the sum of the mean error over all rows and the largest gap of two groups; higher is
+    better.
 
     It is -(ARE + ABDiff), by which Vu et al. (2022) choose radius and penalty. As a scorer of
     scikit-learn it takes the groups as y: `GridSearchCV(FairPCA(...), grid,
@@ -255,27 +257,26 @@ def worst_case_error(
     sample_weight: Any = None,
     max_groups: int | None = None,
 ) -> dict[Label, float]:
-    """The largest error of each group within a Wasserstein ball about its rows.
+    """Largest error of each group over all distributions in a Wasserstein ball around its rows.
 
-    Vu et al. (2022), Proposition 3.3, at a given projection: the supremum of E||x - x'||^2, x' the
-    reconstruction, over all distributions whose distance from the group's rows
-    (:func:`fairspan.metrics.gaussian_wasserstein`) is at most eps_g is
-    (sqrt(e_g) + sqrt(eps_g))^2. It is attained by the rows
-    x + sqrt(eps_g / e_g) (I - VV')(x - mean). The infimum is (sqrt(e_g) - sqrt(eps_g))^2, or 0
-    where e_g < eps_g.
+    Vu et al. (2022), Proposition 3.3, for a given projection: the supremum of E||x - x'||^2, x' the
+    reconstruction of x, over all distributions whose distance from the group's rows
+    (:func:`fairspan.metrics.gaussian_wasserstein`) is at most eps_g is (sqrt(e_g) + sqrt(eps_g))^2.
+    It is attained by the rows x + sqrt(eps_g / e_g) (I - VV')(x - mean). The infimum is (sqrt(e_g)
+    - sqrt(eps_g))^2, or 0 if e_g < eps_g.
 
     Parameters
     ----------
     model, sample_weight, max_groups
-        As for :func:`reconstruction_error`; a projection.
+        See :func:`reconstruction_error`; a projection.
     X_or_moments : (n, p) table, or GroupMoments
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         Not needed with moments.
     radius : float or mapping of label to float, default=0.15
-        As of :class:`~fairspan.RobustErrorGap`: a number alpha gives eps_g = alpha / sqrt(n_g), a
-        mapping gives eps_g itself, in squared (scaled) units of the features.
+        As for :class:`~fairspan.RobustErrorGap`: a number alpha gives eps_g = alpha / sqrt(n_g), a
+        mapping gives eps_g directly, in squared (scaled) units of the features.
     least : bool, default=False
-        The smallest error within the ball instead.
+        Return the smallest error within the ball instead.
 
     Returns
     -------
@@ -286,7 +287,7 @@ def worst_case_error(
     ------
     InvalidInput, InvalidType, InvalidParameter
     UnknownGroup
-        A mapping that does not name exactly the groups of the rows.
+        A mapping does not name exactly the groups of the rows.
 
     Examples
     --------
@@ -334,7 +335,7 @@ def as_moments(
     sample_weight: Any,
     max_groups: int | None,
 ) -> Moments:
-    """Moments as they are, or of rows: of the features that the subspace takes."""
+    """Moments of the subspace's features: those given, or computed from rows."""
     if isinstance(X_or_moments, Moments):
         return X_or_moments
     n_known_groups = 0 if subspace.certificate is None else len(subspace.certificate.groups)

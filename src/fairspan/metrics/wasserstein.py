@@ -1,4 +1,4 @@
-"""How far two normal distributions are apart: the distance of Vu et al. (2022)."""
+"""Wasserstein distance of two normal distributions, as used by Vu et al. (2022)."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from fairspan.formatting.text import counted
 from fairspan.linalg import symmetric_root, symmetrize
 from fairspan.typing import FloatArray
 
-# Eigenvalues below minus this share of the largest one are no rounding.
+# Relative tolerance for symmetry and nonnegative eigenvalues.
 _RELATIVE_TOL = 1e-9
 
 
 def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
     """Squared Wasserstein distance of two normal distributions: Vu et al. (2022), Definition 3.1.
 
-    W = ||m_1 - m_2||^2 + tr(C_1 + C_2 - 2 (C_1^(1/2) C_2 C_1^(1/2))^(1/2)). No two distributions
-    with these means and covariances are closer than two normal ones (Gelbrich 1990).
+    W = ||m_1 - m_2||^2 + tr(C_1 + C_2 - 2 (C_1^(1/2) C_2 C_1^(1/2))^(1/2)). Among all distributions
+    with these means and covariances, normal ones are closest (Gelbrich 1990).
 
     Parameters
     ----------
@@ -33,8 +33,7 @@ def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
     Raises
     ------
     InvalidInput
-        Shapes that do not belong together, numbers that are not finite, or a matrix that is no
-        covariance.
+        Inconsistent shapes, numbers that are not finite, or a matrix that is not a covariance.
 
     Examples
     --------
@@ -49,7 +48,7 @@ def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
     if any(mean.shape != (p,) or not np.isfinite(mean).all() for mean in means):
         raise InvalidInput(
             f"The means have the shapes {means[0].shape} and {means[1].shape}",
-            "Allowed: two vectors of p finite numbers",
+            "Allowed: two vectors of p finite numbers each",
             "Pass the means of the same features",
         )
     # tr (R_1 R_2^2 R_1)^(1/2) is the sum of the singular values of R_1 R_2.
@@ -61,7 +60,7 @@ def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
 
 
 def _matrix_sqrt(name: str, covariance: Any, p: int) -> FloatArray:
-    """The symmetric square root of a covariance."""
+    """Symmetric square root of a covariance matrix."""
     matrix = np.asarray(covariance, dtype=np.float64)
     if matrix.shape == (p, p) and np.isfinite(matrix).all():
         values = np.linalg.eigvalsh(symmetrize(matrix))
