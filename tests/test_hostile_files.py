@@ -43,22 +43,22 @@ def refused(path, load=fs.GroupMoments.load):
 
 HEADERS = {
     "names are numbers": ("feature_names", [1, 2, 3], "feature_names[0] is 1"),
-    "names twice": ("feature_names", ["x", "x", "y"], "a list of different entries"),
+    "names twice": ("feature_names", ["x", "x", "y"], "a list of unique entries"),
     "names of names": ("feature_names", ["x", ["y"], "z"], "feature_names[1]"),
-    "too few names": ("feature_names", ["x", "y"], "means has 3 numbers along p"),
-    "no groups": ("groups", [], "counts has 2 numbers along k"),
+    "too few names": ("feature_names", ["x", "y"], "means has 3 entries along p"),
+    "no groups": ("groups", [], "counts has 2 entries along k"),
     "groups are no list": ("groups", 3, "groups is 3"),
-    "too many groups": ("groups", ["a", "b", "c"], "counts has 2 numbers along k"),
+    "too many groups": ("groups", ["a", "b", "c"], "counts has 2 entries along k"),
     "names are text": ("feature_names", "xyz", "feature_names is 'xyz'"),
     "a label of nothing": ("groups", ["a", None], "groups[1] is None"),
     "a nested label": ("groups", [["a", ["b"]], ["a", "c"]], "groups[0] is ['a', ['b']]"),
     "an empty label": ("groups", [[], ["a"]], "groups[0] is []"),
     "a mapping as label": ("groups", [{}, "a"], "groups[0] is {}"),
-    "labels of two kinds": ("groups", [1, 2.0], "labels of one kind"),
-    "labels of two lengths": ("groups", [["a"], ["a", "b"]], "labels of one kind"),
-    "truth and number": ("groups", [0, True], "labels of one kind"),
-    "a label twice": ("groups", ["a", "a"], "labels that differ"),
-    "labels in disorder": ("groups", ["b", "a"], "labels in order"),
+    "labels of two kinds": ("groups", [1, 2.0], "labels of one type"),
+    "labels of two lengths": ("groups", [["a"], ["a", "b"]], "labels of one type"),
+    "truth and number": ("groups", [0, True], "labels of one type"),
+    "a label twice": ("groups", ["a", "a"], "unique labels"),
+    "labels in disorder": ("groups", ["b", "a"], "sorted labels"),
     "rows that were dropped: half a row": ("n_dropped", 0.5, "n_dropped is 0.5"),
     "less than no rows that were dropped": ("n_dropped", -1, "n_dropped is -1"),
     "rows that were dropped: true": ("n_dropped", True, "n_dropped is True"),
@@ -74,32 +74,32 @@ HEADERS = {
     "kind is a list": ("format", ["fairspan.moments"], "of kind ['fairspan.moments']"),
 }
 NUMBERS = {
-    "counts of NaN": ("counts", np.array([np.nan, 1.0]), "counts holds float64"),
-    "counts of real numbers": ("counts", np.array([1.0, 2.0]), "counts holds float64"),
-    "counts of text": ("counts", np.array(["1", "2"]), "counts holds <U1"),
-    "counts of truth": ("counts", np.array([True, True]), "counts holds bool"),
-    "negative counts": ("counts", np.array([-1, 5]), "counts reaches from -1"),
+    "counts of NaN": ("counts", np.array([np.nan, 1.0]), "counts contains float64"),
+    "counts of real numbers": ("counts", np.array([1.0, 2.0]), "counts contains float64"),
+    "counts of text": ("counts", np.array(["1", "2"]), "counts contains <U1"),
+    "counts of truth": ("counts", np.array([True, True]), "counts contains bool"),
+    "negative counts": ("counts", np.array([-1, 5]), "counts ranges from -1"),
     "huge counts": ("counts", np.array([2**63 - 1, 1]), "9223372036854775807"),
     "counts that add up to much": (
         "counts",
         np.array([2**53, 2**53]),
         "which add up to no more than",
     ),
-    "complex weights": ("weights", np.array([1 + 1j, 2]), "weights holds complex128"),
-    "infinite weights": ("weights", np.array([1.0, np.inf]), "weights reaches"),
-    "weights of zero": ("weights", np.array([0.0, 1.0]), "weights reaches from 0.0"),
-    "long double weights": ("weights", np.ones(2, np.longdouble), "weights holds float128"),
-    "complex means": ("means", np.zeros((2, 3), complex), "means holds complex128"),
-    "dates": ("means", np.zeros((2, 3), "M8[s]"), "means holds datetime64"),
-    "records": ("weights", np.zeros(2, [("a", "f8")]), "weights holds"),
-    "means of no feature": ("means", np.zeros((2, 0)), "means has 0 numbers along p"),
+    "complex weights": ("weights", np.array([1 + 1j, 2]), "weights contains complex128"),
+    "infinite weights": ("weights", np.array([1.0, np.inf]), "weights ranges"),
+    "weights of zero": ("weights", np.array([0.0, 1.0]), "weights ranges from 0.0"),
+    "long double weights": ("weights", np.ones(2, np.longdouble), "weights contains float128"),
+    "complex means": ("means", np.zeros((2, 3), complex), "means contains complex128"),
+    "dates": ("means", np.zeros((2, 3), "M8[s]"), "means contains datetime64"),
+    "records": ("weights", np.zeros(2, [("a", "f8")]), "weights contains"),
+    "means of no feature": ("means", np.zeros((2, 0)), "means has 0 entries along p"),
     "counts too long": ("counts", np.array([1, 1, 1]), "counts has"),
     "means of one dimension": ("means", np.zeros(3), "means has"),
-    "means of text": ("means", np.full((2, 3), "x"), "means holds <U1"),
+    "means of text": ("means", np.full((2, 3), "x"), "means contains <U1"),
     "triangles too short": ("triangles", np.zeros((2, 5)), "triangles has"),
     "triangles of fewer groups": ("triangles", np.zeros((1, 6)), "triangles has"),
     "huge means": ("means", np.full((2, 3), 1e300), "numbers of about 1e+300"),
-    "NaN in a scatter": ("triangles", np.full((2, 6), np.nan), "triangles reaches from nan"),
+    "NaN in a scatter": ("triangles", np.full((2, 6), np.nan), "triangles ranges from nan"),
     "negative variance": ("triangles", np.array([EYE, [-1.0, 0, 1, 0, 0, 1]]), "'b' has a neg"),
     "indefinite": ("triangles", np.array([[1.0, 2, 1, 0, 0, 1], EYE]), "'a' has a negative"),
     "indefinite in three": (
@@ -177,7 +177,7 @@ def usual(**changed):
 @pytest.mark.parametrize("name", ["weights.npy", "header.npy"])
 def test_a_member_twice(tmp_path, name):
     packed(tmp_path / "out", [*usual(), (name, npy(np.ones(2)))])
-    assert f"{name} is there twice" in refused(tmp_path / "out")
+    assert f"{name} is duplicated" in refused(tmp_path / "out")
 
 
 def refused_in_little_memory(path):
@@ -338,24 +338,24 @@ MODELS = {
         {"components": np.array([[1.3e154, 0, 0], [0, 1e-3, 0]])},
         "components are not orthonormal. Allowed: rows of length one",
     ),
-    "complex components": ({}, {"components": np.eye(2, 3) + 0j}, "components holds complex128"),
-    "truth values": ({}, {"components": np.eye(2, 3, dtype=bool)}, "components holds bool"),
+    "complex components": ({}, {"components": np.eye(2, 3) + 0j}, "components contains complex128"),
+    "truth values": ({}, {"components": np.eye(2, 3, dtype=bool)}, "components contains bool"),
     "two centres": ({"center": ["global"]}, {}, "center is ['global']"),
-    "names twice": ({"feature_names": ["x", "x", "y"]}, {}, "a list of different entries"),
+    "names twice": ({"feature_names": ["x", "x", "y"]}, {}, "a list of unique entries"),
     "a proof of another kind": ({"proof": "oracle"}, {}, "proof is 'oracle'"),
     "a proof without numbers": ({"proof": "weights"}, {}, "argument: 'weights'"),
     "numbers without a proof": ({}, {"proof_weights": np.ones(2)}, "certificate cannot be used"),
     "a proof of NaN": (
         {"proof": "weights"},
         {"proof_weights": np.array([np.nan, 1])},
-        "proof_weights reaches from nan",
+        "proof_weights ranges from nan",
     ),
     "a proof of another shape": (
         {"proof": "weights"},
         {"proof_weights": np.ones((2, 2))},
         "proof_weights has shape (2, 2)",
     ),
-    "a negative scale": ({}, {"scale": np.array([1.0, -1, 1])}, "scale reaches from -1.0"),
+    "a negative scale": ({}, {"scale": np.array([1.0, -1, 1])}, "scale ranges from -1.0"),
 }
 
 

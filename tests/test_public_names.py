@@ -135,5 +135,5 @@ def test_a_name_that_is_nearly_right_is_named(name, told):
 
 
 def test_a_file_that_is_not_there_is_named_with_what_to_do():
-    with pytest.raises(FileNotFoundError, match=r"Name one that save .* wrote: 'nope'"):
+    with pytest.raises(FileNotFoundError, match=r"pass one written by save .*: 'nope'"):
         FairSubspace.load("nope")

@@ -76,7 +76,7 @@ def test_no_other_link_is_followed(tmp_path, monkeypatch):
 def test_devices_pipes_and_folders_are_not_replaced(tmp_path, make):
     make(tmp_path / "out")
     before = (tmp_path / "out").lstat()
-    with pytest.raises(InvalidParameter, match=r"out cannot be written \(It is no ordinary file"):
+    with pytest.raises(InvalidParameter, match=r"out cannot be written \(Not a regular file"):
         GroupMoments.from_rows(np.eye(2), ["a", "b"]).save(tmp_path / "out")
     assert (tmp_path / "out").lstat() == before
     assert names_in(tmp_path) == ["out"]

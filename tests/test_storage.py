@@ -9,6 +9,7 @@ import fairspan as fs
 from fairspan.errors import CorruptFile, InvalidParameter
 from fairspan.storage import (
     MAPPING,
+    MOMENTS_SCHEMA,
     TEXT,
     Schema,
     array_of,
@@ -80,17 +81,29 @@ def test_arrays_of_objects_are_neither_written_nor_read(tmp_path):
         write_archive(tmp_path / "out", "thing", {}, {"objects": objects})
     assert contents(tmp_path) == []
     np.savez(tmp_path / "pickled.npz", header=objects)
-    with pytest.raises(CorruptFile, match=r"header\.npy holds object"):
+    with pytest.raises(CorruptFile, match=r"header\.npy contains object"):
         read_archive(tmp_path / "pickled.npz", THING)
 
 
 def test_another_kind_or_version_is_refused(archive, tmp_path):
     with pytest.raises(CorruptFile, match=r"of kind 'fairspan\.thing'.*'fairspan\.other'"):
         read_archive(archive, OTHER)
-    header = b'{"format": "fairspan.thing", "version": 2, "arrays": []}'
-    np.savez(tmp_path / "new.npz", header=np.frombuffer(header, dtype=np.uint8))
-    with pytest.raises(CorruptFile, match=r"version 2.*update fairspan"):
-        read_archive(tmp_path / "new.npz", THING)
+    for version, remedy in (
+        (b"3", "version 3.*Update fairspan"),
+        (b'"2"', "version '2'.*Update fairspan"),
+        (b"1", "version 1.*Fit the model again; .* older versions"),
+    ):
+        header = b'{"format": "fairspan.thing", "version": ' + version + b', "arrays": []}'
+        np.savez(tmp_path / "other.npz", header=np.frombuffer(header, dtype=np.uint8))
+        with pytest.raises(CorruptFile, match=remedy):
+            read_archive(tmp_path / "other.npz", THING)
+
+
+def test_moments_of_an_older_format_have_to_be_computed_again(tmp_path):
+    header = b'{"format": "fairspan.moments", "version": 1, "arrays": []}'
+    np.savez(tmp_path / "old.npz", header=np.frombuffer(header, dtype=np.uint8))
+    with pytest.raises(CorruptFile, match="Compute the moments again"):
+        read_archive(tmp_path / "old.npz", MOMENTS_SCHEMA)
 
 
 @pytest.mark.parametrize("header", [b"[]", b"{}", b"not json", b"\xff\xfe", b"", b"[" * 100_000])
@@ -104,7 +117,7 @@ def test_a_file_cut_anywhere_is_refused(archive, tmp_path):
     whole, part = archive.read_bytes(), tmp_path / "part"
     for length in [*range(0, len(whole), 7), len(whole) - 1]:
         part.write_bytes(whole[:length])
-        with pytest.raises(CorruptFile, match="truncated, altered or of another kind"):
+        with pytest.raises(CorruptFile, match="truncated, modified or of another kind"):
             read_archive(part, THING)
 
 
@@ -142,7 +155,7 @@ def test_a_hidden_array_is_noticed(archive, tmp_path):
         for name in whole.namelist():
             if name != "ints.npy":
                 less.writestr(name, whole.read(name))
-    with pytest.raises(CorruptFile, match="not those that were written"):
+    with pytest.raises(CorruptFile, match="do not match the header"):
         read_archive(tmp_path / "less", THING)
 
 

@@ -149,7 +149,7 @@ INCONSISTENT = {
 def test_a_subspace_that_contradicts_itself_is_refused(tmp_path, case):
     header, arrays = INCONSISTENT[case]
     write_archive(tmp_path / "out", "subspace", header, arrays)
-    with pytest.raises(CorruptFile, match="does not hold a consistent subspace"):
+    with pytest.raises(CorruptFile, match="does not contain a consistent subspace"):
         FairSubspace.load(tmp_path / "out")
 
 

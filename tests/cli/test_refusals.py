@@ -233,11 +233,11 @@ def test_it_is_refused(refused, table, tmp_path, command, said):
 @pytest.mark.parametrize(
     ("command", "out", "said"),
     [
-        (FIT, "m.csv", ["named as a table", "a model is not that", "another ending"]),
-        (FIT, "m.pkl", ["named as a pickle"]),
+        (FIT, "m.csv", ["suffix of a table", "a model is not one", "another suffix"]),
+        (FIT, "m.pkl", ["suffix of a pickle"]),
         (FIT, "missing/m", ["There is no folder"]),
-        (MOMENTS, "m.json", ["named as JSON, which --json prints", "moments are not that"]),
-        (REPORT, "page.pdf", ["a document in PDF", "a page is not that", "ends in .html"]),
+        (MOMENTS, "m.json", ["a JSON document, such as --json prints", "moments are not one"]),
+        (REPORT, "page.pdf", ["a PDF document", "a page is not one", "ends in .html"]),
         (TRANSFORM, "out.xlsx", ["'.xlsx'", ".csv, .parquet", "endings"]),
         (TRANSFORM, "missing/out.csv", ["There is no folder"]),
         ((*REPORT, "--exclude", "no_such_column"), "none/page.html", ["There is no folder"]),
@@ -444,7 +444,7 @@ def test_results_in_python_are_named_as_what_they_are(tmp_path, model):
         ("o.csv", subspace.to_onnx),
         ("m.pdf", lambda path: fs.write_report(path, X, groups)),
     ):
-        with pytest.raises(InvalidParameter, match=f"{name} is named as"):
+        with pytest.raises(InvalidParameter, match=f"{name} has the suffix of"):
             save(tmp_path / name)
         assert not (tmp_path / name).exists()
 
@@ -502,6 +502,6 @@ def test_a_full_disk(installed, data, model, tmp_path, command, name):
         code=LIMITED,
         status=2,
         out=None,
-        err=[f"{out} cannot be written", "Make room, or name another place"],
+        err=[f"{out} cannot be written", "Free disk space, or choose another path"],
     )
     assert sorted(tmp_path.iterdir()) == before
