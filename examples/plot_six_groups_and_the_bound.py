@@ -31,7 +31,7 @@ plt.show()
 
 verdict = fs.audit({"fair": fair}, X, groups).verdict
 print(verdict)
-assert verdict.kind == "harm, and repair trades"
+assert verdict.kind == "harm, repair at a cost"
 assert len(verdict.groups) == 6
 
 # %%

@@ -108,14 +108,14 @@ def an_intersection():
     return _drawn(sizes, [_WIDE, _WIDE, _ASIDE, _WIDE], seed=4)
 
 
-HELPS, MOVES, NONE = "harm, and repair helps", "harm, and repair moves it", "no harm shown"
-WORSE = "no harm shown, repair harms"
+HELPS, MOVES, NONE = "harm, repair helps", "harm, repair shifts it", "no material harm"
+WORSE = "no material harm, repair harms"
 TRUTHS = (
     Truth("a harmed minority", harmed_minority, HELPS, ("few",), harmed=("few",), d=3),
     Truth("one distribution", same_distribution, NONE, action="Use PCA"),
     Truth("harm on the rows by chance", fewer_of_one_distribution, NONE, action="Use PCA"),
     Truth("the group is a feature", group_is_a_feature, NONE, action="Use PCA", finding="FS401"),
-    Truth("a tiny group", a_tiny_group, "cannot tell", ("tiny",), action="Collect more rows"),
+    Truth("a tiny group", a_tiny_group, "inconclusive", ("tiny",), action="Collect more rows"),
     # A few rows lead the repair astray, and nothing can be said of those who have them.
     Truth("heavy tails", heavy_tails, WORSE, ("steady",), action="Use fewer or more dimensions"),
     Truth("nothing is lost", nothing_is_lost, NONE, action="Use PCA"),

@@ -77,8 +77,8 @@ def pictures_of(groups, seed=0):
             "observed_loss",
         ),
         "kept": VarianceKeptDisplay(
-            records_of(groups, dict(zip(three, shares, strict=True)), "observed_kept"),
-            "observed_kept",
+            records_of(groups, dict(zip(three, shares, strict=True)), "observed_variance_kept"),
+            "observed_variance_kept",
             n_components=2,
         ),
         "group losses": GroupLossDisplay(

@@ -218,7 +218,7 @@ def test_an_audit_says_what_was_hidden():
     result = audit(fit(ROWS, criterion="total_error"), ROWS.X, ROWS.labels)
     names = [each.name for each in result.models]
     assert names == ["total_error with MeanParity(tolerance=0.0)", "PCA"]
-    assert not result.models[0].is_plain_pca
+    assert not result.models[0].is_pca
     assert result.models[0].baseline == "PCA"
 
 

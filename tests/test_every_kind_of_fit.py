@@ -148,7 +148,7 @@ def test_an_audit_has_its_errors_of_rows_and_of_blocks(name, what):
     assert (plain.name, plain.n_components) == ("PCA", mine.n_components)
     assert mine.n_components == model.subspace_.dimension
     assert mine.is_nested == model.nested
-    assert mine.why_no_estimates is None
+    assert mine.no_estimates_reason is None
 
 
 @each_kind

@@ -207,16 +207,16 @@ def test_an_audit_with_labels_fits_again_with_them(folds):
     X, groups, y = table(12)
     model = fit(X, groups, y)
     result = audit(model, X, groups, y=y, folds=folds)
-    assert result.models[0].why_no_estimates is None
+    assert result.models[0].no_estimates_reason is None
     same = np.array(frame_of(X, groups, y).to_numpy()[:, :8], order="C")
     assert audit(model, same, groups, y=y, folds=folds).models == result.models
     without = audit(model, X, groups, folds=folds)
     if folds is not None:
         assert result.models[0].groups[0].is_estimated
-        assert "y is missing" in without.models[0].why_no_estimates
+        assert "y is missing" in without.models[0].no_estimates_reason
         clusters = np.arange(len(X)) // 2
         together = audit(model, X, groups, y=y, clusters=clusters, folds=5)
-        assert together.models[0].why_no_estimates is None
+        assert together.models[0].no_estimates_reason is None
     named = frame_of(X, groups, y)
     model = FairPCA(2, criterion="total_error", restriction=EACH)
     model.fit(named, "hired", sensitive_features="sex")

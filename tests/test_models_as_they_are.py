@@ -105,7 +105,7 @@ def test_errors_are_those_of_the_rows(name):
     tolerance = 1e-4 if name == "nmf" else 1e-6
     np.testing.assert_allclose(errors_of(result, name), expected, rtol=tolerance)
     audited = result.models[0]
-    assert (audited.why_no_estimates is not None) == (name in BY_ROWS)
+    assert (audited.no_estimates_reason is not None) == (name in BY_ROWS)
     assert isinstance(adapt_model(model).mapping, ReconstructionModel) == (name in BY_ROWS)
     assert audited.is_scaled == (name in STANDARDIZED)
 
@@ -120,7 +120,7 @@ def test_a_scaler_before_pca_is_pca_of_scaled_features():
         assert mine.expected_loss.value == pytest.approx(theirs.expected_loss.value, rel=1e-9)
         assert mine.expected_loss.low == pytest.approx(theirs.expected_loss.low, rel=1e-9)
         assert mine.state == theirs.state
-    assert ours.fitted_here
+    assert ours.in_sample
 
 
 @pytest.mark.parametrize("tail", [(), (StandardScaler(),)])
@@ -174,8 +174,8 @@ def test_an_object_with_two_methods_alone(model, is_oblique):
 def test_a_model_whose_fit_is_not_known_is_not_fitted_again():
     model = make_pipeline(StandardScaler(), TruncatedSVD(2)).fit(X)
     audited = fs.audit({"svd": model}, X, GROUPS).models[0]
-    assert audited.fitted_here
-    assert "not known" in audited.why_no_estimates
+    assert audited.in_sample
+    assert "not known" in audited.no_estimates_reason
 
 
 def test_models_by_rows_stand_beside_projections_in_their_order():

@@ -123,7 +123,7 @@ def test_beside_it_an_audit_puts_pca_of_the_same_dimension(monkeypatch):
     monkeypatch.undo()
     soft, pca = audit(model, ROWS.X, ROWS.labels).models
     assert (soft.n_components, pca.n_components) == (2, 2)
-    assert soft.fitted_here
+    assert soft.in_sample
     np.testing.assert_allclose(
         [each.observed_loss for each in soft.groups], model.group_losses_, atol=1e-9
     )

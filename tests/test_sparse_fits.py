@@ -337,7 +337,7 @@ def test_an_audit_has_the_figures_and_intervals_of_the_dense_rows():
     theirs = audit({"fair": fair.subspace_}, X, labels, sample_weight=weights).models[0]
     assert [model.name for model in mine.models] == ["minimax_loss", "PCA"]
     figures = attrgetter(
-        *("observed_total_variance", "observed_best_error", "observed_kept"),
+        *("observed_total_variance", "observed_best_error", "observed_variance_kept"),
         *("observed_error.value", "observed_error.low", "observed_error.high"),
     )
     for one, other in zip(mine.models[0].groups, theirs.groups, strict=True):

@@ -344,7 +344,7 @@ def test_an_audit_has_the_figures_of_the_matrices(scale, center):
             for result in (mine, theirs)
         )
         np.testing.assert_allclose(found, known, rtol=1e-9)
-    assert mine.models[0].fitted_here is False
+    assert mine.models[0].in_sample is False
 
 
 def test_metrics_of_any_subspace():

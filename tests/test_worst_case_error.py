@@ -77,14 +77,14 @@ def test_an_audit_of_a_robust_model_has_the_worst_cases():
     audit = fs.audit({"robust": robust, "fair": FAIR}, X, GROUPS, folds=None)
     by_name = {model.name: model for model in audit.models}
     worst = metrics.worst_case_error(robust, X, GROUPS, 0.8)
-    assert by_name["robust"].observed_worst_errors == pytest.approx(list(worst.values()))
-    assert by_name["fair"].observed_worst_errors is None
+    assert by_name["robust"].worst_case_errors == pytest.approx(list(worst.values()))
+    assert by_name["fair"].worst_case_errors is None
     said = " ".join(str(audit).split())
     assert "errors within the criterion's radius of these rows at most" in said
     other = fs.FairPCA(2, criterion=fs.RobustErrorGap(0.5, RADIUS))
     other.fit(X, sensitive_features=GROUPS)
     only = fs.audit(other, X[GROUPS == "a"], GROUPS[GROUPS == "a"], folds=None)
-    assert only.models[0].observed_worst_errors is None
+    assert only.models[0].worst_case_errors is None
 
 
 def test_an_error_below_the_radius_may_vanish():

@@ -81,7 +81,7 @@ def test_figures_against_numpy():
         assert group.observed_loss == pytest.approx(
             group.observed_error.value - eigenvalues[2:].sum()
         )
-        assert group.observed_kept == pytest.approx(
+        assert group.observed_variance_kept == pytest.approx(
             1 - group.observed_error.value / eigenvalues.sum()
         )
     assert model.observed_disparity.value == pytest.approx(fair.disparity_)
@@ -121,8 +121,8 @@ def test_held_out_rows_use_the_training_mean():
     model = audit(fair, test, GROUPS[::3]).models[0]
     expected = reconstruction_errors(fair, test, GROUPS[::3])
     assert {g.group: g.observed_error.value for g in model.groups} == pytest.approx(expected)
-    assert not model.fitted_here
-    assert audit(fair, X, GROUPS).models[0].fitted_here
+    assert not model.in_sample
+    assert audit(fair, X, GROUPS).models[0].in_sample
 
 
 def test_moments_stand_in_for_rows_without_intervals():
@@ -147,7 +147,7 @@ def test_frame_is_the_data_and_printing_shows_one_table():
     assert frame[["model", "group"]].to_numpy().tolist() == [
         [m, g] for m in ("fair", "sklearn", "PCA") for g in ("a", "b")
     ]
-    assert frame["n"].tolist() == [90, 60] * 3
+    assert frame["n_rows"].tolist() == [90, 60] * 3
     text = str(result)
     assert text.count("variance") >= 1
     assert all(name in text for name in ("fair:", "sklearn:", "PCA:", "disparity"))
@@ -248,7 +248,7 @@ def test_a_verdict_says_in_how_many_assignments_it_was_found():
     kinds = [each.verdict.kind for each in alone]
     assert len(set(kinds)) > 1
     most = max(kinds, key=kinds.count)
-    assert (found.verdict.kind, found.verdict.found_in, found.verdict.tried) == (
+    assert (found.verdict.kind, found.verdict.n_agreeing, found.verdict.n_repeats) == (
         most,
         kinds.count(most),
         6,

@@ -41,7 +41,7 @@ def found_in(values):
 def test_codes_flip_a_verdict_and_are_found():
     truth = audit(PCA(2).fit(TRUTH), TRUTH, GROUPS)
     coded = audit(PCA(2).fit(CODED), CODED, GROUPS)
-    assert truth.verdicts[0].kind == "no harm shown"
+    assert truth.verdicts[0].kind == "no material harm"
     assert coded.verdicts[0].kind.startswith("harm")
     [finding] = [each for each in coded.findings if each.code == "FS412"]
     assert finding.columns == ("score", "rate")

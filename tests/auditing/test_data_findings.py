@@ -160,7 +160,7 @@ def test_a_shuffled_column_that_is_named_like_an_identifier_is_named():
     model, groups = PCA(1).fit(rows.to_numpy()), np.resize(["a", "b"], 300)
     [finding] = found("FS402", model, rows, groups)
     assert finding.columns == ("patient_id", "PatientID", "caseId")
-    assert finding.vetoes
+    assert finding.qualifies_verdict
     assert not found("FS402", model, rows[:19], groups[:19])
 
 

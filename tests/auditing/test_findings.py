@@ -159,8 +159,8 @@ def test_a_group_without_variance():
     fair = FairPCA(1, center="none").fit(rows, sensitive_features=labels)
     assert finding("FS104", fair, rows, labels).groups == ("flat",)
     result = audit(fair, rows, labels)
-    assert np.isnan(result.models[0].groups[0].observed_kept)
-    assert result.to_records()[0]["observed_kept"] is None
+    assert np.isnan(result.models[0].groups[0].observed_variance_kept)
+    assert result.to_records()[0]["observed_variance_kept"] is None
 
 
 def test_one_group_has_nothing_to_compare():
@@ -222,7 +222,7 @@ def test_who_pays_for_repair_by_rows_and_share():
     fallen = [
         after.group
         for before, after in zip(plain.groups, mine.groups, strict=True)
-        if before.observed_kept - after.observed_kept > 0.01
+        if before.observed_variance_kept - after.observed_variance_kept > 0.01
     ]
     found = finding("FS303", fair, X, GROUPS)
     assert found.groups == tuple(fallen) == ("wide",)
@@ -306,7 +306,7 @@ def group(name, state, loss=1.0, change=None, n=100):
     expected = (
         {} if change is None else {"expected_change": Estimate(change, change - 0.1, change + 0.1)}
     )
-    if state != "cannot tell" or change is not None:
+    if state != "inconclusive" or change is not None:
         expected |= {
             "expected_error": Estimate(5.0, 4.5, 5.5),
             "expected_loss": Estimate(loss, loss - 0.2, loss + 0.2),
@@ -320,7 +320,7 @@ def group(name, state, loss=1.0, change=None, n=100):
         observed_error=Estimate(5.0),
         observed_best_error=4.0,
         observed_loss=1.0,
-        observed_kept=0.5,
+        observed_variance_kept=0.5,
         **expected,
     )
 
@@ -347,42 +347,42 @@ def verdict(plain, *fair, findings=()):
 
 KINDS = [
     (
-        [group("a", "harmed"), group("b", "not shown", 0.0)],
+        [group("a", "harmed"), group("b", "no material harm", 0.0)],
         [group("a", "minor", 0.1, -0.9), group("b", "minor", 0.1, 0.3)],
-        "harm, and repair helps",
+        "harm, repair helps",
         ["'a' (100 rows) is harmed by PCA", "8.0 % to 12.0 % more of its variance",
          "'a' regains 8.0 % to 10.0 % of its variance", "'b' (100 rows) pays for it, with 3.0 %"],
     ),
     (
-        [group("a", "harmed"), group("b", "not shown", 0.0)],
+        [group("a", "harmed"), group("b", "no material harm", 0.0)],
         [group("a", "minor", 0.1, -0.9), group("b", "harmed", 0.8, 0.8)],
-        "harm, and repair moves it",
+        "harm, repair shifts it",
         ["Under fair, 'b' (100 rows) is harmed, whom PCA does not harm beyond chance"],
     ),
     (
-        [group("a", "harmed", 2.0), group("b", "harmed"), group("c", "not shown", 0.0)],
+        [group("a", "harmed", 2.0), group("b", "harmed"), group("c", "no material harm", 0.0)],
         [group("a", "minor", 0.1, -0.9), group("b", "harmed", 1.4, 0.4),
-         group("c", "not shown", 0.0)],
-        "harm, and repair trades",
+         group("c", "no material harm", 0.0)],
+        "harm, repair at a cost",
         ["'a' regains 8.0 % to 10.0 % of its variance on new rows",
          "but 'b' (100 rows), harmed by PCA already, is served worse still, by 4.0 %"],
     ),
     (
-        [group("a", "harmed"), group("b", "cannot tell", 0.5)],
-        [group("a", "minor", 0.1, -0.9), group("b", "cannot tell", 0.5)],
-        "harm, and repair helps",
+        [group("a", "harmed"), group("b", "inconclusive", 0.5)],
+        [group("a", "minor", 0.1, -0.9), group("b", "inconclusive", 0.5)],
+        "harm, repair helps",
         ["no other group is shown to become harmed; it remains open for 'b' (100 rows)"],
     ),
     (
-        [group("a", "harmed"), group("b", "not shown", 0.0)],
-        [group("a", "harmed", 1.0, -0.05), group("b", "not shown", 0.0, 0.0)],
-        "harm, and repair does not help",
+        [group("a", "harmed"), group("b", "no material harm", 0.0)],
+        [group("a", "harmed", 1.0, -0.05), group("b", "no material harm", 0.0, 0.0)],
+        "harm, repair does not help",
         ["the error of 'a' is not shown to fall on new rows"],
     ),
     (
-        [group("a", "not shown", 0.0), group("b", "minor", 0.05)],
+        [group("a", "no material harm", 0.0), group("b", "minor", 0.05)],
         [group("a", "harmed", 1.0, 1.0), group("b", "minor", 0.05, 0.0)],
-        "no harm shown, repair harms",
+        "no material harm, repair harms",
         ["The repair itself does harm: under fair, 'a' (100 rows) is harmed",
          "while PCA is not shown to harm any group."],
     ),
@@ -393,15 +393,15 @@ KINDS = [
         ["'b' (100 rows) is harmed by PCA", "So is 'a' (100 rows)."],
     ),
     (
-        [group("a", "cannot tell", n=7), group("b", "not shown", 0.0)],
+        [group("a", "inconclusive", n=7), group("b", "no material harm", 0.0)],
         [],
-        "cannot tell",
+        "inconclusive",
         ["These rows are not enough to tell whether PCA harms 'a' (7 rows)."],
     ),
     (
-        [group("a", "not shown", 0.0), group("b", "minor", 0.05)],
-        [group("a", "not shown", 0.0, 0.0), group("b", "minor", 0.05, 0.0)],
-        "no harm shown",
+        [group("a", "no material harm", 0.0), group("b", "minor", 0.05)],
+        [group("a", "no material harm", 0.0, 0.0), group("b", "minor", 0.05, 0.0)],
+        "no material harm",
         ["no group has a loss large enough to matter under PCA",
          "The loss of 'b' is above zero but too small"],
     ),
@@ -412,9 +412,9 @@ KINDS = [
 def test_each_kind_says_whom_and_what_to_do(plain, fair, kind, words):
     found = verdict(plain, *fair)
     assert found.kind == kind
-    assert found.action.endswith(".")
+    assert found.recommendation.endswith(".")
     for each in words:
-        assert each in found.sentence
+        assert each in found.summary
     assert str(found).startswith(f"{kind[0].upper()}{kind[1:]}. ")
 
 
@@ -425,43 +425,43 @@ def test_no_verdict_ignores_a_finding_that_vetoes_it(plain, fair, kind, words, c
     is_of_data = code.startswith("FS4")
     found = make_finding(code, "Message.", None if is_of_data else "PCA")
     alone, given = verdict(plain, *fair), verdict(plain, *fair, findings=[found])
-    if not found.vetoes or kind == "cannot tell":
+    if not found.qualifies_verdict or kind == "inconclusive":
         assert given == alone
         return
-    assert given.action.startswith(found.remedy)
-    assert f"{found.caution} ({code})" in given.sentence.split(". ")[0]
-    if kind == "no harm shown" and is_of_data and code != "FS410":  # which may be order alone
-        assert (given.kind, alone.action in given.action) == ("cannot tell", False)
+    assert given.recommendation.startswith(found.remedy)
+    assert f"{found.caveat} ({code})" in given.summary.split(". ")[0]
+    if kind == "no material harm" and is_of_data and code != "FS410":  # which may be order alone
+        assert (given.kind, alone.recommendation in given.recommendation) == ("inconclusive", False)
     else:
         assert given.kind == kind
-        assert given.sentence.endswith(alone.sentence[1:])
-        assert given.action.endswith(alone.action[1:])
+        assert given.summary.endswith(alone.summary[1:])
+        assert given.recommendation.endswith(alone.recommendation[1:])
 
 
 def test_a_finding_vetoes_only_what_is_said_of_its_groups_and_models():
-    plain = [group("a", "harmed"), group("b", "not shown", 0.0)]
+    plain = [group("a", "harmed"), group("b", "no material harm", 0.0)]
     alone = verdict(plain)
     for found in (make_finding("FS109", "", groups=["b"]), make_finding("FS109", "", "another")):
-        assert found.vetoes
+        assert found.qualifies_verdict
         assert verdict(plain, findings=[found]) == alone
     ours = verdict(plain, findings=[make_finding("FS109", "", groups=["a", "b"])])
-    assert ours.sentence.startswith(
+    assert ours.summary.startswith(
         "With the reservation that a few rows dominate the error of a group (FS109), 'a' (100 rows)"
     )
 
 
 def test_harm_that_the_repair_alone_does_is_said_to_be_its_own():
     """Also where too little is known of PCA: nobody is told to use that."""
-    for state in ("not shown", "cannot tell"):
+    for state in ("no material harm", "inconclusive"):
         found = verdict(
-            [group("a", state, 0.0), group("b", "not shown", 0.0)],
-            group("a", "not shown", 0.0, 0.0),
+            [group("a", state, 0.0), group("b", "no material harm", 0.0)],
+            group("a", "no material harm", 0.0, 0.0),
             group("b", "harmed", 1.0, 1.0),
         )
-        assert found.kind == "no harm shown, repair harms"
+        assert found.kind == "no material harm, repair harms"
         assert found.groups == ("b",)
-        assert found.sentence.startswith("The repair itself does harm: under fair, 'b'")
-        assert found.action == "Do not use fair in place of PCA."
+        assert found.summary.startswith("The repair itself does harm: under fair, 'b'")
+        assert found.recommendation == "Do not use fair in place of PCA."
 
 
 def test_the_worst_group_is_named_first_and_decides():
@@ -471,12 +471,12 @@ def test_the_worst_group_is_named_first_and_decides():
         group("a", "minor", 0.1, -0.9),
         group("b", "harmed", 3.0, -0.05),
     )
-    assert found.kind == "harm, and repair does not help"
-    assert found.sentence.startswith("'b' (9,000 rows) is harmed by PCA")
+    assert found.kind == "harm, repair does not help"
+    assert found.summary.startswith("'b' (9,000 rows) is harmed by PCA")
 
 
 def test_each_model_has_a_verdict_of_its_own():
-    plain = model("PCA", group("a", "harmed"), group("b", "not shown", 0.0))
+    plain = model("PCA", group("a", "harmed"), group("b", "no material harm", 0.0))
     good = model(
         "good", group("a", "minor", 0.1, -0.9), group("b", "minor", 0.1, 0.2), baseline="PCA"
     )
@@ -484,17 +484,17 @@ def test_each_model_has_a_verdict_of_its_own():
         "bad", group("a", "harmed", 1.0, 0.0), group("b", "minor", 0.1, 0.2), baseline="PCA"
     )
     kinds = [(each.model, each.kind) for each in make_verdicts([good, bad, plain], (), 0.95, 0.01)]
-    assert kinds == [("good", "harm, and repair helps"), ("bad", "harm, and repair does not help")]
+    assert kinds == [("good", "harm, repair helps"), ("bad", "harm, repair does not help")]
     changes = change_records([good, bad, plain])
     assert [(each["model"], each["group"]) for each in changes] == [
         ("good", "a"), ("good", "b"), ("bad", "a"), ("bad", "b"),
     ]  # fmt: skip
-    assert changes[0]["change_low"] == pytest.approx(-1.0)
+    assert changes[0]["expected_change_low"] == pytest.approx(-1.0)
 
 
 def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
     """One that helps comes first, then the least largest loss; the verdict of each names both."""
-    plain = model("PCA", group("a", "harmed", 2.0), group("b", "not shown", 0.0))
+    plain = model("PCA", group("a", "harmed", 2.0), group("b", "no material harm", 0.0))
 
     def fair(name, state, loss, of_b="minor"):
         groups = group("a", state, loss, -0.9), group("b", of_b, 0.1, 0.3)
@@ -507,54 +507,54 @@ def test_of_several_models_the_one_with_the_fewest_people_harmed_is_preferred():
         "group that PCA harms most gains, and no other group is shown to become harmed. The "
         "alternative is good (0 rows in groups that are shown to be harmed)."
     )
-    assert found["harms"].action == found["good"].action == said
-    assert found["better"].action == f"Use better, and state which groups pay. {said}"
+    assert found["harms"].recommendation == found["good"].recommendation == said
+    assert found["better"].recommendation == f"Use better, and state which groups pay. {said}"
     # Fewer people are harmed under this one, but its largest loss is above that of PCA.
-    worse = fair("worse", "cannot tell", 2.5)
+    worse = fair("worse", "inconclusive", 2.5)
     for each in make_verdicts(
         [worse, fair("moves", "harmed", 0.9, "harmed"), plain], (), 0.95, 0.01
     ):
-        assert "prefer PCA (100 rows" in each.action
+        assert "prefer PCA (100 rows" in each.recommendation
     # With a single fair model there is nothing to choose from.
     (alone,) = make_verdicts([given[2], plain], (), 0.95, 0.01)
-    assert alone.action == "Use better, and state which groups pay."
+    assert alone.recommendation == "Use better, and state which groups pay."
 
 
 def test_an_unstable_projection_is_said_to_be_so_first():
     """Where the sign rests on less than the spread of the model, of PCA or of the fair one."""
-    steady, open_one = group("a", "harmed"), group("b", "not shown", 0.0)
+    steady, open_one = group("a", "harmed"), group("b", "no material harm", 0.0)
     changed = replace(group("a", "minor", 0.1, -0.05), is_unstable=True)
     found = verdict([steady, open_one], changed, open_one)
-    assert (found.kind, found.groups) == ("cannot tell", ("a",))
-    assert found.sentence.startswith("fair itself is unstable: fitted to other rows it may raise")
-    assert "fewer or more dimensions" in found.sentence.split(". ")[0]
-    assert "'a' (100 rows) is harmed by PCA" in found.sentence
-    veiled = replace(group("a", "cannot tell", 0.5), is_unstable=True)
+    assert (found.kind, found.groups) == ("inconclusive", ("a",))
+    assert found.summary.startswith("fair itself is unstable: fitted to other rows it may raise")
+    assert "fewer or more dimensions" in found.summary.split(". ")[0]
+    assert "'a' (100 rows) is harmed by PCA" in found.summary
+    veiled = replace(group("a", "inconclusive", 0.5), is_unstable=True)
     for fair in ([], [group("a", "minor", 0.1, -0.9), group("b", "harmed", 1.0, 0.8)]):
         found = verdict([veiled, open_one], *fair)
-        assert (found.kind, found.groups) == ("cannot tell", ("a",))
-        assert found.sentence.startswith("PCA itself is unstable: whether it harms 'a' (100 rows)")
+        assert (found.kind, found.groups) == ("inconclusive", ("a",))
+        assert found.summary.startswith("PCA itself is unstable: whether it harms 'a' (100 rows)")
 
 
 def test_no_group_is_said_to_lose_more_than_it_has():
-    found = verdict([group("a", "harmed", 30.0), group("b", "not shown", 0.0)])
-    assert "100.0 % to 100.0 %" in found.sentence
+    found = verdict([group("a", "harmed", 30.0), group("b", "no material harm", 0.0)])
+    assert "100.0 % to 100.0 %" in found.summary
 
 
 @pytest.mark.parametrize("n_paying", [1, 2])
 def test_of_several_groups_that_pay_the_most_is_told(n_paying):
     paid = [0.3, 0.2][:n_paying]
     found = verdict(
-        [group("a", "harmed"), *(group(name, "not shown", 0.0) for name in "bc")],
+        [group("a", "harmed"), *(group(name, "no material harm", 0.0) for name in "bc")],
         group("a", "minor", 0.1, -0.9),
         *(group(name, "minor", 0.1, change) for name, change in zip("bc", paid, strict=False)),
-        *(group(name, "not shown", 0.0, 0.0) for name in "bc"[n_paying:]),
+        *(group(name, "no material harm", 0.0, 0.0) for name in "bc"[n_paying:]),
     )
     told = {
         1: "'b' (100 rows) pays for it, with 3.0 % of the variance.",
         2: "'b', 'c' (200 rows together) pay for it, with 3.0 % of the variance at most.",
     }
-    assert told[n_paying] in found.sentence
+    assert told[n_paying] in found.summary
 
 
 def test_groups_that_tie_are_named_together():
@@ -579,9 +579,9 @@ def test_findings_and_verdict_read_the_same_figures():
 
 
 def test_a_verdict_of_harm_names_the_groups_that_cannot_be_told():
-    plain = [group("a", "harmed"), group("b", "cannot tell"), group("c", "not shown", 0.0)]
-    for found in (verdict(plain), verdict(plain, group("a", "not shown", 0.0, -0.5))):
-        assert "Whether it harms 'b' (100 rows) remains open." in found.sentence
+    plain = [group("a", "harmed"), group("b", "inconclusive"), group("c", "no material harm", 0.0)]
+    for found in (verdict(plain), verdict(plain, group("a", "no material harm", 0.0, -0.5))):
+        assert "Whether it harms 'b' (100 rows) remains open." in found.summary
 
 
 def test_the_largest_loss_and_the_largest_share_that_is_lost_are_told_apart():

@@ -54,7 +54,7 @@ def test_intervals_are_wider_where_cells_are_missing():
     fair = fs.FairPCA(2, on_missing="em").fit(some, sensitive_features=groups_of(some))
     found = fs.audit(fair, some, groups_of(some), folds=None, on_missing="em").models[0]
     complete = fs.audit(fair, rows, groups_of(rows), folds=None).models[0]
-    assert found.fitted_here
+    assert found.in_sample
     (a, b), (whole_a, whole_b) = found.groups, complete.groups
 
     def width(estimate):
@@ -181,8 +181,8 @@ def test_attributes_are_drawn_along():
     found, share = result.models[0], np.isnan(some[150:]).mean()
     message = next(each.message for each in result.findings if each.code == "FS411")
     assert f"'b' ({share:.1%}".replace("%", " %") in message
-    assert found.fitted_here
-    assert found.why_no_estimates is None
+    assert found.in_sample
+    assert found.no_estimates_reason is None
     for group, error in zip(found.groups, fair.group_errors_, strict=True):
         assert group.observed_error.value == pytest.approx(error)
         assert group.expected_error.low < group.expected_error.value

@@ -216,8 +216,8 @@ def test_five_blocks_are_enough_for_estimates_of_new_rows(n_blocks):
     blocks = [GroupMoments.from_rows(X[part], groups[part]) for part in parts]
     for model in audit(FairPCA(2).fit_moments(sum(blocks)), moments=blocks).models:
         if n_blocks == 5:
-            assert model.why_no_estimates is None
+            assert model.no_estimates_reason is None
             assert all(group.is_estimated for group in model.groups)
         else:
-            assert model.why_no_estimates == "4 blocks are too few to fit it again without each"
+            assert model.no_estimates_reason == "4 blocks are too few to fit it again without each"
             assert all(not group.is_estimated for group in model.groups)

@@ -108,9 +108,9 @@ def test_an_audit_tells_the_corrected_interval_of_a_loss_that_the_test_shows(mon
         return next(g for g in fs.audit(model, X, groups).models[0].groups if g.group == "few")
 
     shown = few()
-    monkeypatch.setattr(LossTest, "shows", lambda *_: False)
+    monkeypatch.setattr(LossTest, "is_significant", lambda *_: False)
     before = few()
-    assert (shown.state, before.state) == ("harmed", "cannot tell")
+    assert (shown.state, before.state) == ("harmed", "inconclusive")
     loss = shown.expected_loss
     assert (loss.value, loss.high) == (before.expected_loss.value, before.expected_loss.high)
     assert loss.low == pytest.approx(2 * loss.value - loss.high)

@@ -38,7 +38,7 @@ class Table:
     fitted_to : tuple, optional
         Other rows that the models are fitted to.
     needs : set of str
-        Findings of which one has to stand in any verdict other than "cannot tell".
+        Findings of which one has to stand in any verdict other than "inconclusive".
     """
 
     X: Any
@@ -208,8 +208,8 @@ def judged(table: Table) -> tuple[list[str], list[str], str]:
     def share_changed(group):
         return (true["fair"][group] - true["PCA"][group]) / best[group][1]
 
-    vetoed = {each.code for each in result.findings if each.vetoes}
-    if verdict.kind == "cannot tell":
+    vetoed = {each.code for each in result.findings if each.qualifies_verdict}
+    if verdict.kind == "inconclusive":
         told = [
             group.group
             for group in models["PCA"].groups
@@ -227,29 +227,29 @@ def judged(table: Table) -> tuple[list[str], list[str], str]:
             if group.state == "harmed" and share_lost(name, group.group) < MATERIAL / 2:
                 wrong.append(f"{group.group} called harmed by {name}")
     before = [group.group for group in models["PCA"].groups if group.state == "harmed"]
-    if verdict.kind == "no harm shown":
+    if verdict.kind == "no material harm":
         wrong += [
             f"{group} loses {share_lost('PCA', group):.3f}"
             for group in true["PCA"]
             if share_lost("PCA", group) > 1.5 * MATERIAL
         ]
-    gains = verdict.kind in ("harm, and repair helps", "harm, and repair trades")
+    gains = verdict.kind in ("harm, repair helps", "harm, repair at a cost")
     if gains and share_changed(verdict.groups[0]) >= 0:
         wrong.append("the worst group gains nothing")
-    if verdict.kind == "harm, and repair helps":
+    if verdict.kind == "harm, repair helps":
         wrong += [
             f"{group} pays {share_changed(group):.3f}"
             for group in before
             if share_changed(group) > 1.5 * MATERIAL
         ]
-        if "no other group becomes harmed" in verdict.sentence:
+        if "no other group becomes harmed" in verdict.summary:
             wrong += [
                 f"{group} becomes harmed"
                 for group in true["fair"]
                 if group not in before
                 and min(share_lost("fair", group), share_changed(group)) > 1.5 * MATERIAL
             ]
-    if verdict.kind == "harm, and repair does not help" and share_changed(before[0]) < -0.1:
+    if verdict.kind == "harm, repair does not help" and share_changed(before[0]) < -0.1:
         weak.append(f"{before[0]} gains {-share_changed(before[0]):.3f}, which is not said")
     return wrong, weak, str(verdict)
 

@@ -44,13 +44,13 @@ def test_every_count_is_that_of_the_table(tmp_path):
         assert missing.groups == ("a", "b")
         assert missing.n_rows == tuple(by_hand.size())
         assert missing.n_dropped == tuple(by_hand.size() - left)
-        assert missing.n_unlabelled == 1
+        assert missing.n_without_group == 1
         assert [each.name for each in missing.features] == ["w", "x"]
         for each in missing.features:
             shares = by_hand[each.name].agg(lambda column: column.isna().mean())
             assert each.shares == pytest.approx(tuple(shares))
-            assert each.n_alone == with_one[each.name].isna().sum()
-            assert not each.is_filled
+            assert each.n_sole_cause == with_one[each.name].isna().sum()
+            assert not each.is_mean_imputed
 
 
 def test_uneven_and_many_missing_values_are_found_with_the_features_that_cost_most():
@@ -74,7 +74,7 @@ def test_values_filled_in_with_the_mean_are_found(share):
     if share > 0.1:
         (column,) = result.rows.missing.features
         is_missing = frame.w.isna().groupby(frame.g).mean()
-        assert (column.name, column.is_filled) == ("w", True)
+        assert (column.name, column.is_mean_imputed) == ("w", True)
         assert column.shares == pytest.approx(tuple(is_missing))
 
 

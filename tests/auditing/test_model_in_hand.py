@@ -98,10 +98,10 @@ def test_instability_is_the_spread_over_the_half_width_and_the_least_cosine(by_h
         ratios.append(spread(over_all["m"][figures.group]) / half)
     close(model.instability, max(ratios))
     cosine = min(np.cos(subspace_angles(basis, each).max()) for each in refits)
-    close(model.least_cosine, cosine)
+    close(model.min_cosine, cosine)
     record = audited.to_records()[0]
     assert record["instability"] == model.instability
-    assert record["least_cosine"] == model.least_cosine
+    assert record["min_cosine"] == model.min_cosine
 
 
 def test_rows_that_were_held_out_judge_the_model_as_it_is():
@@ -109,7 +109,7 @@ def test_rows_that_were_held_out_judge_the_model_as_it_is():
     model = fs.FairPCA(3).fit(X[:700], sensitive_features=groups[:700])
     for each in fs.audit(model, X[700:], groups[700:]).models:
         assert each.instability is None
-        assert each.least_cosine is None
+        assert each.min_cosine is None
 
 
 def test_blocks_of_moments_tell_the_same_spread():
@@ -119,7 +119,7 @@ def test_blocks_of_moments_tell_the_same_spread():
     model = fs.FairPCA(3).fit(X, sensitive_features=groups)
     by_rows, by_blocks = fs.audit(model, X, groups), fs.audit(model, moments=blocks)
     for mine, theirs in zip(by_rows.models, by_blocks.models, strict=True):
-        assert theirs.least_cosine == pytest.approx(mine.least_cosine, rel=1e-5)
+        assert theirs.min_cosine == pytest.approx(mine.min_cosine, rel=1e-5)
         assert theirs.instability > 0
 
 

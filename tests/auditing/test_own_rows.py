@@ -34,7 +34,7 @@ def models_on(X, groups, d):
 
 def recognised(models, *rows, **named):
     result = fs.audit(models, *rows, **named)
-    return {model.name: model for model in result.models if model.fitted_here}
+    return {model.name: model for model in result.models if model.in_sample}
 
 
 def test_some_of_the_rows_of_the_fit_are_recognised_and_models_fitted_again():
@@ -52,7 +52,7 @@ def test_some_of_the_rows_of_the_fit_are_recognised_and_models_fitted_again():
         assert all(model.has_estimates for model in found.values())
         # Number and mean of the rows say so already where these are all rows, of equal weight.
         exact = set() if len(rows[0]) < 240 or named else {"fair", "saved", "ordinary", "PCA"}
-        assert {name for name, model in found.items() if not model.seems_fitted_here} == exact
+        assert {name for name, model in found.items() if not model.in_sample_inferred} == exact
     assert recognised(models, *draw(rng, 240, 12)) == {}
     assert recognised(models, *draw(rng, 60, 12)) == {}
 
@@ -80,9 +80,9 @@ def test_a_basis_that_was_made_from_these_rows_in_an_unknown_way_has_no_estimate
     rng = np.random.default_rng(3)
     X, groups = draw(rng, 240, 12)
     result = fs.audit(PCA(4).fit(X).components_[1:], X, groups)
-    assert result.models[0].why_no_estimates == UNKNOWN_IN_SAMPLE_FIT
-    assert result.verdict.kind == "cannot tell"
-    assert UNKNOWN_IN_SAMPLE_FIT in result.verdict.sentence
+    assert result.models[0].no_estimates_reason == UNKNOWN_IN_SAMPLE_FIT
+    assert result.verdict.kind == "inconclusive"
+    assert UNKNOWN_IN_SAMPLE_FIT in result.verdict.summary
 
 
 def test_a_loss_below_zero_is_never_called_not_shown():
@@ -91,7 +91,7 @@ def test_a_loss_below_zero_is_never_called_not_shown():
     result = fs.audit(PCA(4).fit(X[400:]).components_, X, groups)
     few = next(group for group in result.models[0].groups if group.group == "few")
     assert few.expected_loss.high < 0
-    assert few.state == "cannot tell"
+    assert few.state == "inconclusive"
     assert "FS207" in [finding.code for finding in result.findings]
 
 

@@ -64,12 +64,12 @@ def test_rows_needed_are_about_those_of_the_formula():
 
 def test_they_are_told_wherever_nothing_can_be_told():
     result, few = audited(np.random.default_rng(1), turned(0.45), 60)
-    assert few.state == "cannot tell"
-    assert f"about {few.n_rows_needed:,} rows of 'few'" in result.verdict.sentence
+    assert few.state == "inconclusive"
+    assert f"about {few.n_rows_needed:,} rows of 'few'" in result.verdict.summary
     share = 100 * few.min_detectable_loss / few.observed_total_variance
     assert (
         f"the least loss that these rows can show is {share:.1f} % of the variance"
-        in result.verdict.sentence
+        in result.verdict.summary
     )
     finding = next(each for each in result.findings if each.code == "FS101")
     assert f"about {few.n_rows_needed:,} of 'few'" in finding.message

@@ -52,7 +52,7 @@ def made_model(names, scale, name="fair", n=60):
             observed_error=interval,
             observed_best_error=best,
             observed_loss=error - best,
-            observed_kept=2 / 3,
+            observed_variance_kept=2 / 3,
         )
 
     groups = tuple(map(one, names))
@@ -216,7 +216,7 @@ FAIR = FairPCA(2).fit(ROWS.X, sensitive_features=ROWS.labels)
 RESULT = audit(FAIR, ROWS.X, ROWS.labels)
 
 
-@pytest.mark.parametrize("quantity", ["observed_error", "observed_loss", "observed_kept"])
+@pytest.mark.parametrize("quantity", ["observed_error", "observed_loss", "observed_variance_kept"])
 def test_figures_are_those_of_the_table(quantity):
     picture = RESULT.plot(Figure().add_subplot(), quantity=quantity)
     frame, table = picture.frame(), RESULT.frame()
@@ -245,7 +245,7 @@ def test_a_loss_that_is_only_rounding_is_drawn_as_zero():
 
 def test_intervals_are_drawn_and_named_where_there_are_any():
     said = "Lines are 95 % confidence intervals."
-    for quantity, has_intervals in (("observed_error", True), ("observed_kept", False)):
+    for quantity, has_intervals in (("observed_error", True), ("observed_variance_kept", False)):
         figure = Figure()
         RESULT.plot(figure.add_subplot(), quantity=quantity)
         written = [" ".join(text.get_text().split()) for text in figure.findobj(Text)]

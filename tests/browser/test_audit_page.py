@@ -132,7 +132,7 @@ def test_sorting_sorts_by_value_and_says_so(made, show):
     button = headings.nth(1).locator("button")
     button.focus()
     page.keyboard.press("Enter")
-    rising = sorted(groups, key=lambda group: group["n"])
+    rising = sorted(groups, key=lambda group: group["n_rows"])
     assert _first_cells(table) == [group["group"].strip() or "(no name)" for group in rising]
     assert headings.nth(1).get_attribute("aria-sort") == "ascending"
     assert "rows, ascending" in page.locator("#said").text_content()
@@ -250,7 +250,7 @@ def test_contrast_is_enough_in_light_and_dark(made, show):
         page = show(made()[1], color_scheme=scheme)
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         found = page.evaluate(CONTRAST)
-        assert found["n"] > 200
+        assert found["n_rows"] > 200
         assert found["poor"] == [], scheme
         papers.append(sum(found["paper"]))
     assert papers[0] > 3 * 200 > 3 * 60 > papers[1]
@@ -319,11 +319,11 @@ def test_tables_and_facts_are_downloaded_without_a_request(made, show):
     groups = report.plain.records
     known = [group["observed_total_variance"] for group in groups]
     assert [float(row[3]) for row in rows[1:]] == pytest.approx(known, rel=1e-11)
-    assert [int(row[1]) for row in rows[1:]] == [group["n"] for group in groups]
+    assert [int(row[1]) for row in rows[1:]] == [group["n_rows"] for group in groups]
     with page.expect_download() as waiting:
         page.locator("#download-facts").click()
     told = json.loads(waiting.value.path().read_text(encoding="utf-8"))
-    assert told["verdict"]["sentence"] == report.verdict.sentence
+    assert told["verdict"]["summary"] == report.verdict.summary
     theirs, ours = told["models"][1]["groups"], report.main.records
     assert [group["group"] for group in theirs] == [group["group"] for group in ours]
     for name in ("observed_error", "observed_loss", "expected_loss"):

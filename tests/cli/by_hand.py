@@ -52,7 +52,7 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
     n_rows = sum(figures.n for figures in expected.values())
     for group, figures in zip(model["groups"], expected.values(), strict=True):
         found = (
-            group["n"],
+            group["n_rows"],
             group["proportion"],
             group["observed_total_variance"],
             group["observed_error"],
@@ -60,7 +60,7 @@ def assert_agrees(model: dict[str, Any], expected: dict[Any, Any]) -> None:
             group["observed_error_high"],
             group["observed_best_error"],
             group["observed_loss"],
-            group["observed_kept"],
+            group["observed_variance_kept"],
         )
         by_hand = (
             figures.n,

@@ -43,15 +43,15 @@ def test_the_table_shows_the_figures_of_the_json(run, data):
         loss = [group[f"expected_loss{end}"] for end in ("", "_low", "_high")]
         numbers = (group["expected_error"], *loss)
         n, error, value, low, to, high, here, kept, percent, *state = line.split()[1:]
-        assert (n, to, " ".join(state)) == (str(group["n"]), "to", group["state"])
-        assert (kept, percent) == (f"{100 * group['observed_kept']:.1f}", "%")
+        assert (n, to, " ".join(state)) == (str(group["n_rows"]), "to", group["state"])
+        assert (kept, percent) == (f"{100 * group['observed_variance_kept']:.1f}", "%")
         shown = [float(text) for text in (error, value, low, high, here)]
         assert shown == pytest.approx([*numbers, group["observed_loss"]], rel=0.005, abs=5e-4)
         assert len({len(text.partition(".")[2]) for text in (value, low, high, here)}) == 1
     assert " ".join(" ".join(lines).split()).startswith(
         f"Verdict: {facts['verdict']['kind'][:1].upper()}"
     )
-    assert facts["verdict"]["sentence"] in " ".join(" ".join(lines).split())
+    assert facts["verdict"]["summary"] in " ".join(" ".join(lines).split())
     for finding in facts["findings"]:
         assert finding["message"] in " ".join(" ".join(lines).split())
 
@@ -65,7 +65,7 @@ def test_repeated_groups_make_their_intersections(run, table, features, tmp_path
     found = {"/".join(group["group"]): group for group in facts["models"][0]["groups"]}
     assert list(found) == list(by_hand) == ["f/old", "f/young", "m/old", "m/young"]
     for label, group in found.items():
-        assert group["n"] == by_hand[label].n
+        assert group["n_rows"] == by_hand[label].n
         assert group["observed_error"] == pytest.approx(by_hand[label].error, rel=1e-9)
     errors = [each.error for each in by_hand.values()]
     disparity = facts["models"][0]["observed_disparity"]
@@ -106,7 +106,7 @@ def test_a_model_is_judged_on_held_out_rows(run, table, features, tmp_path):
         center="global",
     )
     audited, plain = result.facts["models"]
-    assert (audited["name"], audited["fitted_here"]) == ("m", False)
+    assert (audited["name"], audited["in_sample"]) == ("m", False)
     assert_agrees(audited, by_hand)
     # Ordinary PCA of these rows, in the units of the model.
     units = table.loc[:119, features].std(ddof=0)
@@ -175,7 +175,7 @@ def test_numbers_are_cut_into_groups_whose_lower_edge_belongs_to_them(
     facts = run(*words, "--json", status=0).facts
     expected = (pd.Series(by_hand) + "/" + table["sex"]).value_counts()
     groups = facts["models"][0]["groups"]
-    assert {"/".join(each["group"]): each["n"] for each in groups} == dict(expected)
+    assert {"/".join(each["group"]): each["n_rows"] for each in groups} == dict(expected)
     assert facts["rows"]["n_features"] == len(features)
     frame.loc[7, "years"] = np.nan
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
@@ -193,10 +193,10 @@ def test_rows_without_a_group_are_left_out_or_get_one(run, table, features, tmp_
     words = ("audit", path, "--group", "age", "-d", 1, "--json")
     run(*words, status=2, err="--missing-group unknown")
     named = run(*words, "--missing-group", "unknown").facts
-    counts = {each["group"]: each["n"] for each in named["models"][0]["groups"]}
+    counts = {each["group"]: each["n_rows"] for each in named["models"][0]["groups"]}
     assert counts == {**frame.age.value_counts(), "unknown": 10}
     left = run(*words, "--missing-group", "drop").facts
-    assert left["rows"]["n_dropped"] == left["rows"]["missing"]["n_unlabelled"] == 10
+    assert left["rows"]["n_dropped"] == left["rows"]["missing"]["n_without_group"] == 10
     frame.loc[20, "limit"] = np.nan
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     # Features are still checked, and the row is named as it stands in the table.
@@ -308,7 +308,7 @@ def test_options_are_those_of_python(run, visits, features, tmp_path, options, s
     assert (found["rows"]["n_rows"], found["rows"]["n_features"]) == (len(visits), 5)
     assert (found["level"], found["materiality"]) == (theirs.level, theirs.materiality)
     for here, there in zip(found["models"][0]["groups"], theirs.models[0].groups, strict=True):
-        assert (here["n"], here["state"]) == (there.n_rows, there.state)
+        assert (here["n_rows"], here["state"]) == (there.n_rows, there.state)
         assert here["cross_fitted_loss"] == pytest.approx(there.cross_fitted_loss, rel=1e-6)
         for name, value in there.expected_loss.to_record("expected_loss").items():
             assert here[name] == pytest.approx(value, rel=1e-6)
@@ -369,7 +369,7 @@ def test_a_share_is_that_of_every_group(run, table, features, data, tmp_path, ca
     facts = result.facts
     assert facts["certificate"]["n_components"] == fair.n_components_
     assert facts["certificate"]["objective"] == pytest.approx(fair.solution_.objective, rel=1e-9)
-    kept = [group["observed_kept"] for group in facts["models"][1]["groups"]]
+    kept = [group["observed_variance_kept"] for group in facts["models"][1]["groups"]]
     assert min(kept) >= share - 1e-12
     said = f"-d {share:g}: {fair.n_components_} dimension"
     assert all(each in result.err for each in (said, f"of {len(features)}, the fewest with which"))
@@ -477,7 +477,7 @@ def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, 
     fair = fs.FairPCA(2).fit(X[:half], sensitive_features=groups[:half])
     by_hand = fs.audit({"fair.model": fair}, X[half:], groups[half:])
     for mine, theirs in zip(facts["models"], by_hand.models, strict=True):
-        assert not mine["fitted_here"]
+        assert not mine["in_sample"]
         for found, expected in zip(mine["groups"], theirs.groups, strict=True):
             assert found["observed_error"] == pytest.approx(expected.observed_error.value)
             assert found["expected_loss_low"] == pytest.approx(expected.expected_loss.low)

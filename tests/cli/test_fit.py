@@ -169,7 +169,7 @@ def test_a_fit_is_judged_as_asked(run, data, table, features, tmp_path):
         fair, table[features], table["age"], clusters=clusters, folds=5, level=0.9, materiality=0.05
     )
     assert (found["level"], found["materiality"]) == (0.9, 0.05)
-    records = (found["models"][1]["groups"], expected.models[0].to_records)
+    records = (found["models"][1]["groups"], expected.models[0].records)
     for one, other in zip(*records, strict=True):
         for name in ("expected_loss", "expected_loss_low"):
             assert one[name] == pytest.approx(other[name], rel=1e-6)

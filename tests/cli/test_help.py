@@ -388,7 +388,7 @@ def figures_of(facts):
     return np.array(
         [
             [
-                group["n"],
+                group["n_rows"],
                 group["observed_error"],
                 group["observed_error_high"],
                 group["observed_best_error"],
@@ -427,4 +427,4 @@ def test_an_index_that_groups_the_rows_can_be_named(run, table, features, tmp_pa
     facts = run("audit", path, "--group", "age", "--json").facts
     assert facts["rows"]["n_features"] == len(features)
     counts = table["age"].value_counts().sort_index().tolist()
-    assert [group["n"] for group in facts["models"][0]["groups"]] == counts
+    assert [group["n_rows"] for group in facts["models"][0]["groups"]] == counts

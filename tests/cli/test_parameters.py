@@ -287,7 +287,7 @@ def test_a_fit_is_that_of_python_and_is_verified(run, people, tmp_path, groups, 
     saved = fs.FairSubspace.load(model)
     np.testing.assert_allclose(saved.encoder, expected.components_, atol=1e-8)
     np.testing.assert_allclose(saved.decoder, expected.subspace_.decoder, atol=1e-8)
-    assert facts["models"][1]["why_no_estimates"] is None
+    assert facts["models"][1]["no_estimates_reason"] is None
     assert run("verify", model, data, *reading).status == 0
     audited = run("audit", data, *reading[: -2 if len(groups) == 1 else None], "--model", model)
     if restriction.within_classes:

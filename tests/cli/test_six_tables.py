@@ -25,7 +25,7 @@ def verdict(run, tmp_path):
         facts = run(*asked, "-o", page, "--json").facts
         read = " ".join(html.unescape(re.sub("<[^>]+>", " ", page.read_text("utf-8"))).split())
         found = facts["verdict"]
-        for each in (found["sentence"], found["action"]):
+        for each in (found["summary"], found["recommendation"]):
             assert " ".join(each.split()) in read
         return found, facts
 
@@ -43,7 +43,7 @@ def test_loans_whose_tails_are_long_and_whose_directions_are_nearly_tied(verdict
     frame = pd.DataFrame(rows * [1, 1, 1, 1, 0.5, 0.5], columns=NAMES)
     frame["group"] = np.where(np.arange(900) < 180, "rent", "own")
     found, facts = verdict(frame)
-    assert found["kind"] == "cannot tell" or found["sentence"].startswith("With the reservation")
+    assert found["kind"] == "inconclusive" or found["summary"].startswith("With the reservation")
     assert codes(facts) & {"FS109", "FS208"}
 
 
@@ -61,11 +61,11 @@ def test_countries_over_years(verdict):
     """All regions were harmed, and with the clusters none could be told."""
     found, facts = verdict(panel(), "--numeric-only")
     assert "FS409" in codes(facts)
-    assert found["kind"] == "cannot tell" or "(FS409)" in found["sentence"]
+    assert found["kind"] == "inconclusive" or "(FS409)" in found["summary"]
     assert "'country'" in " ".join(each["message"] for each in facts["findings"])
     found, facts = verdict(panel(), "--clusters", "country")
     assert facts["rows"]["has_clusters"]
-    assert found["kind"] in ("cannot tell", "no harm shown")
+    assert found["kind"] in ("inconclusive", "no material harm")
     plain = next(each for each in facts["models"] if each["name"] == "PCA")
     assert not any(group["state"] == "harmed" for group in plain["groups"])
 
@@ -81,8 +81,8 @@ def test_a_repair_for_which_most_rows_pay(verdict):
     fair = next(each for each in facts["models"] if each["name"] != "PCA")
     paid = {each["group"]: each["expected_change_low"] for each in fair["groups"]}
     assert paid["most"] > 0
-    assert found["kind"] in ("harm, and repair moves it", "harm, and repair trades")
-    assert "'most' (1,460 rows)" in found["sentence"]
+    assert found["kind"] in ("harm, repair shifts it", "harm, repair at a cost")
+    assert "'most' (1,460 rows)" in found["summary"]
 
 
 @pytest.mark.filterwarnings("ignore:Dropping rows with missing values removes")
@@ -95,7 +95,7 @@ def test_a_feature_that_hardly_anybody_has(run, verdict, tmp_path):
     filled = frame.assign(u5=frame["u5"].where(~empty, frame["u5"][~empty].mean()))
     found, facts = verdict(filled)
     assert "FS408" in codes(facts)
-    assert found["kind"] == "cannot tell" or "(FS408)" in found["sentence"]
+    assert found["kind"] == "inconclusive" or "(FS408)" in found["summary"]
     only = frame.assign(u5=frame["u5"].where((frame["group"] == "smoke") & (np.arange(1_629) < 66)))
     data = saved(only, tmp_path / "holes.csv")
     refused = run("audit", data, "--group", "group", "--on-missing", "drop", status=2, err="error")
@@ -111,8 +111,8 @@ def test_an_identifier_that_holds_nearly_all_of_the_variance(verdict):
     frame.insert(0, "number", 10_000 + rng.permutation(800))
     found, facts = verdict(frame)
     assert codes(facts) & {"FS402", "FS403"}
-    assert found["kind"] == "cannot tell"
-    assert "Use PCA" not in found["action"]
+    assert found["kind"] == "inconclusive"
+    assert "Use PCA" not in found["recommendation"]
 
 
 def test_all_rows_of_the_fit_but_one(run, tmp_path):
@@ -125,7 +125,7 @@ def test_all_rows_of_the_fit_but_one(run, tmp_path):
     run("fit", whole, "--group", "group", "-d", 2, "-o", model, status=0)
     facts = run("audit", fewer, "--group", "group", "--model", model, "--json").facts
     fair = facts["models"][0]
-    assert fair["fitted_here"]
+    assert fair["in_sample"]
     assert "FS203" in codes(facts)
     assert all(group["expected_loss_high"] > 0 for group in fair["groups"])
-    assert facts["verdict"]["kind"] in ("cannot tell", "no harm shown")
+    assert facts["verdict"]["kind"] in ("inconclusive", "no material harm")

@@ -176,7 +176,7 @@ def test_named_codes_give_the_verdict_of_the_truth(run, tmp_path, way):
     assert run(*command).facts["verdicts"][0]["kind"].startswith("harm")
     named = ["--na-values", "-99,999", "--on-missing", way]
     facts = run(*command, *named).facts
-    assert facts["verdicts"][0]["kind"] == "no harm shown"
+    assert facts["verdicts"][0]["kind"] == "no material harm"
     assert "FS412" not in [each["code"] for each in facts["findings"]]
 
 

@@ -63,7 +63,7 @@ def test_parameters_that_there_are_not():
         displays.LoadingsDisplay.from_estimator(FAIR, n_features=0)
     with pytest.raises(IncompatibleParameters, match="image_shape"):
         displays.LoadingsDisplay.from_estimator(FAIR, show_pca=True)
-    with pytest.raises(InvalidParameter, match="'observed_kept'"):
+    with pytest.raises(InvalidParameter, match="'observed_variance_kept'"):
         audit(FAIR, ROWS.X, ROWS.labels).plot(quantity="share")
 
 

@@ -54,7 +54,7 @@ def of(display, model, d, name=None):
 
 def figures(model, name):
     """A figure of every group of an audited model."""
-    return values_of(model.to_records, name)
+    return values_of(model.records, name)
 
 
 def test_error_curves_are_those_of_scikit_learns_pca_and_of_refits():
@@ -177,7 +177,7 @@ def test_shares_kept_and_losses_are_those_of_an_audit(center, scale):
     kept = VarianceKeptDisplay.from_estimator(fair)
     lost = GroupLossDisplay.from_estimator(fair)
     for name in ("PCA", "minimax_loss"):
-        shares = figures(models[name], "observed_kept")
+        shares = figures(models[name], "observed_variance_kept")
         np.testing.assert_allclose(of(kept, name, 2), shares, rtol=1e-9)
         losses = figures(models[name], "observed_loss")
         np.testing.assert_allclose(of(lost, name, 2), losses, atol=1e-9)
@@ -194,7 +194,7 @@ def test_shares_of_other_rows_are_those_of_an_audit():
     rows, groups = HELD_OUT.X, HELD_OUT.labels
     display = VarianceKeptDisplay.from_estimator(FAIR, rows, groups)
     for model in audit(FAIR, rows, groups, folds=None).models:
-        shares = figures(model, "observed_kept")
+        shares = figures(model, "observed_variance_kept")
         np.testing.assert_allclose(of(display, model.name, 2), shares, rtol=1e-9)
 
 
@@ -301,8 +301,8 @@ def contrast(first, second):
 
 
 def test_an_axis_of_shares_is_where_the_shares_are_and_its_ticks_are_what_they_say():
-    picture = audit(FAIR, X, GROUPS).plot(quantity="observed_kept")
-    shares = picture.frame()["observed_kept"]
+    picture = audit(FAIR, X, GROUPS).plot(quantity="observed_variance_kept")
+    shares = picture.frame()["observed_variance_kept"]
     low, high = picture.ax_.get_xlim()
     assert low <= shares.min() <= shares.max() <= high
     assert high - low <= 1.2 * np.ptp(shares)
@@ -350,7 +350,7 @@ def test_a_group_without_variance_has_no_share():
     groups = np.repeat(["still", "moving"], [5, 20])
     fair = FairPCA(2, center="group").fit(still, sensitive_features=groups)
     kept = VarianceKeptDisplay.from_estimator(fair)
-    picture = audit(fair, still, groups).plot(quantity="observed_kept")
+    picture = audit(fair, still, groups).plot(quantity="observed_variance_kept")
     for each in (*kept.values(), *picture.values()):
         assert np.isnan(each).tolist() == [False, True]
     for display in (ErrorCurveDisplay, ReducedRowsDisplay):

@@ -459,7 +459,7 @@ def test_a_point_is_far_beyond_twice_the_range_of_nine_tenths_wherever_the_rows_
 
 
 def test_models_beside_pca_take_looks_in_turn_and_the_colours_of_states():
-    states = np.array(["harmed", "not shown"] * 3)
+    states = np.array(["harmed", "no material harm"] * 3)
     models = dict.fromkeys(("PCA", "one", "two"), np.ones(2))
     ends = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
     records = records_of(PAIR, models, "expected_loss", ends, state=states)
@@ -472,7 +472,11 @@ def test_models_beside_pca_take_looks_in_turn_and_the_colours_of_states():
     markers = [PCA_STYLE.marker, series_style(0).marker, series_style(1).marker]
     assert shown == [(marker, colour) for marker in markers for colour in (PURPLE, FOREGROUND)]
     legend = axes.get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == [*models, "harmed", "not shown"]
+    assert [text.get_text() for text in legend.get_texts()] == [
+        *models,
+        "harmed",
+        "no material harm",
+    ]
     assert [to_hex(line.get_color()) for line in legend.get_lines()] == [FOREGROUND] * 3 + [
         PURPLE,
         FOREGROUND,
@@ -490,7 +494,7 @@ def test_models_beside_pca_take_looks_in_turn_and_the_colours_of_states():
 
 def test_what_is_not_known_is_grey_and_leaves_the_axes_as_they_are():
     ends = [0.5, -1e6, np.nan], [1.5, 1e6, np.nan]
-    states = ("harmed", "cannot tell", "cannot tell")
+    states = ("harmed", "inconclusive", "inconclusive")
     values = {"PCA": [1.0, 5.0, np.nan]}
     axes = drawn_on(AuditDisplay(records_of("abc", values, "expected_loss", ends, state=states)))
     start, end = axes.get_xlim()
@@ -526,7 +530,7 @@ def test_curves_show_all_points_and_of_wide_bands_little():
     values = np.array([[1.0, 0.5, np.nan], [0.5, -2.0, np.nan]])
     low, high = values - 0.2, values + 0.2
     low[1, 1], high[1, 1] = -1e6, 1e6
-    states = [["harmed", "minor", "cannot tell"], ["harmed", "cannot tell", "cannot tell"]]
+    states = [["harmed", "minor", "inconclusive"], ["harmed", "inconclusive", "inconclusive"]]
     nothing = np.full((2, 3), np.nan)
     picture = ErrorCurveDisplay(
         records_of(

@@ -199,5 +199,7 @@ def test_the_example_is_what_an_audit_says(code):
 
 
 def test_the_page_names_the_findings_that_veto_a_verdict():
-    sentence = re.search(r"Some findings veto a verdict \(`vetoes`\): (.*?)\.", PAGE, re.S)[1]
+    sentence = re.search(
+        r"Some findings veto a verdict \(`qualifies_verdict`\): (.*?)\.", PAGE, re.S
+    )[1]
     assert re.findall(r"FS\d+", sentence) == [code for code, rule in RULES.items() if rule.caveat]

@@ -48,19 +48,19 @@ def test_plain_pca_is_that_of_singular_vectors(center, scale):
     facts = facts_by(X, labels, 2, center=center, scale=scale, compare=[])
     by_hand = plain_pca_by_hand(X, labels, 2, center=center, standardize=scale)
     pca = facts["models"][0]
-    assert (pca["name"], pca["is_plain_pca"]) == ("PCA", True)
+    assert (pca["name"], pca["is_pca"]) == ("PCA", True)
     for key, of in (
         ("observed_error", lambda each: each.error),
         ("observed_error_low", lambda each: each.low),
         ("observed_error_high", lambda each: each.high),
         ("observed_best_error", lambda each: each.best_error),
         ("observed_loss", lambda each: each.error - each.best_error),
-        ("observed_kept", lambda each: 1 - each.error / each.total_variance),
+        ("observed_variance_kept", lambda each: 1 - each.error / each.total_variance),
     ):
         expected = [of(each) for each in by_hand.values()]
         np.testing.assert_allclose(column(pca, key), expected, rtol=1e-8, atol=1e-8)
     for group, each in zip(pca["groups"], by_hand.values(), strict=True):
-        assert group["n"] == each.n
+        assert group["n_rows"] == each.n
         assert group["observed_total_variance"] == pytest.approx(each.total_variance, rel=1e-9)
 
 
@@ -182,7 +182,9 @@ def test_without_a_dimension_it_is_the_fewest_that_keep_nine_tenths_of_every_gro
         + ((X[labels == g].mean(axis=0) - X.mean(axis=0)) ** 2).sum()
         for g in fewer.groups_
     ]
-    assert kept.min() < 0.9 <= min(column(model_of(facts, "minimax loss"), "observed_kept"))
+    assert (
+        kept.min() < 0.9 <= min(column(model_of(facts, "minimax loss"), "observed_variance_kept"))
+    )
     assert facts["settings"]["chosen_by"] == "the fewest that keep 90 % of every group's variance"
     assert facts_by(X, labels, 0.9, compare=[])["settings"] == facts["settings"]
     assert facts_by(X, labels, 4, compare=[])["settings"]["chosen_by"] == "asked"
@@ -299,7 +301,7 @@ def test_it_is_never_larger_than_a_page_can_show(k, p, d):
         assert (
             len(point["observed_errors"])
             == len(point["observed_losses"])
-            == len(point["observed_kept"])
+            == len(point["observed_variance_kept"])
             == k
         )
 
@@ -315,7 +317,7 @@ def test_each_step_of_the_frontier_has_the_errors_of_its_components():
         errors = [each.error for each in by_hand.values()]
         np.testing.assert_allclose(point["observed_errors"], errors, rtol=2e-3)
         kept = [1 - each.error / each.total_variance for each in by_hand.values()]
-        np.testing.assert_allclose(point["observed_kept"], kept, atol=2e-3)
+        np.testing.assert_allclose(point["observed_variance_kept"], kept, atol=2e-3)
         best = [each.best_error for each in by_hand.values()]
         np.testing.assert_allclose(
             point["observed_losses"], np.array(point["observed_errors"]) - best, atol=1e-8

@@ -58,8 +58,8 @@ def test_figures_and_verdict_are_those_of_the_audit(made):
 def test_the_verdict_is_the_headline(made):
     summary, verdict = text_in(render_page(made), "summary"), made.verdict
     headline = f"Summary {verdict.kind[0].upper()}{verdict.kind[1:]}. "
-    assert summary.startswith(headline + verdict.sentence)
-    assert verdict.action in summary
+    assert summary.startswith(headline + verdict.summary)
+    assert verdict.recommendation in summary
     # What was found on the rows alone is no headline.
     assert "costs" not in summary
     assert "the best that" not in summary
@@ -68,7 +68,7 @@ def test_the_verdict_is_the_headline(made):
 @pytest.mark.long
 def test_a_group_of_too_few_rows_is_faint_and_no_headline(made):
     few = made.plain.groups[2]
-    assert (few.group, few.state, few.is_estimated) == ("few", "cannot tell", False)
+    assert (few.group, few.state, few.is_estimated) == ("few", "inconclusive", False)
     table = tables.expected_pca_table(made)
     assert table.muted_rows == (2,)
     assert table.rows[2][3].detail == "too few rows"
@@ -89,18 +89,18 @@ def test_criteria_are_compared_by_losses_on_new_rows_and_variance_kept(made):
         ends = [float(text.replace(",", "")) for text in row[1].detail.split()[::2]]
         interval = [told.expected_loss.low, told.expected_loss.high]
         assert ends == pytest.approx(interval, abs=0.01 * max(map(abs, interval)))
-        assert row[4].sort_value == min(each.observed_kept for each in model.groups)
+        assert row[4].sort_value == min(each.observed_variance_kept for each in model.groups)
     X, groups = rows_with_few()
     of_two = report_by(X[:400], groups[:400], 2, compare=[])
     table = tables.expected_criteria_table(of_two)
     for row, model in zip(table.rows, of_two.audit.models, strict=True):
         assert [row[4].sort_value, row[5].sort_value] == [
-            each.observed_kept for each in model.groups
+            each.observed_variance_kept for each in model.groups
         ]
 
 
 def test_a_figure_of_which_rows_cannot_tell_is_no_headline(made):
-    report = changed(made, 0, [{"state": "cannot tell"}] * 3)
+    report = changed(made, 0, [{"state": "inconclusive"}] * 3)
     assert '<span class="figure">Cannot tell</span>' in render_sentence(
         "answers_on_new_rows", report
     )
@@ -168,11 +168,11 @@ def test_of_several_groups_slow_criteria_say_why_they_have_no_estimates():
     report = report_by(X, groups, 2, compare=["error_gap"])
     slow = report.audit.models[2]
     assert (slow.name, slow.has_estimates) == ("error gap", False)
-    assert "not fitted again" in slow.why_no_estimates
+    assert "not fitted again" in slow.no_estimates_reason
     assert "error gap" in str(render_sentence("not_estimated", report))
     assert [each.model for each in report.audit.verdicts] == ["minimax loss"]
     asked = report_by(X, groups, 2, criterion="error_gap", compare=[])
-    assert asked.main.why_no_estimates is None
+    assert asked.main.no_estimates_reason is None
 
 
 def test_columns_of_words_are_told_from_columns_of_figures(made):
@@ -187,18 +187,18 @@ def check(truth, audit, fair, plain):
     verdict = audit.verdict
     assert verdict.kind == truth.kind
     assert set(verdict.groups) == set(truth.groups)
-    assert verdict.action.startswith(truth.action)
+    assert verdict.recommendation.startswith(truth.action)
     for name in truth.groups:
-        assert name in verdict.sentence
+        assert name in verdict.summary
     harmed = {each.group for each in plain.groups if each.state == "harmed"}
     assert harmed == set(truth.harmed)
     assert truth.finding is None or truth.finding in {each.code for each in audit.findings}
-    if truth.kind == "harm, and repair helps":
+    if truth.kind == "harm, repair helps":
         told = {each.group: each.expected_change for each in fair.groups}
         assert {name for name in told if told[name].high < 0} == set(truth.harmed)
         # Those whom PCA served pay for it, and the verdict says so.
         assert all(each.low > 0 for name, each in told.items() if name not in harmed)
-        assert all(f"'{name}'" in verdict.sentence for name in told)
+        assert all(f"'{name}'" in verdict.summary for name in told)
 
 
 # Four groups, of which three are alike, take some seconds.
@@ -223,5 +223,5 @@ def test_the_page_says_what_is_true(truth):
     check(truth, report.audit, report.main, report.pca)
     verdict = report.verdict
     summary = text_in(render_page(report), "summary")
-    assert verdict.sentence in summary
-    assert verdict.action in summary
+    assert verdict.summary in summary
+    assert verdict.recommendation in summary

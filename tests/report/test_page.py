@@ -232,7 +232,7 @@ def test_table_of_pca_shows_its_figures_with_the_decimals_of_each_column(made):
             format_number(group.observed_loss, losses),
         ]
         assert row[4] == format_relative(group.observed_loss / group.observed_best_error)
-        assert row[5].split() == [f"{100 * group.observed_kept:.1f}", "%"]
+        assert row[5].split() == [f"{100 * group.observed_variance_kept:.1f}", "%"]
         for text, value in zip(
             row[2:4], (group.observed_best_error, group.observed_loss), strict=True
         ):
@@ -254,7 +254,7 @@ def test_table_of_criteria_has_every_model_and_what_it_asks(made):
     decimals = common_decimals(model.observed_total_error for model in models)
     for row, model, fit in zip(cells_of(table), models, report.fits, strict=True):
         assert row[0].lower().startswith(model.name.split(" (")[0].lower())
-        assert fit.problem.criterion.formula.sentence in row[0]
+        assert fit.problem.criterion.formula.summary in row[0]
         more = format_change(report.relative_error_change(model))
         assert row[-2] == more + format_number(model.observed_total_error, decimals)
         assert (row[-1] == "proven") == (fit.certificate.status == "optimal")
@@ -511,9 +511,9 @@ def test_of_many_groups_those_that_lose_most_are_drawn_and_slow_criteria_wait_to
 def test_a_page_of_so_few_rows_that_nothing_can_be_expected():
     rng = np.random.default_rng(0)
     report = report_by(rng.normal(size=(6, 4)), [*"aaabbb"], 2)
-    assert report.verdict.kind == "cannot tell"
+    assert report.verdict.kind == "inconclusive"
     summary = tree_of(render_page(report)).with_id("summary").text
-    assert report.verdict.sentence in " ".join(summary.split())
+    assert report.verdict.summary in " ".join(summary.split())
 
 
 def test_a_page_of_groups_that_are_alike():

@@ -250,7 +250,7 @@ def test_held_out_rows_judge_the_models(tmp_path):
     assert [group["observed_error"] for group in given["models"][0]["groups"]] == pytest.approx(
         list(expected.values())
     )
-    assert not given["models"][0]["fitted_here"]
+    assert not given["models"][0]["in_sample"]
     assert facts["settings"]["n_components"] == 2
     here, page = given["models"][0]["refit_bound"], (tmp_path / "page.html").read_text()
     assert here["lower_bound"] <= here["objective"]

@@ -47,7 +47,7 @@ def test_the_page_shows_the_facts_that_are_returned(tmp_path):
     facts = fs.write_report(path, X, LABELS, **FEW)
     page = path.read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>")
-    assert facts["verdict"]["sentence"] in page
+    assert facts["verdict"]["summary"] in page
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
     assert facts["title"] == "What PCA does to each group of these rows"
     assert facts["made"]["command"] == (
@@ -293,9 +293,9 @@ def test_a_verdict_says_in_how_many_assignments_to_folds_it_was_found(tmp_path, 
     facts = fs.write_report(tmp_path / "page.html", X, LABELS, **FEW, repeats=2)
     fair = fs.FairPCA(2).fit(X, sensitive_features=LABELS)
     found = fs.audit(fair, X, LABELS, repeats=2)
-    assert found.verdict.tried == 2
-    assert facts["verdict"]["tried"] == 2
-    assert facts["verdict"]["found_in"] == found.verdict.found_in
+    assert found.verdict.n_repeats == 2
+    assert facts["verdict"]["n_repeats"] == 2
+    assert facts["verdict"]["n_agreeing"] == found.verdict.n_agreeing
     assert "repeats=2" in facts["made"]["command"]
     moments = fs.GroupMoments.from_rows(X, LABELS)
     with pytest.raises(InvalidInput, match="repeats is 2, and moments were given"):

@@ -119,7 +119,7 @@ class Audit:
 
     def to_records(self) -> list[dict[str, Any]]:
         """One flat dictionary for each group of each model; None where there is no figure."""
-        return [record for model in self.models for record in model.to_records]
+        return [record for model in self.models for record in model.records]
 
     def frame(self) -> Any:
         """The data as a pandas DataFrame: one row for each group of each model.
@@ -129,12 +129,12 @@ class Audit:
         pandas.DataFrame
             Columns: model, group, n, n_clusters (with `clusters`), proportion. On these rows:
             observed_total_variance, observed_error with observed_error_low and observed_error_high,
-            observed_best_error, observed_loss, observed_kept, observed_kurtosis, and drift (change of the
+            observed_best_error, observed_loss, observed_variance_kept, observed_kurtosis, and drift (change of the
             error since the fit on other rows) with _low and _high. For new rows: expected_error and
             expected_loss with _low and _high, cross_fitted_loss, expected_best_error, state
-            ("harmed", "minor", "not shown", "cannot tell"), relative_optimism,
+            ("harmed", "minor", "no material harm", "inconclusive"), relative_optimism,
             expected_change with _low and _high, n_rows_needed and min_detectable_loss. Of the model:
-            observed_disparity and expected_disparity with _low and _high, instability and least_cosine
+            observed_disparity and expected_disparity with _low and _high, instability and min_cosine
             (of a model fitted on these rows, how much it depends on them), n_components, center.
 
         Raises
@@ -170,7 +170,7 @@ class Audit:
         [['a', 'x0', 0.0], ['a', 'x1', 1.0], ['b', 'x0', 0.0], ['b', 'x1', 4.0]]
         """
         return to_data_frame(
-            [record for each in self._feature_error_tables for record in each.to_records],
+            [record for each in self._feature_error_tables for record in each.records],
             "Audit.by_feature()",
         )
 
@@ -184,9 +184,12 @@ class Audit:
             "materiality": self.materiality,
             "rows": asdict(self.rows),
             "models": [model.to_dict() for model in self.models],
-            "findings": [{**asdict(each), "vetoes": each.vetoes} for each in self.findings],
+            "findings": [
+                {**asdict(each), "qualifies_verdict": each.qualifies_verdict}
+                for each in self.findings
+            ],
             "feature_errors": [
-                record for each in self._feature_error_tables for record in each.top().to_records
+                record for each in self._feature_error_tables for record in each.top().records
             ],
         }
 
@@ -197,7 +200,7 @@ class Audit:
         ----------
         ax : matplotlib Axes, optional
             Where to draw; without it, a new figure is made with pyplot.
-        quantity : {"expected_loss", "observed_error", "observed_loss", "observed_kept"}, optional
+        quantity : {"expected_loss", "observed_error", "observed_loss", "observed_variance_kept"}, optional
             The loss on new rows with its interval, which is shown by default where it is known; on
             these rows, e_g with its interval, e_g - e*_g, or 1 - e_g / tr S_g. The last two have
             no intervals.
@@ -398,7 +401,7 @@ def audit(
     >>> [finding.code for finding in result.findings]
     ['FS202', 'FS203', 'FS201', 'FS205', 'FS302', 'FS303']
     >>> result.verdict.kind
-    'harm, and repair moves it'
+    'harm, repair shifts it'
     """
     if (X is None) == (moments is None):
         raise InvalidInput(
@@ -547,8 +550,8 @@ def _with_agreement(audits: Sequence[Audit], selected: int) -> tuple[Verdict, ..
     return tuple(
         replace(
             each[selected],
-            found_in=sum(other.kind == each[selected].kind for other in each),
-            tried=len(audits),
+            n_agreeing=sum(other.kind == each[selected].kind for other in each),
+            n_repeats=len(audits),
         )
         for each in verdicts_by_model
     )

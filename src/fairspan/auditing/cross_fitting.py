@@ -90,7 +90,7 @@ class EvaluatedModel:
     errors_by_fold : (K, k) array
         Mean error of each group, over all of its rows, under each fit of `by_fold`; (1, k), the
         model's own, where that is empty.
-    least_cosine : float
+    min_cosine : float
         Of the largest principal angle between the model and any fit of `by_fold`.
     """
 
@@ -190,7 +190,7 @@ def cross_fit(
     audited : sequence of Audited
     errors : sequence of (k,) arrays
         Of each model, on all rows.
-    fitted_here : sequence of bool
+    in_sample : sequence of bool
         Which of them were fitted on these rows.
     folds : FoldMoments
     n_folds : int

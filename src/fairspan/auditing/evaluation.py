@@ -254,7 +254,7 @@ def _with_feature_errors(
     for i, (result, each) in enumerate(zip(results, audited, strict=True)):
         by_fold = () if cross is None else cross.models[i].refits
         is_known = np.array([group.is_estimated for group in result.groups])
-        if result.fitted_here and not by_fold:
+        if result.in_sample and not by_fold:
             is_known[:] = False
         errors = compute_feature_errors(each, moments, is_known, by_fold, folds)
         found.append(replace(result, feature_errors=errors))
@@ -424,14 +424,14 @@ def _model_result(
         status=None if certificate is None else str(certificate.status),
         tol=None if certificate is None else certificate.tol,
         unresolved_reason=None if certificate is None else certificate.unresolved_reason,
-        observed_worst_errors=_worst_case_errors(each, moments),
+        worst_case_errors=_worst_case_errors(each, moments),
         refit_bound=here,
         gap=None if certificate is None else certificate.gap,
-        is_plain_pca=each.is_pca,
-        fitted_here=own.in_sample,
-        seems_fitted_here=own.inferred,
+        is_pca=each.is_pca,
+        in_sample=own.in_sample,
+        in_sample_inferred=own.inferred,
         baseline=each.baseline,
-        known_groups=each.training_groups,
+        training_groups=each.training_groups,
         groups=tuple(
             GroupResult(
                 group=label,
@@ -441,7 +441,7 @@ def _model_result(
                 observed_error=errors[i],
                 observed_best_error=float(figures.best_errors[i]),
                 observed_loss=float(figures.excess_losses[i]),
-                observed_kept=float(figures.variance_kept_ratios[i]),
+                observed_variance_kept=float(figures.variance_kept_ratios[i]),
                 observed_kurtosis=float(kurtosis[i]),
                 drift=drift[i],
                 observed_rounding=float(figures.roundings[i]),
@@ -451,12 +451,12 @@ def _model_result(
         ),
         observed_disparity=disparity,
         disparity_pair=(figures.group_labels[low], figures.group_labels[high]),
-        why_no_estimates=why,
+        no_estimates_reason=why,
         is_nested=each.subspace.is_nested,
         expected_disparity=expected.disparity,
         expected_disparity_pair=(figures.group_labels[first], figures.group_labels[second])
         if first != second
         else None,
         instability=expected.instability,
-        least_cosine=expected.min_cosine,
+        min_cosine=expected.min_cosine,
     )

@@ -177,7 +177,7 @@ def jackknife_standard_error(leave_one_out: FloatArray) -> FloatArray:
     return np.asarray(math.sqrt((n_blocks - 1) / n_blocks) * np.hypot.reduce(deviations, axis=0))
 
 
-State = Literal["harmed", "minor", "not shown", "cannot tell"]
+State = Literal["harmed", "minor", "no material harm", "inconclusive"]
 """What the intervals say of a group's loss."""
 
 # Where the test error exceeds the error on the rows by more than this share of the best error, the
@@ -218,7 +218,7 @@ class GroupEstimates:
         Never above the true loss but for chance.
     expected_best_error : float
         The least error that any subspace of the same dimension has on new rows, corrected.
-    state : {"harmed", "minor", "not shown", "cannot tell"}
+    state : {"harmed", "minor", "no material harm", "inconclusive"}
         By intervals that hold for all groups at once.
     relative_optimism : float
         By how much the group's best subspace does worse on rows that were left out, as a share of
@@ -226,7 +226,7 @@ class GroupEstimates:
     expected_change : Estimate
         In error, against the ordinary PCA beside it, by intervals that hold for all groups at once.
     min_detectable_loss : float
-        The least loss that these rows can show, where the state is "cannot tell"; otherwise NaN.
+        The least loss that these rows can show, where the state is "inconclusive"; otherwise NaN.
     sample_size_factor : float
         How many times as many rows would show the loss, or the least one that matters if that is
         larger (:func:`required_sample_size`); NaN where they would not.
@@ -243,7 +243,7 @@ class GroupEstimates:
     expected_loss: Estimate = UNKNOWN
     cross_fitted_loss: float = math.nan
     expected_best_error: float = math.nan
-    state: State = "cannot tell"
+    state: State = "inconclusive"
     relative_optimism: float = math.nan
     expected_change: Estimate = UNKNOWN
     min_detectable_loss: float = math.nan
@@ -254,8 +254,8 @@ class GroupEstimates:
 
     @property
     def state_reason(self) -> str:
-        """Why the state is "cannot tell", where it is not the interval's width alone."""
-        if self.state != "cannot tell":
+        """Why the state is "inconclusive", where it is not the interval's width alone."""
+        if self.state != "inconclusive":
             return ""
         if not self.is_estimated:
             return "too few rows"
@@ -286,7 +286,7 @@ class ModelEstimates:
         How much the model depends on its rows: the delete-a-fold jackknife spread of a group's
         error over the half width of its loss's interval, the largest over groups. None for a model
         that was not fitted on the audited rows.
-    least_cosine : float or None
+    min_cosine : float or None
         Cosine of the largest principal angle between the model and its fits without a fold.
     """
 
@@ -468,7 +468,7 @@ def estimate_models(
         )
         # The loss that a claim rests on; and how large it is at least, if only the test shows it.
         claimed_loss, loss_low = cross_fitted, 2 * value - high
-        is_decided = state != "cannot tell" or tails[0] > _MIN_HEAVY_KURTOSIS
+        is_decided = state != "inconclusive" or tails[0] > _MIN_HEAVY_KURTOSIS
         if (
             not is_decided
             and value >= matters
@@ -491,7 +491,7 @@ def estimate_models(
             expected_loss=Estimate(value, low, high),
             cross_fitted_loss=cross_fitted,
             expected_best_error=best,
-            state="cannot tell" if is_unstable else state,
+            state="inconclusive" if is_unstable else state,
             relative_optimism=optimism / best if best > 0 else 0.0,
             expected_change=UNKNOWN
             if each.baseline_index is None
@@ -575,7 +575,7 @@ def _sample_size_figures(
 
     NaN where there is something to tell, or where a few rows decide, and more tell nothing.
     """
-    if state != "cannot tell" or is_heavy_tailed(*tails) or not (loss > 0 and standard_error > 0):
+    if state != "inconclusive" or is_heavy_tailed(*tails) or not (loss > 0 and standard_error > 0):
         return math.nan, math.nan
     n, bias = tails[1], max(learnt, 0.0) * tails[1]
     spread = standard_error * math.sqrt(n)
@@ -595,7 +595,7 @@ def _classify_loss(
 
     "harmed": the cross-fitted loss is above zero beyond chance, and neither immaterial nor less
     than what the group's own best subspace loses on rows that it was found without. "minor": it is
-    above zero beyond chance, and the corrected loss is immaterial. "not shown": the high end of the
+    above zero beyond chance, and the corrected loss is immaterial. "no material harm": the high end of the
     corrected loss is immaterial, and not below zero; so is a loss that is only rounding. "cannot
     tell": otherwise, unless a test shows
     the loss (:mod:`fairspan.auditing.loss_test`). If the losses of
@@ -617,7 +617,7 @@ def _classify_loss(
     """
     (low, value, high), (matters, rounding), is_heavy = loss, least, is_heavy_tailed(*tails)
     if not any(loss):  # not even the tails of what is only rounding
-        return "not shown"
+        return "no material harm"
     # By the kurtosis of n losses, none is further from their mean than sigma (kurtosis n)^(1/4): so
     # much a few rows can have moved it.
     outlier_margin = (
@@ -626,11 +626,11 @@ def _classify_loss(
     if low - outlier_margin > rounding and crossed >= max(matters, learnt):
         return "harmed"
     if is_heavy:
-        return "cannot tell"  # intervals mean little where a few rows decide
+        return "inconclusive"  # intervals mean little where a few rows decide
     if low > rounding:
-        return "minor" if value < matters else "cannot tell"
+        return "minor" if value < matters else "inconclusive"
     # No loss is below zero: such rows are not those of a model that was made without them.
-    return "not shown" if -rounding <= high < max(matters, rounding) else "cannot tell"
+    return "no material harm" if -rounding <= high < max(matters, rounding) else "inconclusive"
 
 
 # A loss is shown in so many of the audits of other rows. The formula is that of cross-fitted losses

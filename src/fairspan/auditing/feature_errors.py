@@ -91,7 +91,7 @@ class FeatureErrors:
         return [(self.features[i], errors[i] / total) for i in order if errors[i] > 0]
 
     @property
-    def to_records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
         """One flat dictionary for each group and feature; None where there is no figure."""
         return [
             {

@@ -59,7 +59,7 @@ _MIN_VARIANCE_LOST = 0.01
 class FindingRule(NamedTuple):
     """A code with its severity, what to do, and the caution with which it vetoes a verdict.
 
-    Where what was seen may be harmless, "no harm shown" stands, with the caution. docs/findings.md
+    Where what was seen may be harmless, "no material harm" stands, with the caution. docs/findings.md
     says more of each.
     """
 
@@ -333,8 +333,8 @@ def _no_intervals(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[
 def _absent_groups(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS107: groups of the fit that are not among these rows."""
     here = {group.group for group in model.groups}
-    absent = [label for label in model.known_groups if label not in here]
-    if len(model.known_groups) > 1 and absent:
+    absent = [label for label in model.training_groups if label not in here]
+    if len(model.training_groups) > 1 and absent:
         yield make_finding(
             "FS107",
             f"{model.name}: was fitted on groups that are missing from these rows: "
@@ -422,11 +422,11 @@ def _heavy_tails(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[F
 def _missing_estimates(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS110: models without estimates for new rows."""
     for model in models:
-        if model.why_no_estimates is not None:
+        if model.no_estimates_reason is not None:
             yield make_finding(
                 "FS110",
                 f"{model.name}: there are no estimates for new rows, because "
-                f"{model.why_no_estimates}. Audit held-out rows, or use fewer features.",
+                f"{model.no_estimates_reason}. Audit held-out rows, or use fewer features.",
                 model.name,
             )
 
@@ -445,14 +445,14 @@ def _groups_where(
 
 def _in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Iterator[Finding]:
     """FS203: how to read the figures of models that were fitted on these rows."""
-    fitted = [model for model in models if model.fitted_here]
+    fitted = [model for model in models if model.in_sample]
     if not fitted or not rows.has_intervals:
         return
     named = ", ".join(model.name for model in fitted)
     were = "was" if len(fitted) == 1 else "were"
     their, they_are = ("Its", "it is") if len(fitted) == 1 else ("Their", "they are")
     said = f"{were} fitted on these rows"
-    if any(model.seems_fitted_here for model in fitted):
+    if any(model.in_sample_inferred for model in fitted):
         said += " or on most of them, as far as their figures tell"
     message = (
         f"{named}: {said}. {their} errors on new rows are estimated by "
@@ -467,7 +467,7 @@ def _in_sample_models(models: Sequence[ModelResult], rows: AuditedRows) -> Itera
 def _largest_pca_loss(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
     """FS205: the group that ordinary PCA costs most, against its own best subspace."""
     losses, groups = model.losses(), {group.group: group for group in model.groups}
-    if not model.is_plain_pca or len(losses) < 2 or max(losses.values()) <= model.rounding_bound:
+    if not model.is_pca or len(losses) < 2 or max(losses.values()) <= model.rounding_bound:
         return
     largest_labels, loss = argmax_with_ties(losses, model.rounding_bound)
     least = min(losses, key=lambda label: losses[label])
@@ -578,7 +578,7 @@ def _unstable_model(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
             f"{model.name}: the projection itself is unstable. Between fits without one part of "
             f"the rows, the error of a group spreads by {format_ascii_number(model.instability)} times "
             "the half width of the interval of its loss; the cosine of the largest angle between "
-            f"such a fit and the model is {format_ascii_number(model.least_cosine or 0.0)}. Use fewer or more "
+            f"such a fit and the model is {format_ascii_number(model.min_cosine or 0.0)}. Use fewer or more "
             "dimensions, choose another scale, or look at outliers.",
             model.name,
         )
@@ -587,7 +587,7 @@ def _unstable_model(model: ModelResult, rows: AuditedRows) -> Iterator[Finding]:
 def _drift_since_fit(models: Sequence[ModelResult]) -> Iterator[Finding]:
     """FS209, FS210: what is left of the fit on other rows, of fair models if there are any."""
     told = [model for model in models if model.refit_bound is not None]
-    for model in [each for each in told if not each.is_plain_pca] or told:
+    for model in [each for each in told if not each.is_pca] or told:
         here = model.refit_bound
         assert here is not None
         largest_labels, small_group_note = (
@@ -709,7 +709,10 @@ def _cost_of_repair(models: Sequence[ModelResult]) -> Iterator[Finding]:
         where = _comparison_scope(model, plain)
         kept_less = []
         for before, after in zip(plain.groups, model.groups, strict=True):
-            shares: tuple[float, ...] = (before.observed_kept, after.observed_kept)
+            shares: tuple[float, ...] = (
+                before.observed_variance_kept,
+                after.observed_variance_kept,
+            )
             harmed_labels = True
             if where == "new rows" and after.observed_total_variance > 0:
                 whole = after.observed_total_variance

@@ -167,7 +167,7 @@ def read_moments(
 
 
 def cross_fit_rows(
-    folded: FoldedRows, judged: Sequence[GroupErrors], fitted_here: Sequence[bool]
+    folded: FoldedRows, judged: Sequence[GroupErrors], in_sample: Sequence[bool]
 ) -> list[tuple[CrossFit, RowStatistics]]:
     """Cross-fitted models with what the rows say of them, for one assignment to folds or several.
 
@@ -181,7 +181,7 @@ def cross_fit_rows(
         Too few folds for models that are to be fitted again.
     """
     n_folds = folded.folds.n_folds
-    if any(fitted_here) and n_folds < MIN_FOLDS:
+    if any(in_sample) and n_folds < MIN_FOLDS:
         raise InvalidParameter(
             f"folds is {n_folds}, and models were fitted on these rows",
             f"Allowed: {MIN_FOLDS} folds or more, as the models are fitted again without "
@@ -189,7 +189,7 @@ def cross_fit_rows(
             "Use the default, 10, or audit rows that were held out",
         )
     errors, best_errors = [each.errors for each in judged], [each.best_errors for each in judged]
-    cross = cross_fit(folded.audited, errors, fitted_here, folded.fold_moments, n_folds)
+    cross = cross_fit(folded.audited, errors, in_sample, folded.fold_moments, n_folds)
     labels = folded.fold_moments.total.labels
     statistics = compute_row_statistics(
         folded.rows,

@@ -44,7 +44,7 @@ class InSampleStatus:
 
     Attributes
     ----------
-    fitted_here : bool
+    in_sample : bool
         Whether these are some or all of the audited rows.
     inferred : bool
         Whether only a test says so; number and mean of the rows are not those of the fit.

@@ -41,7 +41,7 @@ class AuditedModel:
         Of the rows that it was fitted on, if it carries them.
     n_fitted : int or None
         Number of rows that it was fitted on, if it is known.
-    is_plain_pca : bool
+    is_pca : bool
     baseline : str or None
         Name of the ordinary PCA that it is compared with.
     by_rows : ReconstructionModel or None

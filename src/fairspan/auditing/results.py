@@ -59,7 +59,7 @@ class GroupResult(GroupEstimates):
         e*_g, the least error any subspace of the same dimension has on this group.
     observed_loss : float
         e_g - e*_g.
-    observed_kept : float
+    observed_variance_kept : float
         1 - e_g / tr S_g, the share of variance kept; NaN for a group without variance.
     observed_kurtosis : float
         Fourth moment of the rows' errors over their squared variance; 0 if it is not known.
@@ -78,7 +78,7 @@ class GroupResult(GroupEstimates):
     observed_error: Estimate
     observed_best_error: float
     observed_loss: float
-    observed_kept: float
+    observed_variance_kept: float
     observed_kurtosis: float = 0.0
     drift: Estimate = UNKNOWN
     observed_rounding: float = 0.0
@@ -93,18 +93,18 @@ class GroupResult(GroupEstimates):
         return round_up_two_digits(rows) if rows > 0 else None
 
     @property
-    def to_record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """The figures as one flat dictionary; None where there is none."""
         return {
             "group": self.group,
-            "n": self.n_rows,
+            "n_rows": self.n_rows,
             "n_clusters": self.n_clusters,
             "proportion": self.proportion,
             "observed_total_variance": self.observed_total_variance,
             **self.observed_error.to_record("observed_error"),
             "observed_best_error": self.observed_best_error,
             "observed_loss": self.observed_loss,
-            "observed_kept": none_if_nan(self.observed_kept),
+            "observed_variance_kept": none_if_nan(self.observed_variance_kept),
             "observed_kurtosis": self.observed_kurtosis,
             **self.drift.to_record("drift"),
             **self.expected_error.to_record("expected_error"),
@@ -136,14 +136,14 @@ class ModelResult:
         The gap that the certificate calls optimal, as a share of the objective.
     gap : float or None
         Gap of the certificate, in the units of its objective.
-    is_plain_pca : bool
-    fitted_here : bool
+    is_pca : bool
+    in_sample : bool
         Whether the model was fitted on the audited rows, or on rows among which these are.
-    seems_fitted_here : bool
+    in_sample_inferred : bool
         Whether a test says so, as number and mean of the rows are not those of the fit.
     baseline : str or None
         Name of the ordinary PCA of the same rows, dimension, centre and scale beside it.
-    known_groups : tuple of labels
+    training_groups : tuple of labels
         Groups it was fitted on; empty if it knows of none.
     groups : tuple of GroupResult
     observed_disparity : Estimate
@@ -155,9 +155,9 @@ class ModelResult:
     expected_disparity_pair : tuple of two labels
     reason : str or None
         Where the status is "unresolved", what in the data leaves it so.
-    why_no_estimates : str or None
+    no_estimates_reason : str or None
         Why nothing is said of new rows, where that is so.
-    observed_worst_errors : tuple of k floats, or None
+    worst_case_errors : tuple of k floats, or None
         Of a model by the robust error gap: the largest error of each group under any distribution
         within the criterion's radius of these rows, in the order of the groups.
     refit_bound : RefitBound or None
@@ -167,7 +167,7 @@ class ModelResult:
         Whether its first components are an answer of fewer dimensions.
     by_feature : FeatureErrors or None
         The error of each feature in each group; None of a model that is no projection.
-    instability, least_cosine : float or None
+    instability, min_cosine : float or None
         How much the model depends on its rows, as
         :class:`~fairspan.auditing.expected_losses.ModelEstimates` has it.
     """
@@ -178,25 +178,25 @@ class ModelResult:
     is_scaled: bool
     status: str | None
     gap: float | None
-    is_plain_pca: bool
-    fitted_here: bool
+    is_pca: bool
+    in_sample: bool
     baseline: str | None
-    known_groups: tuple[Label, ...]
+    training_groups: tuple[Label, ...]
     groups: tuple[GroupResult, ...]
     observed_disparity: Estimate
     disparity_pair: tuple[Label, Label]
     unresolved_reason: str | None = None
-    why_no_estimates: str | None = None
-    observed_worst_errors: tuple[float, ...] | None = None
+    no_estimates_reason: str | None = None
+    worst_case_errors: tuple[float, ...] | None = None
     refit_bound: RefitBound | None = None
     is_nested: bool = False
     tol: float | None = None
-    seems_fitted_here: bool = False
+    in_sample_inferred: bool = False
     expected_disparity: Estimate = UNKNOWN
     expected_disparity_pair: tuple[Label, Label] | None = None
     feature_errors: FeatureErrors | None = field(default=None, repr=False, compare=False)
     instability: float | None = None
-    least_cosine: float | None = None
+    min_cosine: float | None = None
 
     @property
     def status_text(self) -> str | None:
@@ -206,17 +206,17 @@ class ModelResult:
         return self.status + tolerance_suffix(self.status, self.tol)
 
     @property
-    def to_records(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
         """One flat dictionary for each group; None where there is no figure."""
         model_record = {
             **self.observed_disparity.to_record("observed_disparity"),
             **self.expected_disparity.to_record("expected_disparity"),
             "instability": self.instability,
-            "least_cosine": self.least_cosine,
+            "min_cosine": self.min_cosine,
             "n_components": self.n_components,
             "center": self.center,
         }
-        return [{"model": self.name, **group.to_record, **model_record} for group in self.groups]
+        return [{"model": self.name, **group.record, **model_record} for group in self.groups]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON; groups as in :attr:`records`."""
@@ -229,13 +229,13 @@ class ModelResult:
             **self.observed_disparity.to_record("observed_disparity"),
             **self.expected_disparity.to_record("expected_disparity"),
             "observed_total_error": self.observed_total_error,
-            "groups": [group.to_record for group in self.groups],
+            "groups": [group.record for group in self.groups],
         }
 
     @property
     def states(self) -> tuple[State | None, ...]:
         """What may be said of each group's loss on new rows; None where nothing was estimated."""
-        return tuple(None if self.why_no_estimates else group.state for group in self.groups)
+        return tuple(None if self.no_estimates_reason else group.state for group in self.groups)
 
     @property
     def has_estimates(self) -> bool:
@@ -286,18 +286,18 @@ class MissingFeature:
     Attributes
     ----------
     name : str
-    is_filled : bool
+    is_mean_imputed : bool
         Whether the values are there, but are the mean of the column, as filled in ones are.
     shares : tuple of k floats
         Of each group, the share of its rows.
-    n_alone : int
+    n_sole_cause : int
         Rows that are left out because of this feature alone.
     """
 
     name: str
-    is_filled: bool
+    is_mean_imputed: bool
     shares: tuple[float, ...]
-    n_alone: int = 0
+    n_sole_cause: int = 0
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ class MissingValues:
         Of all rows, also those that were left out.
     rows, dropped : tuples of k ints
         Rows of each group, and those of them that were left out.
-    n_unlabelled : int
+    n_without_group : int
         Rows without a group, which were left out.
     columns : tuple of MissingFeature
         Those with the largest share in a group come first.
@@ -319,7 +319,7 @@ class MissingValues:
     groups: tuple[Label, ...]
     n_rows: tuple[int, ...]
     n_dropped: tuple[int, ...]
-    n_unlabelled: int
+    n_without_group: int
     features: tuple[MissingFeature, ...]
 
     @property
@@ -328,13 +328,13 @@ class MissingValues:
         return tuple(lost / n for lost, n in zip(self.n_dropped, self.n_rows, strict=True))
 
     @property
-    def describe_costliest(self) -> str:
+    def costliest_text(self) -> str:
         """The features because of which alone most rows are left out, in words."""
-        by_cost = sorted(self.features, key=lambda each: -each.n_alone)[:3]
+        by_cost = sorted(self.features, key=lambda each: -each.n_sole_cause)[:3]
         told = [
-            f"{quote_group(each.name)} ({to_ascii(format_count(each.n_alone, 'row'))})"
+            f"{quote_group(each.name)} ({to_ascii(format_count(each.n_sole_cause, 'row'))})"
             for each in by_cost
-            if each.n_alone
+            if each.n_sole_cause
         ]
         return f"Left out because of one feature alone: {join_truncated(told)}." if told else ""
 
@@ -376,9 +376,7 @@ def values_by_model(models: Sequence[ModelResult | None], name: str, n_groups: i
     NaN where there is none, as of a model that is missing.
     """
     none = [None] * n_groups
-    rows = [
-        none if each is None else [record[name] for record in each.to_records] for each in models
-    ]
+    rows = [none if each is None else [record[name] for record in each.records] for each in models]
     return np.array(rows, dtype=np.float64)
 
 
@@ -432,10 +430,10 @@ class Finding:
         Features that it is about; x0, x1, ... where these have no names.
     remedy : str
         What to do about it, in more words.
-    caution : str
+    caveat : str
         Of a finding that vetoes a verdict, why the figures do not support it; otherwise empty.
     may_be_harmless : bool
-        Whether what was seen may be harmless, so that "no harm shown" stands with the caution.
+        Whether what was seen may be harmless, so that "no material harm" stands with the caution.
     """
 
     code: str
@@ -445,27 +443,27 @@ class Finding:
     groups: tuple[Label, ...] = ()
     columns: tuple[str, ...] = ()
     remedy: str = ""
-    caution: str = ""
+    caveat: str = ""
     may_be_harmless: bool = False
 
     @property
-    def vetoes(self) -> bool:
-        """Whether no verdict that this concerns may stand without a caution."""
-        return bool(self.caution)
+    def qualifies_verdict(self) -> bool:
+        """Whether no verdict that this concerns may stand without a caveat."""
+        return bool(self.caveat)
 
     def __str__(self) -> str:
         return f"{self.code} {self.message}"
 
 
 VerdictKind = Literal[
-    "harm, and repair moves it",
-    "harm, and repair trades",
-    "harm, and repair helps",
-    "harm, and repair does not help",
+    "harm, repair shifts it",
+    "harm, repair at a cost",
+    "harm, repair helps",
+    "harm, repair does not help",
     "harm, no repair tried",
-    "no harm shown, repair harms",
-    "cannot tell",
-    "no harm shown",
+    "no material harm, repair harms",
+    "inconclusive",
+    "no material harm",
 ]
 """All that a verdict can be; the first that applies."""
 
@@ -478,30 +476,30 @@ class Verdict:
     ----------
     kind : str
         One of the eight kinds.
-    sentence : str
+    summary : str
         What was found, about whom.
-    action : str
+    recommendation : str
         What to do.
     model : str
         Name of the fair model; of the model itself where nothing is compared with it.
     groups : tuple of labels
         The groups that it is about.
-    found_in, tried : int
+    n_agreeing, n_repeats : int
         In how many of several assignments of rows to folds the verdict was of this kind.
     """
 
     kind: VerdictKind
-    sentence: str
-    action: str
+    summary: str
+    recommendation: str
     model: str
     groups: tuple[Label, ...] = ()
-    found_in: int = 1
-    tried: int = 1
+    n_agreeing: int = 1
+    n_repeats: int = 1
 
     def __str__(self) -> str:
-        often = f"in {self.found_in} of {self.tried} assignments of rows to folds"
-        how = f" (so {often})" if self.tried > 1 else ""
-        return f"{self.kind[0].upper()}{self.kind[1:]}{how}. {self.sentence} {self.action}"
+        often = f"in {self.n_agreeing} of {self.n_repeats} assignments of rows to folds"
+        how = f" (so {often})" if self.n_repeats > 1 else ""
+        return f"{self.kind[0].upper()}{self.kind[1:]}{how}. {self.summary} {self.recommendation}"
 
 
 _STABILIZING_CHANGES = "fewer or more dimensions, another scale, or a look at outliers"
@@ -537,10 +535,10 @@ def _with_recommended_model(
     if there is one, then that under which the fewest rows (or clusters, such as persons) are in
     groups shown to be harmed, then that whose largest loss is the least.
     """
-    helpful = {each.model for each in verdicts if each.kind == "harm, and repair helps"}
+    helpful = {each.model for each in verdicts if each.kind == "harm, repair helps"}
     competitors = [each for each in fair_models if each.baseline == pca.name]
     estimated = [each for each in (pca, *competitors) if each.has_estimates]
-    if len(estimated) < 3 or verdict.kind in ("cannot tell", "no harm shown"):
+    if len(estimated) < 3 or verdict.kind in ("inconclusive", "no material harm"):
         return verdict
     largest = {each.name: max(each.losses().values()) for each in estimated}
     ranking = sorted(
@@ -566,8 +564,10 @@ def _with_recommended_model(
     here = "here" if len(estimated) == 1 + len(competitors) else "with estimates"
     harm_text = f"Of the {len(estimated)} models {here}, prefer {told[0]}: {why}."
     harm_text += f" The alternative is {told[1]}." if told[1:] else ""
-    action = f"{verdict.action} {harm_text}" if ranking[0].name == verdict.model else harm_text
-    return replace(verdict, action=action)
+    action = (
+        f"{verdict.recommendation} {harm_text}" if ranking[0].name == verdict.model else harm_text
+    )
+    return replace(verdict, recommendation=action)
 
 
 def _n_rows_harmed(model: ModelResult) -> int:
@@ -580,31 +580,33 @@ def _with_caveats(verdict: Verdict, baseline: str | None, findings: Sequence[Fin
     worst_under_fair = [
         each
         for each in findings
-        if each.vetoes
+        if each.qualifies_verdict
         and each.model in (None, verdict.model, baseline)
         and (not each.groups or not groups or groups & set(each.groups))
     ]
-    if not worst_under_fair or verdict.kind == "cannot tell":
+    if not worst_under_fair or verdict.kind == "inconclusive":
         return verdict
-    why = " and ".join(f"{each.caution} ({each.code})" for each in worst_under_fair)
+    why = " and ".join(f"{each.caveat} ({each.code})" for each in worst_under_fair)
     # States allow for long tails and for models that vary; nothing allows for columns that mislead.
     about_data = [
         each
         for each in worst_under_fair
         if each.model is None and not each.groups and not each.may_be_harmless
     ]
-    if verdict.kind == "no harm shown" and about_data:
+    if verdict.kind == "no material harm" and about_data:
         return replace(
             verdict,
-            kind="cannot tell",
-            sentence=f"No group has a loss large enough to matter in these figures, but {why}.",
-            action=f"{about_data[0].remedy} Then audit again.",
+            kind="inconclusive",
+            summary=f"No group has a loss large enough to matter in these figures, but {why}.",
+            recommendation=f"{about_data[0].remedy} Then audit again.",
         )
-    sentence, action = (text[0].lower() + text[1:] for text in (verdict.sentence, verdict.action))
+    sentence, action = (
+        text[0].lower() + text[1:] for text in (verdict.summary, verdict.recommendation)
+    )
     return replace(
         verdict,
-        sentence=f"With the reservation that {why}, {sentence}",
-        action=f"{worst_under_fair[0].remedy} If the verdict is the same after that, {action}",
+        summary=f"With the reservation that {why}, {sentence}",
+        recommendation=f"{worst_under_fair[0].remedy} If the verdict is the same after that, {action}",
     )
 
 
@@ -614,9 +616,9 @@ def change_records(models: Sequence[ModelResult]) -> list[dict[str, Any]]:
         {
             "model": model.name,
             "group": group.group,
-            "rows": group.n_rows,
-            "share": group.proportion,
-            **group.expected_change.to_record("change"),
+            "n_rows": group.n_rows,
+            "proportion": group.proportion,
+            **group.expected_change.to_record("expected_change"),
         }
         for model in models
         for group in model.groups
@@ -659,7 +661,7 @@ def _comparison_verdict(
     if not harmed_by_pca:
         if newly_harmed and not any(group.is_unstable for group in pca.groups):
             return Verdict(
-                "no harm shown, repair harms",
+                "no material harm, repair harms",
                 f"The repair itself does harm: under {fair.name}, {_names_with_counts(newly_harmed)} "
                 f"{verb} harmed, while {pca.name} is not shown to harm any group.",
                 f"Do not use {fair.name} in place of {pca.name}.",
@@ -674,7 +676,7 @@ def _comparison_verdict(
     harm_text = _describe_harm(pca, harmed_by_pca)
     if newly_harmed:
         return Verdict(
-            "harm, and repair moves it",
+            "harm, repair shifts it",
             f"{harm_text} Under {fair.name}, {_names_with_counts(newly_harmed)} {verb} harmed, whom "
             f"{pca.name} does not harm beyond chance.",
             "Choose another criterion or more dimensions, or state which groups pay and why.",
@@ -683,7 +685,7 @@ def _comparison_verdict(
         )
     if worst_under_fair.is_unstable and change.contains_zero:
         return Verdict(
-            "cannot tell",
+            "inconclusive",
             f"{fair.name} itself is unstable: fitted to other rows it may raise as well as lower "
             f"the error of {quote_groups([worst_under_pca])}, so {_STABILIZING_CHANGES} may help. {harm_text}",
             f"Try {_STABILIZING_CHANGES}, and audit again; until then do not claim that {fair.name} "
@@ -706,7 +708,7 @@ def _comparison_verdict(
             whole = f" The error over all new rows changes by {to_ascii(relative_change(rise))}."
             verb = "is" if len(paying) == 1 else "are"
             return Verdict(
-                "harm, and repair trades",
+                "harm, repair at a cost",
                 f"{gain_text} rows, but {_names_with_counts(paying)}, harmed by {pca.name} already, {verb} "
                 f"served worse still, by {to_ascii(format_share(max(map(_relative_change, paying))))} of the "
                 f"variance{' at most' if len(paying) > 1 else ''}."
@@ -717,14 +719,14 @@ def _comparison_verdict(
             )
         payers = _describe_payers(fair)
         return Verdict(
-            "harm, and repair helps",
+            "harm, repair helps",
             f"{gain_text} rows, and {_describe_other_groups(fair, groups, material)}.{payers}",
             f"Use {fair.name}, and state which groups pay." if payers else f"Use {fair.name}.",
             fair.name,
             groups,
         )
     return Verdict(
-        "harm, and repair does not help",
+        "harm, repair does not help",
         f"{harm_text} Under {fair.name}, the error of {quote_groups([worst_under_pca])} is not shown to fall on new "
         f"rows.",
         "Choose another criterion or more dimensions.",
@@ -734,13 +736,13 @@ def _comparison_verdict(
 
 
 def _no_harm_verdict(plain: ModelResult, name: str, level: float) -> Verdict:
-    unknown = [group for group in plain.groups if group.state == "cannot tell"]
+    unknown = [group for group in plain.groups if group.state == "inconclusive"]
     if unknown:
-        why = "" if plain.why_no_estimates is None else f" ({plain.why_no_estimates})"
+        why = "" if plain.no_estimates_reason is None else f" ({plain.no_estimates_reason})"
         unstable = [group for group in unknown if group.is_unstable]
         if unstable:
             return Verdict(
-                "cannot tell",
+                "inconclusive",
                 f"{plain.name} itself is unstable: whether it harms {_names_with_counts(unstable)} depends "
                 f"on the rows that it is fitted to, so {_STABILIZING_CHANGES} may help.",
                 f"Try {_STABILIZING_CHANGES}, and audit again; until then claim neither harm nor "
@@ -749,7 +751,7 @@ def _no_harm_verdict(plain: ModelResult, name: str, level: float) -> Verdict:
                 tuple(group.group for group in unknown),
             )
         return Verdict(
-            "cannot tell",
+            "inconclusive",
             f"These rows are not enough to tell whether {plain.name} harms "
             f"{_names_with_counts(unknown)}{why}.{_describe_rows_needed(unknown)}",
             "Collect more rows of them, or use fewer dimensions; until then claim neither harm nor "
@@ -765,7 +767,7 @@ def _no_harm_verdict(plain: ModelResult, name: str, level: float) -> Verdict:
         else ""
     )
     return Verdict(
-        "no harm shown",
+        "no material harm",
         f"At {format_level(level)} confidence, no group has a loss large enough to matter under "
         f"{plain.name} on new rows.{but}",
         f"Use {plain.name}.",
@@ -802,7 +804,7 @@ def _describe_harm(model: ModelResult, found: Sequence[GroupResult]) -> str:
     further_harm = "" if len(found) == 1 else f" So are {_names_with_counts(found[1:])}."
     further_harm = further_harm if len(found) != 2 else f" So is {_names_with_counts(found[1:])}."
     share_lost = _variance_share_range(max(loss.low or 0.0, 0.0), loss.high or 0.0, worst_under_pca)
-    unknown = [group for group in model.groups if group.state == "cannot tell"]
+    unknown = [group for group in model.groups if group.state == "inconclusive"]
     further_harm += (
         f" Whether it harms {_names_with_counts(unknown)} remains open." if unknown else ""
     )
@@ -819,7 +821,9 @@ def _describe_other_groups(fair: ModelResult, before: Sequence[Label], material:
     for group in fair.groups:
         matters = material * group.observed_total_variance
         ends = (group.expected_loss.high, group.expected_change.high)
-        told = group.state == "not shown" or any(end is not None and end < matters for end in ends)
+        told = group.state == "no material harm" or any(
+            end is not None and end < matters for end in ends
+        )
         if group.group not in before and not told:
             unknown.append(group)
     if not unknown:

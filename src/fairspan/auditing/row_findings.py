@@ -346,17 +346,19 @@ def missing_values_table(missing: MissingValues) -> Table:
     shown = missing.features[:_MAX_FEATURES_SHOWN]
     n_more = len(missing.features) - len(shown)
     more = f" {format_count(n_more, 'feature')} more with missing values." if n_more else ""
-    without = f" Left out without a group: {format_count(missing.n_unlabelled, 'row')}."
-    costly = f" {missing.describe_costliest}" if missing.describe_costliest else ""
+    without = f" Left out without a group: {format_count(missing.n_without_group, 'row')}."
+    costly = f" {missing.costliest_text}" if missing.costliest_text else ""
     return Table(
         f"Missing values, as shares of each group's rows.{costly}{to_ascii(more)}"
-        f"{to_ascii(without) if missing.n_unlabelled else ''}".strip(),
+        f"{to_ascii(without) if missing.n_without_group else ''}".strip(),
         (
             name_column("group", [format_group(group) for group in missing.groups]),
             Column("rows", [Cell(format_integer(n), n) for n in missing.n_rows]),
             share_column("left out", missing.dropped_shares),
             *(
-                share_column(f"{each.name}{', filled in' if each.is_filled else ''}", each.shares)
+                share_column(
+                    f"{each.name}{', filled in' if each.is_mean_imputed else ''}", each.shares
+                )
                 for each in shown
             ),
         ),
@@ -411,7 +413,7 @@ def summarize_missing_values(
         groups,
         tuple(rows.tolist()),
         tuple(dropped.tolist()),
-        0 if cells is None else cells.n_unlabelled,
+        0 if cells is None else cells.n_without_group,
         tuple(key_columns),
     )
 
@@ -533,7 +535,7 @@ def _uneven_missingness(missing: MissingValues, *, is_completed: bool) -> Iterat
     if found:
         told = [
             f"{quote_group(each.name)} ({_share_range(missing.groups, each.shares)}"
-            f"{', which hold exactly its mean' if each.is_filled else ''})"
+            f"{', which hold exactly its mean' if each.is_mean_imputed else ''})"
             for each in found
         ]
         consequence = (
@@ -562,7 +564,7 @@ def _share_range(groups: Sequence[Label], shares: Sequence[float]) -> str:
 
 def _largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
     """FS408: groups of which much is left out, or of which a feature is mostly filled in."""
-    filled_shares = np.array([each.shares for each in missing.features if each.is_filled])
+    filled_shares = np.array([each.shares for each in missing.features if each.is_mean_imputed])
     filled = filled_shares.max(axis=0) if len(filled_shares) else np.zeros(len(missing.groups))
     shares = np.maximum(filled, missing.dropped_shares)
     found = np.flatnonzero(shares > _LARGE_SHARE).tolist()
@@ -580,8 +582,8 @@ def _largely_missing_groups(missing: MissingValues) -> Iterator[Finding]:
     if lost:
         them = "it" if len(lost) == 1 else "them"
         sentences.append(f"No row of {join_truncated(lost)} is left, so nothing is said of {them}.")
-    if missing.describe_costliest:
-        sentences.append(missing.describe_costliest)
+    if missing.costliest_text:
+        sentences.append(missing.costliest_text)
     sentences.append("Leave such features out (--exclude), or say what the figures are of.")
     yield make_finding("FS408", " ".join(sentences), groups=[missing.groups[i] for i in found])
 

@@ -63,7 +63,9 @@ def audit_table(
         )
 
     losses = [Estimate(group.observed_loss) for group in groups]
-    kept = share_column("kept here", [none_if_nan(group.observed_kept) for group in groups])
+    kept = share_column(
+        "kept here", [none_if_nan(group.observed_variance_kept) for group in groups]
+    )
     columns = (
         (
             figures("expected error", [Estimate(group.expected_error.value) for group in groups]),
@@ -85,7 +87,7 @@ def audit_table(
     about = f"{dropped_text}." if dropped_text else ""
     return Table(
         f"{about} {_ESTIMATES_NOTE if has_estimates else ''}".strip(),
-        (names, row_count_column([group.to_record for group in groups]), *columns),
+        (names, row_count_column([group.record for group in groups]), *columns),
         tuple(zip(first_rows, (_model_heading(each, n_features) for each in models), strict=True)),
     )
 
@@ -95,8 +97,8 @@ def _model_heading(model: ModelResult, n_features: int) -> str:
     found = model.observed_disparity.without_rounding(model.rounding_bound)
     shown, ends = number_with_interval(found.value, found.low, found.high)
     told = f"; disparity on these rows {shown}{f' ({ends})' if ends else ''}"
-    if model.observed_worst_errors is not None:
-        most = ", ".join(format_number(each) for each in model.observed_worst_errors)
+    if model.worst_case_errors is not None:
+        most = ", ".join(format_number(each) for each in model.worst_case_errors)
         told += f"; errors within the criterion's radius of these rows at most {most}"
     return (
         f"{printable(model.name)}: {model.n_components} of {n_features} dimensions, "

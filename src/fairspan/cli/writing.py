@@ -486,7 +486,7 @@ def moments_record(moments: GroupMoments, out: Path) -> dict[str, Any]:
         "n_features": moments.n_features,
         "feature_names": None if names is None else list(names),
         "groups": [
-            {"group": label, "n": n, "weight": weight}
+            {"group": label, "n_rows": n, "weight": weight}
             for label, n, weight in zip(
                 moments.labels, moments.counts.tolist(), moments.weights.tolist(), strict=True
             )

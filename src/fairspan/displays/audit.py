@@ -51,12 +51,19 @@ from fairspan.problem.reduction import get_criterion
 from fairspan.registry import check_bool, check_choice
 from fairspan.typing import FloatArray
 
-AuditQuantity = Literal["expected_loss", "observed_error", "observed_loss", "observed_kept"]
+AuditQuantity = Literal[
+    "expected_loss", "observed_error", "observed_loss", "observed_variance_kept"
+]
 
-INCONCLUSIVE = "cannot tell"
+INCONCLUSIVE = "inconclusive"
 # One colour a state, which ordinary PCA and its repair do not have elsewhere; none where the
 # interval contains zero.
-STATE_COLORS = {"harmed": PURPLE, "minor": ORANGE, "not shown": FOREGROUND, INCONCLUSIVE: MUTED}
+STATE_COLORS = {
+    "harmed": PURPLE,
+    "minor": ORANGE,
+    "no material harm": FOREGROUND,
+    INCONCLUSIVE: MUTED,
+}
 # Of each quantity the title and the label of its axis.
 _TITLES_AND_LABELS = {
     "expected_loss": ("Expected loss of each group on new rows", "expected loss on new rows"),
@@ -65,7 +72,7 @@ _TITLES_AND_LABELS = {
         "Loss of each group on these rows, against its own best subspace",
         "excess loss of the group",
     ),
-    "observed_kept": (
+    "observed_variance_kept": (
         "The share of each group's variance that is kept",
         "share of the group's variance that is kept",
     ),
@@ -89,7 +96,7 @@ class AuditDisplay(BaseDisplay):
     ----------
     records : sequence of mappings
         One for each model and group, with the names of :meth:`fairspan.Audit.records`.
-    quantity : {"expected_loss", "observed_error", "observed_loss", "observed_kept"}
+    quantity : {"expected_loss", "observed_error", "observed_loss", "observed_variance_kept"}
     plain : tuple of str
         The models that are ordinary PCA.
     level : float
@@ -114,11 +121,11 @@ class AuditDisplay(BaseDisplay):
         if quantity == "expected_loss" and not has_estimates:
             raise InvalidInput(
                 "This audit holds no estimates for new rows",
-                "Allowed: 'observed_error', 'observed_loss' and 'observed_kept'",
+                "Allowed: 'observed_error', 'observed_loss' and 'observed_variance_kept'",
                 "Audit rows with folds, or choose another quantity",
             )
         records = [record for model in audit.models for record in records_without_rounding(model)]
-        plain = tuple(model.name for model in audit.models if model.is_plain_pca)
+        plain = tuple(model.name for model in audit.models if model.is_pca)
         return cls(records, quantity, plain, audit.level)
 
     @property
@@ -175,7 +182,9 @@ class AuditDisplay(BaseDisplay):
         if self.quantity == "expected_loss":
             axes.axvline(0, color=FOREGROUND, linewidth=0.8, zorder=1)
             axes.set_xlim(*limits)
-        elif self.quantity != "observed_kept":  # their size is seen, not only their difference
+        elif (
+            self.quantity != "observed_variance_kept"
+        ):  # their size is seen, not only their difference
             axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
         handles, labels = self._draw_extras(axes, handles, labels)
         missing = (states == INCONCLUSIVE).any(axis=0) & np.isnan(values).all(axis=0)
@@ -185,7 +194,7 @@ class AuditDisplay(BaseDisplay):
         room = available_width(axes)
         label_rows(axes, self.groups)
         format_ticks(axes, "x", width=room / 2)
-        if self.quantity == "observed_kept":
+        if self.quantity == "observed_variance_kept":
             axes.xaxis.set_major_formatter(lambda share, _: f"{format_tick(100 * share)} %")
         labels = shorten_names(labels, room / 2)
         add_header(axes, self._title(), handles, labels, note=self._note())
@@ -307,7 +316,7 @@ class VarianceKeptDisplay(AuditDisplay):
     Attributes
     ----------
     records : sequence of mappings
-        `observed_kept` of each group under "PCA", the criterion and "best possible", from 0 to 1; NaN
+        `observed_variance_kept` of each group under "PCA", the criterion and "best possible", from 0 to 1; NaN
         for a group without variance.
     n_components : int
     """
@@ -370,8 +379,8 @@ class VarianceKeptDisplay(AuditDisplay):
             best = 1 - values_of(plain, "observed_best_error") / values_of(
                 plain, "observed_total_variance"
             )
-        records += best_records(plain, "observed_kept", best)
-        return cls(records, "observed_kept", n_components=d)
+        records += best_records(plain, "observed_variance_kept", best)
+        return cls(records, "observed_variance_kept", n_components=d)
 
     def _title(self) -> str:
         dimensions = format_count(self.n_components, "dimension")

@@ -81,7 +81,7 @@ class ErrorCurveDisplay(BaseDisplay):
         One for each model, dimension and group, with the names of :meth:`fairspan.Audit.records`
         and `status`, how each fit of the criterion ended. The models are "PCA", the criterion, and
         for errors "best possible". Intervals are each of one group at one dimension, and points
-        with the state "cannot tell" are grey.
+        with the state "inconclusive" are grey.
     quantity : {"observed_error", "observed_loss", "expected_error", "expected_loss"}
     marked : int or None
         The dimension that was chosen.
@@ -165,7 +165,7 @@ class ErrorCurveDisplay(BaseDisplay):
         >>> fair = FairPCA(1).fit(rows, sensitive_features=groups)
         >>> display = ErrorCurveDisplay.from_estimator(fair, rows, groups, show_observed=True)
         >>> display.quantity, display.records[0]["state"]
-        ('expected_loss', 'not shown')
+        ('expected_loss', 'no material harm')
         """
         settings = {"dimensions": dimensions, "quantity": quantity, "show_observed": show_observed}
         return cls._compute_and_plot(ax, estimator, X, sensitive_features, **settings)

@@ -179,7 +179,7 @@ class FeatureErrorDisplay(BaseDisplay):
 
     def to_columns(self) -> Mapping[str, Sequence[Any]]:
         """One row for each group and feature that is shown."""
-        records = self.errors.to_records
+        records = self.errors.records
         names = ("model", "group", "feature", "observed_error", "expected_error")
         return {
             **{name: [record[name] for record in records] for name in names[:3]},

@@ -195,7 +195,7 @@ def observed_records(estimator: Any, fits: Mapping[int, Any], moments: Moments) 
                     name: zero_negligible(each, found.roundings)
                     for name, each in squared_figures.items()
                 }
-                figures["observed_kept"] = found.variance_kept_ratios
+                figures["observed_variance_kept"] = found.variance_kept_ratios
             records += [
                 {
                     "model": model,
@@ -239,14 +239,16 @@ def expected_records(
             status = None if model == PCA_NAME else fit_status(fit)
             model_entries = {"model": model, "n_components": d, "status": status}
             if (found := audited.get(dimension_name(model, d))) is None:
-                records += [
-                    {"group": record["group"], **model_entries} for record in first.to_records
-                ]
+                records += [{"group": record["group"], **model_entries} for record in first.records]
             else:
                 records += [
                     {**record, **model_entries} for record in records_without_rounding(found)
                 ]
-    why = "" if first.has_estimates else first.why_no_estimates or "every group has too few of them"
+    why = (
+        ""
+        if first.has_estimates
+        else first.no_estimates_reason or "every group has too few of them"
+    )
     return records, why
 
 
@@ -260,7 +262,7 @@ def records_without_rounding(model: ModelResult) -> list[Record]:
             ),
             "observed_loss": float(zero_negligible(group.observed_loss, group.observed_rounding)),
         }
-        for record, group in zip(model.to_records, model.groups, strict=True)
+        for record, group in zip(model.records, model.groups, strict=True)
     ]
 
 

@@ -391,8 +391,8 @@ def row_count_column(records: Sequence[Mapping[str, Any]]) -> Column:
     """How many rows each group has, and below of how many clusters, where its record says that."""
     cells = [
         Cell(
-            format_integer(each["n"]) if each["n"] else format_number(None),
-            each["n"],
+            format_integer(each["n_rows"]) if each["n_rows"] else format_number(None),
+            each["n_rows"],
             "" if each["n_clusters"] is None else format_integer(each["n_clusters"]),
         )
         for each in records

@@ -51,8 +51,8 @@ def no_complete_rows(rows: Rows, n_dropped: int, n_beside: int = 0) -> InvalidIn
         reasons.append(f"{columns} {'has' if len(empty) == 1 else 'have'} no value in any row")
     elif n_labelled:
         reasons.append(f"values are missing in {_counted(names, counts)}")
-    if found.n_unlabelled:
-        reasons.append(f"{_rows(found.n_unlabelled)} without a group")
+    if found.n_without_group:
+        reasons.append(f"{_rows(found.n_without_group)} without a group")
     received = f"There are no rows{describe_dropped_rows(n_dropped, ' ({})')}: {'; '.join(reasons)}"
     allowed = "Allowed: at least one row with a group and without missing values"
     if not n_labelled:

@@ -240,7 +240,7 @@ class ReportCurves:
                         "weights": None if step.weights is None else step.weights.tolist(),
                         "observed_errors": step.errors.tolist(),
                         "observed_losses": step.losses.tolist(),
-                        "observed_kept": step.variance_kept.tolist(),
+                        "observed_variance_kept": step.variance_kept.tolist(),
                         "observed_total_error": step.total_error,
                         "components": step.loadings.tolist(),
                         "observed_variances": step.variances.tolist(),
@@ -293,7 +293,7 @@ def build_curves(
     expected = pca_estimates_by_dimension(pca, audit, folds)
     main_result = next(model for model in audit.models if model.name == main.name)
     dimensions = solve_by_dimension(plain.problem, main, expected)
-    if expected and main_result.why_no_estimates is None:
+    if expected and main_result.no_estimates_reason is None:
         dimensions = [
             replace(each, fair_estimates=main_result.groups)
             if each.n_components == pca.n_components

@@ -202,7 +202,7 @@ _MAX_GROUPS_DRAWN = 12
 
 def pca_errors_figure(report: Report) -> PageFigure:
     """The error of each group under PCA, with its interval."""
-    records, level = _drawn_records(report, report.pca.to_records), report.audit.level
+    records, level = _drawn_records(report, report.pca.records), report.audit.level
     has_intervals = all(record["observed_error_low"] is not None for record in records)
     new_opening = [
         f"{record['group']} {format_number(record['observed_error'])}"
@@ -220,9 +220,9 @@ def pca_errors_figure(report: Report) -> PageFigure:
 def expected_losses_figure(report: Report) -> PageFigure:
     """The loss of each group to expect on new rows under PCA, and beside it the main criterion."""
     plain, main = report.pca, report.main
-    shows_main = not main.is_plain_pca and main.why_no_estimates is None
+    shows_main = not main.is_pca and main.no_estimates_reason is None
     models = [plain, main] if shows_main else [plain]
-    records_by_model = [_drawn_records(report, model.to_records) for model in models]
+    records_by_model = [_drawn_records(report, model.records) for model in models]
     new_opening = [
         f"{model.name}: " + "; ".join(map(_describe_estimate, records))
         for model, records in zip(models, records_by_model, strict=True)
@@ -247,7 +247,7 @@ def _describe_estimate(record: Mapping[str, Any]) -> str:
 def losses_figure(report: Report) -> PageFigure:
     """What each group loses under PCA and under the main criterion."""
     made, name = report.main_fit.certificate, report.main.name
-    plain, main = (_drawn_records(report, model.to_records) for model in (report.pca, report.main))
+    plain, main = (_drawn_records(report, model.records) for model in (report.pca, report.main))
     bounds_loss = made.criterion.uses_excess_loss and not made.criterion.relative
     picture = GroupLossDisplay(
         [*plain, *main],

@@ -77,7 +77,7 @@ def render_page(report: Report) -> str:
             estimated=report.has_estimates,
             tables=tables.report_tables(report),
             plain_figure=figures.pca_errors_figure(report),
-            losses_figure=None if report.main.is_plain_pca else figures.losses_figure(report),
+            losses_figure=None if report.main.is_pca else figures.losses_figure(report),
             expected_figure=figures.expected_losses_figure(report)
             if report.has_estimates
             else None,

@@ -532,7 +532,7 @@ def audit_fits(
     not_refitted = {each.name for each in audited if each.no_refit_reason}
     models = [_zero_negligible(model) for model in audit.models]
     if rows is None:
-        models = [replace(model, why_no_estimates=_MOMENTS_ONLY_REASON) for model in models]
+        models = [replace(model, no_estimates_reason=_MOMENTS_ONLY_REASON) for model in models]
     verdicts = audit.verdicts
     if verdicts and asked.is_pca and len(models) > 1:
         # The others are about what it is compared with.

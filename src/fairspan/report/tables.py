@@ -42,7 +42,7 @@ TIE_TOL = 1e-6
 _ZERO_TOL = 1e-9
 # Decimals of loadings.
 LOADING_DECIMALS = 2
-_INCONCLUSIVE = "cannot tell"
+_INCONCLUSIVE = "inconclusive"
 
 
 def most_affected_group(model: ModelResult) -> int | None:
@@ -90,7 +90,7 @@ def report_tables(report: Report) -> dict[str, Table]:
             "expected_criteria": expected_criteria_table(report),
             "expected_losses": expected_losses_table(report),
         }
-        if not report.main.is_plain_pca:
+        if not report.main.is_pca:
             tables["changes"] = changes_table(report)
     return tables
 
@@ -113,7 +113,7 @@ def _counts_column(heading: str, values: Sequence[int]) -> Column:
 
 def groups_table(report: Report) -> Table:
     """How many rows and how much variance each group has."""
-    groups = report.pca.to_records
+    groups = report.pca.records
     shares = "share of the weight" if report.is_weighted else "share"
     return Table(
         "The groups",
@@ -128,7 +128,7 @@ def groups_table(report: Report) -> Table:
 
 def pca_table(report: Report) -> Table:
     """What PCA does to each group."""
-    model, records = report.pca, report.pca.to_records
+    model, records = report.pca, report.pca.records
     above = [
         group.observed_loss / group.observed_best_error if group.observed_best_error > 0 else None
         for group in model.groups
@@ -141,7 +141,7 @@ def pca_table(report: Report) -> Table:
             number_column("best possible", _values(records, "observed_best_error")),
             number_column("excess loss", _values(records, "observed_loss")),
             Column("loss / best", [Cell(format_relative(each), each) for each in above]),
-            share_column("variance kept", _values(records, "observed_kept")),
+            share_column("variance kept", _values(records, "observed_variance_kept")),
         ),
     )
 
@@ -158,7 +158,7 @@ def criteria_table(report: Report) -> Table:
     ]
     ends = [(model.observed_disparity.low, model.observed_disparity.high) for model in models]
     errors, losses = (
-        [_values(model.to_records, name) for model in models]
+        [_values(model.records, name) for model in models]
         for name in ("observed_error", "observed_loss")
     )
     return _models_table(
@@ -219,7 +219,7 @@ def _statuses_column(report: Report) -> Column:
 def _kept_columns(report: Report) -> list[Column]:
     """The variance kept of both groups; of more, the least, and of which group it is."""
     kept = np.array(
-        [[group.observed_kept for group in model.groups] for model in report.audit.models]
+        [[group.observed_variance_kept for group in model.groups] for model in report.audit.models]
     )
     if len(report.group_names) == 2:
         return [
@@ -243,7 +243,7 @@ def _none_if_nan(values: Iterable[float]) -> list[float | None]:
 def _by_group_and_model(report: Report, name: str, caption: str) -> Table:
     """One figure of every group under every model."""
     columns = [
-        number_column(model.name, _values(model.to_records, name)) for model in report.audit.models
+        number_column(model.name, _values(model.records, name)) for model in report.audit.models
     ]
     return Table(caption, (_groups_column(report), *columns))
 
@@ -404,7 +404,7 @@ def user_models_table(given: UserModels) -> Table:
 
 def user_model_table(model: ModelResult, findings: Sequence[Finding]) -> Table:
     """What a model of the user does to each group, and what is left of its fit on other rows."""
-    records = model.to_records
+    records = model.records
     # FS209 and FS210 compare these rows with those of the fit.
     notes = tuple(
         str(each)
@@ -421,7 +421,7 @@ def user_model_table(model: ModelResult, findings: Sequence[Finding]) -> Table:
         (
             name_column("group", [format_group(group.group) for group in model.groups]),
             row_count_column(records),
-            *(expected if model.why_no_estimates is None else ()),
+            *(expected if model.no_estimates_reason is None else ()),
             estimate_column("error on these rows", records, "observed_error"),
             *(
                 [estimate_column("change since the fit", records, "drift")]
@@ -429,7 +429,7 @@ def user_model_table(model: ModelResult, findings: Sequence[Finding]) -> Table:
                 else ()
             ),
             number_column("best possible", _values(records, "observed_best_error")),
-            share_column("variance kept", _values(records, "observed_kept")),
+            share_column("variance kept", _values(records, "observed_variance_kept")),
         ),
         notes=notes,
     )
@@ -437,7 +437,7 @@ def user_model_table(model: ModelResult, findings: Sequence[Finding]) -> Table:
 
 def expected_pca_table(report: Report) -> Table:
     """What PCA does to each group on new rows, and beside it the figures on these."""
-    model, records = report.pca, report.pca.to_records
+    model, records = report.pca, report.pca.records
     return Table(
         f"PCA with {format_count(model.n_components, 'dimension')} on new rows",
         (
@@ -448,7 +448,7 @@ def expected_pca_table(report: Report) -> Table:
             estimate_column("expected error", records, "expected_error"),
             _secondary(number_column("loss on these rows", _values(records, "observed_loss"))),
             _secondary(number_column("error on these rows", _values(records, "observed_error"))),
-            _secondary(share_column("variance kept", _values(records, "observed_kept"))),
+            _secondary(share_column("variance kept", _values(records, "observed_variance_kept"))),
         ),
         muted_rows=tuple(i for i, group in enumerate(model.groups) if not group.is_estimated),
     )
@@ -474,7 +474,7 @@ def changes_table(report: Report) -> Table:
             _groups_column(report),
             name_column("outcome", outcomes),
             Column("change in expected error / variance", cells),
-            row_count_column(report.main.to_records),
+            row_count_column(report.main.records),
             share_column("share of the rows", [group.proportion for group in groups]),
         ),
         muted_rows=tuple(i for i, cell in enumerate(cells) if cell.sort_value is None),
@@ -492,7 +492,7 @@ def expected_criteria_table(report: Report) -> Table:
         for model in report.audit.models
     ]
     empty_record = {f"expected_loss{end}": None for end in ("", "_low", "_high")}
-    losses = [empty_record if each is None else each.to_record for each in worst_groups]
+    losses = [empty_record if each is None else each.record for each in worst_groups]
     names = dict(zip((each.group for each in report.pca.groups), report.group_names, strict=True))
     return _models_table(
         report,
@@ -535,7 +535,7 @@ def expected_losses_table(report: Report) -> Table:
 
 
 def _no_estimate_reason(model: ModelResult) -> str:
-    return "too few rows" if model.why_no_estimates is None else "not estimated"
+    return "too few rows" if model.no_estimates_reason is None else "not estimated"
 
 
 def _states_column(groups: Sequence[GroupResult | None]) -> Column:

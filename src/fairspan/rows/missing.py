@@ -31,7 +31,7 @@ class MissingCounts:
         Rows of each group in which a feature is missing.
     alone : (p,) array of int
         Rows that were left out because of this feature alone.
-    n_unlabelled : int
+    n_without_group : int
         Rows without a group.
     """
 
@@ -40,7 +40,7 @@ class MissingCounts:
     n_dropped: IntegerArray
     n_missing: IntegerArray
     n_dropped_by_feature: IntegerArray
-    n_unlabelled: int
+    n_without_group: int
 
 
 # Of each group: rows, those that were left out, missing cells of each feature, and of each feature
