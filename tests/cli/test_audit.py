@@ -110,7 +110,7 @@ def test_a_model_is_judged_on_held_out_rows(run, table, features, tmp_path):
     assert_agrees(audited, by_hand)
     # Ordinary PCA of these rows, in the units of the model.
     units = table.loc[:119, features].std(ddof=0)
-    assert (plain["name"], plain["is_scaled"], plain["fitted_here"]) == ("PCA", True, True)
+    assert (plain["name"], plain["is_scaled"], plain["in_sample"]) == ("PCA", True, True)
     assert_agrees(plain, plain_pca_by_hand(held_out[features] / units, held_out["age"], 2))
     assert result.facts["verdict"]["kind"] != "harm, no repair tried"
 

@@ -85,7 +85,9 @@ def test_it_is_what_python_fits(run, data, table, features, tmp_path, arguments,
     assert certificate["objective"] == pytest.approx(solution.objective, rel=1e-9)
     assert certificate["status"] == solution.status == "optimal"
     assert certificate["gap"] == certificate["objective"] - certificate["lower_bound"]
-    assert certificate["constraint_violation"] == pytest.approx(solution.constraint_violation, abs=1e-12)
+    assert certificate["constraint_violation"] == pytest.approx(
+        solution.constraint_violation, abs=1e-12
+    )
     assert certificate["theorem_3_2_holds"] is solution.theorem_3_2_holds
     words = " ".join(run(*command).out.split())
     assert f"is {certificate['objective']:.6g}; no subspace" in words

@@ -174,8 +174,8 @@ def test_what_is_said_of_the_picture_is_what_the_audits_show(audited):
         assert [each for each in said if each not in text] == []
     assert f"the larger loss below {fair.observed_largest_loss:.3f}" in README
     assert fair.status == "optimal"
-    kinds = [each.verdict.kind.removeprefix("harm, and repair ") for each in audited.values()]
-    assert kinds == ["helps", "helps", "helps", "trades", "trades"]
+    kinds = [each.verdict.kind.removeprefix("harm, repair ") for each in audited.values()]
+    assert kinds == ["helps", "helps", "helps", "at a cost", "at a cost"]
     for d in (5, 6):
         men = audited[d].models[0].groups[1]
         assert men.expected_change.low > 0.01 * men.observed_total_variance

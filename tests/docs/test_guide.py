@@ -224,7 +224,7 @@ def test_the_choice_of_the_example_is_as_the_tutorial_says():
             fair = FairPCA(d, scale=True).fit(X, sensitive_features=sex)
             found = audit({"fair": fair}, X, sex)
             assert found.models[1].groups[0].state == "harmed"
-            kinds.append(found.verdict.kind.removeprefix("harm, and repair "))
+            kinds.append(found.verdict.kind.removeprefix("harm, repair "))
         assert (X.shape[1], kinds) == (int(width), said.split(" | "))
 
 
@@ -240,7 +240,7 @@ def test_the_verdicts_of_the_example_are_those_on_the_other_half_of_the_people(d
             for name in ("minimax_loss", "total_error")
         }
         found = audit(models, people.X[~fitted], people.sensitive_features[~fitted])
-        assert found.verdict.kind == f"harm, and repair {'helps' if d < 5 else 'trades'}"
+        assert found.verdict.kind == f"harm, repair {'helps' if d < 5 else 'at a cost'}"
 
 
 def test_the_tumours_show_harm_at_three_dimensions_only():

@@ -49,9 +49,7 @@ def test_too_large_matrices_are_never_made(kind, weights):
     room = 24 * 300**2  # one group
     with traced() as peak:
         for too_little in (room - 1, 4 * room - 1):
-            with pytest.raises(
-                InvalidInput, match=r"\(max_memory\).* raise the .*max_memory="
-            ):
+            with pytest.raises(InvalidInput, match=r"\(max_memory\).* raise the .*max_memory="):
                 GroupMoments.from_rows(X, groups, weights, max_memory=too_little)
         assert peak() < room
     assert GroupMoments.from_rows(X, groups, weights, max_memory=4 * room).n_groups == 4

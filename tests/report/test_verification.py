@@ -245,7 +245,11 @@ def test_held_out_rows_judge_the_models(tmp_path):
         folds=5,
     )
     given = facts["given"]
-    assert (given["held_out"], given["rows"]["n_rows"], facts["rows"]["n_rows"]) == (True, half, half)
+    assert (given["held_out"], given["rows"]["n_rows"], facts["rows"]["n_rows"]) == (
+        True,
+        half,
+        half,
+    )
     expected = fs.metrics.reconstruction_error(fair, X[half:], PEOPLE["sex"][half:])
     assert [group["observed_error"] for group in given["models"][0]["groups"]] == pytest.approx(
         list(expected.values())

@@ -166,12 +166,12 @@ class Audit:
         >>> from fairspan import audit
         >>> X = np.array([[3.0, 1], [-3, -1], [1, 2], [-1, -2]])
         >>> result = audit(np.eye(2)[:1], X, ["a", "a", "b", "b"])
-        >>> result.by_feature()[["group", "feature", "observed_error"]].round(3).values.tolist()
+        >>> result.feature_errors()[["group", "feature", "observed_error"]].round(3).values.tolist()
         [['a', 'x0', 0.0], ['a', 'x1', 1.0], ['b', 'x0', 0.0], ['b', 'x1', 4.0]]
         """
         return to_data_frame(
             [record for each in self._feature_error_tables for record in each.records],
-            "Audit.by_feature()",
+            "Audit.feature_errors()",
         )
 
     def to_dict(self) -> dict[str, Any]:

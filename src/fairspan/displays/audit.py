@@ -95,7 +95,7 @@ class AuditDisplay(BaseDisplay):
     Attributes
     ----------
     records : sequence of mappings
-        One for each model and group, with the names of :meth:`fairspan.Audit.records`.
+        One for each model and group, with the names of :meth:`fairspan.Audit.to_records`.
     quantity : {"expected_loss", "observed_error", "observed_loss", "observed_variance_kept"}
     plain : tuple of str
         The models that are ordinary PCA.

@@ -78,7 +78,7 @@ class ErrorCurveDisplay(BaseDisplay):
     Attributes
     ----------
     records : sequence of mappings
-        One for each model, dimension and group, with the names of :meth:`fairspan.Audit.records`
+        One for each model, dimension and group, with the names of :meth:`fairspan.Audit.to_records`
         and `status`, how each fit of the criterion ended. The models are "PCA", the criterion, and
         for errors "best possible". Intervals are each of one group at one dimension, and points
         with the state "inconclusive" are grey.

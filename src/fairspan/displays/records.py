@@ -1,6 +1,6 @@
 """The records of a fitted estimator and of ordinary PCA that displays draw.
 
-They have the names of :meth:`fairspan.Audit.records`, one record a model, dimension and group:
+They have the names of :meth:`fairspan.Audit.to_records`, one record a model, dimension and group:
 figures that end in `_here` are those of the rows that are judged, `expected_` those of new rows.
 """
 
@@ -38,7 +38,7 @@ from fairspan.rows.protocol import GroupLimit, Rows
 from fairspan.rows.validation import check_n_columns
 from fairspan.typing import FloatArray
 
-# A figure of a model and a group by its name, as in Audit.records().
+# A figure of a model and a group by its name, as in Audit.to_records().
 Record = Mapping[str, Any]
 Quantity = Literal["loss", "error"]
 # The models beside the criterion's.
