@@ -357,9 +357,9 @@ def test_the_command_line_takes_criterion_restriction_solver_and_display(run, da
     assert certificate["n_eigenproblems"] == 41
     verify = ("verify", model, data, "--group", "group")
     assert run(*verify)[0] == 1
-    status, out, _ = run(*verify, "--part", CRITERION, "--part", RESTRICTION)
+    status, out, _ = run(*verify, "--custom-object", CRITERION, "--custom-object", RESTRICTION)
     assert (status, out.splitlines()[0]) == (0, "The certificate holds.")
-    parts = ("--part", CRITERION, "--part", RESTRICTION)
+    parts = ("--custom-object", CRITERION, "--custom-object", RESTRICTION)
     status, out, error = run("audit", data, "--group", "group", "--json", "--model", model, *parts)
     assert status == 0, error
     assert "was not fitted again" not in out

@@ -292,7 +292,7 @@ def visits(table, features, tmp_path):
     [
         (["--folds", "5"], {"folds": 5}),
         (["--level", "0.8"], {"level": 0.8}),
-        (["--material", "0.3"], {"materiality": 0.3}),
+        (["--materiality", "0.3"], {"materiality": 0.3}),
         (["--clusters", "person"], {"clusters": "person"}),
     ],
 )

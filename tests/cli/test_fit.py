@@ -162,7 +162,7 @@ def test_a_fit_is_judged_as_asked(run, data, table, features, tmp_path):
     clusters = [f"clinic {i // 4}" for i in range(len(table))]
     table.drop(columns="sex").assign(clinic=clusters).to_csv(path, index=False)
     command = ("fit", path, "--group", "age", "-d", 2, "-o", tmp_path / "m", "--json")
-    judged = ("--clusters", "clinic", "--folds", 5, "--level", 0.9, "--material", 0.05)
+    judged = ("--clusters", "clinic", "--folds", 5, "--level", 0.9, "--materiality", 0.05)
     found = run(*command, *judged).facts
     fair = fs.FairPCA(2).fit(table[features], sensitive_features=table["age"])
     expected = fs.audit(
@@ -178,7 +178,7 @@ def test_a_fit_is_judged_as_asked(run, data, table, features, tmp_path):
 
 @pytest.mark.long
 def test_a_page_is_judged_and_named_as_asked(run, data, table, features, tmp_path):
-    command = ("report", data, "--group", "age", "-d", 2, "--level", 0.9, "--material", 0.05)
+    command = ("report", data, "--group", "age", "-d", 2, "--level", 0.9, "--materiality", 0.05)
     command += ("--compare", "equal_error", "--title", "Of two ages", "--folds", 5)
     found = run(*command, "-o", tmp_path / "page.html", "--json").facts
     by_python = fs.write_report(

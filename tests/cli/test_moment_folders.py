@@ -275,7 +275,7 @@ SPOILT = {
     "groups": (nothing, ["--group", "age"], ["groups: was 'sex', is 'sex', 'age'"]),
     "features": (nothing, ["--exclude", "z"], ["features: was 'x', 'y', 'z', is 'x', 'y'"]),
     "weight": (nothing, ["--weight", "w"], ["weight: was none, is 'w'"]),
-    "label": (nothing, ["--label", "age"], ["label: was none, is 'age'"]),
+    "label": (nothing, ["--y", "age"], ["label: was none, is 'age'"]),
     "missing": (nothing, ["--on-missing", "drop"], ["on_missing: was 'error', is 'drop'"]),
     "cut manifest": (in_manifest(lambda text: text[:100]), [], ["{made}/manifest.json"]),
     "unknown entry": (
@@ -330,7 +330,7 @@ def test_another_way_to_read_a_csv_is_refused(run, frame, tmp_path):
 
 def test_the_classes_of_y_are_kept(run, command, frame, made, tmp_path):
     labelled, both = tmp_path / "labelled", tmp_path / "all"
-    run(*command[:-1], labelled, "--label", "age", status=0)
+    run(*command[:-1], labelled, "--y", "age", status=0)
     run("merge", labelled, "-o", both, status=0)
     pairs = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
     merged = fs.GroupMoments.load(both).by_class

@@ -206,7 +206,7 @@ def saved(path, n, seed, columns, labels, classes=None):
     [
         ("xzw", ["a", "b"], ["'y' missing", "'w' besides"]),
         ("x", ["a", "b"], ["'y', 'z' missing"]),
-        ("xyz", [1, 2], ["of different types", "text against whole number", "--labels-as text"]),
+        ("xyz", [1, 2], ["of different types", "text against whole number", "--label-type text"]),
         ("xyz", [("a", 1), ("b", 2)], ["text against 2 attributes (text, whole num", "('a', 1)"]),
     ],
     ids=["missing and extra", "missing", "type", "attributes"],
@@ -221,7 +221,7 @@ def test_what_does_not_fit_is_listed_and_the_file_named(refused, tmp_path, colum
 
 @pytest.mark.parametrize(
     ("names", "labels", "options"),
-    [("zxy", ["1", "2"], []), ("xyz", [1, 2], ["--labels-as", "text"])],
+    [("zxy", ["1", "2"], []), ("xyz", [1, 2], ["--label-type", "text"])],
     ids=["features by name", "labels as text"],
 )
 def test_rows_of_two_files_are_those_of_one(run, tmp_path, names, labels, options):
@@ -254,7 +254,7 @@ def test_labels_that_are_nearly_equal_stay_separate_and_are_named(run, tmp_path)
 def test_classes_of_y_stay_where_labels_become_text(run, tmp_path):
     y = np.arange(60) % 2 == 0
     X, labels = saved(tmp_path / "a", 60, 0, "xyz", [1, 2], y)
-    run("merge", tmp_path / "a", "-o", tmp_path / "b", "--labels-as", "text")
+    run("merge", tmp_path / "a", "-o", tmp_path / "b", "--label-type", "text")
     merged = load(tmp_path / "b").by_class
     expected = fs.GroupMoments.from_rows(X, [*map(str, labels)], y=[*map(str, y)]).by_class
     assert merged.labels == expected.labels

@@ -249,7 +249,7 @@ def people(tmp_path):
 
 FEATURES = [f"x{i}" for i in range(8)]
 TOTAL = ("--criterion", "total_error", "-d", 2)
-LABEL = ("--label", "hired")
+LABEL = ("--y", "hired")
 
 
 @pytest.mark.parametrize(

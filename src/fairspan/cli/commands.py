@@ -494,10 +494,10 @@ def moments(
     "-o", "--output", "out", type=OUTPUT_FILE, required=True, help="Where to save the moments."
 )
 @output_option(
-    "--labels-as",
+    "--label-type",
     "label_type",
-    type=click.Choice(["they-are", "text"]),
-    default="they-are",
+    type=click.Choice(["original", "text"]),
+    default="original",
     help="With text, the labels 1 and '1' are the same group.",
 )
 @options.JSON

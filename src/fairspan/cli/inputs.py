@@ -392,7 +392,7 @@ def fit_fair_model(
     needs_labels = restriction is not None and bool(restriction.within_classes)
     usage_error_if(
         needs_labels and data.row_source is not None and not data.has_y,
-        f"{restriction!r} holds in classes of y: name its column, --label COL.",
+        f"{restriction!r} holds in classes of y: name its column, --y COL.",
     )
     dimension = data.resolve_dimension(fit_options.n_components)
     moments = data.moments

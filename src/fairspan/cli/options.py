@@ -117,7 +117,7 @@ DATA = click.argument("data", type=DATA_PATH)
 SEVERAL_DATA = click.argument("data", type=DATA_PATH, nargs=-1, required=True)
 OPTIONAL_DATA = click.argument("data", type=DATA_PATH, required=False)
 CUSTOM_OBJECTS = judged_option(
-    "--part",
+    "--custom-object",
     "custom_objects",
     multiple=True,
     type=custom_object,
@@ -537,7 +537,7 @@ _READ_OPTIONS = (
         "below 60' and '60 or more', so that a bin holds its lower edge (repeatable).",
     ),
     click.option(
-        "--label",
+        "--y",
         "y_column",
         metavar="COL",
         help="Column of y, the classes that within_classes needs; it is no feature.",
@@ -663,7 +663,7 @@ _AUDIT_OPTIONS = (
         help="Level of the intervals.",
     ),
     judged_option(
-        "--material",
+        "--materiality",
         "materiality",
         type=click.FloatRange(0, 1, max_open=True),
         default=0.01,

@@ -27,12 +27,12 @@ _BY_OPTION = {
     },
     # The error says which of several options to add.
     "--delimiter": {Cause.CSV_STYLE: "{command}"},
-    "--label": {Cause.MISSING_CLASSES: "Name the column of the classes with --label COL"},
+    "--y": {Cause.MISSING_CLASSES: "Name the column of the classes with --y COL"},
     "--max-memory": {
         Cause.TOO_LARGE: "Choose fewer features or groups, or allow more with --max-memory SIZE, "
         "such as 8GB"
     },
-    "--part": {Cause.UNKNOWN_PART: "Name it with --part package.module:Object"},
+    "--custom-object": {Cause.UNKNOWN_PART: "Name it with --custom-object package.module:Object"},
     "--one-hot": {Cause.NO_INDICATORS: "Leave out --one-hot"},
     "--unseen": {
         Cause.UNKNOWN_CATEGORY: "Fit again on rows with this category, or take such texts for none "

@@ -851,7 +851,7 @@ def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
             "; ".join(differences),
             "Allowed: moments of the same features, with labels of one type",
             "Read both parts with the same columns, and with labels of one type, for example by "
-            "astype(str); of saved moments, fairspan merge --labels-as text joins labels",
+            "astype(str); of saved moments, fairspan merge --label-type text joins labels",
         )
 
 
