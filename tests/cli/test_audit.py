@@ -383,8 +383,8 @@ def test_without_dimensions_it_is_nine_tenths(run, data, tmp_path, command):
     told, known = (json.loads(result.out.replace(" -d 0.9", "")) for result in (bare, asked))
     assert told == known
     if command != "report":
-        assert "; choose others with -d" in bare.err
-        assert "; choose others with -d" not in asked.err
+        assert "; change it with -d" in bare.err
+        assert "; change it with -d" not in asked.err
 
 
 @each_once(standardize=[False, True], share=[None, 0.8])
@@ -483,7 +483,7 @@ def test_held_out_rows_judge_the_models_of_the_first_file(run, table, features, 
             assert found["expected_loss_low"] == pytest.approx(expected.expected_loss.low)
     plain = run(*asked, "-d", 2).facts["models"]
     assert plain == facts["models"][1:]
-    run(*asked, "--by-dimension", status=2, err="no --test")
+    run(*asked, "--by-dimension", status=2, err="--by-dimension cannot be combined with --test")
 
 
 def test_several_files_of_moments_are_audited_together(run, table, features, tmp_path):
@@ -501,4 +501,4 @@ def test_several_files_of_moments_are_audited_together(run, table, features, tmp
         assert found["expected_loss_low"] == pytest.approx(expected.expected_loss.low)
     table.to_csv(tmp_path / "rows.csv")
     refused = ("audit", paths[0], tmp_path / "rows.csv", "-d", 2)
-    run(*refused, status=2, err="rows.csv does not hold saved moments")
+    run(*refused, status=2, err="rows.csv must all be saved moments")

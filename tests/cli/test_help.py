@@ -26,7 +26,7 @@ from fairspan.cli.terminal import JSON_VERSION
 from sweeps import mostly_long
 
 COMMANDS = sorted(cli.fairspan.commands)
-HEADINGS = ["Reading the table:", "What is fitted:", "How it is judged:", "Output:", "Examples:"]
+HEADINGS = ["Reading data:", "Fitting:", "Audit:", "Output:", "Examples:"]
 
 
 def options_of(name):
@@ -187,7 +187,7 @@ def test_the_installed_command_ends_with_the_status_of_what_happened(
     assert bad_input.err.startswith("fairspan: error: There is no folder nowhere.")
 
     installed(
-        "audit", "data.csv", status=2, out=None, err="Error: Name the group column with --group"
+        "audit", "data.csv", status=2, out=None, err="Error: Give the group column with --group"
     )
 
 

@@ -58,7 +58,7 @@ def test_what_cannot_be_done_is_said(run, holes, tmp_path):
     folder.mkdir()
     holes.rename(folder / "holes.csv")
     command = ("moments", folder, "--group", "group", "-o", tmp_path / "parts")
-    assert "do not add up" in " ".join(run(*command, *EM, status=2).err.split())
+    assert "requires all rows together" in " ".join(run(*command, *EM, status=2).err.split())
     source = folder / "holes.csv"
     run("fit", source, "--group", "group", "-d", 2, "--on-missing", "drop", "-o", model)
     command = ("transform", model, source, *EM, "-o", tmp_path / "out.csv")

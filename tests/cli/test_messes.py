@@ -263,7 +263,11 @@ REFUSED = {
     "comments, not named": ("# 2024\n" + text(), [], ["--comment"]),
     "another delimiter": (text(), ["--delimiter", ";"], ["'sex'"]),
     "a column of nothing": (with_column("empty", ""), [], ["'empty'", "NaN"]),
-    "two ways for text": (text(), ["--one-hot", "--numeric-only"], ["--one-hot encodes text"]),
+    "two ways for text": (
+        text(),
+        ["--one-hot", "--numeric-only"],
+        ["--one-hot and --numeric-only cannot be combined"],
+    ),
     "zero bytes": (text().replace("f", "f\0", 1), ["--group", "age"], ["'sex'"]),
 }
 

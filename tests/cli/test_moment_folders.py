@@ -353,7 +353,7 @@ def test_a_folder_that_holds_something_else(run, command, out):
 def test_outputs_that_cannot_be(run, command, out):
     out.write_bytes(b"a file")
     run(*command, status=2, err=f"The output {out} is not a folder")
-    said = "--min-group-size counts the rows of all files"
+    said = "--min-group-size applies to all files together"
     run(*command[:-1], out.with_name("q"), "--min-group-size", 5, status=2, err=said)
     assert (out.read_bytes(), out.with_name("q").exists()) == (b"a file", False)
 

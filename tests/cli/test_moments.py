@@ -72,7 +72,7 @@ def test_small_groups_are_left_out_and_counted_but_not_named(run, frame, tmp_pat
     words = ("moments", tmp_path / "rows.parquet", *BY_SEX, "-o", out)
     assert run(*words, out="odd").err.splitlines() == [
         "fairspan: warning: Groups of 1 or 2 rows ('odd'): their rows can be recovered from these "
-        "moments; use --min-group-size to leave such groups out."
+        "moments; use --min-group-size to drop such groups."
     ]
     said = "Left out: 2 groups of fewer than 5 rows"
     large = run(*words, "--min-group-size", 5, status=0, err=None, out=said)

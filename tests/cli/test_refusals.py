@@ -65,8 +65,8 @@ REFUSED = [
     ((*AUDIT, "--group", "agee"), ["no column 'agee'", "the closest is 'age'"]),
     ((*AUDIT, "--group", "AGE"), ["no column 'AGE'", "the closest is 'age'"]),
     ((*AUDIT, "--group", "town"), ["no column 'town'", "Its columns are 'pay_1'"]),
-    ((*AUDIT, *GROUP), ["'age' is given twice; name each column once"]),
-    (ALONE, ["Name the group column with --group"]),
+    ((*AUDIT, *GROUP), ["'age' is given twice; give each column once"]),
+    (ALONE, ["Give the group column with --group"]),
     ((*AUDIT, "--clusters", "who"), ["no column 'who'"]),
     ((*MOMENTS, "--y", "nobody"), ["nobody"]),
     ((*REPORT, "--exclude", "nothing*"), ["nothing"]),
@@ -115,7 +115,7 @@ REFUSED = [
         ["radius is given for the groups 'old'"],
     ),
     # Restrictions
-    ((*FIT, HIDE, "oblique=yes"), ["Name the restriction with --restriction"]),
+    ((*FIT, HIDE, "oblique=yes"), ["Give the restriction with --restriction"]),
     ((*FIT, "--restriction", "mean"), ["'mean_parity'"]),
     ((*HIDING, HIDE, "oblique"), ["KEY=VALUE"]),
     ((*HIDING, HIDE, "oblique=7"), ["oblique is 7"]),
@@ -124,30 +124,33 @@ REFUSED = [
     ((*HIDING, HIDE, "within_classes=all", "--exclude", "hired"), ["--y COL"]),
     ((*HIDING, HIDE, "within_classes=2", "--y", "hired"), ["which no row of y has"]),
     # What does not go together
-    ((*AUDIT, "--clusters", "limit", "--folds", "none"), ["--clusters concerns estimates"]),
-    ((*FIT, "--clusters", "limit", "--folds", "none"), ["--clusters", "no --folds none"]),
-    ((*AUDIT, "--by-dimension", "--folds", "none"), ["--by-dimension concerns estimates"]),
-    ((*AUDIT, "--by-dimension", "-d", "2"), ["--by-dimension looks at several", "no -d."]),
-    ((*AUDIT, "--by-dimension", "--model", "{model}"), ["A saved model", "no --by-dimension."]),
+    ((*AUDIT, "--clusters", "limit", "--folds", "none"), ["--clusters requires estimates"]),
+    ((*FIT, "--clusters", "limit", "--folds", "none"), ["--clusters", "--folds none"]),
+    ((*AUDIT, "--by-dimension", "--folds", "none"), ["--by-dimension requires estimates"]),
+    ((*AUDIT, "--by-dimension", "-d", "2"), ["--by-dimension cannot be combined with -d."]),
+    (
+        (*AUDIT, "--by-dimension", "--model", "{model}"),
+        ["--by-dimension cannot be combined with --model"],
+    ),
     (("audit", "{moments}", "--by-dimension"), ["--by-dimension received saved moments"]),
-    (("audit", "{moments}", "--clusters", "limit"), ["no --clusters"]),
+    (("audit", "{moments}", "--clusters", "limit"), ["--clusters requires rows"]),
     (("audit", "{moments}", *GROUP), ["leave out --group, --features"]),
     (("audit", "{moments}", "--exclude", "limit"), ["leave out --group, --features"]),
     (("audit", "{moments}", "--max-groups", "5"), ["leave out --max-groups"]),
     ((*REPORT, "--test", "{data}"), ["--model"]),
     *(
-        (("transform", "{model}", "--as", "sql", *words), [f"reads no rows: no {words[0]}"])
+        (("transform", "{model}", "--as", "sql", *words), [f"reads no rows; omit {words[0]}"])
         for words in (("--keep", "limit"), ("--on-missing", "drop"), ("--decimal", ","))
     ),
     *(
-        (("transform", "{model}", *more, "--as", "sql"), ["a query of MODEL alone"])
+        (("transform", "{model}", *more, "--as", "sql"), ["--as sql cannot be combined with"])
         for more in (["{data}"], ["-o", "{out}"], ["--json"])
     ),
     (("transform", "{model}", "--as", "sql", "--one-hot"), ["column=category"]),
-    (("transform", "{model}", "{data}"), ["Name DATA, and the output with -o"]),
-    ((*TRANSFORM, "--one-hot"), ["--one-hot is for --as sql"]),
+    (("transform", "{model}", "{data}"), ["Give DATA and the output path -o"]),
+    ((*TRANSFORM, "--one-hot"), ["--one-hot requires --as sql"]),
     # Groups
-    ((*AUDIT[:1], "{one_group}"), ["of one group ('all')"]),
+    ((*AUDIT[:1], "{one_group}"), ["to one group ('all')"]),
     (replacing(REPORT, data="{one_csv}"), ["one group"]),
     *(
         (replacing(each, data="{many_csv}"), ["'age' has 240 groups", "--max-groups"])
@@ -191,7 +194,7 @@ REFUSED = [
     (replacing(VERIFY, model="{text}"), ["cannot be read as a fairspan file"]),
     (replacing(AUDIT, data="nothing.csv"), ["does not exist"]),
     (replacing(TRANSFORM, model="nothing"), ["does not exist"]),
-    (replacing(MOMENTS, data="{moments}"), ["holds moments already", "fairspan merge"]),
+    (replacing(MOMENTS, data="{moments}"), ["already contains moments", "fairspan merge"]),
     (("merge", "{moments}", "{model}", "-o", "{out}"), ["is of kind 'fairspan.subspace'"]),
     (("merge", "{moments}", "{text}", "-o", "{out}"), ["text cannot be read"]),
     (("merge", "{moments}", "nothing", "-o", "{out}"), ["does not exist"]),

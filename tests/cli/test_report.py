@@ -220,7 +220,7 @@ def test_any_word_comes_back_from_the_shell(word):
 
 
 HAS_REPORT = all(map(importlib.util.find_spec, ("jinja2", "matplotlib")))
-NEXT_STEP = "Try it on your data: fairspan audit DATA.csv --group COLUMN --standardize"
+NEXT_STEP = "Try your own data: fairspan audit DATA.csv --group COLUMN --standardize"
 
 
 @pytest.fixture(autouse=True)
@@ -322,7 +322,7 @@ def test_a_page_that_has_no_place_to_go_to_is_refused_before_anything_is_shown(r
 def test_the_screen_is_as_wide_as_the_terminal(monkeypatch):
     facts = run_demo()
     for columns in (80, 60):
-        for module in ("reporting", "output"):
+        for module in ("reporting", "formatting"):
             monkeypatch.setattr(f"fairspan.cli.{module}.output_width", lambda _, n=columns: n)
         *lines, step = demo_text(*facts).splitlines()
         assert step == NEXT_STEP

@@ -139,8 +139,8 @@ def test_one_hot_models_are_verified_and_audited_on_the_categories_themselves(
     run(*page, "--compare", "minimax_loss", "--test", new, "--unseen", "ignore", status=0)
     for words in (["--features", "age"], ["--exclude", "age"], ["--numeric-only"], ["--one-hot"]):
         for command in (page, asked):
-            assert f"brings its features: no {words[0]}." in refused(*command, *words)
-    assert "--unseen concerns saved models" in refused(*asked[:4], "--unseen", "ignore")
+            assert f"fixes the features; omit {words[0]}." in refused(*command, *words)
+    assert "--unseen requires saved models" in refused(*asked[:4], "--unseen", "ignore")
 
 
 def test_models_without_names_of_features_take_the_columns_that_are_chosen(run, people, tmp_path):
@@ -188,7 +188,7 @@ def test_columns_are_kept_beside_the_components(run, people, tmp_path, ending, o
         "--on-missing",
         "drop",
         *options,
-        out="(without 2 rows in which a feature is missing)",
+        out="(dropped 2 rows with missing features)",
     )
     read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "feather": pd.read_feather}[ending]
     written = read(out, dtype={"id": str}) if ending == "csv" else read(out)

@@ -47,7 +47,7 @@ def test_the_output_is_what_python_computes(
     run, model, data, table, features, in_python, tmp_path, name
 ):
     result = run("transform", model, data, "-o", tmp_path / name, status=0, err=None)
-    assert result.out == f"Wrote 240 rows of 2 components to {tmp_path / name}\n"
+    assert result.out == f"Wrote 240 rows with 2 components to {tmp_path / name}\n"
     written = READERS[name](tmp_path / name)
     assert list(written.columns) == ["fairpca0", "fairpca1"]
     assert_written(written, in_python, table[features])

@@ -1,6 +1,6 @@
-"""The command line: parses, calls, prints; computes nothing.
+"""Command line interface: parse arguments, call the library and print results.
 
-Everything slow is imported inside the commands, so that help and usage errors come at once.
+Slow imports happen inside the commands, so that help and usage errors are immediate.
 """
 
 import errno
@@ -22,20 +22,22 @@ from fairspan.progress import show_progress
 from fairspan.version import __version__
 
 _OUT_OF_MEMORY = (
-    "Memory ran out. Allowed: tables whose matrices, of k groups and p features, fit into it: "
-    "about 24 k p^2 bytes. Choose fewer features or groups."
+    "Out of memory. Allowed: tables whose matrices fit into memory (about 24 k p^2 bytes for k "
+    "groups and p features). Use fewer features or groups."
 )
-_EXIT_BAD_INPUT, _EXIT_INTERRUPTED = 2, 130
+_EXIT_BAD_INPUT = 2
+_EXIT_INTERRUPTED = 130
 
 
 @contextmanager
 def _handle_stdout_errors() -> Iterator[None]:
-    """Within this it is no failure that the reader of our output has had enough, as of ``head``."""
+    """Exit quietly if standard output is closed early, and report a full disk as an error."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError as error:
-        # What is left in the buffer would be written, and complained of, when the interpreter ends.
+        # Redirect the rest of the buffer, which the interpreter would otherwise flush, and fail on,
+        # at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(0) from error
     except OSError as error:
@@ -43,17 +45,17 @@ def _handle_stdout_errors() -> Iterator[None]:
             raise
         raise InvalidParameter(
             f"standard output cannot be written ({error.strerror})",
-            "Allowed: a place with room for all of it",
-            "Make room, or name another place",
+            "Allowed: a destination with enough space",
+            "Free space, or choose another destination",
         ) from error
 
 
 class _CommandGroup(click.Group):
-    """A group that ends quietly where its output is not read to the end; click would fail."""
+    """Command group that exits quietly on a closed output pipe, where click would fail."""
 
-    def make_context(self, *given: Any, **named: Any) -> click.Context:
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         with _handle_stdout_errors():
-            return super().make_context(*given, **named)
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         with _handle_stdout_errors():
@@ -72,8 +74,8 @@ class _CommandGroup(click.Group):
 def fairspan() -> None:
     """Fair principal component analysis: audit what PCA does to each group, and repair it.
 
-    Exit status: 0 done, 2 bad usage or bad input, 1 internal failure, 130 interrupted; of verify 0
-    the certificate holds, 1 it does not, 3 internal failure.
+    Exit status: 0 success, 1 internal error, 2 invalid usage or input, 130 interrupted. For verify:
+    0 the certificate holds, 1 it does not hold, 2 invalid usage or input, 3 internal error.
     """
 
 
@@ -86,47 +88,49 @@ def main(
     command: click.Command = fairspan,
     name: str = "fairspan",
 ) -> None:
-    """Run the command line, or another command in its manner, and exit with its status."""
+    """Run a command and exit with its status; by default the whole command line."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Groups may have names that the terminal's encoding cannot show.
+        # Group names may not be encodable in the terminal's encoding.
         sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(argv, command, name))
 
 
 def run(
-    arguments: Sequence[str] | None = None,
+    argv: Sequence[str] | None = None,
     command: click.Command = fairspan,
     name: str = "fairspan",
 ) -> int:
-    """Run the command line, or another command in its manner, and return its exit status."""
+    """Run a command and return its exit status; by default the whole command line."""
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning  # type: ignore[assignment]
         try:
-            # A report tells the command that made it.
-            typed = sys.argv[1:] if arguments is None else arguments
+            # Reports record the command line.
+            arguments = sys.argv[1:] if argv is None else argv
             with show_progress():
-                status = command.main(typed, prog_name=name, standalone_mode=False, obj=list(typed))
+                status = command.main(
+                    arguments, prog_name=name, standalone_mode=False, obj=list(arguments)
+                )
         except click.ClickException as error:
             error.show()
-            print_json_error(typed, error.format_message(), error.exit_code)
+            print_json_error(arguments, error.format_message(), error.exit_code)
             return error.exit_code
         except click.Abort:
             click.echo("fairspan: interrupted", err=True)
             return _EXIT_INTERRUPTED
         except (FairspanError, OSError, MemoryError) as error:
-            from fairspan.rows.groups import printable  # takes its time
+            from fairspan.rows.groups import printable  # slow import
 
             message = _OUT_OF_MEMORY if isinstance(error, MemoryError) else str(error)
-            # Names of files may hold what a terminal would obey.
+            # File names may contain terminal control sequences.
             print_message("error", printable(message))
-            print_json_error(typed, message, _EXIT_BAD_INPUT)
+            print_json_error(arguments, message, _EXIT_BAD_INPUT)
             return _EXIT_BAD_INPUT
-        # A status that a command exits with is what click returns.
+        # In non-standalone mode, click returns the exit status.
         return status if isinstance(status, int) else 0
 
 
 def print_json_error(argv: Sequence[str], message: str, exit_status: int) -> None:
-    """Print an error as JSON, too, where results were requested in JSON."""
+    """Also print the error as JSON if --json was given."""
     if "--json" in argv:
         payload = {
             "version": JSON_VERSION,

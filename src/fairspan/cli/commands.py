@@ -1,4 +1,4 @@
-"""The commands: each parses, calls what does the work, and prints."""
+"""The commands."""
 
 import traceback
 from pathlib import Path
@@ -11,9 +11,9 @@ from fairspan.cli.options import (
     AuditOptions,
     FitOptions,
     ReadOptions,
+    audit_option,
     check_output_file,
     command,
-    judged_option,
     output_option,
     usage_error_if,
 )
@@ -24,13 +24,14 @@ from fairspan.progress import overall_progress
 from fairspan.registry import ExternalObject
 from fairspan.report.outputs import check_output_path
 
-_EXIT_NOT_VERIFIED, _EXIT_INTERNAL_ERROR = 1, 3
-# About how much of the time each step of an audit takes.
-_STAGE_SHARES = {"reading": 30, "auditing": 30, "fitting again without each part": 40}
+_EXIT_NOT_VERIFIED = 1
+_EXIT_INTERNAL_ERROR = 3
+# Approximate share of run time of each stage.
+_STAGE_SHARES = {"reading": 30, "auditing": 30, "refitting without each fold": 40}
 
 
 @command(
-    short_help="Show on real data what PCA does to two groups.",
+    short_help="Demonstrate an audit on real data.",
     examples=("fairspan demo", "fairspan demo -o people.html"),
 )
 @output_option(
@@ -39,13 +40,13 @@ _STAGE_SHARES = {"reading": 30, "auditing": 30, "fitting again without each part
     "page",
     type=click.Path(path_type=Path, dir_okay=False),
     default="fairspan-demo.html",
-    help="Where to write the whole audit as a page.",
+    help="Path of the HTML report.",
 )
 @options.JSON
 def demo(page: Path, as_json: bool) -> None:
-    """Show on real data what PCA does to two groups, and what a repair changes.
+    """Audit PCA and fair PCA for two groups of a real data set.
 
-    The whole audit is written as a page, where the extra `report` is installed.
+    The full audit is written as an HTML report if the `report` extra is installed.
     """
     from fairspan.cli import formatting, reporting
 
@@ -62,11 +63,7 @@ def demo(page: Path, as_json: bool) -> None:
         **result.to_dict(),
         "page": str(page) if install_hint is None else None,
     }
-    click.echo(
-        formatting.to_json(results)
-        if as_json
-        else (install_hint or f"The whole audit as a page: {page}")
-    )
+    click.echo(formatting.to_json(results) if as_json else (install_hint or f"Full audit: {page}"))
 
 
 @command(
@@ -76,26 +73,26 @@ def demo(page: Path, as_json: bool) -> None:
     )
 )
 @options.SEVERAL_DATA
-@options.reads_rows
+@options.with_read_options
 @options.UNSEEN_CATEGORIES
-@options.chooses_dimension
-@judged_option(
+@options.with_dimension_options
+@audit_option(
     "--model",
     "models",
     multiple=True,
     type=INPUT_FILE,
-    help="Audit a saved model instead of plain PCA (repeatable).",
+    help="Audit a saved model instead of ordinary PCA (repeatable).",
 )
 @options.CUSTOM_OBJECTS
-@judged_option(
+@audit_option(
     "--by-dimension",
     is_flag=True,
     help="Show the expected loss of each group for several numbers of dimensions.",
 )
-@judged_option(
+@audit_option(
     "--test", "test_path", type=INPUT_FILE, help="Held-out rows on which the models are audited."
 )
-@options.judges
+@options.with_audit_options
 @options.JSON
 def audit(
     data: tuple[Path | ExternalObject, ...],
@@ -108,28 +105,28 @@ def audit(
     audit_options: AuditOptions,
     as_json: bool,
 ) -> None:
-    """Show what plain PCA does to each group of DATA.
+    """Audit ordinary PCA, or saved models, on each group of DATA.
 
-    DATA is a CSV, Parquet or Arrow file, a folder of Parquet files, or saved moments; it may be
-    larger than memory. With --test, plain PCA is fitted on DATA and judged on the other rows.
-    Several files of saved moments are audited together: their differences give the intervals.
+    DATA is a CSV, Parquet or Arrow file, a folder of Parquet files, or saved moments, and may be
+    larger than memory. With --test, ordinary PCA is fitted on DATA and evaluated on the other
+    rows. Several files of saved moments are audited together; the variation between them gives the
+    intervals.
     """
     from fairspan.cli import formatting, inputs
     from fairspan.cli.row_input import read_options_for
 
     options.require_models((*models, *([test_path] if test_path else ())), read_options, None)
+    usage_error_if(by_dimension and test_path, "--by-dimension cannot be combined with --test.")
     usage_error_if(
-        by_dimension and test_path, "--by-dimension looks at the rows of DATA: no --test."
-    )
-    usage_error_if(
-        by_dimension and models, "A saved model has its own dimensions: no --by-dimension."
+        by_dimension and models,
+        "--by-dimension cannot be combined with --model, which fixes the dimension.",
     )
     usage_error_if(
         by_dimension and fit_options.n_components is not None,
-        "--by-dimension looks at several numbers of dimensions: no -d.",
+        "--by-dimension cannot be combined with -d.",
     )
     audit_options.require_folds(by_dimension=by_dimension)
-    # The default centre is not one that was requested.
+    # Distinguish a requested center from the default.
     center_source = click.get_current_context().get_parameter_source("center")
     center_requested = center_source is ParameterSource.COMMANDLINE
     audited = inputs.load_audited_models(
@@ -146,10 +143,8 @@ def audit(
     with overall_progress("auditing", **_STAGE_SHARES):
         if by_dimension:
             found = inputs.audit_by_dimension(table, fit_options, audit_options)
-            results, text = (
-                formatting.by_dimension_record(found),
-                formatting.by_dimension_text(found),
-            )
+            results = formatting.by_dimension_record(found)
+            text = formatting.by_dimension_text(found)
         else:
             audited = audited or [inputs.pca_model(table, fit_options)]
             held_out = None
@@ -159,7 +154,8 @@ def audit(
                     test_path, read_options, features, extra_columns, audit_options.clusters
                 )
             result = inputs.audit_data(table, audited, audit_options, held_out)
-            results, text = result.to_dict(), formatting.audit_text(result)
+            results = result.to_dict()
+            text = formatting.audit_text(result)
     click.echo(formatting.to_json(results) if as_json else text)
 
 
@@ -172,14 +168,14 @@ def audit(
 )
 @options.DATA
 @output_option(
-    "-o", "--output", "model", type=OUTPUT_FILE, required=True, help="Where to save the model."
+    "-o", "--output", "model", type=OUTPUT_FILE, required=True, help="Path of the model."
 )
 @output_option(
-    "--force", is_flag=True, help="Replace a file that is not a model of these settings."
+    "--force", is_flag=True, help="Overwrite a file that is not a model with the same settings."
 )
-@options.reads_rows
-@options.fits
-@options.judges
+@options.with_read_options
+@options.with_fit_options
+@options.with_audit_options
 @options.JSON
 def fit(
     data: Path | ExternalObject,
@@ -190,7 +186,10 @@ def fit(
     audit_options: AuditOptions,
     as_json: bool,
 ) -> None:
-    """Fit fair PCA to DATA and save it; print PCA beside it, and the proof of optimality."""
+    """Fit fair PCA to DATA and save it.
+
+    A comparison with PCA and the certificate of optimality are printed.
+    """
     from fairspan.cli import formatting, inputs
 
     check_output_file(model, "a model is", data)
@@ -216,31 +215,31 @@ def fit(
 
 
 @command(
-    short_help="Write a page about the effect of PCA on each group of DATA.",
+    short_help="Write an HTML report on DATA.",
     examples=(
         "fairspan report patients.csv --group sex -d 2 -o patients.html",
         "fairspan report patients.csv --group sex --model patients.model --json",
     ),
 )
 @options.DATA
-@output_option("-o", "--output", "page", type=OUTPUT_FILE, help="Where to write the page, as HTML.")
-@options.reads_rows
+@output_option("-o", "--output", "page", type=OUTPUT_FILE, help="Path of the HTML report.")
+@options.with_read_options
 @options.UNSEEN_CATEGORIES
-@options.chooses_criterion
+@options.with_criterion_options
 @output_option(
     "--display",
     "displays",
     multiple=True,
     type=NameOrObject("display"),
     metavar="NAME",
-    help="A picture beside those of every page, such as loadings (repeatable).",
+    help="Add a plot to the report, such as loadings (repeatable).",
 )
-@judged_option(
+@audit_option(
     "--model",
     "models",
     multiple=True,
     type=INPUT_FILE,
-    help="A saved model, which gets a section of the page (repeatable).",
+    help="Add a section on a saved model (repeatable).",
 )
 @options.CUSTOM_OBJECTS
 @output_option(
@@ -249,13 +248,13 @@ def fit(
     multiple=True,
     type=NameOrObject("criterion"),
     metavar="NAME",
-    help="A criterion beside the main one (repeatable); by default all.",
+    help="Compare with this criterion (repeatable); by default all.",
 )
-@judged_option(
+@audit_option(
     "--test", "test_path", type=INPUT_FILE, help="Held-out rows on which the models are audited."
 )
-@options.judges
-@output_option("--title", metavar="TEXT", help="Title of the page.")
+@options.with_audit_options
+@output_option("--title", metavar="TEXT", help="Title of the report.")
 @options.JSON
 def report(
     data: Path | ExternalObject,
@@ -271,13 +270,15 @@ def report(
     title: str | None,
     as_json: bool,
 ) -> None:
-    """Write one page on what PCA does to each group of DATA, and what fair criteria would change.
+    """Write an HTML report on how PCA affects each group of DATA.
 
-    The page is one HTML file that loads nothing else; the same data and options give an identical
-    file. --json prints all that it shows, and then needs no page.
+    It also shows what fair criteria would change. The page is a single self-contained file; the
+    same data and options produce an identical file. Its contents can also be printed (--json),
+    and then no page is needed.
     """
     usage_error_if(
-        page is None and not as_json, "Name the page with -o, or print its facts with --json."
+        page is None and not as_json,
+        "Give the path of the page with -o, or print its contents with --json.",
     )
     options.require_models(models, read_options, test_path)
     audit_options.require_folds()
@@ -315,7 +316,7 @@ def report(
 
 
 @command(
-    short_help="Check the certificate of a model.",
+    short_help="Verify the certificate of a saved model.",
     examples=(
         "fairspan verify patients.model patients.csv --group sex",
         "fairspan verify patients.model patients.csv --group sex --json",
@@ -323,7 +324,7 @@ def report(
 )
 @click.argument("model", type=INPUT_FILE)
 @options.DATA
-@options.reads_rows
+@options.with_read_options
 @options.CUSTOM_OBJECTS
 @options.JSON
 def verify(
@@ -333,13 +334,11 @@ def verify(
     custom_objects: tuple[ExternalObject, ...],
     as_json: bool,
 ) -> None:
-    """Check the certificate of a saved MODEL with the rows in DATA.
+    """Verify the certificate of a saved MODEL with the rows in DATA.
 
-    DATA is what the model was fitted on, or moments of it. Errors, objective and lower bound are
-    recomputed from second moments; no solver is used.
-
-    Exit status: 0 the certificate holds, 1 it does not, 2 bad usage or bad input, 3 internal
-    failure.
+    DATA are the training rows of the model, or their moments. Errors, objective and lower bound
+    are recomputed from second moments; no solver is used. Exit status: 0 the certificate holds, 1
+    it does not hold, 2 invalid usage or input, 3 internal error.
     """
     from fairspan.cli import formatting, inputs
 
@@ -368,20 +367,20 @@ def verify(
     "--output",
     "out",
     type=OUTPUT_FILE,
-    help="CSV, Parquet or Arrow file by its ending; - writes CSV to standard output.",
+    help="CSV, Parquet or Arrow file, by extension; - writes CSV to standard output.",
 )
 @output_option(
     "--as",
     "language",
     type=click.Choice(["sql"]),
-    help="Print the model as one SELECT ... FROM data, in place of reduced rows; takes no DATA.",
+    help="Print the model as a SQL query (SELECT ... FROM data) instead of transforming DATA.",
 )
 @output_option(
     "--one-hot",
     is_flag=True,
-    help="With --as sql: DATA holds text where MODEL has indicators named column=category.",
+    help="With --as sql: encode text columns that MODEL has as indicators column=category.",
 )
-@options.transforms
+@options.with_transform_options
 @options.JSON
 def transform(
     model: Path,
@@ -400,17 +399,17 @@ def transform(
     if language is not None:
         usage_error_if(
             data is not None or out is not None or as_json,
-            "--as sql prints a query of MODEL alone: no DATA, -o or --json.",
+            "--as sql cannot be combined with DATA, -o or --json.",
         )
         asked = read_options.changed_options - {"one_hot"}
-        read_options.reject_options("--as sql prints a query, and reads no rows", asked)
+        read_options.reject_options("--as sql reads no rows", asked)
         click.echo(FairSubspace.load(model).to_sql(one_hot=read_options.one_hot))
         return
     usage_error_if(
-        read_options.one_hot, "--one-hot is for --as sql: DATA is encoded as MODEL was fitted."
+        read_options.one_hot, "--one-hot requires --as sql; DATA is encoded as in the fit of MODEL."
     )
     if data is None or out is None:
-        raise click.UsageError("Name DATA, and the output with -o; or print a query, --as sql.")
+        raise click.UsageError("Give DATA and the output path -o, or use --as sql.")
     check_output_path(out, data, model)
     usage_error_if(
         isinstance(data, Path) and is_archive_file(data) and not is_archive_file(model),
@@ -418,7 +417,8 @@ def transform(
         f"fairspan transform {data} {model} -o {out}.",
     )
     usage_error_if(
-        as_json and str(out) == "-", "--json and -o - would both write to standard output."
+        as_json and str(out) == "-",
+        "--json cannot be combined with -o -: both write to standard output.",
     )
     results = transform_file(model, data, out, read_options)
     if str(out) != "-":
@@ -426,7 +426,7 @@ def transform(
 
 
 @command(
-    short_help="Compute the moments of DATA, which are all that a fit needs.",
+    short_help="Compute the moments of DATA, which suffice for a fit.",
     examples=(
         "fairspan moments north.csv --group sex -o north.moments",
         "fairspan moments south.csv --group sex --min-group-size 5 -o south.moments",
@@ -439,15 +439,15 @@ def transform(
     "out",
     type=OUTPUT_FILE_OR_FOLDER,
     required=True,
-    help="Where to save the moments: a file, NAME.moments, or where DATA is a folder, a folder.",
+    help="Path of the moments: NAME.moments, or a folder if DATA is a folder.",
 )
-@options.reads_rows
+@options.with_read_options
 @output_option(
     "--min-group-size",
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
-    help="Leave out groups of fewer rows, so that none of their rows can be recovered.",
+    help="Drop groups with fewer rows, whose rows could be recovered.",
 )
 @options.JSON
 def moments(
@@ -457,16 +457,17 @@ def moments(
     min_group_size: int,
     as_json: bool,
 ) -> None:
-    """Make the moments of DATA: rows, weight, mean and covariance of each group, and no rows.
+    """Compute the moments of DATA: number of rows, weight, mean and covariance of each group.
 
-    Where DATA is a folder and OUTPUT is not named NAME.moments, OUTPUT is a folder too: of a
-    complete file of moments for each file of rows, and manifest.json. After an interruption the
-    same command makes those that are missing; `fairspan merge OUTPUT` adds them.
+    If DATA is a folder and OUTPUT does
+    not end in .moments, OUTPUT is a folder with one file of moments per file of rows and a
+    manifest.json. If interrupted, run the same command again to compute the missing ones;
+    `fairspan merge OUTPUT` combines them.
     """
     as_folder = isinstance(data, Path) and data.is_dir() and out.suffix != ".moments"
     usage_error_if(
         as_folder and min_group_size > 1,
-        "--min-group-size counts the rows of all files: name the output NAME.moments.",
+        "--min-group-size applies to all files together: use an output NAME.moments.",
     )
     check_output_file(out, "moments are", data, as_folder=as_folder)
     from fairspan.cli import formatting, writing
@@ -483,7 +484,7 @@ def moments(
 
 
 @command(
-    short_help="Merge files of moments into the moments of all their rows.",
+    short_help="Merge files of moments.",
     examples=(
         "fairspan merge north.moments south.moments -o both.moments",
         "fairspan merge north.moments south.moments -o both.moments --json",
@@ -491,27 +492,28 @@ def moments(
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @output_option(
-    "-o", "--output", "out", type=OUTPUT_FILE, required=True, help="Where to save the moments."
+    "-o", "--output", "out", type=OUTPUT_FILE, required=True, help="Path of the merged moments."
 )
 @output_option(
     "--label-type",
     "label_type",
     type=click.Choice(["original", "text"]),
     default="original",
-    help="With text, the labels 1 and '1' are the same group.",
+    help="With text, labels 1 and '1' are treated as the same group.",
 )
 @options.JSON
 def merge(files: tuple[Path, ...], out: Path, label_type: str, as_json: bool) -> None:
-    """Merge FILES of moments of different rows into the moments of all of them.
+    """Merge FILES of moments of disjoint rows.
 
-    A folder that `fairspan moments` made is read as all files in it. None of them may be missing.
-    Features are matched by name. The result is what one pass over all the rows would give: `fit`
-    and `audit` take it as DATA.
+    A folder written by `fairspan moments` stands for all of its files, none of which may be
+    missing. Features are matched by name. The result equals the moments of all rows in one pass,
+    and can be used as DATA of `fit` and `audit`.
     """
     check_output_file(out, "moments are", *files)
     from fairspan.cli import formatting, writing
 
     merged, n_files = writing.merge_moments_files(files, out, labels_as_text=label_type == "text")
     results = {**writing.moments_record(merged, out), "files": list(map(str, files))}
-    text = f"{formatting.table_text(merged.table())}\nMerged {to_ascii(format_count(n_files, 'file'))} into {out}"
+    summary = f"Merged {to_ascii(format_count(n_files, 'file'))} into {out}"
+    text = f"{formatting.table_text(merged.table())}\n{summary}"
     click.echo(formatting.to_json(results) if as_json else text)

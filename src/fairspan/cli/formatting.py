@@ -1,4 +1,4 @@
-"""How results are written: JSON, the certificate in words, losses by number of dimensions."""
+"""Formatting of results as text and JSON."""
 
 import json
 import math
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairspan.auditing.audit import Audit
     from fairspan.certificates.certificate import Certificate
 
-# Letters of a group's name.
+# Maximum width of a group name.
 _MAX_NAME_WIDTH = 24
 _BY_DIMENSION_CAPTION = (
     "Loss expected on new rows under PCA, by number of dimensions d. States and intervals hold for "
@@ -37,19 +37,19 @@ _BY_DIMENSION_CAPTION = (
 
 
 def to_json(results: dict[str, Any]) -> str:
-    """Facts as JSON, in ASCII for any terminal; figures that do not exist are null."""
+    """Serialize results to ASCII JSON; unavailable values are null."""
     return json.dumps(
         {"version": JSON_VERSION, **to_json_value(results)}, indent=2, allow_nan=False
     )
 
 
 def audit_text(result: "Audit") -> str:
-    """An audit as standard output shows it: as wide as that is, and in its colours."""
+    """Format an audit for standard output, with its width and colors."""
     return result.to_text(output_width(sys.stdout), painter_for(sys.stdout))
 
 
 def certificate_text(certificate: "Certificate") -> str:
-    """The certificate as a paragraph as wide as standard output, and in its colours."""
+    """Format a certificate for standard output, with its width and colors."""
     parameters = printable(
         format_parameters(reported_parameters(certificate.criterion, certificate.groups))
     )
@@ -57,15 +57,19 @@ def certificate_text(certificate: "Certificate") -> str:
     if certificate.restriction_text is not None:
         criterion += f" with {printable(certificate.restriction_text)}"
     steps = to_ascii(format_count(certificate.n_eigenproblems, "eigenproblem"))
-    certificate_sentence = f"Certificate: {criterion}{parameters and f' ({parameters})'} is {certificate.objective:.6g}; "
+    if parameters:
+        criterion += f" ({parameters})"
+    certificate_sentence = f"Certificate: {criterion} is {certificate.objective:.6g}; "
     status = f"Status: {certificate.status_text}: {certificate.message}."
     if math.isfinite(certificate.lower_bound):
         subspace = f"subspace of {to_ascii(format_count(certificate.n_components, 'dimension'))}"
-        certificate_sentence += f"no {subspace}{certificate.criterion.constraint_text} is below {certificate.lower_bound:.6g} "
-        certificate_sentence += f"(gap {certificate.gap:.1e}, {steps})."
+        certificate_sentence += (
+            f"no {subspace}{certificate.criterion.constraint_text} is below "
+            f"{certificate.lower_bound:.6g} (gap {certificate.gap:.1e}, {steps})."
+        )
         if certificate.status == "unresolved":
             certificate_sentence += (
-                f" Double precision resolves {certificate.resolution:.1e}, which is more than the "
+                f" The resolution of double precision, {certificate.resolution:.1e}, exceeds the "
                 f"tolerance of {certificate.absolute_tol:.1e}."
             )
     else:
@@ -75,10 +79,10 @@ def certificate_text(certificate: "Certificate") -> str:
         status += f" The groups' errors differ by {excess}."
     if certificate.theorem_3_2_holds is False:
         status += (
-            " The condition of Theorem 3.2 of Vu et al. (2022) does not hold: their equation (6) "
-            "may fall short of the worst case. Here the worst case itself was minimised."
+            " The condition of Theorem 3.2 of Vu et al. (2022) does not hold, so their equation "
+            "(6) may underestimate the worst case. The worst case itself was minimized here."
         )
-    # The status begins a line, so no line ends within it.
+    # The status starts a line, so it is never broken across lines and can be colored.
     role: TextRole = "proven" if certificate.status == "optimal" else "unproven"
     colored_status = painter_for(sys.stdout)(certificate.status_text, role)
     first, *others = wrap_text(status, output_width(sys.stdout))
@@ -87,7 +91,7 @@ def certificate_text(certificate: "Certificate") -> str:
 
 
 def by_dimension_record(result: "Audit") -> dict[str, Any]:
-    """One record for each number of dimensions and group, with level and material loss."""
+    """Return the audit by dimension as a dictionary, with one record per dimension and group."""
     return {
         "level": result.level,
         "materiality": result.materiality,
@@ -96,11 +100,11 @@ def by_dimension_record(result: "Audit") -> dict[str, Any]:
 
 
 def by_dimension_text(result: "Audit") -> str:
-    """One line for each number of dimensions and group."""
+    """Format the audit by dimension, one line per dimension and group."""
     names = [format_group(group.group) for group in result.models[0].groups]
     names = shorten_names(names, _MAX_NAME_WIDTH) or names
     records = result.to_records()
-    # Of each number of dimensions the first line says which it is.
+    # Show d only in the first line of each dimension.
     dimensions = [
         Cell("" if i % len(names) else str(each["n_components"])) for i, each in enumerate(records)
     ]
@@ -119,7 +123,8 @@ def by_dimension_text(result: "Audit") -> str:
         (group.group, group.state_reason) for model in result.models for group in model.groups
     )
     told = [
-        f"Cannot tell of {quote_group(label)} at {to_ascii(format_count(n, 'number'))} of dimensions: {why}."
+        f"Cannot tell of {quote_group(label)} at {to_ascii(format_count(n, 'number'))} of "
+        f"dimensions: {why}."
         for (label, why), n in reason_counts.items()
         if why
     ]
@@ -128,15 +133,17 @@ def by_dimension_text(result: "Audit") -> str:
 
 
 def transform_text(facts: dict[str, Any]) -> str:
-    """How many rows were written, of what, how many were left out, and where they are."""
+    """Summarize what transform wrote."""
     n_copied = len(facts["columns"]) - facts["n_components"]
-    words = f"{format_count(facts['n_rows'], 'row')} of {format_count(facts['n_components'], 'component')}"
-    words += f" beside {format_count(n_copied, 'column')}" * bool(n_copied)
-    left_out = f" (without {format_count(facts['n_dropped'], 'row')} in which a feature is missing)"
-    words += left_out * bool(facts["n_dropped"])
-    return f"Wrote {to_ascii(words)} to {facts['output']}"
+    components = format_count(facts["n_components"], "component")
+    text = f"{format_count(facts['n_rows'], 'row')} with {components}"
+    if n_copied:
+        text += f" and {format_count(n_copied, 'copied column')}"
+    if facts["n_dropped"]:
+        text += f" (dropped {format_count(facts['n_dropped'], 'row')} with missing features)"
+    return f"Wrote {to_ascii(text)} to {facts['output']}"
 
 
 def table_text(table: Table) -> str:
-    """A table as wide as standard output."""
+    """Format a table with the width of standard output."""
     return table.to_text(output_width(sys.stdout))

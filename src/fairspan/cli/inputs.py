@@ -1,4 +1,4 @@
-"""What the commands read, and what they fit to it: rows or moments, saved models, and fair ones."""
+"""Input data and models of the commands."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,31 +49,31 @@ from fairspan.solvers.solve import get_solver
 from fairspan.storage import looks_like_archive
 from fairspan.verification import Verification, verify
 
-# Without -d, the dimension that keeps this share of the pooled variance.
+# Default of -d: share of every group's variance to keep.
 DEFAULT_VARIANCE_KEPT = 0.9
 
-# Of solvers that start anywhere: the same command gives the same model.
+# Seed for solvers with random starts, so that commands are reproducible.
 _SEED = 0
 
 
 @dataclass(frozen=True)
 class InputData:
-    """The rows of a file, or moments instead of rows.
+    """Rows of a file, or saved moments.
 
     Attributes
     ----------
     source : RowSource or None
     saved : GroupMoments or None
     limit : GroupLimit
-        How many groups the rows may have, and how much memory their moments may take.
+        Limits on the number of groups and on memory.
     has_clusters : bool
-        Whether the last column of the labels says which rows belong together.
+        Whether the last label column is the cluster.
     has_y : bool
-        Whether the last column, but for that, is the class of each row in y.
+        Whether the last label column before the cluster is y.
     attributes : tuple of str or int
-        Columns that a restriction needs and that are no features.
+        Non-feature columns required by a restriction.
     blocks : tuple of GroupMoments
-        Of which the moments are the sum, where several files hold them.
+        Moments of the individual files, if there are several.
     is_of_model : bool
         Whether the features are those of a saved model, none of which can be left out.
     """
@@ -89,7 +89,7 @@ class InputData:
 
     @cached_property
     def moments(self) -> GroupMoments:
-        """Moments of at least two groups, read once."""
+        """Moments of the data, computed once; at least two groups are required."""
         if self.saved_moments is not None:
             moments = self.saved_moments.with_attributes(self.restriction_columns)
         else:
@@ -100,21 +100,27 @@ class InputData:
                 by_cluster=self.has_clusters,
             )
         if moments.n_groups < 2:
-            left_out, remedy = "", "Check the group column, or use ordinary PCA"
+            dropped = ""
+            remedy = "Check the group column, or use ordinary PCA"
             if moments.n_dropped:
-                n, n_dropped = int(moments.counts.sum()), moments.n_dropped
-                left_out = f", of which {n:,} of {n + n_dropped:,} are left: in the others a value"
-                left_out += " is missing"
-                remedy = f"Leave out features that cost many rows, --exclude{self._describe_costliest_features()}"
+                total = int(moments.counts.sum()) + moments.n_dropped
+                dropped = (
+                    f"; {moments.n_dropped:,} of {total:,} rows were dropped because a value is "
+                    "missing"
+                )
+                remedy = (
+                    "Exclude features that cause many rows to be dropped, "
+                    f"--exclude{self._describe_costliest_features()}"
+                )
             raise InvalidInput(
-                f"All rows are of one group ({moments.labels[0]!r}){left_out}",
-                "Allowed: two groups or more",
+                f"All rows belong to one group ({moments.labels[0]!r}){dropped}",
+                "Allowed: two or more groups",
                 remedy,
             )
         return moments
 
     def _describe_costliest_features(self) -> str:
-        """The features because of which most rows are left out, after a colon."""
+        """Describe the features that cause most dropped rows, after a colon."""
         if self.row_source is None:
             return ""
         cells = count_missing(self.row_source, self.has_y + self.has_clusters)
@@ -126,7 +132,7 @@ class InputData:
         return f": {', '.join(told)}" if told else ""
 
     def resolve_dimension(self, n_components: int | float | None) -> int | float:
-        """The number of dimensions, or share, that was requested, checked before rows are read."""
+        """Return the requested dimension or share, or the default; checked before rows are read."""
         if n_components is None:
             return DEFAULT_VARIANCE_KEPT
         data = self.moments if self.row_source is None else self.row_source
@@ -134,7 +140,7 @@ class InputData:
         return n_components
 
     def rows(self, activity: str) -> Rows:
-        """The rows, telling how many have been read."""
+        """Return the rows, with progress reporting."""
         assert self.row_source is not None
         if self.is_of_model:
             check_numeric_features(self.row_source, *OF_MODEL)
@@ -152,7 +158,7 @@ class InputData:
     def selected(
         self, names: tuple[str, ...] | None, attributes: Sequence[str | int] = ()
     ) -> "InputData":
-        """The same rows with these features, in this order, and these columns beside them."""
+        """Return the data with these features, in this order, and these additional columns."""
         data = replace(self, restriction_columns=tuple(attributes))
         if names is None or self.row_source is None:
             return data
@@ -172,16 +178,16 @@ class InputData:
 def open_input(
     path: Path | ExternalObject, reading: ReadOptions, clusters: str | None = None
 ) -> InputData:
-    """Open rows, and the column of their clusters if they have one; or saved moments."""
+    """Open a file of rows (with an optional cluster column) or of saved moments."""
     has_clusters = clusters is not None
     if isinstance(path, Path) and is_archive_file(path):
         moments = GroupMoments.load(path)
         reading.reject_for_moments(path)
-        usage_error_if(has_clusters, f"{path} holds moments, which have no rows: no --clusters.")
+        usage_error_if(has_clusters, f"--clusters requires rows, but {path} contains moments.")
         return InputData(None, moments)
     usage_error_if(
         isinstance(path, ExternalObject) and has_clusters,
-        f"{path} makes rows without clusters: no --clusters.",
+        f"--clusters is not supported for {path}.",
     )
     return InputData(
         open_row_source(reading, path, clusters),
@@ -194,22 +200,22 @@ def open_input(
 def open_inputs(
     paths: Sequence[Path | ExternalObject], reading: ReadOptions, clusters: str | None = None
 ) -> InputData:
-    """Open one file of any kind, or several of saved moments, whose sum is taken."""
+    """Open one input, or the sum of several files of saved moments."""
     first = open_input(paths[0], reading, clusters)
     if len(paths) == 1:
         return first
     for path in paths:
         usage_error_if(
             not (isinstance(path, Path) and is_archive_file(path)),
-            f"{path} does not hold saved moments: several files are audited together only where "
-            "all do; make them with fairspan moments.",
+            f"Several inputs must all be saved moments, but {path} is not; create them with fairspan "
+            "moments.",
         )
     blocks = tuple(GroupMoments.load(path) for path in paths if isinstance(path, Path))
     return replace(first, saved_moments=sum(blocks[1:], start=blocks[0]), blocks=blocks)
 
 
 def pca_model(data: InputData, fit_options: FitOptions) -> AuditedModel:
-    """Ordinary PCA of the table."""
+    """Fit ordinary PCA to the data."""
     wanted = data.resolve_dimension(
         fit_options.n_components
     )  # before the rows are read for moments
@@ -223,11 +229,11 @@ def pca_model(data: InputData, fit_options: FitOptions) -> AuditedModel:
 def report_dimension(
     n_components: int | float | None, chosen: int, n_features: int, name: str
 ) -> None:
-    """Say on standard error how many dimensions a share, or nothing, was taken for."""
+    """Report on standard error the number of dimensions chosen for a share."""
     if isinstance(n_components, int):
         return
     share = DEFAULT_VARIANCE_KEPT if n_components is None else n_components
-    why = "" if n_components is not None else "; choose others with -d"
+    why = "" if n_components is not None else "; change it with -d"
     dimensions = to_ascii(format_count(chosen, "dimension"))
     clear_progress_bar()
     click.echo(
@@ -244,12 +250,12 @@ def load_audited_models(
     *,
     has_center: bool,
 ) -> list[AuditedModel]:
-    """Models from files, named by them; the centre counts where it was requested.
+    """Load models, named by their files; check that requested settings agree with them.
 
     Raises
     ------
     Incompatible
-        A setting that was requested is not that of a model.
+        A requested setting disagrees with a model.
     """
     models = load_models(paths, parts)
     for name, model in models.items():
@@ -272,7 +278,7 @@ def load_audited_models(
 def load_models(
     paths: Sequence[Path], parts: Sequence[ExternalObject] = ()
 ) -> dict[str, FairSubspace]:
-    """Saved models by the names of their files, or by their paths where these are the same."""
+    """Load saved models by file name, or by path if file names are not unique."""
     by_file_name = {path.name: path for path in paths}
     paths_by_name = (
         by_file_name if len(by_file_name) == len(paths) else {str(path): path for path in paths}
@@ -291,7 +297,7 @@ def open_held_out_rows(
     attributes: Sequence[str | int] = (),
     clusters: str | None = None,
 ) -> Rows:
-    """Rows of another file, read as those of the page, but for their classes."""
+    """Open held-out rows with the same options, without y."""
     label = () if reading.y_column is None else (reading.y_column,)
     data = open_input(
         path, replace(reading, y_column=None, exclude=(*reading.exclude, *label)), clusters
@@ -311,10 +317,10 @@ def audit_data(
     judging: AuditOptions,
     test: Rows | None = None,
 ) -> Audit:
-    """The audit of models on rows, or on moments instead of rows.
+    """Audit models on the data.
 
-    A saved fair model is compared with ordinary PCA of the table. Held-out rows, where there are
-    some, judge the models as they are.
+    A saved fair model is compared with ordinary PCA of the data. With held-out rows, the models
+    are evaluated on these without refitting.
     """
     if any(each.is_fair and each.baseline is None for each in audited):
         audited = with_pca_baselines(audited, data.moments)
@@ -334,7 +340,7 @@ def verify_model(
     reading: ReadOptions,
     parts: Sequence[ExternalObject] = (),
 ) -> Verification:
-    """The claims of a saved model's certificate, computed again."""
+    """Verify the certificate of a saved model."""
     (subspace,) = load_models([model], parts).values()
     reading = read_options_for([subspace], data, reading)
     table = open_input(data, reading).selected(
@@ -345,12 +351,12 @@ def verify_model(
 
 
 def audit_by_dimension(data: InputData, fit_options: FitOptions, judging: AuditOptions) -> Audit:
-    """The audit of ordinary PCA with each of several numbers of dimensions, smallest first.
+    """Audit ordinary PCA for several numbers of dimensions, in increasing order.
 
     Raises
     ------
     Incompatible
-        The table is moments, from which no estimates for new rows can be made.
+        The data are moments, which give no estimates for new rows.
     """
     if data.row_source is None:
         raise IncompatibleParameters(
@@ -366,7 +372,7 @@ def audit_by_dimension(data: InputData, fit_options: FitOptions, judging: AuditO
 
 
 def restriction_columns_of_models(audited: Sequence[AuditedModel]) -> tuple[str | int, ...]:
-    """The columns that restrictions of some models need and that are no features."""
+    """Non-feature columns required by the models' restrictions."""
     return restriction_columns({each.name: each.subspace for each in audited})
 
 
@@ -376,7 +382,7 @@ def labels_of_models(audited: Sequence[AuditedModel], *, has_classes: bool) -> K
 
 
 def columns_of_restriction(fit_options: FitOptions) -> tuple[str | int, ...]:
-    """The columns that the restriction needs and that are no features."""
+    """Non-feature columns required by the restriction."""
     restriction = get_restriction(fit_options.restriction, **fit_options.restriction_parameters)
     return () if restriction is None else restriction.columns
 
@@ -384,8 +390,8 @@ def columns_of_restriction(fit_options: FitOptions) -> tuple[str | int, ...]:
 def fit_fair_model(
     data: InputData, fit_options: FitOptions
 ) -> tuple[FairSubspace, list[AuditedModel]]:
-    """The fair fit, and what to audit: ordinary PCA beside it."""
-    # Settings are looked at before the rows are read.
+    """Fit the fair model, and return it with the models to audit (it and ordinary PCA)."""
+    # Validate the settings before reading rows.
     get_criterion(fit_options.criterion, **fit_options.criterion_parameters)
     restriction = get_restriction(fit_options.restriction, **fit_options.restriction_parameters)
     solver = get_solver(fit_options.solver, **fit_options.solver_parameters)
@@ -414,7 +420,8 @@ def fit_fair_model(
         nested=fit_options.nested,
         random_state=_SEED,
     )
-    d, certificate = fair.dimension, fair.require_certificate()
+    d = fair.dimension
+    certificate = fair.require_certificate()
     report_dimension(
         fit_options.n_components, d, moments.n_features, readable_name(certificate.criterion.name)
     )
@@ -423,10 +430,10 @@ def fit_fair_model(
 
 
 def check_overwriting(path: Path, fit_options: FitOptions) -> None:
-    """Raise a usage error where a file would be replaced that is no model of these settings."""
+    """Raise a usage error if the output exists and is not a model with the same settings."""
     if not path.is_file() or path.stat().st_size == 0:
         return
-    remedy = "replace it with --force, or name another."
+    remedy = "overwrite it with --force, or choose another path."
     usage_error_if(not looks_like_archive(path), f"{path} is not a model; {remedy}")
     try:
         old = FairSubspace.load(path)
@@ -455,7 +462,7 @@ def check_overwriting(path: Path, fit_options: FitOptions) -> None:
 
 
 def with_group_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) -> dict[str, Any]:
-    """The same parameters, with labels in place of the texts that name groups.
+    """Replace texts that name groups by their labels.
 
     Raises
     ------
@@ -465,7 +472,7 @@ def with_group_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) ->
     for label in labels:
         by_text.setdefault(format_label(label), []).append(label)
 
-    def label_of(key: str, text: str) -> Label:
+    def match_label(key: str, text: str) -> Label:
         matching = by_text.get(text, [])
         if len(matching) == 1:
             return matching[0]
@@ -473,28 +480,30 @@ def with_group_labels(parameters: Mapping[str, Any], labels: Sequence[Label]) ->
             f"--param {key} names the group {text!r}"
             + (f", which matches {format_list(matching)}" if matching else ""),
             f"Allowed: the groups {format_list(list(by_text))}",
-            "Give groups names that differ when printed" if matching else "Name one of them",
+            "Give groups names that differ when printed" if matching else "Use one of them",
         )
 
-    return {
-        key: label_of(key, value)
-        if isinstance(value, str)
-        else {label_of(key, text): number for text, number in value.items()}
-        if isinstance(value, dict)
-        else value
-        for key, value in parameters.items()
-    }
+    matched: dict[str, Any] = {}
+    for key, value in parameters.items():
+        if isinstance(value, str):
+            matched[key] = match_label(key, value)
+        elif isinstance(value, dict):
+            matched[key] = {match_label(key, text): number for text, number in value.items()}
+        else:
+            matched[key] = value
+    return matched
 
 
 def with_y_classes(parameters: Mapping[str, Any], moments: GroupMoments) -> dict[str, Any]:
-    """The same parameters of a restriction, with classes of y in place of the texts naming them.
+    """Replace texts that name classes of y by these classes.
 
-    Texts that name none stay: the restriction says which classes there are.
+    Unknown texts are kept; the restriction reports them.
     """
-    given, by_label = parameters.get("within_classes"), moments.by_class
-    if not isinstance(given, list) or by_label is None:
+    given = parameters.get("within_classes")
+    by_class = moments.by_class
+    if not isinstance(given, list) or by_class is None:
         return dict(parameters)
     by_text = {
-        format_label(pair[-1]): pair[-1] for pair in by_label.labels if isinstance(pair, tuple)
+        format_label(pair[-1]): pair[-1] for pair in by_class.labels if isinstance(pair, tuple)
     }
     return {**parameters, "within_classes": [by_text.get(text, text) for text in given]}

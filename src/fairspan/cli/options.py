@@ -1,8 +1,7 @@
-"""The options of the commands: how they are written, read and shown in help.
+"""Options of the commands: parsing, validation and help.
 
-Values are read without numpy. A group is named by what tables print of it. Which groups there are
-is known only when the rows have been read, so a name stays text until then; usage errors come at
-once.
+Values are parsed without importing numpy. Groups are named by their printed labels and resolved
+once the rows have been read; usage errors are reported immediately.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,37 +30,36 @@ if TYPE_CHECKING:
     from fairspan.auditing.expected_losses import EstimationOptions
     from fairspan.rows.protocol import GroupLimit, OnMissing
 
-# Those of fairspan.rows.protocol, which takes its time to import.
+# Values of fairspan.rows.protocol.OnMissing, which is slow to import.
 _ON_MISSING = ("error", "drop", "em", "em-drop-empty")
 
-TABLE, FITTED, JUDGED, OUTPUT = (
-    "Reading the table",
-    "What is fitted",
-    "How it is judged",
-    "Output",
-)
+# Headings in the help of a command.
+READING = "Reading data"
+FITTING = "Fitting"
+AUDITING = "Audit"
+OUTPUT = "Output"
 
 
 class _GroupedOption(click.Option):
-    """An option that stands under a heading; a plain one stands under that of the table."""
+    """Option with a help heading; plain options appear under "Reading data"."""
 
     def __init__(self, *names: Any, heading: str, **settings: Any) -> None:
         super().__init__(*names, **settings)
         self.heading = heading
 
 
-fitted_option = partial(click.option, cls=_GroupedOption, heading=FITTED)
-judged_option = partial(click.option, cls=_GroupedOption, heading=JUDGED)
+fit_option = partial(click.option, cls=_GroupedOption, heading=FITTING)
+audit_option = partial(click.option, cls=_GroupedOption, heading=AUDITING)
 output_option = partial(click.option, cls=_GroupedOption, heading=OUTPUT)
 
 
 class Command(click.Command):
-    """A command whose help has headings and ends with examples.
+    """Command whose help has option headings and examples.
 
     Parameters
     ----------
     examples : sequence of str
-        Command lines that work on a table `patients.csv`.
+        Example command lines for a table `patients.csv`.
     """
 
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
@@ -69,11 +67,11 @@ class Command(click.Command):
         self.examples = tuple(examples)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options; of one that does not exist, say which was most likely meant."""
+        """Parse the options; suggest the closest name for an unknown one."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            # click compares names with their dashes, which make all of them alike.
+            # click compares names including dashes, which makes all of them similar.
             names = [each.removeprefix("--") for each in error.possibilities or ()]
             suggestion = closest_match(error.option_name.removeprefix("--"), names)
             raise click.NoSuchOption(
@@ -90,9 +88,9 @@ class Command(click.Command):
             return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under their headings."""
+        """Format the options under their headings."""
         options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-        for heading in (TABLE, FITTED, JUDGED, OUTPUT):
+        for heading in (READING, FITTING, AUDITING, OUTPUT):
             in_section = [each for each in options if self._heading_of(each, ctx) == heading]
             records = [each.get_help_record(ctx) for each in in_section]
             written = [record for record in records if record is not None]
@@ -101,13 +99,15 @@ class Command(click.Command):
                     formatter.write_dl(written)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, each in one line that can be copied."""
+        """Format the examples, one copyable line each."""
         with formatter.section("Examples"):
             for example in self.examples:
                 formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
     def _heading_of(self, option: click.Option, ctx: click.Context) -> str:
-        return OUTPUT if option is self.get_help_option(ctx) else getattr(option, "heading", TABLE)
+        return (
+            OUTPUT if option is self.get_help_option(ctx) else getattr(option, "heading", READING)
+        )
 
 
 command = partial(click.command, cls=Command)
@@ -116,7 +116,7 @@ command = partial(click.command, cls=Command)
 DATA = click.argument("data", type=DATA_PATH)
 SEVERAL_DATA = click.argument("data", type=DATA_PATH, nargs=-1, required=True)
 OPTIONAL_DATA = click.argument("data", type=DATA_PATH, required=False)
-CUSTOM_OBJECTS = judged_option(
+CUSTOM_OBJECTS = audit_option(
     "--custom-object",
     "custom_objects",
     multiple=True,
@@ -125,22 +125,22 @@ CUSTOM_OBJECTS = judged_option(
     help="A criterion or restriction of another package that a saved model was fitted with "
     "(repeatable).",
 )
-JSON = output_option("--json", "as_json", is_flag=True, help="Print machine-readable results.")
+JSON = output_option("--json", "as_json", is_flag=True, help="Print results as JSON.")
 _FEATURE_OPTIONS = {"features", "exclude", "numeric_only", "one_hot"}
 _COLUMN_OPTIONS = {"groups", "features", "exclude"}
 
 
-MISSING_GROUP_OPTION = "Name the group column with --group COL."
+MISSING_GROUP_OPTION = "Give the group column with --group COL."
 
 
 def usage_error_if(condition: object, message: str) -> None:
-    """Raise a usage error where something holds."""
+    """Raise a usage error if the condition is true."""
     if condition:
         raise click.UsageError(message)
 
 
 def _may_be_archive(path: Path) -> bool:
-    """Whether a file begins like saved moments, which hold their groups; it may be cut off."""
+    """Return whether a file looks like saved moments, even if it is truncated."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -153,41 +153,41 @@ def _option_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """The options of commands that read rows, by the names of the options.
+    """Options for reading rows.
 
     Attributes
     ----------
     groups : tuple of str
         Group columns.
     bins : tuple of (str, tuple of float)
-        Group columns of numbers, and where these are cut.
+        Numeric group columns with their bin edges.
     label : str or None
-        Column of y, the class of each row.
+        Column of the class of each row.
     features, exclude : tuple of str
-        Patterns of columns.
+        Column patterns.
     max_groups : int or None
-        Most groups.
+        Maximum number of groups.
     max_memory : int or None
-        Bytes that the matrices of groups may take.
+        Memory budget in bytes for group matrices.
     weight : str or None
         Column of sample weights.
     on_missing : {"error", "drop", "em", "em-drop-empty"}
     missing_group : str or None
-        "drop", or the group of rows that have none.
+        "drop", or the name of the group for rows without one.
     numeric_only, one_hot : bool
-        What becomes of columns of text.
+        Treatment of text columns.
     na_values : tuple of str
         Cells that stand for missing values, as they are typed.
     delimiter, decimal, thousands, encoding, comment : str or None
-        How CSV files are written.
+        CSV format.
     no_header : bool
         Whether the first line of CSV files is a row.
     jobs : int or None
-        Processes of this machine.
+        Number of local processes.
     unseen : {"error", "ignore"}
-        What becomes of categories that a saved model does not know.
+        Treatment of categories unknown to a saved model.
     keep : tuple of str
-        Columns that stay beside reduced rows.
+        Columns to copy to the output.
     keep_all : bool
     """
 
@@ -217,50 +217,50 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         usage_error_if(
-            self.numeric_only and self.one_hot, "--one-hot encodes text: no --numeric-only."
+            self.numeric_only and self.one_hot, "--one-hot and --numeric-only cannot be combined."
         )
         for column, _ in self.bins:
             usage_error_if(
-                column not in self.groups, f"--bin cuts a group column: add --group {column}."
+                column not in self.groups, f"--bin requires a group column: add --group {column}."
             )
 
     @property
     def limit(self) -> "GroupLimit":
-        """How many groups the rows may have, and how much memory their moments may take."""
+        """Limits on the number of groups and on memory."""
         from fairspan.rows.protocol import GroupLimit
 
         return GroupLimit(self.max_groups, max_memory=self.max_memory)
 
     @property
     def changed_options(self) -> set[str]:
-        """Names of the options that were given another value than usual."""
+        """Names of options with nondefault values."""
         return {each.name for each in fields(self) if getattr(self, each.name) != each.default}
 
     def to_arguments(self, exclude: set[str]) -> Iterator[str]:
-        """The options that were given another value than usual, as they are typed."""
-        for name in [
-            each.name for each in fields(self) if each.name in self.changed_options - exclude
-        ]:
-            value, option = getattr(self, name), _option_of(name)
+        """Yield the nondefault options as command line arguments."""
+        included = self.changed_options - exclude
+        for name in (each.name for each in fields(self) if each.name in included):
+            option = _option_of(name)
+            value = getattr(self, name)
             for each in value if isinstance(value, tuple) else (value,):
-                if isinstance(each, tuple):  # a column, and where it is cut
+                if isinstance(each, tuple):  # a column with its bin edges
                     each = f"{each[0]}={','.join(map(repr, each[1]))}"
                 yield from [option] if each is True else [option, str(each)]
 
     def reject_options(self, reason: str, options: set[str]) -> None:
-        """Raise a usage error if one of these options was requested."""
+        """Raise a usage error if one of these options was given."""
         for name in sorted(
             self.changed_options & options, key=lambda name: (name != "groups", name)
         ):
-            raise click.UsageError(f"{reason}: no {_option_of(name)}.")
+            raise click.UsageError(f"{reason}; omit {_option_of(name)}.")
 
     def reject_feature_options(self, model_features: tuple[str, ...] | None) -> None:
-        """Raise a usage error if columns were chosen, and a model has names of its features."""
+        """Raise a usage error if feature options were given although a model fixes the features."""
         if model_features is not None:
-            self.reject_options("A saved model brings its features", _FEATURE_OPTIONS)
+            self.reject_options("A saved model fixes the features", _FEATURE_OPTIONS)
 
     def reject_for_moments(self, path: Path) -> None:
-        """Raise a usage error if anything was requested, as moments hold no rows."""
+        """Raise a usage error if reading options were given for saved moments."""
         asked = self.changed_options
         columns = ["--group, --features and --exclude"] * bool(asked & _COLUMN_OPTIONS)
         options = columns + [_option_of(name) for name in sorted(asked - _COLUMN_OPTIONS)]
@@ -274,10 +274,10 @@ class ReadOptions:
 def each_once(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Values that are given once each: a column twice is a mistake."""
+    """Reject duplicate values."""
     duplicates = sorted({value for value in values if values.count(value) > 1})
     if duplicates:
-        raise click.BadParameter(f"{duplicates[0]!r} is given twice; name each column once.")
+        raise click.BadParameter(f"{duplicates[0]!r} is given twice; give each column once.")
     return values
 
 
@@ -290,17 +290,17 @@ def _bins(
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """The options of how models are judged.
+    """Options of an audit.
 
     Attributes
     ----------
     folds : int
-        0 for figures on these rows alone.
+        Number of folds; 0 for observed figures only.
     clusters : str or None
-        Column that says which rows belong together.
+        Cluster column.
     level, material : float
     repeats : int
-        Assignments of rows to folds.
+        Number of fold assignments.
     """
 
     folds: int = 10
@@ -310,16 +310,16 @@ class AuditOptions:
     repeats: int = 1
 
     def require_folds(self, *, by_dimension: bool = False) -> None:
-        """Raise a usage error where no folds are wanted, and something about new rows is."""
+        """Raise a usage error if an option that needs folds is combined with --folds none."""
         option = "--by-dimension" if by_dimension else "--clusters"
         usage_error_if(
             not self.folds and (by_dimension or self.clusters is not None),
-            f"{option} concerns estimates for new rows: no --folds none.",
+            f"{option} requires estimates for new rows and cannot be combined with --folds none.",
         )
 
     @property
     def estimation_options(self) -> "EstimationOptions":
-        """How what new rows would show is estimated."""
+        """Options for the estimates on new rows."""
         from fairspan.auditing.expected_losses import estimation_options  # takes its time
 
         by_cluster = self.clusters is not None
@@ -334,25 +334,25 @@ class AuditOptions:
 
 
 def require_models(models: Sequence[Path], reading: ReadOptions, test: Path | None) -> None:
-    """Raise a usage error where an option is about saved models, and none is named."""
+    """Raise a usage error if an option for saved models is given without --model."""
     for option, is_given in (("--test", test is not None), ("--unseen", reading.unseen != "error")):
         usage_error_if(
             is_given and not models,
-            f"{option} concerns saved models: name these with --model.",
+            f"{option} requires saved models: give them with --model.",
         )
 
 
 def bundle_options(
     name: str, cls: type[Any], options: Sequence[Callable[[Any], Any]]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What adds options to a command that takes their values as one object.
+    """Return a decorator that adds options to a command and passes their values as one object.
 
     Parameters
     ----------
     name : str
-        Of the object, as the command takes it.
+        Parameter name of the object in the command.
     kind : a dataclass
-        Its fields are the options; some commands lack some of them.
+        Class whose fields are the options; a command may omit some.
     options : sequence of click's options
     """
     names = [each.name for each in fields(cls)]
@@ -373,17 +373,17 @@ def bundle_options(
 def check_output_file(
     path: Path, kind: str, *inputs: object, endings: Sequence[str] = (), as_folder: bool = False
 ) -> None:
-    """Refuse standard output, a place not to be written to, and a name of another kind of file.
+    """Reject standard output, unwritable paths, and file names of another kind.
 
     Parameters
     ----------
     out : Path
     what : str
-        Such as "a model is".
+        Start of the message, such as "a model is".
     *inputs : object
-        Of which paths are not to be overwritten.
+        Inputs that must not be overwritten.
     endings : sequence of str
-        Those of its own kind.
+        Allowed file extensions.
     as_folder : bool
 
     Raises
@@ -401,23 +401,23 @@ def check_output_file(
 
 @dataclass(frozen=True)
 class FitOptions:
-    """The options of a fit as they were typed: the names of parts, with their parameters.
+    """Options of a fit as given: names of criterion, restriction and solver with their parameters.
 
     Attributes
     ----------
     n_components : int, float or None
-        A number of dimensions, or a share of every group's variance.
+        Number of dimensions, or share of every group's variance to keep.
     center : {"global", "group", "none"}
     standardize : bool
     criterion : str or Foreign
     parameters : mapping
-        Of the criterion; texts name groups.
+        Parameters of the criterion; strings may name groups.
     restriction : str, Foreign or None
     restriction_parameters : mapping
     solver : str or Foreign
     solver_parameters : mapping
     tol : float
-        Largest gap to call optimal, as a share of the objective.
+        Relative tolerance of the gap.
     allow_extra : bool
     nested : bool
     """
@@ -444,7 +444,7 @@ def _parameters(
         and option.name == "restriction_parameters"
         and context.params.get("restriction") is None
     ):
-        raise click.BadParameter("Name the restriction with --restriction.")
+        raise click.BadParameter("Give the restriction with --restriction.")
     return parse_parameters(values)
 
 
@@ -452,7 +452,7 @@ CSV_OPTIONS = (
     click.option(
         "--delimiter",
         metavar="LETTER",
-        help="Letter between the cells of a CSV file, or 'tab'; by default as in the header.",
+        help="Delimiter of CSV files, or 'tab'; by default detected from the header.",
     ),
     click.option(
         "--decimal",
@@ -474,7 +474,7 @@ CSV_OPTIONS = (
     click.option(
         "--comment",
         metavar="TEXT",
-        help="Skip lines of a CSV file that begin with this text, such as '#'.",
+        help="Skip CSV lines that start with this text, such as '#'.",
     ),
     click.option(
         "--no-header",
@@ -495,12 +495,12 @@ TEXT_OPTIONS = (
     click.option(
         "--numeric-only",
         is_flag=True,
-        help="Leave out columns that hold no numbers, and say which.",
+        help="Exclude non-numeric columns and list them.",
     ),
     click.option(
         "--one-hot",
         is_flag=True,
-        help="Make an indicator (1 or 0) of each category of each column of text.",
+        help="One-hot encode text columns.",
     ),
 )
 
@@ -508,7 +508,7 @@ TEXT_OPTIONS = (
 def _groups(
     context: click.Context, option: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Group columns: a table needs one, which is said before the library is imported."""
+    """Require a group column for tables, before importing the library."""
     data = context.params.get("data")
     data = data[0] if isinstance(data, tuple) and data else data
     usage_error_if(
@@ -524,7 +524,7 @@ _READ_OPTIONS = (
         multiple=True,
         callback=_groups,
         metavar="COL",
-        help="Group column; repeat it for intersections.",
+        help="Group column (repeat for intersections).",
     ),
     click.option(
         "--bin",
@@ -540,31 +540,32 @@ _READ_OPTIONS = (
         "--y",
         "y_column",
         metavar="COL",
-        help="Column of y, the classes that within_classes needs; it is no feature.",
+        help="Column of y, the classes for within_classes; not used as a feature.",
     ),
     click.option(
         "--features",
         multiple=True,
         metavar="PATTERN",
-        help="Use only columns that match, such as 'PAY_*' (repeatable).",
+        help="Use only matching columns, such as 'PAY_*' (repeatable).",
     ),
     click.option(
         "--exclude",
         multiple=True,
         metavar="PATTERN",
-        help="Leave out columns that match (repeatable).",
+        help="Exclude matching columns (repeatable).",
     ),
     click.option(
         "--max-groups",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Allow up to N groups; by default 100.",
+        help="Maximum number of groups; by default 100.",
     ),
     click.option(
         "--max-memory",
         type=memory_size,
         metavar="SIZE",
-        help="Memory for the matrices of groups, such as 500MB or 8GB; by default the machine's.",
+        help="Memory limit for group matrices, such as 500MB or 8GB; by default that of the "
+        "machine.",
     ),
     click.option("--weight", metavar="COL", help="Column of sample weights."),
     click.option(
@@ -578,7 +579,7 @@ _READ_OPTIONS = (
     click.option(
         "--missing-group",
         metavar="drop|NAME",
-        help="Where the group is missing: leave out the row, or give it the group NAME.",
+        help="If the group is missing: drop the row, or assign it to group NAME.",
     ),
     NA_VALUES,
     *TEXT_OPTIONS,
@@ -587,16 +588,17 @@ _READ_OPTIONS = (
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Read files and row groups in N processes.",
+        help="Read files and row groups with N processes.",
     ),
 )
 
-# Of commands that read rows for a saved model.
+# Option of commands that read rows for a saved model.
 UNSEEN_CATEGORIES = click.option(
     "--unseen",
     type=click.Choice(["error", "ignore"]),
     default="error",
-    help="A category that the model does not know: an error, or 0 in all its indicators.",
+    help="Treatment of categories unknown to the model: raise an error, or set all indicators to "
+    "0.",
 )
 
 _TRANSFORM_OPTIONS = (
@@ -605,9 +607,9 @@ _TRANSFORM_OPTIONS = (
         multiple=True,
         callback=each_once,
         metavar="COL",
-        help="Write this column of DATA beside the reduced rows (repeatable).",
+        help="Copy this column of DATA to the output (repeatable).",
     ),
-    output_option("--keep-all", is_flag=True, help="Write all columns of DATA beside them."),
+    output_option("--keep-all", is_flag=True, help="Copy all columns of DATA to the output."),
     click.option(
         "--on-missing",
         type=click.Choice(_ON_MISSING),
@@ -620,7 +622,7 @@ _TRANSFORM_OPTIONS = (
 )
 
 _DIMENSION_OPTIONS = (
-    fitted_option(
+    fit_option(
         "-d",
         "--dimensions",
         "n_components",
@@ -629,75 +631,76 @@ _DIMENSION_OPTIONS = (
         help="Dimensions to keep; or a share, such as 0.9: the fewest dimensions that keep so much "
         "of every group's variance. Without it -d 0.9.",
     ),
-    fitted_option(
+    fit_option(
         "--center",
         type=click.Choice(["global", "group", "none"]),
         default="global",
-        help="Measure errors about the mean of all rows, of each group, or the origin.",
+        help="Measure errors about the overall mean, each group's mean, or the origin.",
     ),
-    fitted_option(
+    fit_option(
         "--standardize",
         is_flag=True,
-        help="Divide each feature by its standard deviation (in Python: scale=True).",
+        help="Divide each feature by its pooled standard deviation (scale=True in Python).",
     ),
 )
 
 _AUDIT_OPTIONS = (
-    judged_option(
+    audit_option(
         "--folds",
         type=folds_or_none,
         default="10",
         metavar="K",
-        help="Number of folds for cross-fitting; none for no estimates.",
+        help="Number of cross-fitting folds, or none for observed figures only.",
     ),
-    judged_option(
+    audit_option(
         "--clusters",
         metavar="COL",
-        help="Column that says which rows belong together, such as those of one person.",
+        help="Cluster column, such as the person a row belongs to.",
     ),
-    judged_option(
+    audit_option(
         "--level",
         type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
         default=0.95,
         metavar="P",
-        help="Level of the intervals.",
+        help="Confidence level of the intervals.",
     ),
-    judged_option(
+    audit_option(
         "--materiality",
         "materiality",
         type=click.FloatRange(0, 1, max_open=True),
         default=0.01,
         metavar="SHARE",
-        help="The least loss that matters, as a share of a group's variance.",
+        help="Materiality threshold: smallest loss that counts, as a share of the group's "
+        "variance.",
     ),
-    judged_option(
+    audit_option(
         "--repeats",
         type=click.IntRange(1),
         default=1,
         metavar="N",
-        help="Try N assignments of rows to folds, and say in how many the verdict is the same.",
+        help="Use N random fold assignments, and report how many agree with the verdict.",
     ),
 )
 
-# Of commands that read rows with groups; they come as one `reading`.
-reads_rows = bundle_options("read_options", ReadOptions, _READ_OPTIONS)
-# Of transform, which reads rows without groups.
-transforms = bundle_options(
+# Options for reading rows with groups, passed as one object.
+with_read_options = bundle_options("read_options", ReadOptions, _READ_OPTIONS)
+# Options of transform, which reads rows without groups.
+with_transform_options = bundle_options(
     "read_options", ReadOptions, (*_TRANSFORM_OPTIONS, NA_VALUES, *CSV_OPTIONS)
 )
-# What new rows would show.
-judges = bundle_options("audit_options", AuditOptions, _AUDIT_OPTIONS)
+# Options for the estimates on new rows.
+with_audit_options = bundle_options("audit_options", AuditOptions, _AUDIT_OPTIONS)
 
 
 _CRITERION_OPTIONS = (
-    fitted_option(
+    fit_option(
         "--criterion",
         type=NameOrObject("criterion"),
         default="minimax_loss",
         metavar="NAME",  # all of them in one word would be wider than a terminal
-        help=f"What to minimise: {', '.join(builtin_names('criterion'))}.",
+        help=f"Criterion to minimize: {', '.join(builtin_names('criterion'))}.",
     ),
-    fitted_option(
+    fit_option(
         "--param",
         "criterion_parameters",
         multiple=True,
@@ -709,14 +712,14 @@ _CRITERION_OPTIONS = (
 )
 
 _RESTRICTION_OPTIONS = (
-    fitted_option(
+    fit_option(
         "--restriction",
         type=NameOrObject("restriction"),
         is_eager=True,
         metavar="NAME",
-        help=f"What hides the group: {', '.join(builtin_names('restriction'))}.",
+        help=f"Restriction that hides the group: {', '.join(builtin_names('restriction'))}.",
     ),
-    fitted_option(
+    fit_option(
         "--restriction-param",
         "restriction_parameters",
         multiple=True,
@@ -728,47 +731,48 @@ _RESTRICTION_OPTIONS = (
 )
 
 _SOLVER_OPTIONS = (
-    fitted_option(
+    fit_option(
         "--solver",
         type=NameOrObject("solver"),
         default="auto",
         metavar="NAME",
-        help=f"How to minimise: {', '.join(builtin_names('solver'))}. Random starts use the seed 0.",
+        help=f"Solver: {', '.join(builtin_names('solver'))}. Random starts use seed 0.",
     ),
-    fitted_option(
+    fit_option(
         "--solver-param",
         "solver_parameters",
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parameters,
-        help="A parameter of the solver, such as max_iter=500 (repeatable).",
+        help="Parameter of the solver, such as max_iter=500 (repeatable).",
     ),
-    fitted_option(
+    fit_option(
         "--tol",
         type=click.FloatRange(0, 1, max_open=True),
         default=1e-9,
         metavar="SHARE",
-        help="Largest gap that is called optimal, as a share of the objective.",
+        help="Relative tolerance: largest gap to accept as optimal, as a share of the objective.",
     ),
-    fitted_option(
+    fit_option(
         "--allow-extra",
         is_flag=True,
         help="With three groups or more: allow more components than dimensions, each scaled down, "
         "if only these reach the optimum.",
     ),
-    fitted_option(
+    fit_option(
         "--nested",
         is_flag=True,
-        help="Choose components one after the other: the first ones answer fewer dimensions.",
+        help="Choose components one at a time, so that the leading ones solve the problem for fewer"
+        " dimensions.",
     ),
 )
 
-# Of commands that reduce rows to some dimension, take a criterion, or fit; as one `fitting`.
-chooses_dimension = bundle_options("fit_options", FitOptions, _DIMENSION_OPTIONS)
-chooses_criterion = bundle_options(
+# Options for dimension, criterion and fit, passed as one object.
+with_dimension_options = bundle_options("fit_options", FitOptions, _DIMENSION_OPTIONS)
+with_criterion_options = bundle_options(
     "fit_options", FitOptions, (*_DIMENSION_OPTIONS, *_CRITERION_OPTIONS)
 )
-fits = bundle_options(
+with_fit_options = bundle_options(
     "fit_options",
     FitOptions,
     (*_DIMENSION_OPTIONS, *_CRITERION_OPTIONS, *_RESTRICTION_OPTIONS, *_SOLVER_OPTIONS),

@@ -1,4 +1,4 @@
-"""Values of options: paths, sizes, shares, names, and parameters of criteria and restrictions."""
+"""Click parameter types: paths, sizes, shares, names and KEY=VALUE parameters."""
 
 import math
 import re
@@ -22,7 +22,7 @@ OUTPUT_FILE_OR_FOLDER = click.Path(path_type=Path, allow_dash=True)
 OUTPUT_FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 
 
-# How files begin, by the endings of their names.
+# Magic bytes of file formats, with their file extensions.
 _MAGIC_BYTES = {
     b"PAR1": ".parquet",
     b"ARROW1": ".arrow",
@@ -33,10 +33,10 @@ _MAGIC_BYTES = {
 
 
 class _DataType(click.Path):
-    """A path that exists, standard input, or rows of another package, as package.module:Object."""
+    """Existing path, standard input (-), or rows from another package (package.module:Object)."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The path, or what makes the rows."""
+        """Convert to a path or an external row source."""
         if value == "-":
             return _copy_stdin(ctx)
         try:
@@ -49,9 +49,11 @@ class _DataType(click.Path):
 
 
 def _copy_stdin(context: click.Context) -> Path:
-    """A file with what standard input gives: rows are read more than once."""
+    """Copy standard input to a temporary file, since rows are read more than once."""
     if sys.stdin.isatty():
-        raise click.UsageError("- is standard input, which is a terminal: pipe a table into it.")
+        raise click.UsageError(
+            "- reads standard input, but it is a terminal: pipe a table into it."
+        )
     folder = Path(context.with_resource(TemporaryDirectory()))
     path = folder / "input"
     with path.open("wb") as file:
@@ -66,7 +68,7 @@ DATA_PATH = _DataType(exists=True, path_type=Path)
 
 
 def dimensions_or_share(value: str) -> int | float:
-    """A whole number from 1 on, or a share above 0 and below 1.
+    """Parse a positive integer, or a share in (0, 1).
 
     Examples
     --------
@@ -86,7 +88,7 @@ def dimensions_or_share(value: str) -> int | float:
 
 
 def memory_size(value: str) -> int:
-    """Bytes, as a number or with a unit of 1,000, such as 500MB or 8GB.
+    """Parse a size in bytes with an optional decimal unit, such as 500MB or 8GB.
 
     Examples
     --------
@@ -103,7 +105,7 @@ def memory_size(value: str) -> int:
 
 
 def bin_edges(value: str) -> tuple[str, tuple[float, ...]]:
-    """A column, and the rising numbers at which its values are cut.
+    """Parse a column name and increasing bin edges.
 
     Examples
     --------
@@ -124,7 +126,7 @@ def bin_edges(value: str) -> tuple[str, tuple[float, ...]]:
 
 
 def folds_or_none(value: str | int) -> int:
-    """A number of folds; 0 or "none" for no estimates of new rows, which gives 0."""
+    """Parse a number of folds; "none" or 0 gives 0 (no estimates)."""
     text = "0" if str(value).lower() == "none" else str(value)
     if not text.isdecimal() or int(text) == 1:
         raise click.BadParameter(
@@ -134,7 +136,7 @@ def folds_or_none(value: str | int) -> int:
 
 
 def custom_object(value: str) -> ExternalObject:
-    """A criterion or restriction of another package: package.module:Object."""
+    """Parse a criterion or restriction from another package (package.module:Object)."""
     found = ExternalObject.from_path("part", value)
     if found is None:
         raise click.BadParameter(f"{value!r} is not of the form package.module:Object.")
@@ -142,7 +144,7 @@ def custom_object(value: str) -> ExternalObject:
 
 
 class NameOrObject(click.Choice):  # type: ignore[type-arg]
-    """The name of a criterion or another part, or one of another package: package.module:Object."""
+    """Name of a built-in component, or package.module:Object of an external one."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(builtin_names(kind))
@@ -151,7 +153,7 @@ class NameOrObject(click.Choice):  # type: ignore[type-arg]
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> str | ExternalObject:
-        """The same name if it is known, or what makes the part of another package."""
+        """Convert to a known name or an external object."""
         if value in self.choices:
             return str(value)
         if (found := ExternalObject.from_path(self.kind, str(value))) is not None:
@@ -163,7 +165,7 @@ class NameOrObject(click.Choice):  # type: ignore[type-arg]
 
 
 def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
-    """What KEY=VALUE arguments say; whether a part takes it is for the part to say.
+    """Parse KEY=VALUE arguments; the component validates the keys.
 
     Parameters
     ----------
@@ -173,13 +175,14 @@ def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
     Returns
     -------
     dict
-        By parameter: a number, True or False, a text, a list of classes, or values by the texts
+        Values by parameter: number, bool, string, list of strings, or mapping from group names to
+        values.
         that name groups.
 
     Raises
     ------
     click.BadParameter
-        Another form, or the same twice.
+        An argument is malformed or repeated.
 
     Examples
     --------
@@ -190,7 +193,7 @@ def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     for argument in arguments:
-        # The name of a group may hold an equals sign, on either side.
+        # Group names may contain equals signs, in keys and values.
         name, is_nested, _ = argument.partition("=")[0].partition(".")
         key, separator, text = argument.rpartition("=") if is_nested else argument.partition("=")
         if not key or not separator or not text:
@@ -199,14 +202,14 @@ def parse_parameters(arguments: Sequence[str]) -> dict[str, Any]:
         subkey = key.removeprefix(f"{name}.") if is_nested else key
         if not isinstance(target, dict) or subkey in target:
             raise click.BadParameter(
-                f"{key!r} is given twice; give {name} once for all groups, or for each of them."
+                f"{key!r} is given twice; give {name} once for all groups, or once per group."
             )
         target[subkey] = _parse_value(key, text)
     return values
 
 
 def _parse_value(key: str, text: str) -> Any:
-    # These name classes, columns and a group, whatever their names look like.
+    # These name classes, columns or a group, even if they look like numbers.
     if key == "columns" or (key == "within_classes" and text != "all"):
         return text.split(",")
     if key == "protected":

@@ -1,4 +1,4 @@
-"""The demonstration and the report of a file: facts, the page made of them, and what is shown."""
+"""The report and demo commands."""
 
 import os
 import shlex
@@ -48,10 +48,10 @@ from fairspan.rows.opening import (
     sha256_of_files,
 )
 
-# Options that choose neither rows nor columns.
+# Options that do not affect which rows or columns are read.
 _OPTIONS_NOT_AFFECTING_ROWS = {"jobs", "max_memory", "unseen"}
 _DEMO_DIMENSIONS = 3
-# How a reader of the page gets the same moments.
+# Code with which readers of the page obtain the same moments.
 _DEMO_MOMENTS_CODE = """\
 from fairspan.datasets import load_adult_by_sex
 data = load_adult_by_sex()
@@ -73,35 +73,35 @@ def build_file_report(
     title: str | None = None,
     clusters: str | None = None,
 ) -> Report:
-    """Write the page of a file, if it has a name; return its report.
+    """Build the report of a file, and write the page if a path is given.
 
     Parameters
     ----------
     path : Path or Foreign
-        What was typed.
+        Input as given.
     page : Path or None
     reading : Reading
     criterion : str or Foreign
     parameters : mapping
-        Of the criterion; texts name groups.
+        Parameters of the criterion; strings may name groups.
     settings : mapping
-        The others of `ReportSettings.of`.
+        Further arguments of `ReportSettings.validated`.
     typed : iterable of str
-        The words of the command.
+        Command line arguments.
     models : sequence of Path
-        Saved models, which have a section of the page.
+        Saved models to include.
     parts : sequence of Foreign
-        Criteria and restrictions of other packages that these were fitted with.
+        External criteria and restrictions of these models.
     test : Path or None
-        Held-out rows that judge them.
+        Held-out rows for evaluating them.
     title : str or None
     clusters : str or None
-        Column that says which rows belong together.
+        Cluster column.
 
     Raises
     ------
     FairspanError
-        Rows or settings that cannot be used; settings are checked before the rows.
+        Invalid rows or settings; settings are checked first.
     """
     if page is not None:
         check_page_path(page)
@@ -121,13 +121,12 @@ def build_file_report(
     )
     if table.row_source is None:
         fingerprint: str | None = sha256_of_files(Path(str(path)), ())
-        moments_code, rows = (
-            f"moments = GroupMoments.load({without_directories(str(path))!r})",
-            None,
-        )
+        moments_code = f"moments = GroupMoments.load({without_directories(str(path))!r})"
+        rows = None
     else:
-        fingerprint, rows = compute_fingerprint(table.row_source), table.rows("auditing")
-        # Where --exclude and the like choose columns, these are the same moments.
+        fingerprint = compute_fingerprint(table.row_source)
+        rows = table.rows("auditing")
+        # This command yields the same moments, since it repeats the column options.
         moments_command = shell_command(
             [
                 *(
@@ -142,10 +141,8 @@ def build_file_report(
         moments_code = (
             f'# {moments_command} -o moments.npz\nmoments = GroupMoments.load("moments.npz")'
         )
-    command, name = (
-        shell_command(["fairspan", *map(without_directories, argv)]),
-        Path(str(path)).name,
-    )
+    command = shell_command(["fairspan", *map(without_directories, argv)])
+    name = Path(str(path)).name
     origin = Provenance(name, title or default_title(name), fingerprint, command, moments_code)
     audited = read_user_models(user_models, moments) if user_models else []
     if audited and asked.n_components is None:
@@ -170,16 +167,18 @@ def build_file_report(
 
 
 def report_summary(report: Report, page: Path | None) -> str:
-    """The verdict, and findings about rows, PCA and the main criterion, as wide as the terminal."""
-    width, paint, rows = output_width(sys.stdout), painter_for(sys.stdout), report.audit.rows
+    """Summarize the verdict and the findings, wrapped to the terminal width."""
+    width = output_width(sys.stdout)
+    paint = painter_for(sys.stdout)
+    rows = report.audit.rows
     sizes = ", ".join(
         f"{format_group(group.group)} {group.n_rows:,}" for group in report.pca.groups
     )
     criteria = counted(len(report.fits) - 1, "criterion", "criteria")
     dimensions = counted(report.main.n_components, "dimension")
     description = (
-        f"{counted(rows.n_rows, 'row')} ({sizes}) of {counted(rows.n_features, 'feature')}; PCA and "
-        f"{criteria}, each with {dimensions}."
+        f"{counted(rows.n_rows, 'row')} ({sizes}), {counted(rows.n_features, 'feature')}; PCA and "
+        f"{criteria} with {dimensions} each."
     )
     lines = [
         *wrap_text(printable(report.provenance.title), width),
@@ -195,10 +194,10 @@ def report_summary(report: Report, page: Path | None) -> str:
 
 
 def shell_command(words: Iterable[str]) -> str:
-    r"""The words of a command as a shell reads them, in one line that a reader can copy.
+    r"""Quote a command for the shell as one copyable line.
 
-    Words with line breaks, control codes or letters that would turn the line around are written
-    with escapes, as bash and zsh take them: such a name could end a comment, or look like another.
+    Arguments with line breaks, control characters or bidirectional marks are escaped in ANSI-C
+    quoting (bash, zsh), since they could end a comment or disguise the command.
 
     Examples
     --------
@@ -220,12 +219,12 @@ def _escape_char(char: str) -> str:
 
 
 def run_demo() -> tuple[Certificate, Audit, Dataset]:
-    """Fit and audit the data."""
+    """Fit and audit the demo data."""
     from fairspan.estimator.fair_pca import FairPCA  # takes its time
 
     data = load_adult_by_sex()
     moments = GroupMoments.from_rows(data.X, data.sensitive_features)
-    # Estimators carry the moments that tell an audit which PCA a fair fit is compared with.
+    # Estimators carry their moments, from which the audit derives the baseline PCA.
     plain, fair = (
         FairPCA(_DEMO_DIMENSIONS, criterion=criterion, scale=True).fit_moments(moments)
         for criterion in ("total_error", "minimax_loss")
@@ -238,7 +237,7 @@ def run_demo() -> tuple[Certificate, Audit, Dataset]:
 
 
 def install_hint(page: Path) -> str | None:
-    """How to get the page, where a package that makes it is not installed."""
+    """Hint for installing the report extra; None if it is installed."""
     try:
         check_page_path(page)
     except MissingDependency:
@@ -247,7 +246,7 @@ def install_hint(page: Path) -> str | None:
 
 
 def write_demo_page(page: Path, data: Dataset) -> None:
-    """Write the audit page of the same rows."""
+    """Write the report of the demo data."""
     rows = open_group_rows(data.X, data.sensitive_features)
     moments = replace(compute_group_moments(rows), feature_names=data.feature_names)
     asked = ReportSettings.validated("minimax_loss", None, _DEMO_DIMENSIONS, "global", True)
@@ -262,29 +261,31 @@ def write_demo_page(page: Path, data: Dataset) -> None:
 
 
 def demo_text(certificate: Certificate, result: Audit, data: Dataset) -> str:
-    """What the reader sees, as wide as the terminal."""
+    """Format the demo output for the terminal."""
     plain, fair = result.models
     sizes = ", ".join(f"{format_label(group.group)}: {group.n_rows:,}" for group in plain.groups)
     relative_cost = fair.observed_total_error / plain.observed_total_error - 1
-    d, width = plain.n_components, output_width(sys.stdout)
+    d = plain.n_components
+    width = output_width(sys.stdout)
     description = (
         f"Data: {data.source}: {result.rows.n_rows:,} people ({sizes}), {result.rows.n_features} "
-        f"features, standardised. PCA and fair PCA each keep {d} dimensions."
+        f"features, standardized. PCA and fair PCA each keep {d} dimensions."
     )
     conclusion = (
-        "A group is called 'harmed' only where its loss is above zero beyond chance. On these rows "
-        "fair PCA minimises the larger loss: "
-        f"{format_ascii_number(plain.observed_largest_loss)} becomes {format_ascii_number(fair.observed_largest_loss)}, for "
-        f"{to_ascii(format_relative(relative_cost))} more error over all rows."
+        "A group is called 'harmed' only if its loss is significantly above zero. On these rows, "
+        "fair PCA minimizes the larger loss: "
+        f"{format_ascii_number(plain.observed_largest_loss)} becomes "
+        f"{format_ascii_number(fair.observed_largest_loss)}, at the cost of "
+        f"{to_ascii(format_relative(relative_cost))} more total error."
     )
     parts = [
-        _wrap("Does PCA harm one of my groups, and does repair help?", width),
+        _wrap("Does PCA harm any of the groups, and does a fair model help?", width),
         _wrap(description, width),
         _wrap(f"Verdict: {result.verdict}", width),
         result.table().to_text(width, painter_for(sys.stdout)),
         f"{_wrap(conclusion, width)}\n{certificate_text(certificate)}",
-        # In one line, as it is copied.
-        "Try it on your data: fairspan audit DATA.csv --group COLUMN --standardize",
+        # Kept on one line for copying.
+        "Try your own data: fairspan audit DATA.csv --group COLUMN --standardize",
     ]
     return "\n\n".join(parts)
 

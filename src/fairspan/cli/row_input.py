@@ -1,4 +1,4 @@
-"""Rows of files and of other packages, read as options say."""
+"""Open rows of files and of other packages."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -27,9 +27,9 @@ from fairspan.storage import looks_like_archive
 if TYPE_CHECKING:
     from fairspan.rows.files.na_values import NaValues
 
-# Options that also concern rows of another package.
+# Options that also apply to external rows.
 _OPTIONS_FOR_EXTERNAL_ROWS = {"features", "exclude", "max_groups", "max_memory", "unseen"}
-_ALLOWED_FEATURES = "Allowed: numbers and truth values; a group column is named with --group"
+_ALLOWED_FEATURES = "Allowed: numeric and boolean features; give group columns with --group"
 _ALLOWED_WEIGHTS = "Allowed: finite weights, zero or above"
 _NAME_WEIGHTS = "Correct such cells, or name a column of numbers with --weight"
 # What is allowed, and the remedy, where a saved model needs every feature.
@@ -44,14 +44,14 @@ _EXCLUDE_REMEDY = (
 
 
 def is_archive_file(path: Path) -> bool:
-    """Whether a file is a model or moments."""
+    """Whether a file is a saved model or moments."""
     return path.is_file() and looks_like_archive(path)
 
 
 def read_options_for(
     models: Iterable[Any], data: Path | ExternalObject, options: ReadOptions
 ) -> ReadOptions:
-    """How rows are read for models: missing cells are kept if one was fitted to rows with some."""
+    """Return the options, with on_missing="em" if a model was fitted with EM and none is given."""
     is_table = isinstance(data, Path) and not is_archive_file(data)
     uses_em = any(each.imputation_model is not None for each in models)
     if is_table and uses_em and options.on_missing == "error":
@@ -60,7 +60,7 @@ def read_options_for(
 
 
 def csv_format(reading: ReadOptions) -> dict[str, Any] | None:
-    """How CSV files are written, for `FileRows.open`; None where nothing was said."""
+    """CSV options for `FileRows.open`; None if none was given."""
     names = ("delimiter", "decimal", "thousands", "encoding", "comment")
     said = {name: getattr(reading, name) for name in names if getattr(reading, name) is not None}
     if said.get("delimiter") in ("tab", "\\t"):
@@ -85,7 +85,9 @@ def na_values(reading: ReadOptions) -> "NaValues | None":
 def open_row_source(
     options: ReadOptions, path: Path | ExternalObject, clusters: str | None = None
 ) -> RowSource:
-    """The rows of a file or folder, or of another package.
+    """Open the rows of a file or folder, or external rows.
+
+    The last label columns are y and the cluster, if requested.
 
     The last columns of their labels are the class in y and the cluster, where these were requested.
     """
@@ -126,10 +128,10 @@ def open_row_source(
 
 
 def _open_external_rows(reading: ReadOptions, source: ExternalObject) -> RowSource:
-    """Rows of another package, which bring their groups, with the features requested."""
+    """Open external rows, which include their groups, with the requested features."""
     rows = external_rows(source)
     asked = reading.changed_options - _OPTIONS_FOR_EXTERNAL_ROWS
-    reading.reject_options(f"{source} makes rows that bring their groups and are no file", asked)
+    reading.reject_options(f"{source} provides rows with their own groups", asked)
     if not (reading.features or reading.exclude):
         return rows
     return rows.select_features(
@@ -140,12 +142,12 @@ def _open_external_rows(reading: ReadOptions, source: ExternalObject) -> RowSour
 
 
 def external_rows(source: ExternalObject) -> RowSource:
-    """The rows that an object of another package is, or that a class or function there makes.
+    """Return the row source that an external object is or creates.
 
     Raises
     ------
     InvalidType
-        It is not, or does not make, rows that can be read in blocks.
+        It does not provide rows that can be read in blocks.
     """
     rows = source.factory()
     if not isinstance(rows, RowSource):
@@ -158,12 +160,12 @@ def external_rows(source: ExternalObject) -> RowSource:
 
 
 def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
-    """Rows whose columns of text are encoded, or left out.
+    """Encode or exclude text columns.
 
     Raises
     ------
     InvalidInput
-        A column of text looks like numbers with commas, which would be lost.
+        A text column looks like numbers with commas, which would be lost.
     """
     non_numeric = non_numeric_features(rows)
     advice = advice_on_numbers(rows, non_numeric)
@@ -188,18 +190,18 @@ def _with_text_handled(rows: FileRows, *, one_hot: bool) -> FileRows:
 def check_numeric_features(
     rows: Rows, allowed: str = _ALLOWED_FEATURES, remedy: str = _EXCLUDE_REMEDY
 ) -> None:
-    """Make sure that the features of files are numbers, before any row is read.
+    """Check that the features of a file are numeric, before reading rows.
 
     Parameters
     ----------
     rows : Rows
     allowed, remedy : str
-        What an error says of columns that were not meant as numbers, either.
+        Texts for the error message if no more specific remedy applies.
 
     Raises
     ------
     InvalidInput
-        Columns of text or dates, with what most likely helps.
+        There are text or date columns; the message suggests a remedy.
     """
     if not isinstance(rows, FileRows):
         return
@@ -221,7 +223,7 @@ def _text_in_weights(rows: FileRows) -> tuple[str, ...]:
 def _non_numeric_error(
     rows: FileRows, columns: tuple[str, ...], allowed: str, default_remedy: str
 ) -> InvalidInput:
-    """What to raise of columns that are no numbers, with what most likely helps."""
+    """Build the error for non-numeric columns, with the most likely remedy."""
     part = rows.parts[0]
     dtypes = {name: str(rows.schema.field(name).type) for name in columns}
     if part.form is not None and "binary" in dtypes.values():  # as what cannot be decoded is
@@ -229,7 +231,7 @@ def _non_numeric_error(
 
         return csv_read_error(part.path, part.form, UnicodeError())
     advice = advice_on_numbers(rows, columns)
-    # A column that was meant as numbers tells more than one of names.
+    # Prefer a column that looks like numbers over one of names.
     column = next(iter(advice), columns[0])
     content = f"no numbers ({dtypes[column]})"
     if is_text_type(rows.schema.field(column).type):

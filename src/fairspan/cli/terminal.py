@@ -1,7 +1,7 @@
-"""What the command line writes to, and whether it shows colours.
+"""Terminal output and colors.
 
-Colours are for terminals alone, and not where the environment has NO_COLOR (no-color.org) or a
-terminal that calls itself dumb. Text is the same with and without them.
+Colors are used only on terminals, and not if NO_COLOR is set (no-color.org) or TERM is "dumb". The
+text is the same with and without colors.
 """
 
 import os
@@ -13,7 +13,8 @@ import click
 from fairspan.formatting.text import Styler, TextRole, unstyled
 from fairspan.progress import clear_progress_bar
 
-# Of what --json prints: raised when a name or a meaning changes, not when names are added.
+# Version of the --json output; incremented when a key changes its name or meaning, not when keys
+# are added.
 JSON_VERSION = 1
 _ROLE_STYLES: dict[TextRole, dict[str, Any]] = {
     "error": {"fg": "red", "bold": True},
@@ -25,13 +26,13 @@ _ROLE_STYLES: dict[TextRole, dict[str, Any]] = {
 
 
 def painter_for(stream: TextIO) -> Styler:
-    """What colours the parts of a text for a stream, or leaves them as they are."""
+    """Return the function that colors text for a stream (or returns it unchanged)."""
     colors_enabled = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return _paint if colors_enabled and stream.isatty() else unstyled
 
 
 def print_message(kind: Literal["error", "warning"], message: str) -> None:
-    """Say on standard error what is wrong."""
+    """Print an error or warning on standard error."""
     clear_progress_bar()
     mark = painter_for(sys.stderr)(f"fairspan: {kind}:", kind)
     click.echo(f"{mark} {message}", err=True)

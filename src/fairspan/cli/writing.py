@@ -1,8 +1,8 @@
-"""What commands write: files of moments, folders of them with a manifest, and reduced rows.
+"""Output of the moments, merge and transform commands.
 
-A run of `fairspan moments` that was interrupted continues with the files that are missing. The
-manifest records which files of rows the moments are of, and with which choices: so parts of other
-rows or other choices are never mixed, and nothing is merged as long as a part is missing.
+An interrupted `fairspan moments` continues with the missing files. The manifest records the source
+files and options, so that parts from other sources or options are never mixed, and nothing is
+merged while a part is missing.
 """
 
 import hashlib
@@ -58,20 +58,21 @@ from fairspan.rows.weights import WeightScale
 from fairspan.storage import MANIFEST_SCHEMA, open_atomic, read_json, write_atomic, write_json
 
 MANIFEST = "manifest.json"
-# Of the first and the last bytes: where Parquet keeps its index, and where an edit moves others to.
+# Number of bytes hashed at each end of a file: Parquet keeps its index at the end, and edits shift
+# the end of text files.
 _HASHED_BYTES = 1 << 16
-# Where the format of a document of ours is named.
+# The kind of a document appears within its first bytes.
 _HEADER_BYTES = 64
 _MAX_NAMES = 5
 
 
-# Size in bytes, time of the last change in nanoseconds, and hash of the first and last 64 KiB: what
+# Size, modification time in nanoseconds, and hash of the first and last 64 KiB of a file.
 # distinguishes a file from another of the same name.
 FileFingerprint = tuple[int, int, str]
 
 
 def file_fingerprint(path: Path) -> FileFingerprint:
-    """Read it from the file."""
+    """Compute the fingerprint of a file."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         ends = hashlib.sha256(file.read(_HASHED_BYTES))
@@ -82,7 +83,7 @@ def file_fingerprint(path: Path) -> FileFingerprint:
 
 
 def _check_unchanged(path: Path, state: FileFingerprint) -> None:
-    """Make sure that a file is what it was before it was read; raises InvalidInput."""
+    """Raise InvalidInput if a file changed since its fingerprint was taken."""
     with suppress(OSError):  # there may be none
         status = path.stat()
         if (status.st_size, status.st_mtime_ns) == state[:2]:
@@ -96,15 +97,15 @@ def _check_unchanged(path: Path, state: FileFingerprint) -> None:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder of moments holds when it is complete.
+    """Expected contents of a folder of moments.
 
     Attributes
     ----------
     folder : Path
     options : mapping of str to sequence of str
-        Columns by what they are for, and how files are read.
+        Columns by role, and reading options.
     parts : mapping of str to FileFingerprint
-        The files of rows, by their paths in the folder that is read.
+        Fingerprints of the source files, by path relative to the source folder.
     """
 
     folder: Path
@@ -113,7 +114,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest | None":
-        """The manifest in a folder; None where there is none of ours.
+        """Read the manifest of a folder; None if there is none written by fairspan.
 
         Raises
         ------
@@ -133,11 +134,11 @@ class Manifest:
         )
 
     def moments_path(self, source: str) -> Path:
-        """Where the moments of a part are; names of sub-folders become a part of its name."""
+        """Path of the moments of a source file; path separators are percent-encoded."""
         return self.folder / f"{source.replace('%', '%25').replace('/', '%2F')}.moments"
 
     def check_folder(self) -> None:
-        """Make sure that the folder is new or empty, or was begun with the same files and choices.
+        """Check that the folder is new, empty, or was started with the same files and options.
 
         Raises
         ------
@@ -148,7 +149,8 @@ class Manifest:
             others = [each.name for each in self.folder.glob("[!.]*")]
             if others:
                 raise InvalidInput(
-                    f"The folder {self.folder} holds {join_truncated(sorted(others), _MAX_NAMES)}, and "
+                    f"The folder {self.folder} holds {join_truncated(sorted(others), _MAX_NAMES)},"
+                    " and "
                     f"no {MANIFEST} of moments",
                     "Allowed: a new or an empty folder, or one that the same command began",
                     "Name another output",
@@ -161,45 +163,45 @@ class Manifest:
             )
 
     def write(self) -> None:
-        """Write the manifest unless it is there, before the first part is."""
+        """Write the manifest if it does not exist; called before the first part is written."""
         path = self.folder / MANIFEST
         if not path.exists():
             self.folder.mkdir(exist_ok=True)
             write_json(path, MANIFEST_SCHEMA, {"options": self.options, "parts": self.sources})
 
     def _changes(self, now: "Manifest") -> Iterator[str]:
-        """In words, how another manifest differs from this one."""
-        existing, current_sources = self.sources, now.sources
-        for names, what in (
-            (
-                [
-                    name
-                    for name in existing
-                    if current_sources.get(name, existing[name]) != existing[name]
-                ],
-                "changed",
-            ),
-            ([name for name in existing if name not in current_sources], "missing"),
-            ([name for name in current_sources if name not in existing], "new"),
-        ):
+        """Describe how another manifest differs from this one."""
+        existing = self.sources
+        current = now.sources
+        changes = {
+            "changed": [
+                name for name in existing if current.get(name, existing[name]) != existing[name]
+            ],
+            "missing": [name for name in existing if name not in current],
+            "new": [name for name in current if name not in existing],
+        }
+        for kind, names in changes.items():
             if names:
-                yield f"{what}: {join_truncated(names, _MAX_NAMES)}"
-        for name, chosen in now.options.items():
-            if (own := list(self.options.get(name, []))) != list(chosen):
-                yield f"{name}: was {format_list(own) or 'none'}, is {format_list(chosen) or 'none'}"
+                yield f"{kind}: {join_truncated(names, _MAX_NAMES)}"
+        for name, current_values in now.options.items():
+            previous_values = list(self.options.get(name, []))
+            if previous_values != list(current_values):
+                before = format_list(previous_values) or "none"
+                after = format_list(current_values) or "none"
+                yield f"{name}: was {before}, is {after}"
 
 
 @dataclass(frozen=True)
 class MomentsFolderRows(FileRows):
-    """Rows of files whose moments are written to a folder, file by file, as they are read.
+    """File rows that write the moments of each file to a folder as they are read.
 
-    A file of rows whose moments are there is not read again.
+    Files whose moments exist are skipped.
 
     Attributes
     ----------
     manifest : Manifest
     has_y : bool
-        Whether the last group column is the class of each row in y.
+        Whether the last group column is y.
     """
 
     manifest: Manifest = field(kw_only=True)
@@ -207,7 +209,7 @@ class MomentsFolderRows(FileRows):
 
     @classmethod
     def create(cls, rows: FileRows, folder: Path, label: str | None) -> "MomentsFolderRows":
-        """The same rows, with a folder that is checked; raises InvalidInput."""
+        """Create from file rows after checking the folder; raises InvalidInput."""
         chosen = rows.selection
         form = rows.parts[0].form if rows.parts else None
         options: dict[str, list[str]] = {
@@ -234,14 +236,14 @@ class MomentsFolderRows(FileRows):
         return FileRows(self.path, self.schema, self.parts, chosen, n_jobs=self.n_jobs)
 
     def aggregate(self, aggregator: Aggregator[Any]) -> Any:
-        """The moments of all files; None if there are no rows.
+        """Return the moments of all files; None if there are no rows.
 
         Raises
         ------
         InvalidInput
-            A file of rows changed while it was read; whatever is wrong with the rows.
+            A file changed while it was read, or the rows are invalid.
         CorruptFile
-            Moments that were there are damaged.
+            Existing moments are corrupt.
         """
         files = [
             FileRows(path, self.schema, tuple(parts), self.selection)
@@ -256,7 +258,7 @@ class MomentsFolderRows(FileRows):
             with closing(self.part_results(aggregator, list(pending.values()))) as results:
                 return self._write_and_merge(aggregator, pending, results)
         except FairspanError:
-            # A file that is being written to breaks in many ways, all for one reason.
+            # A file that is being written to can fail in many ways; report the actual cause.
             for name, rows in pending.items():
                 _check_unchanged(rows.path, self.manifest.sources[name])
             raise
@@ -264,11 +266,12 @@ class MomentsFolderRows(FileRows):
     def _write_and_merge(
         self, tally: Aggregator[Any], pending: Mapping[str, FileRows], results: Iterator[Any]
     ) -> GroupMoments | None:
-        """Write what is made, and merge it with what was there, in the order of the files."""
+        """Write new moments and merge all in file order."""
         total: GroupMoments | None = None
         counts: list[tuple[Label, int]] = []
         for name, state in self.manifest.sources.items():
-            file, rows = self.manifest.moments_path(name), pending.get(name)
+            file = self.manifest.moments_path(name)
+            rows = pending.get(name)
             if rows is None:
                 moments = load_partial(file)
             else:
@@ -282,13 +285,13 @@ class MomentsFolderRows(FileRows):
                 self.manifest.write()
                 write_atomic(file, moments.to_bytes())
         warn_about_tiny_groups(
-            counts, "-o NAME.moments with --min-group-size leaves such groups out."
+            counts, "use -o NAME.moments with --min-group-size to drop such groups."
         )
         return total
 
 
 def warn_about_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> None:
-    """Warn of groups of 1 or 2 rows: their moments show the rows themselves.
+    """Warn about groups of 1 or 2 rows, which can be recovered from their moments.
 
     Parameters
     ----------
@@ -305,14 +308,16 @@ def warn_about_tiny_groups(counts: Iterable[tuple[Label, int]], remedy: str) -> 
 
 
 def expand_folders(paths: Sequence[Path]) -> list[Path]:
-    """Files of moments, with all those of a folder in place of the folder.
+    """Replace folders by the files of moments in them.
+
+    A manifest is skipped, since `merge folder/*` includes it.
 
     A manifest among them is no file of moments: `merge folder/*` names it too.
 
     Raises
     ------
     InvalidInput
-        A folder without a manifest; a part that is missing, from a folder or beside other parts of
+        A folder has no manifest, or some but not all parts of a folder are given.
         the same folder.
     """
     files: list[Path] = []
@@ -346,7 +351,7 @@ def expand_folders(paths: Sequence[Path]) -> list[Path]:
 def write_moments(
     data: Path | ExternalObject, out: Path, reading: ReadOptions, min_group_size: int
 ) -> tuple[GroupMoments, int]:
-    """Write the moments of the rows; return them, and the number of groups left out.
+    """Write the moments of the rows atomically; return them and the number of dropped groups.
 
     A file of moments appears only when it is complete.
     """
@@ -358,7 +363,7 @@ def write_moments(
     group_counts = copied_fields.finest
     warn_about_tiny_groups(
         zip(group_counts.labels, group_counts.counts.tolist(), strict=True),
-        "use --min-group-size to leave such groups out.",
+        "use --min-group-size to drop such groups.",
     )
     warn_of_labels(copied_fields)
     return copied_fields, all_groups.n_groups - copied_fields.n_groups
@@ -373,17 +378,15 @@ def warn_of_labels(moments: GroupMoments) -> None:
 def write_moments_folder(
     data: Path | ExternalObject, folder: Path, reading: ReadOptions, min_group_size: int
 ) -> tuple[GroupMoments, int]:
-    """Write the moments of each file of rows into a folder; return those of all rows, and 0.
+    """Write the moments of each file to a folder; return the merged moments and 0.
 
-    A minimum is for one file: groups that are small in one may be large in all.
-
-    Moments that are there are not made again, so that the same command continues after
-    an interruption.
+    A minimum group size is not supported: groups small in one file may be large overall. Existing
+    moments are not recomputed, so the command can be resumed.
     """
     usage_error_if(
         reading.on_missing in KEEPING_MISSING,
-        f"--on-missing {reading.on_missing} needs all rows together, and moments of their parts do "
-        "not add up: name the output NAME.moments.",
+        f"--on-missing {reading.on_missing} requires all rows together: use an output "
+        "NAME.moments.",
     )
     opened = _open_numeric_rows(data, reading)
     assert isinstance(opened, FileRows)
@@ -393,7 +396,8 @@ def write_moments_folder(
     except KeyboardInterrupt:
         if folder.exists():
             print_message(
-                "warning", f"{folder} keeps what was made; the same command continues from there."
+                "warning",
+                f"Partial results are kept in {folder}; run the same command to continue.",
             )
         raise
 
@@ -401,7 +405,7 @@ def write_moments_folder(
 def _open_numeric_rows(data: Path | ExternalObject, reading: ReadOptions) -> RowSource:
     usage_error_if(
         isinstance(data, Path) and is_archive_file(data),
-        f"{data} holds moments already; merge files of moments with: fairspan merge.",
+        f"{data} already contains moments; merge files of moments with fairspan merge.",
     )
     rows = open_row_source(reading, data)
     check_numeric_features(rows)
@@ -411,7 +415,7 @@ def _open_numeric_rows(data: Path | ExternalObject, reading: ReadOptions) -> Row
 def merge_moments_files(
     paths: Sequence[Path], out: Path, *, labels_as_text: bool = False
 ) -> tuple[GroupMoments, int]:
-    """Write the moments of all rows; return them, and the number of files.
+    """Merge moments and write the result; return it and the number of files.
 
     Parameters
     ----------
@@ -419,21 +423,20 @@ def merge_moments_files(
         Files of moments, and folders that `write_moments_folder` made.
     out : Path
     labels_as_text : bool
-        Whether the labels 1 and "1" are one.
+        Whether labels 1 and "1" are the same group.
 
     Raises
     ------
     InvalidInput
-        A part that is missing in a folder. Moments that do not fit together; the first file that
+        A part of a folder is missing, or moments are incompatible; the message names the first
+        incompatible file.
         does not fit is named.
     """
     files = expand_folders(paths)
     if len({file.resolve() for file in files}) < len(files):
-        print_message(
-            "warning", "The same file is given more than once: its rows are counted each time."
-        )
+        print_message("warning", "A file is given more than once; its rows are counted each time.")
     total: GroupMoments | None = None
-    # Parts of one folder are of one site.
+    # Treat the parts of a folder as one site.
     is_folder_of_parts = {
         folder: Manifest.read(folder) is not None for folder in {each.parent for each in files}
     }
@@ -454,7 +457,8 @@ def merge_moments_files(
     if complete_sites and total.n_dropped:
         print_message(
             "warning",
-            f"Rows with missing values were left out at some sites, and none at {format_list(complete_sites)}. "
+            "Rows with missing values were left out at some sites, and none at "
+            f"{format_list(complete_sites)}. "
             "If values were missing there too and were filled in, the sum mixes two rules: filled "
             "values vary less. Handle missing values in one way at all sites.",
         )
@@ -463,7 +467,7 @@ def merge_moments_files(
 
 
 def _label_as_text(label: Label) -> Label:
-    """A label as text: a whole number without a fraction.
+    """Convert a label to text; integral floats without a fraction.
 
     Examples
     --------
@@ -476,8 +480,9 @@ def _label_as_text(label: Label) -> Label:
 
 
 def moments_record(moments: GroupMoments, out: Path) -> dict[str, Any]:
-    """What a file of moments holds, as plain values."""
-    names, exponent = moments.feature_names, moments.weight_exponent
+    """Contents of a file of moments as JSON-serializable values."""
+    names = moments.feature_names
+    exponent = moments.weight_exponent
     return {
         **({"weight_exponent": exponent} if exponent else {}),
         "output": str(out),
@@ -507,7 +512,9 @@ _FORMAT_BY_EXTENSION = {
 def transform_file(
     model: Path, data: Path | ExternalObject, out: Path, reading: ReadOptions
 ) -> dict[str, Any]:
-    """Write the coordinates of every row, beside the columns that are kept; say what was written.
+    """Transform rows and write them with the copied columns; return a summary.
+
+    Rows are processed in blocks, and the output is written atomically.
 
     Reduced rows are written block by block, so that nothing need fit into memory. The output
     appears only when it is complete.
@@ -528,15 +535,17 @@ def transform_file(
     opener = openers["csv" if is_stdout else _FORMAT_BY_EXTENSION[out.suffix.lower()]]
     n_rows = n_dropped = 0
     blocks = rows.blocks()
-    # Standard output cannot be taken back, so nothing is written before rows are known to be good.
+    # Read the first block before writing, since standard output cannot be undone.
     first = next(blocks, None)
     if first is None:
-        raise InvalidInput(f"{data} holds no rows", "Allowed: at least one row", "Check the file")
+        raise InvalidInput(
+            f"{data} contains no rows", "Allowed: at least one row", "Check the file"
+        )
     copied_fields = [] if first.extra_columns is None else list(first.extra_columns.schema)
     schema = pa.schema(
         [*copied_fields, *((name, pa.float64()) for name in subspace.component_names)]
     )
-    # Opened here, as Arrow takes only names in UTF-8.
+    # Open the file here: Arrow accepts only UTF-8 paths.
     output = nullcontext(sys.stdout.buffer) if is_stdout else open_atomic(out)
     with output as file, opener(file, schema) as writer:
         for block in chain([first], blocks):
@@ -558,12 +567,10 @@ def transform_file(
 def _open_rows_for_model(
     data: Path | ExternalObject, subspace: FairSubspace, reading: ReadOptions
 ) -> RowSource:
-    """Rows of a file, or of another package, with the features of a model."""
+    """Open rows with the features of a model."""
     names = subspace.feature_names
     if isinstance(data, ExternalObject):
-        usage_error_if(
-            reading.changed_options, f"{data} is no file of rows: give no option but -o."
-        )
+        usage_error_if(reading.changed_options, f"{data} is not a file: omit all options but -o.")
         made = external_rows(data)
         return made if names is None else made.select_features(names)
     usage_error_if(
