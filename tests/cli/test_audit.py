@@ -501,4 +501,4 @@ def test_several_files_of_moments_are_audited_together(run, table, features, tmp
         assert found["expected_loss_low"] == pytest.approx(expected.expected_loss.low)
     table.to_csv(tmp_path / "rows.csv")
     refused = ("audit", paths[0], tmp_path / "rows.csv", "-d", 2)
-    run(*refused, status=2, err="rows.csv must all be saved moments")
+    run(*refused, status=2, err="rows.csv is not; create them with fairspan moments")
