@@ -1,7 +1,7 @@
 """Make the data set that ships from the source's own file: `python -m release.adult adult.data`.
 
 The file is that of the UCI Machine Learning Repository (https://doi.org/10.24432/C5XW20): 32,561
-lines of 15 values. `fairspan.datasets.adult` reads what is made.
+lines of 15 values. `fairspan.datasets.load_adult` reads what is made.
 """
 
 import csv

@@ -163,11 +163,11 @@ def server(monkeypatch):
 
 @pytest.fixture
 def places(server, tmp_path):
-    return {"cache": tmp_path / "cache"}
+    return {"cache_dir": tmp_path / "cache"}
 
 
 def kept(places):
-    return sorted(path.name for path in places["cache"].rglob("*") if path.is_file())
+    return sorted(path.name for path in places["cache_dir"].rglob("*") if path.is_file())
 
 
 def test_credit_comes_with_the_names_of_its_columns(places):
@@ -181,7 +181,7 @@ def test_credit_comes_with_the_names_of_its_columns(places):
 
 
 def test_adult_has_one_feature_for_each_text_and_none_for_a_missing_one(places):
-    adult = datasets.subset(**places)
+    adult = datasets.fetch_adult(**places)
     assert adult.sensitive_features.tolist() == ["Male", "Male", "Female"]
     table = dict(zip(adult.feature_names, adult.X.T.tolist(), strict=True))
     assert (table["age"], table["workclass=Self emp"]) == ([39, 50, 38], [0, 1, 0])
@@ -205,20 +205,22 @@ def adult_with_training_rows(*, first, altered=False):
 @pytest.mark.parametrize("first", mostly_long([True, False], 2))
 def test_the_parts_of_adult_are_the_training_rows_and_the_others(server, places, first):
     server.spoil(text=adult_with_training_rows(first=first))
-    train = datasets.subset(part="train", **places)
+    train = datasets.fetch_adult(subset="train", **places)
     np.testing.assert_array_equal(train.X[:, 0], datasets.load_adult().X[:, 0])
-    test = datasets.subset("race", part="test", **places)
+    test = datasets.fetch_adult("race", subset="test", **places)
     assert test.X[:, 0].tolist() == [25, 26]
     assert test.y.tolist() == [">50K"] * 2
-    assert len(datasets.subset(**places).X) == 32_563
+    assert len(datasets.fetch_adult(**places).X) == 32_563
 
 
 def test_parts_that_cannot_be_found_are_refused(server, places):
     server.spoil(text=adult_with_training_rows(first=True, altered=True))
-    with pytest.raises(InvalidInput, match=r"do not hold the training rows.*needs no network"):
-        datasets.subset(part="train", **places)
-    with pytest.raises(InvalidParameter, match="part is 'half'"):
-        datasets.subset(part="half", **places)
+    with pytest.raises(
+        InvalidInput, match=r"without the contiguous training rows.*needs no download"
+    ):
+        datasets.fetch_adult(subset="train", **places)
+    with pytest.raises(InvalidParameter, match="subset is 'half'"):
+        datasets.fetch_adult(subset="half", **places)
 
 
 def test_adult_by_sex_has_no_rare_value_and_none_that_tells_the_sex():
@@ -264,17 +266,17 @@ def table_in(cache):
 
 
 def test_an_altered_file_in_the_cache_is_fetched_again(server, places):
-    datasets.subset(**places)
+    datasets.fetch_adult(**places)
     path = table_in(places["cache_dir"])
     path.write_bytes(gzip.compress(ADULT.replace("39,", "93,").encode()))
     asked = len(server.asked)
-    assert datasets.subset(**places).X[0, 0] == 39
+    assert datasets.fetch_adult(**places).X[0, 0] == 39
     assert len(server.asked) == asked + 1
 
 
 def test_the_environment_names_the_cache(server, tmp_path, monkeypatch):
     monkeypatch.setenv("FAIRSPAN_CACHE", str(tmp_path / "mine"))
-    datasets.subset()
+    datasets.fetch_adult()
     assert gzip.decompress(table_in(tmp_path / "mine").read_bytes()).decode() == ADULT
 
 
@@ -286,14 +288,14 @@ SPOILT = {
     "no network": (
         {"address": "http://127.0.0.1:9"},
         InvalidInput,
-        r"cannot be reached .*refused.* FAIRSPAN_CACHE",
+        r"is unreachable .*refused.* FAIRSPAN_CACHE",
     ),
     **{
-        page.decode(): ({"page": page}, CorruptFile, "What came as OpenML 1590 cannot be used")
+        page.decode(): ({"page": page}, CorruptFile, "download of OpenML 1590 is unusable")
         for page in (b"<html>", b"[]", b'{"data_set_description": {"url": "file:///etc/hostname"}}')
     },
     **{
-        text: ({"text": text}, CorruptFile, "OpenML 1590 cannot be used")
+        text: ({"text": text}, CorruptFile, "OpenML 1590 is unusable")
         for text in (
             "@attribute a real\n1",
             "@data\n1",
@@ -310,14 +312,14 @@ def test_what_cannot_be_used_is_named_and_nothing_kept(server, places, case):
     changed, kind, said = SPOILT[case]
     server.spoil(**changed)
     with pytest.raises(kind, match=said):
-        datasets.subset(**places)
+        datasets.fetch_adult(**places)
     assert kept(places) == []
 
 
 def test_other_columns_than_expected_are_listed(server, places):
     server.spoil(text=ADULT.replace("sex", "gender"))
-    with pytest.raises(InvalidInput, match=r"'gender'.*Expected is a column 'sex'"):
-        datasets.subset(**places)
+    with pytest.raises(InvalidInput, match=r"'gender'.*Expected: a column 'sex'"):
+        datasets.fetch_adult(**places)
 
 
 def test_another_group_is_refused(places):

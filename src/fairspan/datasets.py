@@ -1,6 +1,6 @@
-"""Real data: one set that fairspan ships, two of scikit-learn, three that are fetched once.
+"""Example data sets: one shipped, two from scikit-learn, and three downloaded on first use.
 
-Nothing is fetched on import or by any other part of fairspan.
+Nothing is downloaded on import or by other parts of fairspan.
 """
 
 import os
@@ -25,18 +25,17 @@ from fairspan.typing import AnyArray, FloatArray
 
 __all__ = [
     "Dataset",
+    "fetch_adult",
     "fetch_compas",
     "fetch_default_credit",
     "load_adult",
     "load_adult_by_sex",
     "load_breast_cancer_by_diagnosis",
     "load_diabetes_by_sex",
-    "subset",
 ]
 
-
 _CACHE_VARIABLE = "FAIRSPAN_CACHE"
-# The shipped file stores a column of texts as positions in another array, its values.
+# The shipped file stores text columns as codes plus an array of values.
 _VALUES_SUFFIX = " values"
 _CREDIT_NAMES = (
     *("LIMIT_BAL", "SEX", "EDUCATION", "MARRIAGE", "AGE"),
@@ -48,18 +47,18 @@ _CREDIT_NAMES = (
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set: rows, each with a group.
+    """Data set with a group for each row.
 
     Attributes
     ----------
     name : str
     source : str
-        Where the data come from.
+        Source of the data.
     X : (n, p) array
     sensitive_features : (n,) array, or (n, a) where a attributes are crossed
     feature_names : tuple of str
-    labels : (n,) array or None
-        What is to be predicted from the features, where the set has such a thing.
+    y : (n,) array or None
+        Prediction target, if the data set has one.
     """
 
     name: str
@@ -70,7 +69,11 @@ class Dataset:
     y: AnyArray | None = None
 
 
-_SPOUSE_NAMES = {f"relationship={each}": "relationship=Spouse" for each in ("Husband", "Wife")}
+_SPOUSE_NAMES = {
+    "relationship=Husband": "relationship=Spouse",
+    "relationship=Wife": "relationship=Spouse",
+}
+# A rarer value, scaled to unit variance, would dominate a component.
 _MIN_PEOPLE = 100
 _ADULT_GROUP_FORMATTERS: dict[str, Callable[[Any], str]] = {"race": str, "sex": str}
 
@@ -78,74 +81,73 @@ _ADULT_GROUP_FORMATTERS: dict[str, Callable[[Any], str]] = {"race": str, "sex": 
 def load_adult(group: str = "race") -> Dataset:
     """Adult census income (Becker and Kohavi 1996), the 32,561 rows of the training file.
 
-    It comes with fairspan (CC BY 4.0, see LICENSES/adult.md); nothing is fetched.
+    Shipped with fairspan (CC BY 4.0, see LICENSES/adult.md); nothing is downloaded.
 
     Parameters
     ----------
     group : {"race", "sex"}
-        Race has five values. The column is no feature.
+        Group column; race has five values. It is not a feature.
 
     Returns
     -------
     Dataset
-        Five numbers (age, years of education, capital gain and loss, hours per week) and one
-        feature for each value of the columns of text, all zero where it is missing. The sampling
-        weight fnlwgt is left out. `labels` say whether the income is above 50,000 dollars.
+        Five numeric features (age, years of education, capital gain and loss, hours per week) and
+        one-hot encoded text columns (all zeros if missing). The sampling weight fnlwgt is excluded.
+        `y` says whether the income exceeds 50,000 dollars.
 
     Raises
     ------
     InvalidParameter
-        Another group.
+        Unknown group.
 
     Examples
     --------
-    >>> data = adult()
+    >>> data = load_adult()
     >>> data.X.shape, sorted(set(data.sensitive_features.tolist()))[:2]
     ((32561, 99), ['Amer-Indian-Eskimo', 'Asian-Pac-Islander'])
     """
-    with (
-        resources.files("fairspan").joinpath("adult.npz").open("rb") as file,
-        np.load(file) as held,
-    ):
-        stored = {name: values for name, values in held.items() if name != "attribution"}
-    texts = {name.removesuffix(_VALUES_SUFFIX) for name in stored if name.endswith(_VALUES_SUFFIX)}
-    columns = {
-        name: RawColumn(
-            name, stored[name + _VALUES_SUFFIX][codes] if name in texts else codes.astype(float)
-        )
-        for name, codes in stored.items()
-        if not name.endswith(_VALUES_SUFFIX)
-    }
+    path = resources.files("fairspan").joinpath("adult.npz")
+    with path.open("rb") as file, np.load(file) as archive:
+        arrays = {name: values for name, values in archive.items() if name != "attribution"}
+    columns = {}
+    for name, values in arrays.items():
+        if name.endswith(_VALUES_SUFFIX):
+            continue
+        categories = arrays.get(name + _VALUES_SUFFIX)
+        decoded = values.astype(float) if categories is None else categories[values]
+        columns[name] = RawColumn(name, decoded)
     source = "Adult (Becker and Kohavi 1996, UCI)"
     return _make_dataset("adult", columns, source, group, _ADULT_GROUP_FORMATTERS, label="class")
 
 
 def load_adult_by_sex() -> Dataset:
-    """Adult census income as a table that a projection can be fitted to, grouped by sex.
+    """Adult census income, preprocessed for PCA and grouped by sex.
 
-    The 32,561 people of :func:`adult`, 10,771 women and 21,790 men, with 40 features: age, years of
-    education, capital gain and loss, hours per week, and one for each value of work class, marital
-    status, occupation, relationship and race. Four things differ from ``adult("sex")``:
+    The 32,561 people of :func:`load_adult`, 10,771 women and 21,790 men, with 40 features: age,
+    years of education, capital gain and loss, hours per week, and one for each value of work class,
+    marital status, occupation, relationship and race. It differs from ``load_adult("sex")`` in four
+    ways:
 
-    - "Husband" and "Wife" are one value, "Spouse", as they would tell the sex;
-    - the texts of education are left out, since the years of education say the same;
-    - the 41 countries are left out, as nine people in ten are of one;
-    - so are four values of fewer than 100 people, which would decide a direction by themselves
-      once features are scaled.
+    - "Husband" and "Wife" are merged into "Spouse", as they reveal the sex;
+    - the education categories are dropped, being redundant with the years of education;
+    - the 41 countries are dropped, as nine people in ten have the same one;
+    - four values with fewer than 100 people are dropped, as each would dominate a component after
+      scaling.
 
     Examples
     --------
     >>> load_adult_by_sex().X.shape
     (32561, 40)
     """
-    whole = load_adult("sex")
+    data = load_adult("sex")
     columns: dict[str, FloatArray] = {}
-    for name, values in zip(whole.feature_names, whole.X.T, strict=True):
-        kept = _SPOUSE_NAMES.get(name, name)
-        if not kept.startswith(("education=", "native-country=")) and values.sum() >= _MIN_PEOPLE:
-            columns[kept] = columns.get(kept, 0.0) + values
+    for name, values in zip(data.feature_names, data.X.T, strict=True):
+        merged_name = _SPOUSE_NAMES.get(name, name)
+        is_redundant = merged_name.startswith(("education=", "native-country="))
+        if not is_redundant and values.sum() >= _MIN_PEOPLE:
+            columns[merged_name] = columns.get(merged_name, 0.0) + values
     X = np.column_stack([*columns.values()])
-    return replace(whole, name="Adult by sex", X=X, feature_names=tuple(columns))
+    return replace(data, name="Adult by sex", X=X, feature_names=tuple(columns))
 
 
 def load_diabetes_by_sex() -> Dataset:
@@ -174,10 +176,10 @@ def load_diabetes_by_sex() -> Dataset:
 
 
 def load_breast_cancer_by_diagnosis() -> Dataset:
-    """Breast tumours (Street et al. 1993) as scikit-learn ships them, grouped by diagnosis.
+    """Breast tumors (Street et al. 1993) as scikit-learn ships them, grouped by diagnosis.
 
     569 patients, 30 features: mean, standard error and largest values of ten measurements of the
-    cell nuclei in a digitised image, such as radius, texture and smoothness. 357 tumours are
+    cell nuclei in a digitized image, such as radius, texture and smoothness. 357 tumors are
     benign, 212 are malignant.
 
     Examples
@@ -189,7 +191,7 @@ def load_breast_cancer_by_diagnosis() -> Dataset:
 
     data = load_breast_cancer()
     return Dataset(
-        name="breast tumours",
+        name="breast tumors",
         source="Street et al. (1993), as shipped with scikit-learn",
         X=data.data,
         sensitive_features=np.asarray(data.target_names[data.target], dtype=np.str_),
@@ -208,39 +210,40 @@ def fetch_default_credit(
     ----------
     group : {"education", "sex"}
         "higher" is graduate school or university, as in Samadi et al. (2018).
-    cache : path, optional
-        Folder for the file; without it the one that FAIRSPAN_CACHE names, or the platform's.
+    cache_dir : path, optional
+        Cache directory; defaults to FAIRSPAN_CACHE or the platform's cache directory.
 
     Returns
     -------
     Dataset
-        30,000 rows, 22 features: the other columns in units of the source.
+        30,000 rows and 22 features, in the units of the source.
 
     Raises
     ------
     InvalidInput
-        The server cannot be reached, does not have it, or gives other columns than expected.
+        The server is unreachable, lacks the data set, or returns unexpected columns.
     CorruptFile
-        The downloaded file does not have the server's checksum.
+        The checksum of the downloaded file is wrong.
     InvalidParameter
-        Another group.
+        Unknown group.
     """
     columns = fetch_openml_columns(42477, cache_dir)
     # The source names columns x1 to x23.
     for number, name in enumerate(_CREDIT_NAMES, start=1):
         if f"x{number}" in columns:
             columns[name.lower()] = RawColumn(name, columns.pop(f"x{number}").values)
-    spell: Mapping[str, Callable[[float], str]] = {
+    group_formatters: Mapping[str, Callable[[float], str]] = {
         "education": lambda code: "higher" if code in (1, 2) else "lower",
         "sex": lambda code: "male" if code == 1 else "female",
     }
-    return _make_dataset("default_credit", columns, "OpenML 42477", group, spell, label="y")
+    source = "OpenML 42477"
+    return _make_dataset("default_credit", columns, source, group, group_formatters, label="y")
 
 
-def subset(
+def fetch_adult(
     group: str = "sex",
     *,
-    part: str = "all",
+    subset: str = "all",
     cache_dir: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Adult census income (Becker and Kohavi 1996), OpenML 1590.
@@ -248,32 +251,34 @@ def subset(
     Parameters
     ----------
     group : {"sex", "race"}
-    part : {"all", "train", "test"}
-        The rows of the source's training or test file alone. The training rows are those of
-        :func:`adult`, by which they are found.
-    cache
-        As for :func:`fetch_default_credit`, with the same errors.
+    subset : {"all", "train", "test"}
+        All rows, or only those of the original training or test file. Training rows are located by
+        comparison with :func:`load_adult`.
+    cache_dir : path, optional
+        Same as for :func:`fetch_default_credit`, with the same errors.
 
     Returns
     -------
     Dataset
-        48,842 rows; 32,561 and 16,281 of its parts. Columns of text become one feature for each
-        value, all zero where it is missing; the sampling weight fnlwgt is left out.
+        48,842 rows (training 32,561, test 16,281). Text columns are one-hot encoded (all zeros if
+        missing); the sampling weight fnlwgt is excluded.
 
     Raises
     ------
     InvalidInput
-        Also where a part is requested and the table does not hold the training rows together.
+        Also if a subset is requested and the training rows are not contiguous.
     InvalidParameter
-        Another group or part.
+        Unknown group or subset.
     """
-    check_choice("part", part, ("all", "train", "test"))
+    check_choice("subset", subset, ("all", "train", "test"))
     columns = fetch_openml_columns(1590, cache_dir)
     columns.pop("fnlwgt", None)
-    if part != "all":
-        trained = _training_mask(columns)
-        rows = trained if part == "train" else ~trained
-        columns = {name: RawColumn(each.name, each.values[rows]) for name, each in columns.items()}
+    if subset != "all":
+        is_training = _training_mask(columns)
+        mask = is_training if subset == "train" else ~is_training
+        columns = {
+            name: RawColumn(column.name, column.values[mask]) for name, column in columns.items()
+        }
     return _make_dataset(
         "adult", columns, "OpenML 1590", group, _ADULT_GROUP_FORMATTERS, label="class"
     )
@@ -289,43 +294,47 @@ def fetch_compas(
     Parameters
     ----------
     group : {"race", "sex"}
-        Sex as the source codes it.
-    cache
-        As for :func:`fetch_default_credit`, with the same errors.
+        Group column; sex is coded as in the source.
+    cache_dir : path, optional
+        Same as for :func:`fetch_default_credit`, with the same errors.
 
     Returns
     -------
     Dataset
     """
     columns = fetch_openml_columns(42192, cache_dir)
-    label = next((name for name in columns if name.replace("_", "") == "twoyearrecid"), "")
-    spell: Mapping[str, Callable[[float], str]] = {
+    # The column is named two_year_recid, in some versions without underscores.
+    label = "twoyearrecid"
+    for name in columns:
+        if name.replace("_", "") == "twoyearrecid":
+            label = name
+            break
+    group_formatters: Mapping[str, Callable[[float], str]] = {
         "race": str,
         "sex": lambda code: str(code) if isinstance(code, str) else f"sex {code:.0f}",
     }
-    return _make_dataset(
-        "compas", columns, "OpenML 42192", group, spell, label=label or "twoyearrecid"
-    )
+    return _make_dataset("compas", columns, "OpenML 42192", group, group_formatters, label=label)
 
 
 def _training_mask(columns: Mapping[str, "RawColumn"]) -> npt.NDArray[np.bool_]:
-    """Which rows of Adult are those of the training file, wherever it begins, shape (n,)."""
-    shipped = load_adult("sex").X[:, 0]  # their ages
+    """Mask of the training rows of Adult, shape (n,)."""
+    training_ages = load_adult("sex").X[:, 0]
     ages = columns["age"].values if "age" in columns else np.empty(0)
-    for start in (0, len(ages) - len(shipped)):
-        where = np.arange(len(ages))
-        rows = (where >= start) & (where < start + len(shipped))
-        if np.array_equal(ages[rows], shipped):
-            return rows
+    n_training = len(training_ages)
+    for start in (0, len(ages) - n_training):
+        indices = np.arange(len(ages))
+        mask = (indices >= start) & (indices < start + n_training)
+        if np.array_equal(ages[mask], training_ages):
+            return mask
     raise InvalidInput(
-        f"OpenML 1590 has {len(ages)} rows, which do not hold the training rows of Adult together",
-        f"Expected are {len(shipped)} rows with the ages of datasets.adult(), first or last",
-        "Use datasets.adult(), which has the training rows and needs no network",
+        f"OpenML 1590 has {len(ages)} rows without the contiguous training rows of Adult",
+        f"Expected: {n_training} rows with the ages of load_adult(), at the start or end",
+        "Use load_adult(), which has the training rows and needs no download",
     )
 
 
 class RawColumn(NamedTuple):
-    """A column of a table: numbers, NaN where missing; or texts, empty where missing."""
+    """Column of numbers (NaN if missing) or text (empty if missing)."""
 
     name: str
     values: FloatArray | npt.NDArray[np.str_]
@@ -334,32 +343,32 @@ class RawColumn(NamedTuple):
 def fetch_openml_columns(
     data_id: int, cache_dir: str | os.PathLike[str] | None = None
 ) -> dict[str, RawColumn]:
-    """Columns of an OpenML data set by their names in lower case.
+    """Fetch the columns of an OpenML data set, by lower-case name.
 
-    A nominal column whose values are all numbers, such as {0, 1}, is a column of numbers.
+    Nominal columns with numeric values, such as {0, 1}, become numeric.
 
     Parameters
     ----------
-    number : int
-        Its id.
-    cache : path, optional
-        Folder for what is fetched; without it the one that FAIRSPAN_CACHE names, or the platform's.
+    data_id : int
+        OpenML id of the data set.
+    cache_dir : path, optional
+        Cache directory; defaults to FAIRSPAN_CACHE or the platform's cache directory.
 
     Raises
     ------
     InvalidInput
-        The server cannot be reached, or does not have it.
+        The server is unreachable or lacks the data set.
     CorruptFile
-        What came is not what the server's checksum promises, or no table.
+        The download has a wrong checksum or is not a table.
     """
     # Imported here: scikit-learn takes seconds to load.
     from sklearn.datasets import fetch_openml
 
-    # One folder for each set, so that one that came broken is removed as a whole.
+    # One directory per data set, so that a corrupt download can be removed entirely.
     folder = cache_directory(cache_dir) / "openml" / str(data_id)
     try:
         with warnings.catch_warnings():
-            # They tell of attempts that are repeated; the last failure is told below.
+            # Warnings about retries; the final failure is raised below.
             warnings.simplefilter("ignore")
             bunch = fetch_openml(
                 data_id=data_id,
@@ -374,15 +383,16 @@ def fetch_openml_columns(
         raise _unreachable_error(data_id, error) from error
     except OSError:  # the cache cannot be written
         raise
-    # What came may break in a dozen ways, all for one reason.
+    # Corrupt data raise many exception types.
     except Exception as error:
         shutil.rmtree(folder, ignore_errors=True)
-        if type(error).__name__ == "OpenMLError":  # the server's way to say that it has no such set
+        # The data set does not exist.
+        if type(error).__name__ == "OpenMLError":
             raise _not_available_error(data_id, str(error)) from error
         raise CorruptFile(
-            f"What came as OpenML {data_id} cannot be used ({type(error).__name__}: {error})",
-            "Expected is a table in the format ARFF, with the checksum that OpenML promises",
-            "Try again, nothing was kept of it; if it stays so, the set has been altered",
+            f"The download of OpenML {data_id} is unusable ({type(error).__name__}: {error})",
+            "Expected: an ARFF table with OpenML's checksum",
+            "Try again (nothing was cached); if the error persists, the data set has changed",
         ) from error
     return {
         name.lower(): RawColumn(name, _decode_column(values, bunch.categories.get(name)))
@@ -391,10 +401,10 @@ def fetch_openml_columns(
 
 
 def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
-    """The folder for files that can be fetched again."""
-    given = os.environ.get(_CACHE_VARIABLE) if cache_dir is None else cache_dir
-    if given:
-        return Path(given)
+    """Return the cache directory for downloads."""
+    chosen = os.environ.get(_CACHE_VARIABLE) if cache_dir is None else cache_dir
+    if chosen:
+        return Path(chosen)
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "fairspan"
     if sys.platform == "darwin":
@@ -405,34 +415,34 @@ def cache_directory(cache_dir: str | os.PathLike[str] | None = None) -> Path:
 def _decode_column(
     codes: FloatArray, categories: list[str] | None
 ) -> FloatArray | npt.NDArray[np.str_]:
-    """Numbers as they are; a nominal column from the positions of its values among `categories`."""
+    """Decode a column: numbers unchanged, nominal columns from category codes."""
     if categories is None:
         return codes.astype(np.float64)
     missing = np.isnan(codes)
     positions = np.where(missing, 0, codes).astype(np.intp)
     try:
         return np.where(missing, np.nan, np.array(categories, dtype=np.float64)[positions])
-    except ValueError:  # they are texts
+    except ValueError:  # text categories
         return np.where(missing, "", np.array(categories)[positions])
 
 
-def _unreachable_error(number: int, error: Exception) -> InvalidInput:
+def _unreachable_error(data_id: int, error: Exception) -> InvalidInput:
     if isinstance(error, HTTPError):
         with error:
-            return _not_available_error(number, f"{error.url} answers {error.code} {error.reason}")
+            return _not_available_error(data_id, f"{error.url} answers {error.code} {error.reason}")
     return InvalidInput(
-        f"OpenML {number} cannot be reached ({getattr(error, 'reason', error)})",
-        "Fetching needs a network",
-        "Check the connection and try again; offline, name a copy of the cache folder of another "
-        f"machine, with cache or {_CACHE_VARIABLE}",
+        f"OpenML {data_id} is unreachable ({getattr(error, 'reason', error)})",
+        "Downloading needs a network connection",
+        "Check the connection and try again; offline, pass a cache directory copied from another "
+        f"machine, with cache_dir or {_CACHE_VARIABLE}",
     )
 
 
-def _not_available_error(number: int, answer: str) -> InvalidInput:
+def _not_available_error(data_id: int, answer: str) -> InvalidInput:
     return InvalidInput(
         answer.removesuffix("."),
-        f"Expected is the data set OpenML {number}",
-        "Try again later; if it stays so, OpenML no longer has it",
+        f"Expected: the data set OpenML {data_id}",
+        "Try again later; if the error persists, OpenML no longer has it",
     )
 
 
@@ -441,46 +451,48 @@ def _make_dataset(
     columns: dict[str, RawColumn],
     source: str,
     group: str,
-    spell: Mapping[str, Callable[[float], str]],
+    group_formatters: Mapping[str, Callable[[float], str]],
     label: str,
 ) -> Dataset:
-    if group not in spell:
+    if group not in group_formatters:
         raise InvalidParameter(
-            f"group is {group!r}", f"Allowed: {format_list(list(spell))}", "Choose one of these"
+            f"group is {group!r}",
+            f"Allowed: {format_list(list(group_formatters))}",
+            "Choose one of these",
         )
     if label not in columns:
         raise _unexpected_columns_error(source, list(columns), f"a column {label!r}")
-    labels = columns.pop(label).values
-    groups = _pop_groups(columns, source, group, spell[group])
+    y = columns.pop(label).values
+    groups = _pop_groups(columns, source, group, group_formatters[group])
     features = [feature for column in columns.values() for feature in _one_hot_features(column)]
     names = tuple(feature for feature, _ in features)
     X = np.column_stack([values for _, values in features])
     if not np.isfinite(X).all():
-        missing = [each for each, values in features if not np.isfinite(values).all()]
+        incomplete = [feature for feature, values in features if not np.isfinite(values).all()]
         raise CorruptFile(
-            f"The columns {format_list(missing)} of {source} have missing numbers",
-            "Expected is a number in every row",
-            "The set has changed at its source; use another copy of it",
+            f"Columns {format_list(incomplete)} of {source} have missing values",
+            "Expected: a number in every row",
+            "The data set has changed at its source; use another copy",
         )
-    return Dataset(name, source, X, groups, names, labels)
+    return Dataset(name, source, X, groups, names, y)
 
 
 def _pop_groups(
-    columns: dict[str, RawColumn], source: str, group: str, spell: Callable[[float], str]
+    columns: dict[str, RawColumn], source: str, group: str, format_group: Callable[[float], str]
 ) -> npt.NDArray[np.str_]:
-    """Take the group column, or the block of columns GROUP_VALUE, out of the features."""
+    """Remove the group column, or its one-hot columns GROUP_VALUE, and return the groups."""
     if group in columns:
-        return np.array([spell(value) for value in columns.pop(group).values.tolist()])
-    block = [each for each in columns if each.startswith(f"{group}_")]
-    if not block:
+        return np.array([format_group(value) for value in columns.pop(group).values.tolist()])
+    group_columns = [name for name in columns if name.startswith(f"{group}_")]
+    if not group_columns:
         raise _unexpected_columns_error(source, list(columns), f"a column {group!r}")
-    names = [columns[each].name[len(group) + 1 :] for each in block]
-    marks = np.column_stack([columns.pop(each).values.astype(float) for each in block])
-    return np.where(marks.any(axis=1), np.array(names)[marks.argmax(axis=1)], "other")
+    names = [columns[name].name[len(group) + 1 :] for name in group_columns]
+    indicators = np.column_stack([columns.pop(name).values.astype(float) for name in group_columns])
+    return np.where(indicators.any(axis=1), np.array(names)[indicators.argmax(axis=1)], "other")
 
 
 def _one_hot_features(column: RawColumn) -> list[tuple[str, FloatArray]]:
-    """A column of numbers as it is; a column of texts as one feature for each value."""
+    """Features of a column: numeric unchanged, text one-hot encoded."""
     if column.values.dtype.kind == "f":
         return [(column.name, column.values.astype(np.float64))]
     return [
@@ -490,9 +502,9 @@ def _one_hot_features(column: RawColumn) -> list[tuple[str, FloatArray]]:
     ]
 
 
-def _unexpected_columns_error(source: str, found: list[str], expected: str) -> InvalidInput:
+def _unexpected_columns_error(source: str, names: list[str], expected: str) -> InvalidInput:
     return InvalidInput(
-        f"{source} has the columns {format_list(found, max_items=40)}",
-        f"Expected is {expected}",
-        "The set has changed at its source; use another copy of it",
+        f"{source} has the columns {format_list(names, max_items=40)}",
+        f"Expected: {expected}",
+        "The data set has changed at its source; use another copy",
     )
