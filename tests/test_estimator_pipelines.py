@@ -263,7 +263,7 @@ UNUSABLE = {
             "restriction__n_directions": 2,
         },
         IncompatibleParameters,
-        "each is a way of its own",
+        "one of them, or neither",
     ),
 }
 

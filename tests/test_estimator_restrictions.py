@@ -158,7 +158,7 @@ def test_what_does_not_go_together_is_refused():
             CovarianceParity,
             {"n_directions": 2, "tolerance": 0.1},
             IncompatibleParameters,
-            "way of its own",
+            "one of them, or neither",
         ),
         (CovarianceParity, {"n_directions": 0.85}, InvalidType, "Pass a whole number"),
         (MeanParity, {"tolerance": -1}, InvalidParameter, "tolerance is -1"),

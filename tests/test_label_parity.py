@@ -234,7 +234,7 @@ def test_what_is_refused():
             y,
             {"restriction": MeanParity(within_classes=[1, 7])},
             InvalidInput,
-            r"names 7, which no row of y has.*0, 1",
+            r"names 7, which do not occur in y.*0, 1",
         ),
         (y[1:], {}, InvalidInput, r"240 rows.*239"),
         (missing, {}, InvalidInput, "missing"),

@@ -368,7 +368,7 @@ def test_a_group_far_away_is_named_and_not_the_number_of_directions(shape, scale
     assert model.solution_.status == "optimal"
     X[groups == 1] += 1e12 * rng.uniform(0.5, 1, shape[1])
     with pytest.raises(
-        IncompatibleParameters, match="means of the groups lie so far apart"
+        IncompatibleParameters, match="means of the groups are so far apart"
     ) as caught:
         model.fit(X, sensitive_features=groups)
     assert "scale=True" not in str(caught.value)

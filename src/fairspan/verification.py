@@ -1,12 +1,11 @@
-"""Verification of a model: what its certificate claims, computed again without any solver.
+"""Verify a model: recompute the claims of its certificate without any solver.
 
-Everything is recomputed from the components, the proof that the model carries, and the moments of
-the rows: that the components are orthonormal, the errors, the objective, the lower bound and the
-nested steps, with eigenvalues by LAPACK and room for rounding on the safe side. Components and
-proof are evaluated by the routine that a fit ends with
-(:func:`fairspan.certificates.certificate.evaluate`), and what it gives is compared with the model's
-certificate field by field. Which solver ran, how many eigenproblems it solved and on which way it
-came there are records, and not judged.
+Everything is recomputed from the components, the proof stored with the model, and the moments of
+the rows: orthonormality of the components, errors, objective, lower bound and nested steps, with
+LAPACK eigenvalues and conservative rounding allowances. Components and proof are evaluated by the
+routine that ends every fit (:func:`fairspan.certificates.certificate.evaluate_solution`), and its
+result is compared with the model's certificate field by field. Solver, number of eigenproblems and
+trace are records of the run and are not verified.
 """
 
 import math
@@ -63,30 +62,31 @@ from fairspan.solvers.growing_subspace import OPTIMA_SHARE
 from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
-# Beyond so many numbers in the second moments they are not formed.
+# Maximum number of entries of the second moments for which matrices are formed.
 _MAX_MATRIX_ENTRIES = 3e8
-# Up to so many features rows that are fewer are verified in the features themselves.
+# Up to this many features, data with fewer rows than features are verified in the features
+# themselves.
 _MAX_THIN_FEATURES = 2500
-# Products of components are one or zero up to this, also those with what a restriction forbids, and
-# dimensions whole numbers.
+# Tolerances for products of components (also with forbidden directions), and for an integral
+# dimension.
 _ORTHONORMALITY_TOL, _INTEGRALITY_TOL = 1e-10, 1e-6
-# Directions along which covariances are alike are known less well than those of means.
+# Directions along which covariances agree are less accurate than those of means.
 _COVARIANCE_DIRECTION_TOL = 1e-8
 _PASS_ROWS_HINT = " Pass the rows, which tell more than their moments."
-# What the best encoder of a decoder loses is rounded by this share of the variance.
+# Rounding error of the loss of the best encoder for a decoder, relative to the variance.
 _OBLIQUE_LOSS_ROUNDING = 1e-13
-# Figures that were worked out twice agree to this share, beside what rounding does to them.
+# Relative tolerance for figures that were computed twice, in addition to rounding.
 _AGREEMENT_TOL = 1e-9
-# Under a restriction the objective may be larger than what was chosen by far, and is rounded.
+# Rounding error relative to the objective, which under a restriction may contain a large constant.
 _OFFSET_ROUNDING = 1e-14
-# In other coordinates rounding, and with it a gap, may be a few times as large.
+# Rounding errors, and with them a gap, may be a few times as large in other coordinates.
 _ROUNDING_FACTOR = 4.0
-# What is room for rounding is of the same size up to this factor, in any coordinates.
+# Rounding allowances of different methods agree up to this factor.
 _ROUNDING_BOUND_FACTOR = 500.0
 # A resolution that differs from the computed one by more than this factor is named in a message.
 _ALIKE = 1.01
-# What rounding does to fits of rows is of another size than to matrices, but no way makes more of
-# it than so many times what it does to the variance.
+# Rounding errors of fits to rows differ from those of matrices, but by no more than this factor
+# times that of the variance.
 _ROW_ROUNDING_FACTOR = 10.0
 # Room for rounding is never more than this share of the figure that is compared, unless the model
 # was fitted with a larger tolerance.
@@ -102,43 +102,43 @@ _SUBSPACE_OPTIMA_TOL = 1e-12
 _NO_SHARE = 1e-12
 # Encoders of the same rows in another order differed by up to 9 roundings, at any conditioning.
 _ENCODER_ROUNDINGS = 32
-# Means of rows that were read in other blocks differ by a few roundings.
+# Means of rows read in different blocks differ by a few rounding errors.
 _MEAN_ROUNDING_UNITS = 8
-# Columns of a basis shorter than this lie outside of the rows' coordinates.
+# Basis columns shorter than this lie outside the row coordinates.
 _COORDINATE_TOL = 1e-6
 _OTHER_ROWS_MESSAGE = (
     "These are not the rows of the fit: groups have other numbers of rows. A certificate is "
     "checked with the rows that the model was fitted on; audit judges a model on other rows."
 )
 CANNOT_BE_VERIFIED = "The certificate cannot be verified from these data"
-# What a certificate shares with those of its steps and prefixes.
+# Fields that a certificate shares with its steps and prefixes.
 _SHARED_FIELDS = ("criterion", "tol", "center", "restriction", "groups", "counts")
-# What a step shares with the components up to it.
+# Fields that a step shares with the prefix that ends with it.
 _PREFIX_FIELDS = ("errors", "losses", "total_variance")
-# By name: what was found, what the model says, and by how much they may differ.
+# By name: recomputed value, claimed value, and tolerance.
 _Comparisons = dict[str, tuple[Any, Any, Any]]
 
 
 class _VerificationFailure(Exception):
-    """What does not hold, in a sentence; never raised to users."""
+    """A check failed, with a message; never raised to users."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Result of checking a model's certificate with moments or rows.
+    """Result of verifying a model's certificate with moments or rows.
 
     Attributes
     ----------
     holds : bool
         Whether everything that was checked agrees.
     objective : float
-        The criterion at the model's components, computed again; NaN if it could not be.
+        Criterion at the model's components, recomputed; NaN if that was impossible.
     lower_bound : float
-        What the model's proof proves, computed again; minus infinity if nothing.
+        Bound that the model's proof proves, recomputed; minus infinity if none.
     gap : float
-        Their difference.
+        objective - lower_bound.
     messages : tuple of str
-        One sentence for each check; failed checks come first.
+        One sentence per check, failed checks first.
 
     Examples
     --------
@@ -181,19 +181,19 @@ def verify(
     Parameters
     ----------
     model : FairPCA or FairSubspace
-        A fitted one, or one that was loaded.
+        Fitted or loaded.
     X_or_moments : GroupMoments, or (n, p) table
-        Of the rows that the model was fitted on; whatever `FairPCA.fit` takes.
+        The data that the model was fitted on; anything that `FairPCA.fit` accepts.
     sensitive_features : (n,) or (n, a) array-like, or column name(s), optional
         Not needed with moments.
     sample_weight : (n,) array-like, or column name, optional
     labels : (n,) array-like, or column name, optional
-        y, where the restriction holds in each of its classes.
+        Class of each row, if the restriction is within classes.
 
     Returns
     -------
     Verification
-        Other data than the model was fitted on, or a model that was changed, give ``holds=False``.
+        With other data, or a modified model, ``holds`` is False.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def verify(
 
 
 def _failed_verification(message: str) -> Verification:
-    """That nothing could be verified, and why."""
+    """Failed verification with a message."""
     return Verification(False, np.nan, -np.inf, np.nan, (message,))
 
 
@@ -263,12 +263,12 @@ def _are_same_labels(first: Sequence[Label], second: Sequence[Label]) -> bool:
 
 
 def _select_model_features(moments: Moments, subspace: FairSubspace) -> Moments:
-    """Moments of the model's features, which keep the columns that its restriction needs.
+    """Moments of the model's features, with the columns that its restriction needs.
 
     Raises
     ------
     InvalidInput
-        The data do not have these columns.
+        The data lack these columns.
     """
     restriction = subspace.require_certificate().restriction
     if not isinstance(moments, GroupMoments):
@@ -276,7 +276,7 @@ def _select_model_features(moments: Moments, subspace: FairSubspace) -> Moments:
     if restriction is not None:
         moments = moments.with_attributes(restriction.columns)
     names, known = subspace.feature_names, moments.feature_names
-    # Columns in another order, or beside others, are the same columns.
+    # Columns in another order, or among others, are matched by name.
     if names and known and set(names) <= set(known):
         return moments.select_features([known.index(name) for name in names])
     return moments
@@ -306,22 +306,22 @@ def _verify_moments(
     matrix_free: bool = False,
     is_thin: bool = False,
 ) -> Verification:
-    """Check everything; what does not hold is said first.
+    """Verify everything; failures come first in the messages.
 
     Parameters
     ----------
     model, subspace : as they were given
     moments : GroupMoments, SparseMoments or WideMoments
     by_rows : bool
-        Whether the model was fitted on sparse rows without matrices: what rounding did is then of
-        another size, and prefixes of nested components have no bound.
+        Whether the model was fitted to sparse rows without matrices: rounding errors then differ,
+        and prefixes of nested components have no bound.
     is_thin : bool
         Whether the data are rows that are fewer than their features.
 
     Raises
     ------
     _Fails
-        Nothing further can be computed.
+        No further check is possible.
     """
     certificate = subspace.require_certificate()
     _check_same_data(subspace, certificate, moments)
@@ -397,7 +397,7 @@ def _verify_moments(
         # Another order of the rows ends the EM algorithm elsewhere.
         failures = [_unsettled_message(judged.unsettled), *failures]
     if not np.array_equal(moments.counts, certificate.counts):
-        # Nothing else can agree then, and a page of numbers would hide why.
+        # With other rows nothing else can agree, and a page of numbers would hide the reason.
         failures = [_OTHER_ROWS_MESSAGE, *[each for each in failures if "counts =" in each]]
     messages = (*failures, *_summary_messages(recomputed, subspace, moments))
     return Verification(
@@ -424,7 +424,7 @@ class _Judged:
     errors : (k,) array
         Of the components.
     kept : (k, r) array
-        What each component takes off each group's error.
+        Reduction of each group's error by each component.
     found : Certificate
         Of the components and the model's proof.
     """
@@ -774,7 +774,7 @@ def _room(
 
 
 def _check_same_data(subspace: FairSubspace, certificate: Certificate, moments: Moments) -> None:
-    """Raise _Fails where the data have other features or groups than the model."""
+    """Check that features and groups of the data match those of the model."""
     for part in (certificate.criterion, certificate.restriction):
         if isinstance(part, UnresolvedObject):
             raise part.error()
@@ -796,20 +796,20 @@ def _check_same_data(subspace: FairSubspace, certificate: Certificate, moments: 
 
 
 def _basis_in_coordinates(basis: FloatArray) -> FloatArray:
-    """The columns of a basis in coordinates that hold all rows, without those outside of them."""
+    """Columns of a basis within the row coordinates, without the part outside of them."""
     deflated, lengths, _ = np.linalg.svd(basis, full_matrices=False)
     kept = lengths > _COORDINATE_TOL
-    # Beside a column of large numbers, coordinates are orthonormal to a few digits less.
+    # If one column is very large, coordinates are orthonormal to fewer digits.
     lengths = np.where(lengths > 1 - _COORDINATE_TOL, 1.0, lengths)
     return np.asarray(deflated[:, kept] * lengths[kept])
 
 
 def _projector_errors(reduction: Reduction, projector: Projector, basis: FloatArray) -> FloatArray:
-    """Errors of each group, (k,); of an oblique projection, if it is the best of its decoder."""
+    """Error of each group, shape (k,); checks that an oblique encoder is the best for its decoder."""
     encoding, unrestricted = reduction.oblique_shift, reduction.problem.unrestricted
     if encoding is None:
         return unrestricted.second_moments.residual_variances(basis)
-    # The means of the groups themselves are rounded.
+    # The group means are rounded.
     of_means = np.abs(projector.encoder) @ unrestricted.dense_moments.offset_rounding_error
     remaining_means = np.abs(projector.encoder @ encoding.forbidden)
     tol = np.abs(projector.encoder) @ np.abs(encoding.forbidden) * _ORTHONORMALITY_TOL
@@ -832,14 +832,14 @@ def _projector_errors(reduction: Reduction, projector: Projector, basis: FloatAr
 
 
 def _forbidden_rotation(moments: Moments, restriction: Restriction | None) -> float:
-    """By how much the directions that are forbidden may turn, as means are rounded."""
+    """Bound on the rotation of the forbidden directions due to rounded means."""
     exact = moments.mean_differences(0)
     means = exact if restriction is None else restriction.constrained_means(moments)
     sizes = np.linalg.svd(means[1:] - means[0], compute_uv=False)
     offset = float(np.linalg.norm(np.abs(exact).max(axis=0)))
     unrestricted = moments.all_columns if isinstance(moments, GroupMoments) else None
     if restriction is not None and restriction.columns and unrestricted is not None:
-        # Covariances with columns whose own means are rounded, in units of their deviation.
+        # Covariances with columns whose means are rounded, in units of their standard deviation.
         beside = slice(moments.n_features, None)
         remaining_means = np.abs(unrestricted.mean_differences(0)).max(axis=0)[beside]
         of_columns = remaining_means / unrestricted.standard_deviations[beside]
@@ -859,7 +859,7 @@ def _most_outside(moments: Moments, restriction: Restriction | None) -> float:
 
 
 def _restrict_basis(reduction: Reduction, basis: FloatArray) -> tuple[FloatArray, float]:
-    """A basis in the coordinates of the directions that a restriction leaves, and what is not."""
+    """Basis in the coordinates of the allowed directions, and the norm of the part outside of them."""
     axes, second, inside = reduction.axes, reduction.problem.second_moments, basis
     outside = 0.0
     if axes is not None:
@@ -877,7 +877,7 @@ def _evaluate(
     tol: float,
     tolerance_factor: float = 1.0,
 ) -> Certificate:
-    """A basis and a proof in the coordinates of a reduction; without a bound, it is infinite."""
+    """Evaluate a basis and a proof in the coordinates of a reduction; without a proof the bound is -inf."""
     problem = reduction.problem
     if proof is None or not problem.has_matrices:
         weights = problem.proportions if proof is None else proof.weights
@@ -895,7 +895,7 @@ def _evaluate(
 
 
 def _mismatches(claims: _Comparisons) -> Iterator[str]:
-    """The claims that are not what was found."""
+    """Yield a message for each claim that differs from the recomputed value."""
     for name, (own, claimed, most) in claims.items():
         found, said = np.asarray(own), np.asarray(claimed)
         same = found.shape == said.shape
@@ -919,7 +919,7 @@ def _estimator_comparisons(
     unrestricted: Problem,
     rounding: FloatArray,
 ) -> _Comparisons:
-    """What a model says of itself in two places, of which anybody may have changed one.
+    """Compare attributes that a model stores twice, in case one was modified.
 
     Parameters
     ----------
@@ -962,7 +962,7 @@ def _estimator_comparisons(
 
 
 def _component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]:
-    """Whether they span a subspace, or are a soft projection; of an oblique one, the decoder."""
+    """Check that components are orthonormal or a soft projection, and an oblique encoder inverts its decoder."""
     decoder, encoder = projector.decoder, projector.encoder
     products = {"components are not orthonormal": (decoder.T, decoder)}
     lengths = np.einsum("ij,ij->j", decoder, decoder)
@@ -973,7 +973,7 @@ def _component_failures(projector: Projector, *, is_soft: bool) -> Iterator[str]
         off = float(np.abs(deflated @ right - expected).max())
         if not off <= _ORTHONORMALITY_TOL * (np.abs(deflated) @ np.abs(right)).max():
             yield f"The {words}: their products are off by {off:.1e}."
-    # Squared lengths lambda_j of a soft projection retain shares 1 - (1 - lambda_j)^2.
+    # A soft projection with squared lengths lambda_j keeps the fractions 1 - (1 - lambda_j)^2.
     kept = float((lengths * (2 - lengths)).sum())
     if is_soft and (
         lengths.max() > 1 + _ORTHONORMALITY_TOL or abs(kept - round(kept)) > _INTEGRALITY_TOL
@@ -1120,7 +1120,7 @@ def _left(moments: Moments) -> float:
 def _imputation_comparisons(
     moments: Moments, said: NormalModel | None, left: float
 ) -> _Comparisons:
-    """What a model says of rows with missing cells, by which it expects what is missing."""
+    """Compare the models by which missing cells are imputed."""
     recomputed = moments.imputation_model
     if recomputed is None or said is None:
         descriptions = [
@@ -1148,7 +1148,7 @@ def _certificate_failures(
     matrix_free: bool = False,
     may_be_thin: bool = False,
 ) -> Iterator[str]:
-    """Every figure that a solver gives."""
+    """Compare every figure that a solver provides."""
     if not 0 <= certificate.tol < 1:
         yield f"The model's tol is {certificate.tol!r}; allowed: a share from 0 to 1."
     unsure, of_other_way = tolerance_factor.objective, tolerance_factor.other_way
@@ -1213,7 +1213,7 @@ def _status_failures(
     may_be_sparse: bool,
     may_be_thin: bool,
 ) -> Iterator[str]:
-    """Whether all limits are met, and the status is at least nearly that which the model says."""
+    """Check that limits are respected and that the claimed status is justified, up to a small factor."""
     problem, said = reduction.problem, Status(certificate.status)
     if problem.limit is not None and not is_feasible(problem.limit, basis):
         yield "The components exceed the limit of the restriction."
@@ -1236,21 +1236,21 @@ def _status_failures(
             yield f"The model is called {said}, but its own gap of {own:.1e} is closed."
         return
     lenient_status = found.status
-    if lenient_status is not Status.OPTIMAL:  # by a few times the tolerance or the resolution
+    if lenient_status is not Status.OPTIMAL:  # within a small factor of the tolerance or the resolution
         lenient_status = _evaluate(
             reduction, basis, certificate.proof, certificate.tol, _ROUNDING_FACTOR
         ).status
     holds = said is Status.OPEN_GAP or lenient_status is Status.OPTIMAL
     if said is Status.UNRESOLVED:
         holds = lenient_status is not Status.OPEN_GAP or found.gap <= tolerance_factor.other_way
-    if said is Status.ESTIMATED:  # which only iterations without matrices leave
+    if said is Status.ESTIMATED:  # only iterations without matrices produce this status
         holds = (holds or found.gap <= tolerance_factor.other_way) and may_be_sparse
     if (
         said is Status.OPTIMAL
         and lenient_status is Status.UNRESOLVED
         and own <= certificate.absolute_tol
     ):
-        # Other moments of the same rows differ in their last digits.
+        # Moments of the same rows may differ in their last digits.
         holds = abs(found.gap) <= tolerance_factor.gap
     if not holds:
         rows_would_help = lenient_status is Status.UNRESOLVED and may_be_thin
@@ -1259,7 +1259,7 @@ def _status_failures(
             f"the gap is {found.gap:.1e}."
             f"{_PASS_ROWS_HINT if rows_would_help else ''}"
         )
-    # Rows may resolve less than their matrices, and the other way round.
+    # Rows may resolve less than their matrices, or more.
     resolves_less = said is Status.UNRESOLVED and not (may_be_thin or may_be_sparse)
     claims_open = said is Status.OPEN_GAP or resolves_less
     if (
@@ -1271,7 +1271,7 @@ def _status_failures(
 
 
 def _nested_failures(judged: _Judged, *, is_bounded: bool, is_settled: bool) -> Iterator[str]:
-    """What does not hold of the steps, and of the first components by themselves."""
+    """Verify the steps of nested components, and each prefix by itself."""
     subspace, family, moments = judged.subspace, judged.family, judged.moments
     certificate = subspace.require_certificate()
     d, rows, basis = certificate.n_components, certificate.components, subspace.components.T
@@ -1333,7 +1333,7 @@ def _nested_failures(judged: _Judged, *, is_bounded: bool, is_settled: bool) -> 
 def _summary_messages(
     recomputed: Certificate, subspace: FairSubspace, moments: Moments
 ) -> Iterator[str]:
-    """What was found, and what was not judged."""
+    """Summarize what was recomputed and what was not verified."""
     certificate = subspace.require_certificate()
     # Adding zero turns -0 into 0.
     said = (

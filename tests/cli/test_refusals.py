@@ -122,7 +122,7 @@ REFUSED = [
     ((*HIDING, HIDE, "size=7"), ["'size'"]),
     ((*HIDING, HIDE, "tolerance=1", HIDE, "tolerance=1"), ["twice"]),
     ((*HIDING, HIDE, "within_classes=all", "--exclude", "hired"), ["--y COL"]),
-    ((*HIDING, HIDE, "within_classes=2", "--y", "hired"), ["which no row of y has"]),
+    ((*HIDING, HIDE, "within_classes=2", "--y", "hired"), ["which do not occur in y"]),
     # What does not go together
     ((*AUDIT, "--clusters", "limit", "--folds", "none"), ["--clusters requires estimates"]),
     ((*FIT, "--clusters", "limit", "--folds", "none"), ["--clusters", "--folds none"]),

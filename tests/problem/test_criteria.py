@@ -170,7 +170,7 @@ def test_names_and_objects_are_the_same(name):
 
 @pytest.mark.parametrize("d", [0, -1, 5, True, 2.0, "2", None, np.nan])
 def test_dimensions_that_are_none(d):
-    with pytest.raises(InvalidParameter, match="whole number from 1 to the number of features, 4"):
+    with pytest.raises(InvalidParameter, match="integer from 1 to the number of features, 4"):
         check_n_components(d, 4)
 
 
@@ -292,6 +292,6 @@ def test_the_largest_column_is_compared_with_most_of_the_others_in_any_unit():
     moments = GroupMoments.from_rows(X, ["a", "a"])
     assert (
         describe_dominant_feature(moments, "global")
-        == "the column '3' is the largest, 5e+14 times as large as most"
+        == "the column '3' is the largest, 5e+14 times as large as the median"
     )
     assert describe_dominant_feature(GroupMoments.from_rows(X[:, :3], ["a", "a"]), "global") is None

@@ -230,8 +230,8 @@ def test_units_near_the_ends_of_the_range(criterion, unit):
 def test_a_relative_criterion_says_so():
     assert repr(LOSS) == "MinimaxLoss(relative=True)"
     assert repr(fs.MinimaxError()) == "MinimaxError()"
-    assert "share of the group's variance" in LOSS.formula.summary
-    assert "share" not in fs.MinimaxLoss().formula.summary
+    assert "fraction of the group's variance" in LOSS.formula.summary
+    assert "fraction" not in fs.MinimaxLoss().formula.summary
     for made in (fs.MinimaxLoss, fs.MinimaxError):
         with pytest.raises(InvalidParameter, match="relative is 1"):
             made(relative=1)

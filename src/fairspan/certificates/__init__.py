@@ -1,1 +1,1 @@
-"""What is proven of an answer: the solution, when it is called optimal, and verification."""
+"""Certificates of optimality: the record of a solution, its status, and the proofs of lower bounds."""

@@ -1,10 +1,10 @@
-"""What was minimised, what was reached, what proves it, and when it is called optimal.
+"""Certificates: what was minimized, the objective reached, the proven bound, and the resulting status.
 
-This is the one record of an answer, and the only place that decides its status. A solver returns a
-subspace and weights. Objective, bound, gap and status are computed here, so that no solver can
-claim more than it proved. The gap is compared with the objective, never with the variance of the
-data: a column of large numbers makes a gap that is small beside the total variance larger than
-every loss.
+A certificate is the only record of a solution and the only place where its status is decided. A
+solver returns a subspace and weights; objective, bound, gap and status are computed here, so that
+no solver can claim more than it proved. The gap is compared with the objective, never with the
+variance of the data: with a column of large numbers, a gap that is small relative to the total
+variance can exceed every loss.
 
 - **optimal**: the gap is at most the tolerance times the size of the objective; or at most the
   resolution of float64, where that is at most the tolerance times the largest error. In either case
@@ -12,9 +12,9 @@ every loss.
   share of the size of the objective. An objective that cannot be distinguished from zero, as with
   identical groups or with d = p, has no such share: it is known where the resolution is at most the
   tolerance times the largest error, or, where all errors are zero, times the variance.
-- **unresolved**: the gap is at most what float64 can resolve, but that is too much to call it
-  optimal: the data, not the solver, leave open how good the answer is.
-- otherwise **open gap**.
+- **unresolved**: the gap is at most the resolution of float64, which exceeds the tolerance: the
+  data, not the solver, limit what can be proven.
+- **open gap**: otherwise.
 """
 
 import math
@@ -41,12 +41,12 @@ from fairspan.rows.groups import Label, table_name
 from fairspan.typing import FloatArray
 from fairspan.version import __version__
 
-# A larger tolerance is stated with every result.
+# A tolerance above this is stated together with the status.
 LOOSE_TOL = 1e-6
 
 
 class Status(StrEnum):
-    """The status of a solution. It equals plain text: ``solution.status == "optimal"``.
+    """Status of a solution; compares equal to plain text: ``solution.status == "optimal"``.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Status(StrEnum):
 
     @property
     def message(self) -> str:
-        """What the status means and what can be done about it."""
+        """Meaning of the status and possible remedies."""
         return _STATUS_MESSAGES[self]
 
 
@@ -79,7 +79,7 @@ _STATUS_MESSAGES = {
 
 @dataclass(frozen=True)
 class TracePoint:
-    """Bounds on the optimum after one step: lower <= optimum <= upper."""
+    """Bounds on the optimal value after one step: lower <= optimum <= upper."""
 
     n_eigenproblems: int
     lower_bound: float
@@ -88,84 +88,84 @@ class TracePoint:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """A subspace, what was minimised, what was reached, and what proves how good that is.
+    """Subspace with its objective, a proven lower bound and the resulting status.
 
-    All attributes but the last five are claims: :func:`fairspan.verify` computes them again from
-    moments and compares them one by one. The last five are records of the run, which it does not
-    judge. A solver gives those of the problem that it received; the fit adds what it knows of the
-    rows (`losses`, `counts`, `center`, `restriction`, `reason`).
+    All attributes except the last five are claims, which :func:`fairspan.verify` recomputes from
+    moments and compares. The last five record the run and are not verified. A solver fills in what
+    follows from its problem; the fit adds what it knows of the rows (`losses`, `counts`, `center`,
+    `restriction`, `unresolved_reason`).
 
     Attributes
     ----------
     components : (d, p) array
         Orthonormal rows that span the subspace. With `allow_extra` there may be more than d: rows
-        sqrt(lambda_j) u_j of a soft projection sum_j lambda_j u_j u_j', u_j orthonormal. Of an
-        oblique projection, the columns of its decoder.
+        sqrt(lambda_j) u_j of a soft projection sum_j lambda_j u_j u_j', u_j orthonormal. For an
+        oblique projection, the columns of the decoder.
     criterion : Criterion
-        What was minimised, with its settings.
+        Criterion that was minimized, with its parameters.
     n_components : int
         d.
     tol : float
-        The gap that is called optimal, as a share of `scale`.
+        Largest gap that counts as optimal, relative to `scale`.
     objective : float
         Value of the criterion at this subspace, in squared units of the (scaled) features; for Nash
         welfare a mean of logarithms.
     lower_bound : float
-        No d-dimensional subspace has a smaller value, with a margin for rounding. If the rows stay
-        sparse, this holds if the iterations missed no eigenvalue.
+        Bound that no d-dimensional subspace improves on, with an allowance for rounding. For sparse
+        rows it holds only if the iteration missed no eigenvalue.
     status : Status
         OPTIMAL only if the gap is proven to be within the tolerance; ESTIMATED if it is, but the
         bound is not proven; UNRESOLVED if double precision cannot decide
         (:mod:`fairspan.certificates.certificate`).
     proof : Proof or None
-        What the bound can be computed from again: weights of the groups, and whatever else it
-        needs.
+        Data from which the bound can be recomputed: group weights and, for some criteria and
+        restrictions, more.
     scale : float
-        The quantity with which the gap is compared: the size of the objective; for `Disparity`
-        ``sum_g |w_g| e_g``, for Nash welfare 1. Under a restriction, no more than the largest
-        error within the directions that it allows.
+        Magnitude with which the gap is compared: that of the objective; for `Disparity` ``sum_g
+        |w_g| e_g``, for Nash welfare 1. Under a restriction, at most the largest error within the
+        allowed directions.
     tolerance : float
-        Absolute bound on the gap of an optimal solution: `tol` times `scale`; or the resolution, if
-        that is small beside the largest error.
+        Largest gap that counts as optimal, absolute: `tol` times `scale`, or the resolution if that
+        is small relative to the largest error.
     resolution : float
-        The largest gap that double precision cannot distinguish from zero, in the units of the
-        objective.
+        Largest gap that double precision cannot distinguish from zero, in units of the objective.
     violation : float
-        By how much the groups' errors differ if the criterion requires equal errors; otherwise 0.
+        Amount by which the groups' errors differ if the criterion requires equal errors; otherwise
+        0.
     theorem_3_2_holds : bool or None
-        For the robust error gap, whether the condition of that theorem of Vu et al. (2022) holds:
-        if not, their equation (6) may fall short of the supremum, which is what is minimised here.
+        For the robust error gap, whether the condition of that theorem of Vu et al. (2022) holds.
+        If not, their equation (6) may underestimate the supremum, which is minimized here.
     groups : tuple of k labels
     errors, losses : (k,) arrays
         e_g and l_g of each group.
     total_variance : float
-        Of all rows, in the units of the errors.
+        Variance of all rows, in units of the errors.
     counts : tuple of k int
-        Rows of each group.
+        Number of rows of each group.
     center : {"global", "group", "none"}
-        The centre about which errors are measured.
+        Center about which errors are measured.
     restriction : Restriction or None
-        What hides the group, with its settings.
+        Restriction on the subspaces, with its parameters.
     reason : str or None
-        For UNRESOLVED, the property of the data that causes it.
+        For UNRESOLVED, the property of the data responsible.
     steps : tuple of Certificate
-        Of nested components, one for each, in their order: of the criterion with d = 1 in the
-        complement of those before it; errors, losses and total variance are those of the first
-        components together. Empty otherwise.
+        For nested components, one certificate per component: of the criterion with d = 1 in the
+        complement of the previous components; errors, losses and total variance are those of all
+        components up to it. Otherwise empty.
     prefixes : tuple of Certificate
-        Of nested components, those of the first 1, 2, .., d - 1 of them together.
+        For nested components, the certificates of the first 1, 2, .., d - 1 components together.
     solver : str
         Name of the solver.
     n_eigenproblems : int
-        How many eigenproblems were solved; inside a small subspace most of them are small.
+        Number of eigenproblems solved; within a search subspace most of them are small.
     trace : tuple of TracePoint
-        The bounds after each step.
+        Bounds after each step.
     eigen : {"dense", "projected", "matrix-free", "thin"}
-        How its eigenproblems were solved: of p x p matrices by LAPACK; inside a small subspace, the
-        bound proven in all p dimensions; inside one without matrices (sparse rows of many
-        features); or in the coordinates of the rows, of which there are fewer than features.
+        How eigenproblems were solved: LAPACK on p x p matrices; within a search subspace, with the
+        bound proven in all p dimensions; within a search subspace without matrices (sparse rows of
+        many features); or in row coordinates, if there are fewer rows than features.
     version : str
-        The version of fairspan that computed it.
+        Version of fairspan that computed the certificate.
 
     Examples
     --------
@@ -210,11 +210,10 @@ class Certificate:
 
     @property
     def weights(self) -> FloatArray:
-        """Weights of the groups' second moments whose mixture proves the bound, shape (k,).
+        """Group weights of the mixture of second moments that proves the bound, shape (k,).
 
-        They may be negative if the criterion penalises a gap. For the robust error gap, and for
-        restrictions with a tolerance, the bound needs more than one mixture, and these are those of
-        the last.
+        They may be negative if the criterion penalizes a gap. For the robust error gap and for
+        restrictions with a tolerance the bound needs more than this mixture (see `proof`).
         """
         return np.zeros(len(self.groups)) if self.proof is None else self.proof.weights
 
@@ -225,23 +224,24 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a share of the size of the objective; 0 where both are zero."""
+        """Gap relative to the scale of the objective; 0 if the gap is not positive."""
         if self.gap <= 0:
             return 0.0
         return self.gap / self.scale if self.scale > 0 else math.inf
 
     @property
     def supporting_weights(self) -> FloatArray | None:
-        """For the robust error gap of two groups: the (m, 2) weights of the supporting lines.
+        """Weights of the supporting lines, shape (m, 2), for the robust error gap of two groups; else None.
 
-        No subspace has errors e with w.e below the sum of the p - d smallest eigenvalues of
-        sum_g w_g S_g for any of these w, and no such e has a value below the bound.
+        For each of these w, every subspace has w.e at least equal to the sum of the p - d smallest
+        eigenvalues of sum_g w_g S_g, and no e that satisfies all of these has a value below the
+        bound.
         """
         return getattr(self.proof, "lines", None)
 
     @property
     def message(self) -> str:
-        """What the status means for this solution, and what can be done about it."""
+        """Meaning of the status for this solution, and possible remedies."""
         text = self.status.message
         if self.status is Status.OPEN_GAP and math.isfinite(self.relative_gap):
             gap_text = f"{100 * self.relative_gap:.2g} % of the objective"
@@ -264,27 +264,27 @@ class Certificate:
 
     @property
     def restriction_text(self) -> str | None:
-        """The restriction with its settings, such as "MeanParity(tolerance=0.0)"."""
+        """Restriction with its parameters, such as "MeanParity(tolerance=0.0)"; None without one."""
         return None if self.restriction is None else repr(self.restriction)
 
     @property
     def problem_text(self) -> str:
-        """What was minimised, under which restriction, and whether components are nested."""
+        """Description of the problem: criterion, restriction, and whether components are nested."""
         restriction = "" if self.restriction is None else f" with {self.restriction!r}"
         return f"{'nested ' if self.steps else ''}{self.criterion.name}{restriction}"
 
     @property
     def status_text(self) -> str:
-        """The status, with a tolerance that is larger than usual, as "optimal within 1 %"."""
+        """Status, with the tolerance if it is loose, such as "optimal within 1 %"."""
         return f"{self.status}{self.tolerance_suffix}"
 
     @property
     def tolerance_suffix(self) -> str:
-        """Of an optimal solution with a tolerance that is larger than usual, " within 1 %"."""
+        """Suffix such as " within 1 %" for an optimal solution with a loose tolerance; else empty."""
         return tolerance_suffix(self.status, self.tol)
 
     def to_dict(self) -> dict[str, Any]:
-        """What was minimised and what is proven, as plain values; a bound may not be finite."""
+        """Plain values for JSON; bounds may be infinite."""
         step_fields = ("objective", "lower_bound", "gap")
         result_fields = (
             "relative_gap",
@@ -307,7 +307,7 @@ class Certificate:
             "parameters": reported_parameters(self.criterion, self.groups),
             "restriction": self.restriction_text,
             "n_components": self.n_components,
-            # Of nested components, the first 1, 2, .. of them and each step.
+            # For nested components, the figures of each prefix and of each step.
             "nested": [
                 {
                     "n_components": d,
@@ -329,7 +329,7 @@ class Certificate:
         }
 
     def truncate(self, n_components: int) -> "Certificate":
-        """That of the first of nested components alone."""
+        """Return the certificate of the first nested components."""
         if n_components == len(self.steps):
             return self
         return replace(
@@ -339,7 +339,7 @@ class Certificate:
         )
 
     def with_offset(self, offset: float) -> "Certificate":
-        """The same where the criterion is larger by a constant, whatever is chosen."""
+        """Return a copy with a constant added to objective and bounds."""
         if not offset:
             return self
         return replace(
@@ -361,7 +361,7 @@ class Certificate:
         )
 
     def _repr_html_(self) -> str:
-        """The certificate as a table in a notebook."""
+        """HTML table of the certificate, for notebooks."""
         bound = f"{self.lower_bound:.6g}" if math.isfinite(self.lower_bound) else "none is known"
         gap = f"{self.gap:.1e}" if math.isfinite(self.lower_bound) else "not known"
         rows = [
@@ -379,7 +379,7 @@ class Certificate:
         return Table.from_texts("Certificate", ("", "value"), rows, notes=notes)._repr_html_()
 
     def to_table(self, caption: str) -> Table:
-        """What a notebook shows: the groups, and what was proven."""
+        """Table of the groups with a note on the proof, for notebooks."""
         rows = [
             (table_name(group), f"{count:,}", f"{error:.4g}", f"{loss:.4g}")
             for group, count, error, loss in zip(
@@ -395,7 +395,7 @@ class Certificate:
 
 
 def tolerance_suffix(status: str, tol: float) -> str:
-    """What to add to the status "optimal" if its tolerance is larger than usual.
+    """Suffix for the status "optimal" if the tolerance is loose.
 
     Examples
     --------
@@ -407,22 +407,22 @@ def tolerance_suffix(status: str, tol: float) -> str:
 
 
 class Solver(Protocol):
-    """A method that solves the problems it accepts, and certifies the solution."""
+    """Method that solves the problems it supports and certifies the solution."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name by which it can be requested."""
+        """Name by which the solver is selected."""
 
     @abstractmethod
     def unsupported_reason(self, problem: Problem) -> str | None:
-        """Why it cannot take this problem; None if it can."""
+        """Reason why the solver does not support a problem; None if it does."""
 
     @abstractmethod
     def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
-        """Find a subspace whose gap is at most `tol`, a share of the objective.
+        """Find a subspace whose gap is at most `tol`, relative to the objective.
 
-        `random_state` is a seed, a numpy Generator or RandomState, or None, for solvers with
+        `random_state` is a seed, a numpy Generator or RandomState, or None; used by solvers with
         random starts.
         """
 
@@ -431,13 +431,13 @@ _EPSILON = float(np.finfo(np.float64).eps)
 # Moments of rows with missing cells that are closer to their limit, in standard deviations, leave
 # nothing unresolved by that.
 KNOWN_WELL = 1e-11
-# Without matrices, errors are taken to be uncertain by this share of the variance.
+# Relative uncertainty of errors (to the variance) for operators that are not matrices.
 _OPERATOR_ROUNDING = 1e-14
-# A search goes a little further than what will be asked, and no further than a few roundings.
+# Searches aim slightly below the requested gap, but no lower than a few rounding errors.
 _TARGET_SAFETY, _UNAVOIDABLE_ROUNDING = 0.75, 4 * _EPSILON
-# An objective of no more than so many resolutions cannot be told from zero.
+# An objective of at most this many resolutions cannot be distinguished from zero.
 _ZERO_RESOLUTIONS = 2.0
-# What counts as the same length, of the columns of a soft projection's basis.
+# Tolerance for unit length among the columns of a soft basis.
 _UNIT_LENGTH_TOL = 1e-12
 
 
@@ -450,22 +450,22 @@ def evaluate_solution(
     lower_bound: float | None = None,
     tolerance_factor: float = 1.0,
 ) -> Certificate:
-    """Value, bound and status of a subspace: one routine for fits and for verification.
+    """Evaluate objective, bound and status of a subspace, for fits and for verification alike.
 
     Parameters
     ----------
     problem : Problem
     basis : (p, r) array
-        Orthonormal columns; or, for a soft projection, orthogonal ones of length sqrt(lb_j) <= 1
+        Orthonormal columns; or, for a soft projection, orthogonal columns of length sqrt(lb_j) <= 1
         with sum_j lb_j = d.
     proof : Proof or (k,) array
-        The data of the bound; the weights of the groups alone, if these are enough.
+        Proof of the bound; group weights alone, if these suffice.
     tol : float
-        Relative: the gap that is called optimal, as a share of the objective.
+        Largest gap that counts as optimal, relative to the objective.
     lower_bound : float, optional
-        A bound that was proven in another way, if there are no matrices to compute it from.
+        Bound that was established otherwise, if there are no matrices to compute it from.
     room : float
-        How many times tolerance and resolution a gap may be to be called closed.
+        Factor on tolerance and resolution up to which a gap counts as closed.
 
     Returns
     -------
@@ -485,21 +485,22 @@ def evaluate_solution(
         gap_upper = gap
     violation = max(criterion.constraint_violation(errors), 0.0)
     if problem.n_groups > 1 and criterion.requires_equal_errors:
-        # Errors are equal up to rounding, which weights that nearly cancel make much of.
+        # Errors are equal up to rounding only, which nearly cancelling weights amplify.
         weights = criterion.dual_feasible_weights(proof.weights, problem)
         objective_rounding += float(
             np.abs(problem.proportions - weights / weights.sum()) @ roundings
         )
     resolution = objective_rounding + bound_rounding
     scale = criterion.scale(errors, problem)
-    # Both are to hold: the bound is met, and so is the constraint.
-    # Beside a bound that is known to be zero, the value itself is uncertain; and a bound above the
-    # value shows by how much both are.
+    # Both the gap and the constraint violation must be small. If zero is used as the bound, the
+    # uncertainty is that of the objective; a bound above the objective shows how uncertain both
+    # are.
     shortfall = max(abs(gap), gap_upper, violation)
     if problem.limit is not None and not is_feasible(problem.limit, basis):
         shortfall = np.inf
     tolerance = tol * scale
-    # Within a restriction, what no choice changes is a part of the objective, and is not zero.
+    # Under a restriction the objective includes a constant, so compare the largest free error
+    # instead.
     free_magnitude = (
         scale if problem.parent is None else criterion.largest_scaled_error(errors, problem)
     )
@@ -509,9 +510,10 @@ def evaluate_solution(
     if is_known and is_small:
         tolerance = max(tolerance, resolution)
     status = Status.OPEN_GAP
-    # Scores with roots are steep at errors near zero: that a bound is met does not make them known.
+    # Scores with square roots are steep near zero: reaching the bound does not make the objective
+    # certain.
     objective_uncertainty = objective_rounding if criterion.has_concave_scores else 0.0
-    # Beside a large constant, the last digit of the objective may be more than the tolerance.
+    # Next to a large constant, the last digit of the objective may exceed the tolerance.
     objective_uncertainty = max(
         objective_uncertainty, _EPSILON * abs(objective + problem.objective_offset)
     )
@@ -550,14 +552,14 @@ def certify(
     solver: str,
     lower_bound: float | None = None,
 ) -> Certificate:
-    """Order the basis, evaluate the criterion at it, and compare with the bound.
+    """Rotate the basis to principal axes, evaluate it, and return its certificate.
 
     Parameters
     ----------
     problem, basis, proof, tol, lower_bound
-        As of :func:`evaluate`.
+        See :func:`evaluate_solution`.
     n_eigenproblems, trace, solver
-        Records of the run.
+        Record of the run.
 
     Returns
     -------
@@ -572,7 +574,7 @@ def certify(
 def unresolved_reason(
     certificate: Certificate, problem: Problem, moments: Moments, center: Any, *, is_scaled: bool
 ) -> str | None:
-    """Why double precision cannot resolve a gap: large numbers, how rows move, a tiny objective."""
+    """Reason why double precision cannot resolve the gap: a dominant feature, an oblique shift, or a tiny objective."""
     if certificate.status is not Status.UNRESOLVED:
         return None
     column = None if is_scaled else describe_dominant_feature(moments, center)
@@ -592,42 +594,42 @@ def unresolved_reason(
 
 
 def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
-    """The gap for a search to reach, absolute: a share of the objective, or what can be resolved.
+    """Absolute gap that a search aims for: relative to the objective, but no less than can be resolved.
 
     Parameters
     ----------
     problem : Problem
     errors : (k,) array
-        Of the best subspace so far.
+        Errors of the best subspace so far.
     tol : float
-        Relative.
+        Relative tolerance.
     """
     wanted_gap = _TARGET_SAFETY * tol * problem.criterion.scale(errors, problem)
     rounding = problem.criterion.rounding_bound(
         _unavoidable_rounding(problem, errors), errors, problem
     )
-    # In the end the room for rounding is a part of the gap.
+    # The final gap includes the allowance for rounding.
     return max(wanted_gap - 2 * rounding, rounding)
 
 
 def rotate_to_principal_axes(problem: Problem, basis: FloatArray) -> FloatArray:
-    """Rotate a basis inside its subspace: principal axes of the pooled moment, largest first.
+    """Rotate a basis within its span to the principal axes of the pooled moment, largest first.
 
-    Of a soft projection, only columns of full length are rotated; the others are left to follow.
+    For a soft basis, only columns of unit length are rotated; the others follow unchanged.
     """
     has_unit_length = np.linalg.norm(basis, axis=0) >= 1 - _UNIT_LENGTH_TOL
     compressed = problem.second_moments.compress(basis[:, has_unit_length])
     pooled = np.tensordot(problem.proportions, compressed, axes=1)
     axes = graded_eigh(pooled, len(pooled) - 1)[1] if len(pooled) else pooled
     rotated = basis[:, has_unit_length] @ axes[:, ::-1]
-    # Products leave columns orthonormal to some ten roundings, which the variance kept would show
-    # where hardly any is lost. A step of Newton's method leaves one.
+    # Products leave the columns orthonormal to about ten rounding errors, which shows in the errors
+    # where little variance is lost. One Newton step reduces this to a single one.
     rotated -= rotated @ (rotated.T @ rotated - np.eye(rotated.shape[1])) / 2
     return normalize_signs(np.hstack([rotated, basis[:, ~has_unit_length]]))
 
 
 def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Each group's error, and by how much rounding may have moved it, shapes (k,)."""
+    """Error of each group and its rounding error bound, each of shape (k,)."""
     second_moments = problem.dense_moments
     if not problem.has_matrices:
         return problem.errors(basis), np.asarray(_OPERATOR_ROUNDING * second_moments.traces)
@@ -650,7 +652,7 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
 
 
 def _best_error_rounding(problem: Problem) -> FloatArray:
-    """By how much the errors may be off that a restricted problem subtracts, shape (k,)."""
+    """Rounding error bound of the best errors that a restricted problem subtracts, shape (k,)."""
     whole = problem.parent
     if whole is None or not problem.criterion.uses_excess_loss:
         return np.zeros(problem.n_groups)
@@ -659,7 +661,7 @@ def _best_error_rounding(problem: Problem) -> FloatArray:
 
 
 def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
-    """Of errors, by any way to work them out; less than is left room for in the end."""
+    """Rounding error that no evaluation of (k,) errors avoids; less than the final allowance."""
     inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
     if not problem.has_matrices:
         return _UNAVOIDABLE_ROUNDING * inner_errors
@@ -669,10 +671,10 @@ def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
 
 
 def size_beside(problem: Problem, errors: FloatArray, resolution: float) -> float:
-    """The largest error; where all errors are rounding, the least variance of a column that varies.
+    """Largest error, or if all errors are negligible, the smallest positive variance of a feature.
 
-    So what is zero by structure, as where d dimensions hold all rows, is optimal, but not where a
-    column of large numbers makes the variance of all others rounding.
+    Zeros that follow from the structure, as when d dimensions contain all rows, thus count as
+    optimal, unless a column of large numbers makes the variance of all others negligible.
     """
     largest = problem.criterion.largest_scaled_error(errors, problem)
     if largest > resolution:

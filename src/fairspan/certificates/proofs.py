@@ -1,7 +1,7 @@
-"""What proves a lower bound: weights of the groups, and whatever else a criterion needs.
+"""Proofs of lower bounds: the dual weights and multipliers from which a bound is computed.
 
-A proof is data, kept with the solution and with a saved model, beside the settings of criterion and
-restriction, so that anybody can compute the bound again from second moments alone.
+A proof is plain data, stored with the solution and in saved models next to the parameters of
+criterion and restriction, so that anyone can recompute the bound from second moments alone.
 """
 
 from abc import abstractmethod
@@ -23,11 +23,11 @@ from fairspan.problem.problem import (
 )
 from fairspan.typing import FloatArray
 
-# How near the bound comes to the least value on the polygon of supporting lines.
+# Tolerance of the minimum over the polygon of supporting lines, relative to the value.
 POLYGON_TOL = 1e-11
-# Up to this share of the distance of two means, a limit nearly requires that they are equal.
+# Up to this ratio to the distance of the means, a limit is close to requiring equal means.
 _SMALL_LIMIT_RATIO = 1e-4
-# By how many roundings of the largest errors clipping may move a corner of it inwards.
+# Rounding error, relative to the largest errors, by which clipping may move a corner inwards.
 _CLIPPING_ROUNDING = 32 * float(np.finfo(np.float64).eps)
 _MAX_SPLITS = 400
 # The largest number of supporting lines in a proof, each of which takes an eigenproblem; fits make
@@ -42,24 +42,25 @@ def lower_bound_beyond_lines(
     traces: FloatArray,
     tol: float,
 ) -> float:
-    """Lower bound on the largest score of any errors that lie beyond all lines.
+    """Lower bound on the largest score over all errors beyond all supporting lines.
 
-    Errors (e_1, e_2) of every subspace lie in the polygon that the lines w.e >= b leave of the box
-    between zero and the groups' total variances. Scores that grow along (1, 1) are least on its
-    lower-left sides; being concave, on a part of a side each is at least its chord.
+    The errors (e_1, e_2) of every subspace lie in the polygon that the lines w.e >= b cut from the
+    box between zero and the groups' total variances. Scores that increase along (1, 1) attain their
+    minimum on its lower-left sides; being concave, each score is at least its chord on every
+    segment of a side.
 
     Parameters
     ----------
     scores : function of (n, 2) errors
-        Gives (n, m) scores; each concave, and growing along (1, 1).
+        Returns (n, m) scores for (n, 2) errors; each is concave and increases along (1, 1).
     normals : (m, 2) array
         w.
     offsets : (m,) array
-        b: every subspace has w.e >= b.
+        b, such that every subspace has w.e >= b.
     traces : (2,) array
-        tr S_g, the largest errors.
+        tr S_g, upper bounds on the errors.
     precision : float
-        How near the bound should come to the least value on the polygon.
+        Largest allowed distance of the bound from the minimum on the polygon.
 
     Returns
     -------
@@ -72,7 +73,7 @@ def lower_bound_beyond_lines(
     if len(corners) == 0:
         return -np.inf
     segments = np.stack([corners, np.roll(corners, -1, axis=0)], axis=1)
-    # A step along (-1, -1) from within may leave through these sides alone: the inner normal of a
+    # A step along (-1, -1) from inside can only leave through these sides: the inner normal of a
     # counterclockwise side (dx, dy) is (-dy, dx).
     sides = segments[:, 1] - segments[:, 0]
     segments = segments[sides[:, 0] >= sides[:, 1]]
@@ -84,7 +85,8 @@ def lower_bound_beyond_lines(
         n_splits += int(np.count_nonzero(needs_split))
         if not needs_split.any() or n_splits > _MAX_SPLITS:
             return float(bounds.min())
-        # Chords meet near the point where the scores do, which is soon an end of a part.
+        # The chords cross near the point where the scores do, which soon becomes an end of a
+        # segment.
         starts, stops = segments[needs_split, 0], segments[needs_split, 1]
         split_points = starts + shares[needs_split, None] * (stops - starts)
         segments = np.concatenate(
@@ -96,12 +98,12 @@ def lower_bound_beyond_lines(
 
 
 def _split_segments(ends: FloatArray, between: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(n, 2, m) ends of the parts that (n, m) points between leave of as many."""
+    """End values of the segments obtained by splitting (n, 2, m) segments at (n, m) points."""
     return np.stack([ends[:, 0], between], axis=1), np.stack([between, ends[:, 1]], axis=1)
 
 
 def _min_of_chord_maxima(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Least of the largest of the chords of each part, and at which share of it they meet.
+    """Minimum over each segment of the largest chord, and the fraction of the segment at which chords cross.
 
     As :func:`min_of_max_affine` for each of the parts, from (n, 2, m) values at their ends.
     """
@@ -115,7 +117,7 @@ def _min_of_chord_maxima(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def clip_polygon(corners: FloatArray, normal: FloatArray, offset: float) -> FloatArray:
-    """Corners of the part of a convex polygon where normal.e >= offset, shape (m, 2)."""
+    """Clip a convex polygon to the half-plane normal.e >= offset; corners of shape (m, 2)."""
     values = corners @ normal - offset
     if (values >= 0).all():
         return corners.reshape(-1, 2)
@@ -135,17 +137,17 @@ def clip_polygon(corners: FloatArray, normal: FloatArray, offset: float) -> Floa
 
 
 def min_of_max_affine(scores: Sequence[Sequence[float]] | FloatArray) -> float:
-    """Least of the largest of affine functions on a simplex, from their values at its vertices.
+    """Minimum over a simplex of the maximum of affine functions, from their values at its vertices.
 
     Parameters
     ----------
     scores : n rows of m numbers
-        Value of function j at vertex i; at most two functions.
+        Value of function j at vertex i, for at most two functions.
 
     Returns
     -------
     float
-        Attained at a vertex, or on a side where two functions cross.
+        The minimum is attained at a vertex, or on an edge where two functions cross.
     """
     end_minimum = min(max(row) for row in scores)
     for u, v in combinations(scores, 2):
@@ -163,12 +165,12 @@ def min_of_max_affine(scores: Sequence[Sequence[float]] | FloatArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Weights of the groups' second moments whose mixture proves the bound.
+    """Group weights whose mixture of second moments proves the bound.
 
     Attributes
     ----------
     weights : (k,) array
-        May be negative where the criterion values a gap.
+        May be negative if the criterion depends on a gap between groups.
 
     Raises
     ------
@@ -207,39 +209,39 @@ class Proof:
             )
 
     def applies_to(self, problem: Problem) -> bool:
-        """Whether it can prove anything of a problem."""
+        """Whether the proof applies to a problem."""
         return len(self.weights) == problem.n_groups
 
     def change_coordinates(self, axes: FloatArray) -> "Proof":
-        """The same where (m, r) matrices of axes make columns in other coordinates."""
+        """Return the proof in other coordinates, given axes of shape (m, r)."""
         return self
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """The value at a subspace less the bound, and what of that is room for rounding.
+        """Gap between the value at a subspace and the bound, and the rounding allowance that it includes.
 
         Parameters
         ----------
         problem : Problem
-            Its second moments are matrices.
+            With second moments that are matrices.
         basis : (p, r) array
         errors : (k,) array
-            Of the basis.
+            Errors of the basis.
         """
         criterion, (bound, lowered) = problem.criterion, self.lower_bound(problem, basis, errors)
         gap = criterion.value(errors, problem) - bound
         if criterion.requires_equal_errors:
-            # Where they are not quite equal, the value may be below the bound of those that are:
-            # what this is worth counts against it.
+            # If the errors are not quite equal, the value may lie below the bound for equal errors;
+            # this difference counts as a gap.
             gap = abs(gap)
         return gap, lowered
 
     def lower_bound(
         self, problem: Problem, basis: FloatArray, errors: FloatArray
     ) -> tuple[float, float]:
-        """What no subspace has a value below, and what of that is room for rounding.
+        """Lower bound on the value of every subspace, and the rounding allowance that was subtracted.
 
-        It holds for the second moments of any rows, not only of those that the proof was made of.
-        Parameters are those of :meth:`gap`, of any basis.
+        Valid for the second moments of any rows, not only of those the proof was computed from.
+        Parameters as for :meth:`gap`, with any basis.
         """
         second, criterion = problem.dense_moments, problem.criterion
         weights = criterion.dual_feasible_weights(self.weights, problem)
@@ -252,11 +254,11 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class SupportingLinesProof(Proof):
-    """The supporting lines of two groups' errors, beyond which no value is below the bound.
+    """Supporting lines of two groups' errors, beyond which no value is below the bound.
 
-    Every subspace has w.e >= L(M) for each line's weights w. The scores of the robust error gap are
-    concave in the errors, so on each side of the polygon that the lines leave they are least at an
-    end.
+    For the weights w of each line, every subspace has w.e >= L(M). The scores of the robust error
+    gap are concave in the errors, so along each side of the polygon formed by the lines they are
+    smallest at an end.
 
     Attributes
     ----------
@@ -284,26 +286,26 @@ class SupportingLinesProof(Proof):
             )
 
     def applies_to(self, problem: Problem) -> bool:
-        """Of the robust error gap of two groups."""
+        """Whether the problem is the robust error gap of two groups."""
         is_concave = problem.criterion.has_concave_scores
         return super().applies_to(problem) and is_concave and problem.n_groups == 2
 
     def lower_bound(
         self, problem: Problem, basis: FloatArray, errors: FloatArray
     ) -> tuple[float, float]:
-        """The least that the polygon allows, and all room for rounding."""
+        """Minimum over the polygon, and the rounding allowance that was subtracted."""
         second, criterion = problem.dense_moments, problem.criterion
         value = criterion.value(errors, problem)
         # Lines prove the same at any length; products of subnormal weights would be wrong.
         scaled = scaled_to_one(self.lines)
-        # Lines that are met again prove nothing new.
+        # Duplicate lines prove nothing new.
         lines = np.unique(scaled, axis=0)
         end_minimum = [second.smallest_eigenvalue_sum(each, problem.n_components) for each in lines]
         heights = np.array([each.value for each in end_minimum]) + lines @ second.excluded_variances
         roundings = np.array([each.rounding_error for each in end_minimum])
         roundings += [problem.bound_rounding(each, errors) for each in lines]
 
-        # Beyond these errors the criterion, at least q.e, is more than the value anyway.
+        # Beyond these errors the criterion, which is at least q.e, exceeds the value anyway.
         upper_errors = np.minimum(2 * second.traces, 2 * value / problem.proportions)
 
         def polygon_bound(offsets: FloatArray) -> float:
@@ -327,24 +329,24 @@ class SupportingLinesProof(Proof):
 
 @dataclass(frozen=True, eq=False)
 class _LimitProof(Proof):
-    """Multipliers of a restriction's limit, whose matrix joins the mixture of the bound."""
+    """Multipliers of a restriction's limit, whose matrix enters the mixture of the bound."""
 
     limit_type: ClassVar[type] = CovarianceDifferenceLimit
 
     def applies_to(self, problem: Problem) -> bool:
-        """Where what it is a multiplier of is limited."""
+        """Whether the problem has the limit that the multipliers belong to."""
         return super().applies_to(problem) and isinstance(problem.limit, self.limit_type)
 
     @abstractmethod
     def limit_terms(self, limit: Any, basis: FloatArray) -> tuple[FloatArray, float, float]:
-        """The matrix, its weight, and what the multipliers leave of the limit at a basis."""
+        """Penalty matrix, its weight, and the complementary slackness at a basis."""
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """The excess for the mixture, and what the multipliers leave of the limit."""
+        """Excess of the mixture over its optimum, plus the complementary slackness."""
         limit, second = problem.limit, problem.dense_moments
         assert limit is not None
         matrix, weight, slackness = self.limit_terms(limit, basis)
-        # tr(U'MU) - L(M) of M = sum_g q_g S_g - weight times the matrix, and its rounding.
+        # tr(U'MU) - L(M) for M = sum_g q_g S_g - weight * matrix, with its rounding error.
         scale = float(np.abs(matrix).max()) or 1.0
         stacked = np.concatenate([second.matrices, matrix[None] / scale])
         weights = np.append(problem.proportions, -weight * scale)
@@ -352,27 +354,27 @@ class _LimitProof(Proof):
         inner = DenseSecondMoments(stacked).inner_errors(basis)
         excess, rounding = float(weights @ inner) - end_minimum.value, end_minimum.rounding_error
         rounding += problem.bound_rounding(weights[:-1], errors)
-        # Multipliers make much of the rounding by which a subspace exceeds a limit: it makes the
-        # total error smaller than that of any subspace strictly within the limit.
+        # Multipliers amplify the rounding error by which a subspace exceeds a limit, which makes
+        # its total error smaller than that of any subspace strictly within the limit.
         amplified_excess = max(-slackness, 0.0) if is_feasible(limit, basis) else 0.0
         return excess + rounding + slackness, rounding + amplified_excess
 
     def lower_bound(
         self, problem: Problem, basis: FloatArray, errors: FloatArray
     ) -> tuple[float, float]:
-        """The value less the gap, which is computed without subtracting large numbers."""
+        """The value minus the gap, computed without subtracting large numbers."""
         gap, rounding = self.gap(problem, basis, errors)
         return problem.criterion.value(errors, problem) - gap, rounding
 
 
 @dataclass(frozen=True, eq=False)
 class MeanDistanceProof(_LimitProof):
-    """The multiplier of a limit on the distance of two means.
+    """Multiplier of a limit on the distance between two means.
 
     For mu >= 0 and M = sum_g q_g S_g - mu ff', every subspace within the limit delta has a total
-    error of at least tr S - t_d(M) - mu delta^2. A tiny limit would need a mu beside which S is
-    rounding. So there another bound counts as well: with f = |f| u, P = I - uu' and
-    |V'u| <= s = delta / |f|, tr(V'SV) is at most t_d(PSP) + 2 s |PSu| + s^2 u'Su.
+    error of at least tr S - t_d(M) - mu delta^2. A very small limit would need a mu so large that S
+    is negligible, so a second bound is used there: with f = |f| u, P = I - uu' and |V'u| <= s =
+    delta / |f|, tr(V'SV) is at most t_d(PSP) + 2 s |PSu| + s^2 u'Su.
 
     Attributes
     ----------
@@ -395,7 +397,7 @@ class MeanDistanceProof(_LimitProof):
         _check_one_number(self.multiplier)
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """The smaller one by the multiplier, or by the limit alone."""
+        """The smaller of the gaps from the multiplier and, for a small limit, from the limit alone."""
         limit, second = cast(MeanDistanceLimit, problem.limit), problem.dense_moments
         multiplier_gap = super().gap(problem, basis, errors)
         length = float(np.linalg.norm(limit.difference))
@@ -405,7 +407,7 @@ class MeanDistanceProof(_LimitProof):
         pooled = np.tensordot(problem.proportions, second.matrices, axes=1)
         along = pooled @ unit
         kept = float(unit @ along)
-        # P S P, and what it has of a direction in which it is zero.
+        # PSu, and PSP, which is zero along u.
         image_residual = along - kept * unit
         deflation = np.outer(unit, along - kept / 2 * unit)
         inside = pooled - deflation - deflation.T
@@ -420,7 +422,7 @@ class MeanDistanceProof(_LimitProof):
     def limit_terms(
         self, limit: MeanDistanceLimit, basis: FloatArray
     ) -> tuple[FloatArray, float, float]:
-        """ff' and mu."""
+        """Return ff', mu and the slackness mu (delta^2 - |V'f|^2)."""
         multiplier = max(float(np.ravel(self.multiplier)[0]), 0.0)
         squared_distance = float(np.sum((limit.difference @ basis) ** 2))
         slackness = multiplier * (limit.tolerance**2 - squared_distance)
@@ -429,11 +431,12 @@ class MeanDistanceProof(_LimitProof):
 
 @dataclass(frozen=True, eq=False)
 class CovarianceDifferenceProof(_LimitProof):
-    """The multipliers of a limit on the difference of two covariances.
+    """Multipliers of a limit on the difference of two covariances.
 
-    With phi the least number for which phi I + D and phi I - D are M_1^2 and M_2^2, a subspace
-    within the limit tau has <Z_i, (phi_i + tau) I - M_i VV' M_i> >= 0 for all positive semidefinite
-    Z_i. So tr(V'SV) is at most sum_i (phi_i + tau) tr Z_i + t_d(S - sum_i M_i Z_i M_i).
+    With phi_1 and phi_2 the smallest nonnegative numbers for which phi_1 I + D and phi_2 I - D are
+    positive semidefinite, M_1 and M_2 their square roots, a subspace within the limit tau satisfies
+    <Z_i, (phi_i + tau) I - M_i VV' M_i> >= 0 for all positive semidefinite Z_i. So tr(V'SV) is at
+    most sum_i (phi_i + tau) tr Z_i + t_d(S - sum_i M_i Z_i M_i).
 
     Attributes
     ----------
@@ -460,13 +463,13 @@ class CovarianceDifferenceProof(_LimitProof):
         return super().applies_to(problem) and self.multipliers.shape == (2, p, p)
 
     def change_coordinates(self, axes: FloatArray) -> "Proof":
-        """With multipliers in other coordinates."""
+        """Return the proof with the multipliers in other coordinates."""
         return replace(self, multipliers=axes @ self.multipliers @ axes.T)
 
     def limit_terms(
         self, limit: CovarianceDifferenceLimit, basis: FloatArray
     ) -> tuple[FloatArray, float, float]:
-        """sum_i M_i Z_i M_i."""
+        """Return sum_i M_i Z_i M_i, weight one and the slackness."""
         penalty, constant = np.zeros_like(limit.difference), 0.0
         for sign, matrix in zip((1.0, -1.0), self.multipliers, strict=True):
             values, vectors = np.linalg.eigh(sign * limit.difference)
@@ -480,7 +483,7 @@ class CovarianceDifferenceProof(_LimitProof):
 
 @dataclass(frozen=True, eq=False)
 class CovarianceTraceProof(_LimitProof):
-    """One number as the multiplier of a limit on the difference of two covariances.
+    """Scalar multiplier of a limit on the difference of two covariances.
 
     A subspace within the limit tau has |tr(V'DV)| <= d tau, so tr(V'SV) is at most
     t_d(S - nu D) + |nu| d tau for every nu.
@@ -507,9 +510,9 @@ class CovarianceTraceProof(_LimitProof):
     def limit_terms(
         self, limit: CovarianceDifferenceLimit, basis: FloatArray
     ) -> tuple[FloatArray, float, float]:
-        """D and nu."""
+        """Return D, shifted to be positive semidefinite, nu and the slackness."""
         multiplier = float(np.ravel(self.multiplier)[0])
-        # Errors are never below zero; what is shifted by phi I has the same excess.
+        # Errors are clipped at zero; shifting D by phi I leaves the excess unchanged.
         end_minimum = min(float(np.linalg.eigvalsh(limit.difference)[0]), 0.0)
         shifted = limit.difference - end_minimum * np.eye(len(limit.difference))
         trace_difference = float(np.vdot(basis, limit.difference @ basis))
@@ -529,7 +532,7 @@ def _check_one_number(multiplier: float | FloatArray) -> None:
 
 
 def positive_part(matrix: FloatArray) -> FloatArray:
-    """A symmetric matrix without its negative eigenvalues."""
+    """Positive part of a symmetric matrix: negative eigenvalues are set to zero."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
@@ -547,7 +550,7 @@ PROOF_KINDS: dict[str, Callable[..., Proof]] = {
 
 
 def proof_arrays(proof: Proof | None) -> dict[str, FloatArray] | None:
-    """The numbers of a proof by name; None of a kind that is not known here."""
+    """Arrays of a proof by name; None for no proof or an unknown kind."""
     if proof is None or type(proof) is not PROOF_KINDS.get(proof.kind):
         return None
     return {name: np.atleast_1d(each) for name, each in vars(proof).items()}

@@ -1,1 +1,1 @@
-"""What is asked: second moments, a dimension and a criterion. Formulas, and nothing else."""
+"""The optimization problem: criteria, restrictions, second moments and the dimension."""

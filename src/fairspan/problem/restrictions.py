@@ -1,28 +1,27 @@
-"""Restrictions: subspaces in which the groups look alike, whatever criterion is minimised in them.
+"""Restrictions: constraints that make the projected groups look alike, combined with any criterion.
 
-A criterion decides how much each group may lose. A restriction hides the group instead: it removes
+A criterion decides how much error each group may have. A restriction hides the group: it removes
 differences between the groups from the projected rows (Olfat and Aswani 2019; Kleindessner et al.
-2023). The two goals differ, and a subspace that hides the group can have a larger error for one
-group.
+2023). The two goals differ, and a subspace that hides the group can increase the error of a group.
 
-Symbols: m_g is the mean of group g, C_g its covariance about that mean (divided by its weight), V
-the orthonormal (p, d) basis. All are in scaled units where the features are scaled.
+Notation: m_g is the mean of group g, C_g its covariance about that mean (divided by its weight), V
+the orthonormal (p, d) basis; all in scaled units if the features are scaled.
 
-Oblique mean parity moves rows along the means' differences before they are projected. With S the
-pooled second moment and F directions whose image is to be zero, find E (d x p) and D (p x d) that
-minimise the mean of ||x - D E x||^2 subject to E F = 0. With P = F(F'S^+F)^+F'S^+, the projection
-onto the span of F that is orthogonal in the metric of S^+, and N = S - P S, the optimum is
-tr S - t_d(N), at the d leading eigenvectors U of N: E = U'(I - P), D = U. Where features depend on
-each other, any generalised inverse in place of S^+ does the same to all rows; taken is that of
-standardised features, whatever their units. The idea is that of LEACE (Belrose et al. 2023), which
-moves rows and keeps all dimensions; mean parity (Kleindessner et al. 2023) projects orthogonally
-instead.
+Oblique mean parity shifts rows along the differences of the means before projecting them. With S
+the pooled second moment and F the directions to be mapped to zero, it finds E (d x p) and D (p x d)
+that minimize the mean of ||x - D E x||^2 subject to E F = 0. With P = F(F'S^+F)^+F'S^+, the
+projection onto the span of F that is orthogonal in the metric of S^+, and N = S - P S, the optimum
+is tr S - t_d(N), attained by the d leading eigenvectors U of N: E = U'(I - P), D = U. If features
+are linearly dependent, every generalized inverse in place of S^+ has the same effect on the rows;
+the one of standardized features is used, which does not depend on units. The construction follows
+LEACE (Belrose et al. 2023), which shifts rows and keeps all dimensions; mean parity (Kleindessner
+et al. 2023) projects orthogonally instead.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -53,69 +52,88 @@ from fairspan.rows.attributes import ColumnKey, column_positions
 from fairspan.rows.groups import Label, format_list, to_python_labels
 from fairspan.typing import FloatArray, IndexArray
 
-# A mean is known up to this share of its feature's deviation within the group, and of itself: some
-# roundings of the rows that are summed, and of the sum.
-_SPREAD_ROUNDING, _MEAN_ROUNDING = 1e-12, 1e-15
-# A difference of means is a direction of its own where it leaves those before it by so many times
-# its own rounding.
-_SEEN = 32.0
-# Variance below this share of what the columns of a direction have is rounding.
+# Rounding error of a mean, relative to its feature's standard deviation within the group: that of
+# the sum over the rows.
+_SPREAD_ROUNDING = 1e-12
+# Rounding error of a mean, relative to the mean: a few times eps, from the rows themselves.
+_MEAN_ROUNDING = 1e-15
+# A difference of means counts as a further direction if its residual from the previous ones exceeds
+# this many times its rounding error.
+_MIN_RESIDUAL_ROUNDINGS = 32.0
+# A direction whose variance is below this fraction of that of its columns has none.
 _VARIANCE_ROUNDING = 1e-13
 _EPSILON = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
-# Entries of a direction of unit length that may be rounding alone.
+# Entries of a unit vector that may be rounding error.
 _ENTRY_ROUNDING = 64 * _EPSILON
-# A direction with less than this share of the variance of standardised features has none.
+# Eigenvalues of the correlation matrix below this fraction of the largest count as zero.
 _MIN_EIGENVALUE_RATIO = 1e-12
-# Directions that depend on each other linearly span less; relative to the largest.
+# Relative rank tolerance for the whitened forbidden directions.
 _SINGULAR_VALUE_TOL = 1e-10
 
 
 def _moments_by_class(
     by_class: GroupMoments, within_classes: str | Sequence[Label]
 ) -> Sequence[GroupMoments]:
-    """The moments of the groups among the rows of each chosen class."""
-    classes = [pair[-1] for pair in by_class.labels if isinstance(pair, tuple)]
-    wanted = sorted(set(classes)) if within_classes == "all" else within_classes
-    unknown = [each for each in wanted if each not in classes]
+    """Moments of the groups within each chosen class."""
+    row_classes = [pair[-1] for pair in by_class.labels if isinstance(pair, tuple)]
+    known_classes = sorted(set(row_classes))
+    classes_used = known_classes if within_classes == "all" else within_classes
+    unknown = [label for label in classes_used if label not in row_classes]
     if unknown:
         raise InvalidInput(
-            f"within_classes names {format_list(unknown)}, which no row of y has",
-            f"Allowed: 'all' and some of the classes {format_list(sorted(set(classes)))}",
-            "Correct within_classes, or pass another y",
+            f"within_classes names {format_list(unknown)}, which do not occur in y",
+            f"Allowed: 'all' and some of the classes {format_list(known_classes)}",
+            "Correct within_classes, or pass a y that contains them",
         )
     return [
-        by_class.select_groups(np.array([each == label for each in classes])) for label in wanted
+        by_class.select_groups(np.array([row_class == label for row_class in row_classes]))
+        for label in classes_used
     ]
 
 
-def _mean_families(moments: Moments, attributes: str, of_groups: FloatArray) -> list[FloatArray]:
-    """Means over the rows whose means are to coincide, (m, p) of each family, of (k, p) means."""
+def _mean_families(moments: Moments, attributes: str, values: FloatArray) -> list[FloatArray]:
+    """Families of means, or variances, that must coincide within each family.
+
+    Parameters
+    ----------
+    moments : Moments
+    attributes : {"intersections", "marginal"}
+        As of :class:`MeanParity`.
+    values : (k, p) array
+        Mean or variance of each group.
+
+    Returns
+    -------
+    list of (m, p) arrays
+        Averages over the groups of each category: one family, or one per attribute.
+    """
     if attributes == "intersections":
-        return [of_groups]
+        return [values]
     label_tuples = [label if isinstance(label, tuple) else (label,) for label in moments.labels]
     families = []
     for column in zip(*label_tuples, strict=True):
-        indicator = np.array([[each == value for each in column] for value in sorted({*column})])
-        shares = indicator * moments.weights / (indicator @ moments.weights)[:, None]
-        families.append(shares @ of_groups)
+        categories = sorted({*column})
+        indicator = np.array([[label == category for label in column] for category in categories])
+        proportions = indicator * moments.weights / (indicator @ moments.weights)[:, None]
+        families.append(proportions @ values)
     return families
 
 
 def central_differences(moments: Moments) -> FloatArray:
-    """Return the group means minus that of a group in their middle, shape (k, p).
+    """Return the group means relative to that of a central group, shape (k, p).
 
-    From a group that lies far from the others, their differences would lose digits.
+    Relative to a group far from the others, the differences between these would lose precision.
     """
     return moments.mean_differences(_central(moments.mean_differences(0)))
 
 
 def _central(points: FloatArray) -> int:
-    """Index of the point that is nearest to the median of each feature."""
+    """Index of the point closest to the componentwise median."""
     if len(points) <= 2:
         return 0
-    middle = np.sort(points, axis=0)[len(points) // 2]
-    return int(np.argmin(((points - middle) ** 2).sum(axis=1)))
+    median = np.sort(points, axis=0)[len(points) // 2]
+    return int(np.argmin(((points - median) ** 2).sum(axis=1)))
 
 
 def variances_along(moments: Moments, columns: FloatArray | None = None) -> FloatArray:
@@ -130,20 +148,20 @@ def variances_along(moments: Moments, columns: FloatArray | None = None) -> Floa
 
 
 def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: int) -> FloatArray:
-    """Orthonormal basis of all directions along which the groups' means agree.
+    """Orthonormal basis of the directions along which all group means agree.
 
     Parameters
     ----------
     means : (k, p) array
     covariances : (k, p, p) array
-        Their diagonals show what is small in each feature.
+        Their diagonals set the scale on which a mean difference is negligible.
     n_components : int
         d.
 
     Returns
     -------
     (p, p - rank) array
-        rank is that of the (k, p) differences m_g - m.
+        rank is the rank of the (k, p) mean differences m_g - m.
 
     Raises
     ------
@@ -158,7 +176,8 @@ def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: 
            [1.]])
     """
     variances = np.einsum("gii->gi", covariances)
-    if len(variances) != len(means):  # of categories, classes or covariances
+    if len(variances) != len(means):
+        # The means are of categories, classes or columns: take the smallest variance of a group.
         variances = np.broadcast_to(variances.min(axis=0), means.shape)
     difference_directions = mean_difference_directions(means, variances)
     check_enough_directions(n_components, means.shape[1], difference_directions.shape[1])
@@ -166,7 +185,7 @@ def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: 
 
 
 def check_enough_directions(n_components: int, n_features: int, rank: int) -> None:
-    """Make sure that d directions are left of p where the means differ along some.
+    """Check that at least d directions remain once those along which the means differ are removed.
 
     Raises
     ------
@@ -175,124 +194,134 @@ def check_enough_directions(n_components: int, n_features: int, rank: int) -> No
     if n_components > n_features - rank:
         raise IncompatibleParameters(
             f"n_components is {n_components} with a restriction",
-            f"Allowed: at most {n_features - rank}: of {counted(n_features, 'feature')}, it "
-            f"takes {counted(rank, 'direction')} away",
-            "Choose fewer components, or leave the restriction out",
+            f"Allowed: at most {n_features - rank}: the restriction removes {rank} of "
+            f"{counted(n_features, 'direction')}",
+            "Choose fewer components, or drop the restriction",
         )
 
 
 def mean_difference_directions(
     means: FloatArray, variances: FloatArray, pairs: IndexArray | None = None
 ) -> FloatArray:
-    """Independent columns of unit length that span all differences of the means, (p, rank).
+    """Linearly independent unit vectors that span all differences of the means, shape (p, rank).
 
-    Each is a difference of two of the means, the largest first. Whether it adds a direction is
-    decided in units of its own rounding, so that a group that lies far away hides no difference of
-    others.
+    Each is a normalized difference of two of the means, the largest first. The rank is decided in
+    units of the rounding error of each difference, so that a distant group does not hide the
+    differences of others.
 
     Parameters
     ----------
     means : (m, p) array
     variances : (m, p) array
-        Of each feature in the rows of each mean: they show what is rounding.
+        Variance of each feature in the rows of each mean, which sets the rounding error.
     pairs : (m - 1, 2) array of int, optional
-        Those of :func:`pairs_to_compare`.
+        By default, those of :func:`pairs_to_compare`.
     """
-    pairs = pairs_to_compare(means, variances) if pairs is None else pairs
+    if pairs is None:
+        pairs = pairs_to_compare(means, variances)
     if not len(pairs):
         return np.empty((means.shape[1], 0))
     differences = means[pairs[:, 1]] - means[pairs[:, 0]]
-    rounding = _rounding_of_means(means, variances)[pairs].max(axis=1)
+    rounding = _mean_rounding(means, variances)[pairs].max(axis=1)
     differences = np.where(np.abs(differences) > rounding, differences, 0.0)
-    # The largest rounding of each feature is its unit, and that of a difference the unit of it: no
-    # entry is then larger than the inverse of a rounding, and rounding is about one everywhere.
-    divisors = rounding.max(axis=0, initial=0.0)
-    divisors = np.where(divisors > 0, divisors, 1.0)
-    lengths = np.sqrt(((rounding / divisors) ** 2).sum(axis=1))
-    lengths = np.where(lengths > 0, lengths, 1.0)
-    scaled = differences / divisors / lengths[:, None]
+    # Scale each feature by its largest rounding error and each difference by its own, so that
+    # rounding errors are about one everywhere and no entry exceeds 1 / (relative rounding).
+    feature_scale = rounding.max(axis=0, initial=0.0)
+    feature_scale = np.where(feature_scale > 0, feature_scale, 1.0)
+    pair_scale = np.sqrt(((rounding / feature_scale) ** 2).sum(axis=1))
+    pair_scale = np.where(pair_scale > 0, pair_scale, 1.0)
+    scaled = differences / feature_scale / pair_scale[:, None]
     upper, order, *_ = lapack.dgeqp3(scaled.T)
-    seen = np.abs(np.diag(upper)) > _SEEN
-    # Once more by their size: LAPACK counts from one, and orders those that are scaled.
-    chosen = differences[order[: len(seen)][seen] - 1]
-    singular_values = np.sqrt((chosen**2).sum(axis=1))
-    largest_first = np.argsort(-singular_values, kind="stable")
-    return np.asarray((chosen / singular_values[:, None])[largest_first].T)
+    is_direction = np.abs(np.diag(upper)) > _MIN_RESIDUAL_ROUNDINGS
+    # LAPACK counts from one and orders the scaled differences: sort the others by their own length.
+    selected = differences[order[: len(is_direction)][is_direction] - 1]
+    lengths = np.sqrt((selected**2).sum(axis=1))
+    largest_first = np.argsort(-lengths, kind="stable")
+    return np.asarray((selected / lengths[:, None])[largest_first].T)
 
 
 def differences_of(restriction: "Restriction", moments: Moments) -> FloatArray:
-    """Those of the means that a restriction makes equal, as :func:`mean_differences`."""
+    """Mean difference directions that a restriction forbids, shape (p, rank)."""
     return mean_difference_directions(
         restriction.constrained_means(moments), restriction.variances_of(moments)
     )
 
 
 def pairs_to_compare(means: FloatArray, variances: FloatArray) -> IndexArray:
-    """Pairs of means, (m - 1, 2), such that all are equal where those of each pair are.
+    """Pairs of means that imply equality of all means if both means of each pair are equal.
 
-    A pair has a small rounding, and is close: the difference of two means that lie close to each
-    other keeps digits that their differences from a third lose. The pairs are a smallest spanning
-    tree (Prim).
+    Close means with small rounding errors are paired, since their difference keeps digits that
+    their differences from a third mean lose. The pairs are a minimum spanning tree (Prim).
+
+    Returns
+    -------
+    (m - 1, 2) array of int
     """
-    m, pairs = len(means), list[tuple[int, int]]()
-    if m <= 2:
-        return np.array([[0, 1]] if m == 2 else [], dtype=np.int64).reshape(-1, 2)
-    rounding = _rounding_of_means(means, variances)
+    m = len(means)
+    if m < 2:
+        return np.empty((0, 2), dtype=np.int64)
+    if m == 2:
+        return np.array([[0, 1]], dtype=np.int64)
+    rounding = _mean_rounding(means, variances)
     divisors = np.sort(rounding, axis=0)[m // 2]
     divisors = np.where(divisors > 0, divisors, np.maximum(rounding.max(axis=0), _TINY))
-    rounding, scaled = rounding / divisors, means * (_EPSILON / divisors)
-    selected, newest = dict.fromkeys(range(1, m), (np.inf, 0)), 0
-    while selected:
-        apart = np.maximum(rounding, rounding[newest]) + np.abs(scaled - scaled[newest])
-        distances = np.einsum("ij,ij->i", apart, apart).tolist()
-        selected = {i: min(known, (distances[i], newest)) for i, known in selected.items()}
-        newest = min(selected, key=selected.__getitem__)
-        pairs.append((selected.pop(newest)[1], newest))
+    rounding = rounding / divisors
+    scaled = means * (_EPSILON / divisors)
+    pairs: list[tuple[int, int]] = []
+    # For each mean outside the tree, its distance from the tree and the mean to which it is paired.
+    nearest = dict.fromkeys(range(1, m), (np.inf, 0))
+    newest = 0
+    while nearest:
+        lengths = np.maximum(rounding, rounding[newest]) + np.abs(scaled - scaled[newest])
+        distances = np.einsum("ij,ij->i", lengths, lengths).tolist()
+        nearest = {i: min(known, (distances[i], newest)) for i, known in nearest.items()}
+        newest = min(nearest, key=nearest.__getitem__)
+        pairs.append((nearest.pop(newest)[1], newest))
     return np.array(pairs, dtype=np.int64)
 
 
-def _rounding_of_means(means: FloatArray, variances: FloatArray) -> FloatArray:
+def _mean_rounding(means: FloatArray, variances: FloatArray) -> FloatArray:
+    """Rounding error bound of each entry of the means, shape (m, p)."""
     return _SPREAD_ROUNDING * np.sqrt(variances) + _MEAN_ROUNDING * np.abs(means)
 
 
 def split_by_variance(
     directions: FloatArray, covariances: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Directions along which the rows vary, and the others, of the same span."""
+    """Split the span of orthonormal directions into those with and without variance."""
     pooled = covariances.mean(axis=0)
     compressed = directions.T @ pooled @ directions
-    rotated = (
-        directions @ graded_eigh((compressed + compressed.T) / 2, max(len(compressed) - 1, 0))[1]
-    )
-    # What rounding of the entries may make of a direction without variance, and entries that are
-    # nothing but rounding, as in columns without variance beside others.
-    abs_entries, feature_deviations = np.abs(rotated), np.sqrt(np.maximum(np.diag(pooled), 0.0))
+    symmetric = (compressed + compressed.T) / 2
+    eigenvectors = graded_eigh(symmetric, max(len(symmetric) - 1, 0))[1]
+    rotated = directions @ eigenvectors
+    # Entries that should be zero are rounded too, as where a constant column is next to others.
+    abs_entries = np.abs(rotated)
+    feature_deviations = np.sqrt(np.maximum(np.diag(pooled), 0.0))
     entry_rounding = feature_deviations @ np.where(abs_entries <= _ENTRY_ROUNDING, abs_entries, 0.0)
+    variance_rounding = _VARIANCE_ROUNDING * (feature_deviations @ abs_entries) ** 2
     variances = np.einsum("ij,ij->j", rotated, pooled @ rotated)
-    has_variance = variances > np.maximum(
-        _VARIANCE_ROUNDING * (feature_deviations @ abs_entries) ** 2, entry_rounding**2
-    )
+    has_variance = variances > np.maximum(variance_rounding, entry_rounding**2)
     return rotated[:, has_variance], rotated[:, ~has_variance]
 
 
 @dataclass(frozen=True, eq=False)
 class ObliqueShift:
-    """What is done to rows before they are projected orthogonally.
+    """Shift of the rows that precedes the orthogonal projection of an oblique restriction.
 
     Attributes
     ----------
     forbidden : (p, m) array
-        F; its columns are orthonormal where features are divided by their spread.
-    mover : (p, p) array
+        F; its columns are orthonormal in units of the features' spread.
+    matrix : (p, p) array
         I - P.
-    second_moment : (p, p) array
-        N, the pooled second moment of the moved rows.
-    lost : float
-        tr(S - N): what moving rows costs, in any subspace.
+    shifted_second_moment : (p, p) array
+        N, the pooled second moment of the shifted rows.
+    variance_lost : float
+        tr(S - N): the variance that shifting the rows costs, for every subspace.
     rank : int
-        That of N: with more components, some would be dead.
+        Rank of N, the largest number of components with variance.
     rounding : float
-        By how much N may be off, as a trace.
+        Rounding error bound of tr N.
     """
 
     forbidden: FloatArray
@@ -303,23 +332,23 @@ class ObliqueShift:
     rounding: float
 
     def project_basis(self, basis: FloatArray) -> FloatArray:
-        """The same (p, d) basis, exactly among the moved rows.
+        """Project a (p, d) basis onto the span of the shifted rows and orthonormalize it.
 
-        Eigenvectors are known to a share of their length, but an encoder may have large entries
-        where those of its decoder are small.
+        Eigenvectors are accurate relative to their length only, but an encoder may have large
+        entries where its decoder has small ones.
 
         Raises
         ------
         Incompatible
-            Some component lies along what rows are moved by: beside columns of large numbers, the
-            variance that is left there is rounding.
+            A component lies along the shift: next to columns of large numbers, the remaining
+            variance there is rounding error.
         """
         shifted = self.matrix @ basis
         try:
             lower = np.linalg.cholesky(shifted.T @ shifted)  # nearly the identity
         except np.linalg.LinAlgError as error:
             raise encoder_not_resolved(
-                "moved rows vary along some component by rounding"
+                "the variance of the shifted rows along some component is rounding error"
             ) from error
         return np.asarray(solve_triangular(lower, shifted.T, lower=True).T)
 
@@ -328,36 +357,36 @@ def encoder_not_resolved(why: str) -> IncompatibleParameters:
     """Return the error for an oblique encoder that double precision cannot hold."""
     return IncompatibleParameters(
         f"MeanParity(oblique=True) was requested, and {why}",
-        "Allowed: columns whose variances differ by less than double precision resolves",
+        "Allowed: features whose variances differ by less than double precision resolves",
         "Use scale=True, fewer components, or MeanParity(), which is orthogonal",
     )
 
 
 def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
-    """The moved rows' second moment, where some directions are to have the image zero.
+    """Optimal shift of the rows that maps given directions to zero.
 
     Parameters
     ----------
     pooled : (p, p) array
         S, about the mean of all rows.
     forbidden : (p, m) array
-        F, independent columns.
+        F, with linearly independent columns.
 
     Returns
     -------
-    Encoding
+    ObliqueShift
 
     Examples
     --------
     >>> S, F = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[0.0], [1.0]])
-    >>> encoding = oblique_shift(S, F)
-    >>> encoding.second_moment.round(6)
+    >>> shift = oblique_shift(S, F)
+    >>> shift.shifted_second_moment.round(6)
     array([[2. , 1. ],
            [1. , 0.5]])
-    >>> encoding.rank, round(encoding.lost, 6)
+    >>> shift.rank, round(shift.variance_lost, 6)
     (1, 1.5)
     """
-    # Of standardised features, so that a column of large numbers does not make others rounding.
+    # Standardize the features, so that columns of large numbers do not swamp the others.
     spread = np.sqrt(np.maximum(np.diag(pooled), 0.0))
     spread = np.where(spread > 0, spread, 1.0)[:, None]
     values, vectors = np.linalg.eigh(pooled / spread / spread.T)
@@ -366,76 +395,97 @@ def oblique_shift(pooled: FloatArray, forbidden: FloatArray) -> ObliqueShift:
     )
     removed_factor = factor @ axes
     oblique_projection = removed_factor @ (axes.T @ whitening)
-    mover = spread * (np.eye(len(pooled)) - oblique_projection) / spread.T
-    # Once more: P may be large, and what it leaves of F is its rounding.
-    mover -= (mover @ (spread * forbidden_basis)) @ (forbidden_basis / spread).T
-    removed_factor, left = spread * removed_factor, spread * (factor - removed_factor @ axes.T)
-    lost = float(np.vdot(removed_factor, removed_factor))
-    # P is sensitive to S where rows hardly vary: where standardised features are rounded by E, the
-    # trace of N moves by up to ||E|| times the sum of squares below. Fits of rows and of moments
-    # differed by at most a twelfth of `sensitive`. Directions with less variance than is used may
-    # be real all the same: by `apart` it matters whether they count.
+    shift_matrix = spread * (np.eye(len(pooled)) - oblique_projection) / spread.T
+    # Remove F a second time: P may be large, and its rounding error leaves a part of F.
+    shift_matrix -= (shift_matrix @ (spread * forbidden_basis)) @ (forbidden_basis / spread).T
+    kept_factor = spread * (factor - removed_factor @ axes.T)
+    removed_factor = spread * removed_factor
+    variance_lost = float(np.vdot(removed_factor, removed_factor))
+    # P is sensitive to S where the rows hardly vary: a rounding error E of the standardized second
+    # moment changes tr N by up to ||E|| times the sum of squares below. (In experiments, fits of
+    # rows and of moments differed by at most a twelfth of `rounding`.) Directions whose variance is
+    # below the cut-off may be real: `rank_uncertainty` is the effect of including them.
     min_ratio = len(pooled) * _EPSILON
     full_factor, _, _, full_axes = _whitened_factors(values, vectors, forbidden / spread, min_ratio)
-    rank_uncertainty = abs(lost - float(np.sum((spread * (full_factor @ full_axes)) ** 2)))
+    full_variance_lost = float(np.sum((spread * (full_factor @ full_axes)) ** 2))
+    rank_uncertainty = abs(variance_lost - full_variance_lost)
     rounding = _EPSILON / 4 * float(values[-1]) * float(np.sum((spread * oblique_projection) ** 2))
     return ObliqueShift(
-        spread * forbidden_basis,
-        mover,
-        left @ left.T,
-        lost,
-        factor.shape[1] - axes.shape[1],
-        rounding + rank_uncertainty,
+        forbidden=spread * forbidden_basis,
+        matrix=shift_matrix,
+        shifted_second_moment=kept_factor @ kept_factor.T,
+        variance_lost=variance_lost,
+        rank=factor.shape[1] - axes.shape[1],
+        rounding=rounding + rank_uncertainty,
     )
+
+
+class WhitenedFactors(NamedTuple):
+    """Factors of a standardized second moment S, and the forbidden directions in its metric.
+
+    Attributes
+    ----------
+    factor : (p, r) array
+        A factor A of S = A A'.
+    whitening : (r, p) array
+        Left inverse of the factor.
+    forbidden_basis : (p, m) array
+        Orthonormal basis of F within the span of S.
+    forbidden_axes : (r, m) array
+        Orthonormal axes of the whitened F.
+    """
+
+    factor: FloatArray
+    whitening: FloatArray
+    forbidden_basis: FloatArray
+    forbidden_axes: FloatArray
 
 
 def _whitened_factors(
     values: FloatArray, vectors: FloatArray, forbidden: FloatArray, min_eigenvalue_ratio: float
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """A factor of S, its inverse, F within the span of S, and F's whitened orthonormal axes.
-
-    Of eigenvalues above a least share of the largest.
-    """
+) -> WhitenedFactors:
+    """Factor S by the eigenvalues above a fraction of the largest, and whiten F with it."""
     varies = values > min_eigenvalue_ratio * max(float(values[-1]), 0.0)
-    values, vectors = values[varies], vectors[:, varies]
-    factor, whitening = vectors * np.sqrt(values), (vectors / np.sqrt(values)).T
-    # Beside all rows, means differ by rounding alone.
+    values = values[varies]
+    vectors = vectors[:, varies]
+    factor = vectors * np.sqrt(values)
+    whitening = (vectors / np.sqrt(values)).T
+    # Outside the span of the rows, means differ by rounding error only.
     forbidden_basis = np.linalg.qr(vectors @ (vectors.T @ forbidden))[0]
     axes, singular_values, _ = np.linalg.svd(whitening @ forbidden_basis, full_matrices=False)
-    return (
-        factor,
-        whitening,
-        forbidden_basis,
-        axes[:, singular_values > _SINGULAR_VALUE_TOL * singular_values.max(initial=0.0)],
+    cutoff = _SINGULAR_VALUE_TOL * singular_values.max(initial=0.0)
+    return WhitenedFactors(
+        factor, whitening, forbidden_basis, forbidden_axes=axes[:, singular_values > cutoff]
     )
 
 
-# Without n_directions, covariance parity keeps this share of the directions.
+# Fraction of the directions that covariance parity allows by default.
 _DEFAULT_FRACTION = 0.85
-# What covariances differ by along a direction is rounding below this share of the most.
+# Covariance differences below this fraction of the largest are rounding error.
 _DIFFERENCE_ROUNDING = 1e-12
 __all__ = ["CovarianceParity", "MeanParity", "Restriction", "Uncorrelated"]
 
 
 class Restriction(ABC):
-    """A condition that hides the group: it limits the subspaces that a criterion may choose.
+    """Constraint on the subspaces that a criterion may choose from, to hide the group.
 
-    A restriction of your own inherits from this class. It has a `name` and says its `directions`;
-    the others have defaults.
+    To define a restriction, subclass this and provide `name` and `allowed_directions`; everything
+    else has a default.
 
     Attributes
     ----------
     is_rotation_equivariant : bool
-        Whether rotated features only rotate the subspaces that are allowed: rows that are fewer
-        than their features are then solved in coordinates of their own. Otherwise moments of all
-        features are computed.
+        Whether rotating the features only rotates the allowed subspaces. If so, data with fewer
+        rows than features are solved in row coordinates; otherwise the moments of all features are
+        computed.
     within_classes : "all", sequence of classes, or None
-        Classes of y, whose means it is about; moments then have `by_label`. None for all rows.
+        Classes of y within which the means are compared; the moments then need `by_class`. None for
+        all rows.
     columns : tuple of str or int
-        Columns that it needs and that are no features; moments then have `whole`.
+        Columns used by the restriction that are not features; the moments then need `with_columns`.
     oblique : bool
-        Whether rows are shifted until the means agree, and then projected, without other
-        conditions (:mod:`fairspan.problem.restrictions`).
+        Whether rows are shifted until the means agree before they are projected
+        (:mod:`fairspan.problem.restrictions`).
     """
 
     is_rotation_equivariant: ClassVar[bool] = False
@@ -446,13 +496,13 @@ class Restriction(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name by which it can be requested."""
+        """Name by which the restriction is selected."""
 
     @abstractmethod
     def allowed_directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
     ) -> FloatArray | None:
-        """Orthonormal (p, m) columns in whose span V is chosen; None for all directions.
+        """Orthonormal (p, m) columns whose span contains every allowed V; None for all directions.
 
         Parameters
         ----------
@@ -465,36 +515,38 @@ class Restriction(ABC):
     def check_compatible(
         self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
     ) -> None:
-        """Raise Incompatible unless it is defined for these groups and this criterion."""
+        """Raise Incompatible if the restriction is undefined for these groups or this criterion."""
         return
 
     def max_components(self, means: FloatArray, covariances: FloatArray) -> int:
-        """The largest d that can be requested, where it is to be found from a share of variance."""
+        """Largest number of components that can be requested."""
         directions = self.allowed_directions(means, covariances, 1)
-        return int((means if directions is None else directions).shape[1])
+        if directions is None:
+            return int(means.shape[1])
+        return int(directions.shape[1])
 
     def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
-        """What a subspace must not exceed, within the directions; None for no further limit."""
+        """Further constraint within the allowed directions; None if there is none."""
         return None
 
     @property
     def forbids_mean_differences_only(self) -> bool:
-        """Whether all directions but those along which means differ are allowed, for every d.
+        """Whether, for every d, exactly the directions along which means differ are forbidden.
 
-        Components may then be nested.
+        Components can then be nested.
         """
         return False
 
     def constrained_means(self, moments: Moments) -> FloatArray:
-        """Points whose differences the directions are computed from, (m, p): means of the groups.
+        """Means from which the directions are computed, shape (m, p): by default those of groups.
 
-        They are given from the mean of one of the groups, so that rows far from zero keep their
-        digits.
+        They are relative to the mean of one of the groups, so that rows far from zero keep their
+        precision.
         """
         return central_differences(moments)
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
-        """Variances within the groups behind each of these means, of features or along columns."""
+        """Variances in the rows of each of these means: of features, or along (p, q) columns."""
         return variances_along(moments, columns)
 
 
@@ -506,57 +558,59 @@ def check_tolerance_supported(
     allow_extra: bool,
     alternative: str,
 ) -> None:
-    """Raise Incompatible where a restriction with a tolerance is not defined."""
-    received = "allow_extra=True" if allow_extra else f"the criterion {criterion.name!r}"
+    """Raise Incompatible if a restriction with a tolerance is unsupported here."""
     if len(group_labels) > 2:
-        received = f"{counted(len(group_labels), 'group')}"
-    if len(group_labels) > 2 or allow_extra or not isinstance(criterion, TotalError):
-        raise IncompatibleParameters(
-            f"{restriction!r} was requested together with {received}",
-            "Allowed with a tolerance are the criterion 'total_error', two groups and "
-            "allow_extra=False",
-            f"Use these; or no tolerance: {alternative}",
-        )
+        received = counted(len(group_labels), "group")
+    elif allow_extra:
+        received = "allow_extra=True"
+    elif not isinstance(criterion, TotalError):
+        received = f"the criterion {criterion.name!r}"
+    else:
+        return
+    raise IncompatibleParameters(
+        f"{restriction!r} was requested together with {received}",
+        "Allowed with a tolerance: the criterion 'total_error', two groups and allow_extra=False",
+        f"Change these, or drop the tolerance: {alternative}",
+    )
 
 
 @dataclass(frozen=True, repr=False)
 class MeanParity(Restriction):
-    """Require equal, or nearly equal, means of the groups' projected rows.
+    """Require (nearly) equal means of the groups' projected rows.
 
-    Exactly (tolerance 0): V'(m_g - m) = 0 for every group, m any mean of the m_g. V lies in the
-    complement of the span of these differences, of dimension p - rank, in which any criterion is
-    minimised. With a tolerance, two groups: ||V'(m_1 - m_2)|| <= tolerance, total error only; Olfat
-    and Aswani (2019), without their relaxation.
+    Exact (tolerance 0): V'(m_g - m) = 0 for every group and any mean m of the m_g. V lies in the
+    orthogonal complement of these differences, of dimension p - rank, in which any criterion can be
+    minimized. With a tolerance, for two groups and total error only: ||V'(m_1 - m_2)|| <= tolerance
+    (Olfat and Aswani 2019, here without relaxation).
 
     Parameters
     ----------
     tolerance : float, default=0.0
-        Largest distance of the two projected means, in (scaled) units of the features.
+        Largest distance between the two projected means, in (scaled) units of the features.
     attributes : {"intersections", "marginal"}, default="intersections"
-        Which means are equal with several attributes, such as sex and race. "intersections": every
-        combination has the same mean. "marginal": the categories of each attribute have the same
-        mean, V'Cov(x, z) = 0 for the indicator z of each category, which removes sum_j (k_j - 1)
-        directions and not prod_j k_j - 1. For a single attribute both are the same.
+        Which means are equal when there are several attributes, such as sex and race.
+        "intersections": those of all combinations. "marginal": those of the categories of each
+        attribute separately, V'Cov(x, z) = 0 for the indicator z of each category; this removes
+        sum_j (k_j - 1) directions instead of prod_j k_j - 1. Equivalent for a single attribute.
     within_classes : "all", list of classes, or None, default=None
-        The means agree among the rows of each of these classes of the y passed to `fit` (equal
-        opportunity, Kleindessner et al. 2023), instead of among all rows. The criterion is that of
-        all rows in any case.
+        Compare the means within each of these classes of the y passed to `fit` (equal opportunity,
+        Kleindessner et al. 2023) instead of over all rows. The criterion always uses all rows.
     oblique : bool, default=False
-        Project obliquely: rows are shifted along the differences of the means, by an amount that
-        is predicted from the other features, and then projected. This keeps more variance at the
-        same d. The projection has an encoder, whose rows are not orthonormal, and a decoder. Total
-        error and center="global" only; d is at most the rank of the remaining variance
+        Project obliquely: rows are shifted along the mean differences by an amount predicted from
+        the other features, and then projected, which keeps more variance for the same d. The
+        projection has an encoder, whose rows are not orthonormal, and a decoder. Requires total
+        error and center="global"; d is at most the rank of the remaining variance
         (:mod:`fairspan.problem.restrictions`).
 
     Raises
     ------
     InvalidParameter, InvalidType
-        The tolerance is no finite number, or negative; another word for the attributes; `oblique`
-        neither True nor False.
+        The tolerance is negative or not finite; an unknown value of `attributes`; `oblique` is not
+        a bool.
     Incompatible
-        A tolerance with another parameter. When fitting: too few directions are left, or a
-        tolerance or an oblique projection meets another criterion, number of groups, centre or
-        solver.
+        A tolerance together with another parameter. When fitting: too few directions remain; or the
+        criterion, number of groups, center or solver does not support a tolerance or an oblique
+        projection.
 
     Examples
     --------
@@ -591,106 +645,108 @@ class MeanParity(Restriction):
             raise InvalidParameter(
                 f"within_classes is {classes!r}",
                 "Allowed: None, 'all' and a list of classes of y",
-                "Use one of these, such as within_classes=[1]",
+                "Use one of these, for example within_classes=[1]",
             )
         make_plain(self)
         if self.tolerance > 0 and len(non_default_parameters(self)) > 1:
             raise IncompatibleParameters(
                 f"{self!r} has a tolerance",
-                "Allowed with a tolerance are the other parameters at their defaults",
-                "Leave them out, or use tolerance=0",
+                "Allowed with a tolerance: all other parameters at their defaults",
+                "Reset them, or use tolerance=0",
             )
 
     def __repr__(self) -> str:
-        # What is not said is the default, so that names of models stay short.
+        # Omit defaults, to keep the names of models short.
         arguments = {"tolerance": self.tolerance} | non_default_parameters(self)
         return f"MeanParity({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
 
     def check_compatible(
         self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
     ) -> None:
-        """Raise Incompatible unless it is defined for these groups and this criterion."""
+        """Raise Incompatible if the restriction is undefined for these groups or this criterion."""
         if self.tolerance > 0:
             check_tolerance_supported(
                 self,
                 group_labels,
                 criterion,
                 allow_extra=allow_extra,
-                alternative="MeanParity(tolerance=0) takes every criterion and number of groups",
+                alternative="MeanParity(tolerance=0) supports every criterion and number of groups",
             )
         if self.oblique and not isinstance(criterion, TotalError):
             raise IncompatibleParameters(
                 f"{self!r} was requested together with the criterion {criterion.name!r}",
-                "Allowed with an oblique projection is the criterion 'total_error'",
-                "Use it, or MeanParity(), which combines with every criterion",
+                "Allowed with an oblique projection: the criterion 'total_error'",
+                "Use that criterion, or MeanParity(), which supports every criterion",
             )
 
     def constrained_means(self, moments: Moments) -> FloatArray:
-        """The means that must agree, from the mean of one of the groups, (m, p).
+        """Means that must agree, relative to the mean of one of the groups, shape (m, p).
 
         Raises
         ------
         InvalidInput
-            The moments do not know the classes, or not this one.
+            The moments do not contain the classes, or not all of them.
 
         Examples
         --------
         >>> from fairspan import GroupMoments
-        >>> X, groups = np.eye(4), [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
-        >>> MeanParity().means_of(GroupMoments.from_rows(X, groups)).shape
+        >>> groups = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+        >>> moments = GroupMoments.from_rows(np.eye(4), groups)
+        >>> MeanParity().constrained_means(moments).shape
         (4, 4)
-        >>> marginal = MeanParity(attributes="marginal")
-        >>> points = marginal.means_of(GroupMoments.from_rows(X, groups))
-        >>> int(np.linalg.matrix_rank(points - points[0]))
+        >>> means = MeanParity(attributes="marginal").constrained_means(moments)
+        >>> int(np.linalg.matrix_rank(means - means[0]))
         2
         """
-        found = []
-        for part in self._parts(moments):
-            found += _mean_families(part, self.attributes, central_differences(part))
-        if len(found) == 1:
-            return found[0]
-        # Every family is moved so that all have one point in common, which changes no difference.
-        return np.vstack([family - family[_central(family)] for family in found])
+        families: list[FloatArray] = []
+        for class_moments in self._class_moments(moments):
+            means = central_differences(class_moments)
+            families += _mean_families(class_moments, self.attributes, means)
+        if len(families) == 1:
+            return families[0]
+        # Translate the families to share a point, which leaves their differences unchanged.
+        return np.vstack([family - family[_central(family)] for family in families])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
-        """Variances within the groups behind each of these means, of features or along columns."""
-        found = []
-        for part in self._parts(moments):
-            found += _mean_families(part, self.attributes, variances_along(part, columns))
-        return found[0] if len(found) == 1 else np.vstack(found)
+        """Variances in the rows of each of these means: of features, or along (p, q) columns."""
+        families: list[FloatArray] = []
+        for class_moments in self._class_moments(moments):
+            variances = variances_along(class_moments, columns)
+            families += _mean_families(class_moments, self.attributes, variances)
+        return families[0] if len(families) == 1 else np.vstack(families)
 
-    def _parts(self, moments: Moments) -> Sequence[Moments]:
-        """Moments of the rows in which the means agree: all, or those of each class."""
+    def _class_moments(self, moments: Moments) -> Sequence[Moments]:
+        """Moments of the rows within which the means agree: all rows, or those of each class."""
         if self.within_classes is None or moments.n_groups == 1:
             return [moments]
         if moments.by_class is None:
             raise InvalidInput(
                 f"within_classes is {self.within_classes!r}, and y is missing",
                 "Allowed: the class of each row: an array, or the name of a column of X",
-                "Pass y to fit, audit, verify and GroupMoments.from_rows",
+                "Pass y to fit, audit, verify or GroupMoments.from_rows",
                 cause=Cause.MISSING_CLASSES,
             )
         return _moments_by_class(moments.by_class, self.within_classes)
 
     @property
     def forbids_mean_differences_only(self) -> bool:
-        """Unless it has a tolerance, or rows are moved."""
+        """True unless there is a tolerance or rows are shifted."""
         return self.tolerance == 0 and not self.oblique
 
     def allowed_directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
     ) -> FloatArray | None:
-        """The directions among which V is chosen; None for all.
+        """Orthonormal basis of the allowed directions; None for all directions.
 
         Raises
         ------
         Incompatible
-            Fewer than d are left.
+            Fewer than d directions remain.
         """
         return None if self.tolerance else equal_means_basis(means, covariances, n_components)
 
     def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
-        """The distance of the two means, if there is a tolerance."""
+        """Limit on the distance between the two means, if there is a tolerance."""
         return MeanDistanceLimit(means[0] - means[-1], self.tolerance) if self.tolerance else None
 
 
@@ -698,32 +754,33 @@ class MeanParity(Restriction):
 class CovarianceParity(Restriction):
     """Require equal means and nearly equal covariances of two groups' projected rows.
 
-    Let Q be the directions that exact :class:`MeanParity` allows. With `n_directions`, V lies in
-    the span of the `n_directions` eigenvectors of Q'(C_1 - C_2)Q of smallest absolute eigenvalue,
-    and of those whose eigenvalue is equal to the largest of these up to rounding, in which any
-    criterion is minimised (Kleindessner et al. 2023). With `tolerance`, the spectral norm of
-    V'(C_1 - C_2)V is at most `tolerance`, total error only (Olfat and Aswani 2019, see
+    Let the columns of Q span the directions that exact :class:`MeanParity` allows. With
+    `n_directions`, V lies in the span of the `n_directions` eigenvectors of Q'(C_1 - C_2)Q with the
+    smallest absolute eigenvalues (more if the last is tied), in which any criterion is minimized
+    (Kleindessner et al. 2023). With `tolerance`, the spectral norm of V'(C_1 - C_2)V is at most
+    `tolerance`, for total error only (Olfat and Aswani 2019, see
     :mod:`fairspan.solvers.covariance_limit`).
 
     Parameters
     ----------
     n_directions : int, default=None
-        From d to p - 1 (to p if the means agree already); fewer make the covariances more alike.
-        None, with no tolerance, uses 85 % of the directions that mean parity allows, rounded down,
-        and at least d. Directions without variance are taken last, that of the common mean first.
+        From d to p - 1 (to p if the means agree already); fewer directions make the covariances
+        more alike. The default, without a tolerance, is 85 % of the directions that mean parity
+        allows, rounded down, but at least d. Directions without variance are added last, starting
+        with that of the common mean.
     tolerance : float, default=None
-        Largest absolute difference of the groups' variances along a direction of the subspace, in
-        squared (scaled) units of the features. Instead of `n_directions`. Zero makes them equal.
-        The bound is that of a relaxation, so the gap is usually open; with solver="semidefinite"
-        it is smaller, for up to 60 directions.
+        Largest absolute difference of the groups' variances along any direction of the subspace, in
+        squared (scaled) units of the features; an alternative to `n_directions`. Zero makes them
+        equal. The bound comes from a relaxation, so the gap usually stays open;
+        solver="semidefinite" narrows it, for up to 60 directions.
 
     Raises
     ------
     InvalidParameter, InvalidType
-        A value out of range.
+        A parameter is out of range.
     Incompatible
-        Both parameters at once. When fitting: more than two groups, n_directions below d or above
-        what mean parity leaves, or a tolerance with another criterion or solver.
+        Both parameters are given. When fitting: more than two groups; n_directions below d or above
+        what mean parity allows; or a tolerance with an unsupported criterion or solver.
 
     Examples
     --------
@@ -755,19 +812,19 @@ class CovarianceParity(Restriction):
             raise IncompatibleParameters(
                 f"CovarianceParity received n_directions={self.n_directions!r} and "
                 f"tolerance={self.tolerance!r}",
-                "Allowed: one of them, or neither: each is a way of its own",
-                "Leave one of them out",
+                "Allowed: one of them, or neither: they select different methods",
+                "Drop one of them",
             )
 
     def check_compatible(
         self, group_labels: list[Label], criterion: Criterion, *, allow_extra: bool
     ) -> None:
-        """Raise Incompatible unless it is defined for these groups and this criterion."""
+        """Raise Incompatible if the restriction is undefined for these groups or this criterion."""
         if len(group_labels) > 2:
             raise IncompatibleParameters(
                 f"CovarianceParity received {counted(len(group_labels), 'group')}",
-                "Allowed: two groups: it compares two covariances",
-                "Use MeanParity(), which takes any number of groups, or join groups",
+                "Allowed: two groups, whose covariances are compared",
+                "Use MeanParity(), which supports any number of groups, or merge groups",
             )
         if self.tolerance is not None:
             check_tolerance_supported(
@@ -775,115 +832,113 @@ class CovarianceParity(Restriction):
                 group_labels,
                 criterion,
                 allow_extra=allow_extra,
-                alternative="CovarianceParity(n_directions=...) combines with every criterion",
+                alternative="CovarianceParity(n_directions=...) supports every criterion",
             )
 
     def allowed_directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
     ) -> FloatArray:
-        """The directions among which V is chosen.
+        """Orthonormal basis of the allowed directions.
 
         Returns
         -------
         (p, n_directions) array
-            Orthonormal columns; with a tolerance those of mean parity alone.
+            With a tolerance, those of mean parity alone.
 
         Raises
         ------
         Incompatible
-            Fewer than d directions, or fewer than were requested.
+            Fewer than d directions remain, or fewer than requested.
         """
         equal_means = equal_means_basis(means, covariances, n_components)
         if len(means) == 1:
             return equal_means
-        varying, still = split_by_variance(equal_means, covariances)
+        varying, constant = split_by_variance(equal_means, covariances)
         if n_components > varying.shape[1]:
             raise IncompatibleParameters(
                 f"CovarianceParity received n_components={n_components}",
-                f"Allowed: up to {varying.shape[1]}: along no more of the directions that mean "
-                "parity leaves does any row vary about its group's mean",
+                f"Allowed: at most {varying.shape[1]}: the rows vary about their group's mean "
+                "along no more of the directions that mean parity allows",
                 "Choose fewer components, or use MeanParity()",
             )
         values, vectors = np.linalg.eigh(varying.T @ (covariances[0] - covariances[1]) @ varying)
-        singular_values = np.abs(values)
+        abs_values = np.abs(values)
         if self.tolerance is not None:
-            # Where one group varies more along all directions but those of no difference, equal
-            # covariances require these, and the answer among them is exact. Directions without
-            # variance would only stand for a feasible subspace of more.
-            rounding = _DIFFERENCE_ROUNDING * singular_values.max()
+            # If the difference is semidefinite, equal covariances require its null directions, and
+            # the solution among them is exact. Directions without variance would only enlarge an
+            # infeasible subspace to a feasible one.
+            rounding = _DIFFERENCE_ROUNDING * abs_values.max()
             is_indefinite = values[0] < -rounding and values[-1] > rounding
-            null_vectors = vectors[:, singular_values <= rounding]
-            is_exact = (
-                self.tolerance == 0 and not is_indefinite and null_vectors.shape[1] >= n_components
-            )
-            return np.asarray(varying @ null_vectors if is_exact else varying)
-        n_directions, n_available = self.n_directions, equal_means.shape[1]
+            null_vectors = vectors[:, abs_values <= rounding]
+            has_enough = null_vectors.shape[1] >= n_components
+            if self.tolerance == 0 and has_enough and not is_indefinite:
+                return np.asarray(varying @ null_vectors)
+            return np.asarray(varying)
+        n_directions = self.n_directions
+        n_available = equal_means.shape[1]
         if n_directions is None:
             n_directions = max(int(_DEFAULT_FRACTION * n_available), n_components)
         if not n_components <= n_directions <= n_available:
             raise IncompatibleParameters(
                 f"CovarianceParity received n_directions={n_directions}",
-                f"Allowed: {n_components} (n_components) to {n_available}: of "
-                f"{counted(means.shape[1], 'feature')}, mean parity takes "
-                f"{counted(means.shape[1] - n_available, 'direction')} away",
+                f"Allowed: {n_components} (n_components) to {n_available}: mean parity removes "
+                f"{means.shape[1] - n_available} of {counted(means.shape[1], 'direction')}",
                 "Choose a number in that range, or another n_components",
             )
-        # Which of equal differences come first is rounding: all are taken, which hides as much.
-        threshold = np.sort(singular_values)[:n_directions].max() + TIE_TOL * singular_values.max()
-        selected = np.flatnonzero(singular_values <= threshold)
-        # Along directions without variance groups are alike. Only along that of their common mean
-        # may there be something to be kept, where errors are about the origin.
-        still = still @ np.linalg.qr((means[:1] @ still).T, mode="complete")[0]
-        return np.hstack(
-            [varying @ vectors[:, selected], still[:, : max(n_directions - len(selected), 0)]]
-        )
+        # The order of tied differences is rounding error: take all of them, which hides as much.
+        threshold = np.sort(abs_values)[:n_directions].max() + TIE_TOL * abs_values.max()
+        selected = np.flatnonzero(abs_values <= threshold)
+        # Groups agree along directions without variance. If errors are about the origin, only the
+        # direction of the common mean among them carries anything to keep, so it comes first.
+        constant = constant @ np.linalg.qr((means[:1] @ constant).T, mode="complete")[0]
+        n_constant = max(n_directions - len(selected), 0)
+        return np.hstack([varying @ vectors[:, selected], constant[:, :n_constant]])
 
     def max_components(self, means: FloatArray, covariances: FloatArray) -> int:
-        """The largest d that can be requested: along so many directions rows vary."""
+        """Largest number of components: the number of allowed directions with variance."""
         allowed = equal_means_basis(means, covariances, 1)
         if len(means) > 1:
             allowed = split_by_variance(allowed, covariances)[0][:, : self.n_directions]
         return int(allowed.shape[1])
 
     def limit(self, means: FloatArray, covariances: FloatArray) -> ParityLimit | None:
-        """The difference of the two covariances, if there is a tolerance and a difference."""
+        """Limit on the difference of the two covariances; None without tolerance or difference."""
+        if self.tolerance is None:
+            return None
         difference = covariances[0] - covariances[-1]
-        is_negligible = np.abs(difference).max() <= _DIFFERENCE_ROUNDING * np.abs(covariances).max()
-        return (
-            None
-            if self.tolerance is None or is_negligible
-            else CovarianceDifferenceLimit(difference, self.tolerance)
-        )
+        if np.abs(difference).max() <= _DIFFERENCE_ROUNDING * np.abs(covariances).max():
+            return None
+        return CovarianceDifferenceLimit(difference, self.tolerance)
 
 
 @dataclass(frozen=True)
 class Uncorrelated(Restriction):
-    """Require projected rows that are uncorrelated with some columns, such as age and income.
+    """Require projected rows that are uncorrelated with given columns, such as age and income.
 
-    With f a row's features and z its values in these columns, V'Cov(f, z) = 0: V lies in the
-    complement of the span of the columns of S_fz = sum_i w_i (f_i - f)(z_i - z)' / sum_i w_i, in
-    which any criterion is minimised. No linear function of the reduced rows then predicts z better
-    than a constant. Where z indicates the groups, this is :class:`MeanParity`; the condition is
-    that of LEACE (Belrose et al. 2023), by an orthogonal projection.
+    For a row with features f and column values z, V'Cov(f, z) = 0: V lies in the orthogonal
+    complement of the columns of S_fz = sum_i w_i (f_i - f)(z_i - z)' / sum_i w_i, in which any
+    criterion can be minimized. No linear function of the reduced rows then predicts z better than a
+    constant does. If z indicates the groups, this is :class:`MeanParity`; the condition is that of
+    LEACE (Belrose et al. 2023), with an orthogonal projection.
 
-    The columns are no features: they do not count in any error, and `transform` needs none of them.
+    The columns are not features: they enter no error, and `transform` does not need them.
 
     Parameters
     ----------
     columns : str, int, or sequence of these
-        Columns of numbers, by name, or by position where the rows have no names.
+        Numeric columns, by name, or by position if the rows have no column names.
     within_groups : bool, default=False
         Whether the reduced rows are uncorrelated with the columns within each group, about the
-        group's own means, instead of over all rows. This takes up to k times as many directions.
+        group's own means, rather than over all rows. This removes up to k times as many directions.
 
     Raises
     ------
     InvalidParameter, InvalidType
-        No column, or the same one twice; `within_groups` neither True nor False.
+        No column, or a duplicate; `within_groups` is not a bool.
     InvalidInput
-        When fitting: a column that the rows do not have, or that does not vary.
+        When fitting: the rows lack a column, or it is constant.
     Incompatible
-        When fitting: too few directions are left.
+        When fitting: too few directions remain.
 
     Examples
     --------
@@ -904,18 +959,18 @@ class Uncorrelated(Restriction):
     forbids_mean_differences_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        given: Any = self.columns
-        columns = [given] if isinstance(given, str | int) else list(given)
+        received: Any = self.columns
+        columns = [received] if isinstance(received, str | int) else list(received)
         if not columns or len(set(columns)) < len(columns):
             raise InvalidParameter(
-                f"columns is {given!r}",
-                "Allowed: names of columns, or positions where the rows have no names, each once",
+                f"columns is {received!r}",
+                "Allowed: distinct column names, or positions if the rows have no column names",
                 'Name at least one, such as Uncorrelated(["age"])',
             )
-        if not all(isinstance(each, str | int) and each is not True for each in columns):
+        if not all(isinstance(column, str | int) and column is not True for column in columns):
             raise InvalidType(
-                f"columns is {given!r}",
-                "Allowed: names of columns, or whole numbers",
+                f"columns is {received!r}",
+                "Allowed: column names or integers",
                 'Write them as in Uncorrelated(["age"])',
             )
         object.__setattr__(self, "columns", tuple(columns))
@@ -923,70 +978,68 @@ class Uncorrelated(Restriction):
         make_plain(self)
 
     def constrained_means(self, moments: Moments) -> FloatArray:
-        """The covariance of each feature with each column, and zero, (1 + m, p).
+        """Covariance of each feature with each column, preceded by a zero row, shape (1 + m, p).
 
-        In units of the feature, as the columns are divided by their deviation.
+        It is in units of the feature, since columns are divided by their standard deviations.
 
         Raises
         ------
         InvalidInput
-            The moments are those of the features alone, or a column does not vary.
+            The moments contain the features only, or a column is constant.
         """
-        moments_used, column_positions = self._own(moments)
+        moments_used, positions = self._moments_with_columns(moments)
         features = np.arange(moments.n_features)
-        deviations = np.sqrt(moments_used.variances[:, column_positions])
+        deviations = np.sqrt(moments_used.variances[:, positions])
         divisors = moments_used.weights[:, None] * np.where(deviations > 0, deviations, 1.0)
-        covariances = (
-            moments_used.scatters[:, column_positions][:, :, features] / divisors[:, :, None]
-        )
+        scatters = moments_used.scatters[:, positions][:, :, features]
+        covariances = scatters / divisors[:, :, None]
         return np.vstack([np.zeros((1, len(features))), *covariances])
 
     def variances_of(self, moments: Moments, columns: FloatArray | None = None) -> FloatArray:
         """Variances in the rows of each covariance: of features, or along (p, q) columns."""
-        moments_used, beside = self._own(moments)
-        within = variances_along(moments_used.select_features(range(moments.n_features)), columns)
-        repeated = np.repeat(within, len(beside), axis=0)
-        return np.vstack([np.zeros((1, within.shape[1])), repeated])
+        moments_used, positions = self._moments_with_columns(moments)
+        features_only = moments_used.select_features(range(moments.n_features))
+        variances = variances_along(features_only, columns)
+        repeated = np.repeat(variances, len(positions), axis=0)
+        return np.vstack([np.zeros((1, variances.shape[1])), repeated])
 
-    def _own(self, moments: Moments) -> tuple[GroupMoments, list[int]]:
-        """Moments of features and columns, of each group or of all rows, and where columns are."""
-        whole = moments.all_columns if isinstance(moments, GroupMoments) else None
-        if whole is None:
+    def _moments_with_columns(self, moments: Moments) -> tuple[GroupMoments, list[int]]:
+        """Moments of features and columns, by group or of all rows, and the columns' positions."""
+        with_columns = moments.all_columns if isinstance(moments, GroupMoments) else None
+        if with_columns is None:
             raise InvalidInput(
-                f"The restriction is {self!r}, and the moments hold the features alone",
+                f"The restriction is {self!r}, and the moments contain the features only",
                 "Allowed: moments of the features and of these columns",
-                "Make the moments of rows that have the columns",
+                "Compute the moments from rows that have the columns",
             )
-        beside = list(range(moments.n_features, whole.n_features))
-        if whole.feature_names is not None:
-            beside = list(column_positions(self.columns, whole.feature_names, whole.n_features))
-        assert len(beside) == len(self.columns)
-        varies = whole.standard_deviations[beside] > 0
+        n_columns = with_columns.n_features
+        names = with_columns.feature_names
+        if names is None:
+            positions = list(range(moments.n_features, n_columns))
+        else:
+            positions = list(column_positions(self.columns, names, n_columns))
+        assert len(positions) == len(self.columns)
+        varies = with_columns.standard_deviations[positions] > 0
         if not varies.all():
-            constant_columns = [
-                each
-                for each, column_varies in zip(self.columns, varies, strict=True)
-                if not column_varies
-            ]
+            constant_columns = [self.columns[i] for i in np.flatnonzero(~varies)]
             raise InvalidInput(
-                f"The columns {format_list(constant_columns)} of the restriction do not vary",
-                "Allowed: columns with at least two values",
-                "Leave them out of the restriction and of the rows",
+                f"The columns {format_list(constant_columns)} of the restriction are constant",
+                "Allowed: columns with at least two distinct values",
+                "Drop them from the restriction and from the rows",
             )
-        by_group = replace(whole, by_class=None, is_made_here=True)
-        moments_used = (
-            by_group if self.within_groups else merge_moments([by_group], lambda label: "")
-        )
-        return moments_used, beside
+        by_group = replace(with_columns, by_class=None, is_made_here=True)
+        if self.within_groups:
+            return by_group, positions
+        return merge_moments([by_group], lambda label: ""), positions
 
     def allowed_directions(
         self, means: FloatArray, covariances: FloatArray, n_components: int
     ) -> FloatArray:
-        """The directions among which V is chosen.
+        """Orthonormal basis of the allowed directions.
 
         Raises
         ------
         Incompatible
-            Fewer than d are left.
+            Fewer than d directions remain.
         """
         return equal_means_basis(means, covariances, n_components)

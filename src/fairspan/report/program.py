@@ -207,11 +207,11 @@ _LIMIT_PROOF_TEXT = (
 
 _HEADER_CODE = ("import numpy as np", "from fairspan import GroupMoments", "")
 _RESIDUAL_CODE = """\
-def least_left(matrix):  # the sum of all eigenvalues but the {dimensions} largest
+def smallest_eigenvalue_sum(matrix):  # the sum of all eigenvalues but the {dimensions} largest
     return float(np.linalg.eigvalsh(matrix)[: len(matrix) - {dimensions}].sum())
 """
 _LINES_BOUND_CODE = """\
-ends = [least_left(np.tensordot(each, S, axes=1)) for each in lines]
+ends = [smallest_eigenvalue_sum(np.tensordot(each, S, axes=1)) for each in lines]
 lines, ends = np.vstack([lines, np.eye(2), -np.eye(2)]), np.array([*ends, 0, 0, *-traces])
 corners = []  # where two lines cross, and no other line leaves the crossing out
 for i in range(len(lines)):
@@ -352,7 +352,7 @@ def _moments_code(fit: FittedCriterion, moments: str) -> list[str]:
         *_RESIDUAL_CODE.format(dimensions=fit.problem.n_components).splitlines(),
         "",
         "traces = np.array([np.trace(each) for each in S])",
-        "best = np.array([least_left(each) for each in S])  # least error of each group alone",
+        "best = np.array([smallest_eigenvalue_sum(each) for each in S])  # best errors",
         "mixture = np.tensordot(weights, S, axes=1)",
     ]
 
