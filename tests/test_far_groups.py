@@ -105,7 +105,7 @@ def test_groups_on_one_line_take_one_direction_away():
         X[groups == label] -= X[groups == label].mean(axis=0)
     X += np.outer(np.select([groups == each for each in "bcd"], [1.0, 3.0, 1e6]), np.ones(5))
     assert means_apart(hidden(X, groups, 4), X, groups) <= ALLOWED
-    with pytest.raises(IncompatibleParameters, match="takes 1 direction"):
+    with pytest.raises(IncompatibleParameters, match="removes 1 of"):
         hidden(X, groups, 5)
 
 

@@ -206,7 +206,7 @@ def test_a_group_without_variance_is_refused_by_name(row, center, criterion):
     X = np.random.default_rng(0).standard_normal((60, 4))
     groups = np.repeat(["many", "same"], 30)
     X[groups == "same"] = row
-    with pytest.raises(InvalidInput, match=r"no variance.*'same'"):
+    with pytest.raises(InvalidInput, match=r"variance of each group.*none: 'same'"):
         fs.FairPCA(2, criterion=criterion, center=center).fit(X, sensitive_features=groups)
     # As they are, errors and losses need no variance.
     fair = fs.FairPCA(2, criterion=criterion.name, center=center)
