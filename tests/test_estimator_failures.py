@@ -58,10 +58,10 @@ SETTINGS = {
     "d = 0.0": ({"n_components": 0.0}, InvalidParameter, "a fraction between 0 and 1"),
     "d = NaN": ({"n_components": np.nan}, InvalidParameter, "a fraction between 0 and 1"),
     "no restriction's name": ({"restriction": "parity"}, InvalidParameter, "'mean_parity'"),
-    "scale as text": ({"scale": "no"}, InvalidParameter, "Allowed: True and False"),
-    "scale = 1": ({"scale": 1}, InvalidParameter, "Allowed: True and False"),
-    "scale = None": ({"scale": None}, InvalidParameter, "Allowed: True and False"),
-    "allow_extra = 1": ({"allow_extra": 1}, InvalidParameter, "Allowed: True and False"),
+    "scale as text": ({"scale": "no"}, InvalidParameter, "Allowed: True or False"),
+    "scale = 1": ({"scale": 1}, InvalidParameter, "Allowed: True or False"),
+    "scale = None": ({"scale": None}, InvalidParameter, "Allowed: True or False"),
+    "allow_extra = 1": ({"allow_extra": 1}, InvalidParameter, "Allowed: True or False"),
     "missing groups": ({"missing_groups": "drop"}, InvalidParameter, "'error', 'ignore'"),
 }
 

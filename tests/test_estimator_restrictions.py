@@ -160,7 +160,7 @@ def test_what_does_not_go_together_is_refused():
             IncompatibleParameters,
             "one of them, or neither",
         ),
-        (CovarianceParity, {"n_directions": 0.85}, InvalidType, "Pass a whole number"),
+        (CovarianceParity, {"n_directions": 0.85}, InvalidType, "Pass an integer"),
         (MeanParity, {"tolerance": -1}, InvalidParameter, "tolerance is -1"),
         (MeanParity, {"attributes": "each"}, InvalidParameter, "attributes is 'each'"),
         (

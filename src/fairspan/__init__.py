@@ -1,4 +1,4 @@
-"""Fair dimensionality reduction, solved to a proven optimum, with an audit of each group."""
+"""Fair dimensionality reduction with certificates of optimality, and audits by group."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from fairspan.solvers.two_groups.boundary import BoundarySearch
     from fairspan.verification import Verification, verify
 
-# Public names and where they live. Importing fairspan stays fast: nothing is loaded before use.
-_HOMES = {
+# Module of each public name. Names are imported on first use, to keep `import fairspan` fast.
+_MODULE_BY_NAME = {
     "Audit": "fairspan.auditing.audit",
     "FairPCA": "fairspan.estimator.fair_pca",
     "FairSubspace": "fairspan.model.subspace",
@@ -77,7 +77,7 @@ _HOMES = {
     "verify": "fairspan.verification",
     "write_report": "fairspan.report.write_report",
 }
-_MODULES = ("datasets", "displays", "errors", "extending", "metrics", "regression", "selection")
+_SUBMODULES = ("datasets", "displays", "errors", "extending", "metrics", "regression", "selection")
 
 __all__ = [
     "Audit",
@@ -123,9 +123,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    if name in _MODULES:
+    if name in _MODULE_BY_NAME:
+        return getattr(import_module(_MODULE_BY_NAME[name]), name)
+    if name in _SUBMODULES:
         return import_module(f"fairspan.{name}")
     raise AttributeError(f"module 'fairspan' has no attribute {name!r}")
 

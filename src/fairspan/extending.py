@@ -1,9 +1,8 @@
-"""The door for other packages: what a part of one's own has, to be used as a built-in one is.
+"""Protocols and helpers for extensions by other packages.
 
-A criterion, a restriction, a solver or a display is an object with the members of its protocol. It
-is passed wherever a built-in one can be. Rows are an object with the members of
-:class:`RowSource`, which is passed as X. The command line takes ``package.module:Object`` where it
-takes the name of a built-in part, and in place of a file.
+A criterion, restriction, solver or display that implements its protocol can be passed wherever a
+built-in one can. A data source that implements :class:`RowSource` can be passed as X. On the
+command line write ``package.module:Object`` in place of a built-in name or a file.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -37,14 +36,14 @@ __all__ = [
 
 @runtime_checkable
 class Display(Protocol):
-    """A picture of a fitted model: what is drawn, as a table, and how it is drawn.
+    """Display of a fitted model: its data as a table, and a plot.
 
-    A display that can be requested by name is made by a function that takes a fitted FairPCA, whose
-    `moments_` are those of the rows that it was fitted on.
+    A display requested by name is created by a function of the fitted FairPCA, whose `moments_` are
+    those of the training rows.
     """
 
     def frame(self) -> Any:
-        """What is drawn, as a pandas DataFrame."""
+        """Return the plotted data as a pandas DataFrame."""
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw on these matplotlib axes; without them, on a new figure."""
+        """Draw on the given matplotlib axes, or on a new figure."""

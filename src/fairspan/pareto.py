@@ -282,7 +282,7 @@ class Frontier:
         displays.FrontierDisplay
             With `ax_`, `figure_` and `frame()`, like scikit-learn's displays.
         """
-        return get_factory("picture", "frontier")(self, criteria).plot(ax)
+        return get_factory("result_display", "frontier")(self, criteria).plot(ax)
 
     def __repr__(self) -> str:
         first, second = map(format_label, self.groups)

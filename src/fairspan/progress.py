@@ -1,8 +1,7 @@
-"""Progress of long work: stages report it, and tqdm shows it on a terminal or in a notebook.
+"""Progress reporting: stages count work, and tqdm displays it in a terminal or notebook.
 
-Where there is neither, such as in the log of a job, a line is written every ten seconds.
-
-Without :func:`show_progress`, a stage only reads one variable.
+Elsewhere, such as in a batch log, a line is printed every ten seconds. Without
+:func:`show_progress` a stage costs one variable lookup.
 """
 
 import sys
@@ -16,42 +15,46 @@ from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
-# Of stages whose length is not known: an eigenproblem is what takes the time in them.
+# Unit of stages of unknown length, whose time is dominated by eigenproblems.
 EIGENPROBLEMS = "eigenproblems"
-# Seconds before a bar appears, and between two of its states.
-_DELAY, _INTERVAL = 2.0, 0.2
-# Of work in several stages: what is done before the end at most, in percent, and its bar.
+# Seconds before a bar appears: shorter stages need none.
+_DELAY = 2.0
+# Seconds between updates of a bar.
+_INTERVAL = 0.2
+# Percentage that an overall bar does not exceed before the end: stages may repeat, and work after
+# them is not counted.
 _MAX_PERCENT_RUNNING = 95
 _OVERALL_BAR_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
-# Seconds between two lines where there is no bar, and when the last one was written.
+# Seconds between lines without a bar.
 _LINE_INTERVAL = 10.0
+# Time of the last line, by the clock of `monotonic`.
 _LAST_LINE_TIME: ContextVar[float] = ContextVar("last line", default=0.0)
 
 
 @dataclass(eq=False)
 class Stage:
-    """A long step, from `with` to its end; shown by :func:`fairspan.show_progress`.
+    """Stage of long work, used as a context manager; shown by :func:`fairspan.show_progress`.
 
     Attributes
     ----------
-    what : str
-        What is being done, such as "reading".
+    name : str
+        Name of the activity, such as "reading".
     total : int or None
-        How many things there are, at least about, if it is known.
+        Number of units, possibly approximate; None if unknown.
     unit : str
-        The name of these things.
-    done : float
-        How many of them are done.
-    shares : mapping of str to float
-        Of work in several stages: about how much of it each of these takes, in percent. Then the
-        stages inside are what is done, and nothing has to be counted.
+        Name of the units.
+    n_done : float
+        Number of units done.
+    stage_percentages : mapping of str to float
+        For work in several stages: approximate percentage of each stage. Progress then follows the
+        inner stages.
 
     Examples
     --------
     >>> with Stage("fitting", 3, "criteria") as stage:
     ...     for criterion in ("a", "b", "c"):
-    ...         stage.add()
-    >>> stage.done
+    ...         stage.advance()
+    >>> stage.n_done
     3
     """
 
@@ -80,28 +83,30 @@ class Stage:
             self._bar.close()
 
     def advance(self, n: float = 1) -> None:
-        """Count the work that was done since the last call."""
+        """Advance by the work done since the last call."""
         self.n_done += n
-        outer, *others = self._active or [self]
+        outer, *inner_stages = self._active or [self]
         bar = outer._bar
-        if bar is not None:
-            bar.desc, bar.total = outer.name, outer.total
-            inner = [f"{stage.name}: {stage.n_done} {stage.unit}" for stage in others[-1:]]
-            bar.set_postfix_str("".join(inner), refresh=False)
-            bar.update(outer._total_done(others) - bar.n)
+        if bar is None:
+            return
+        bar.desc = outer.name
+        bar.total = outer.total
+        inner_text = ""
+        if inner_stages:
+            innermost = inner_stages[-1]
+            inner_text = f"{innermost.name}: {innermost.n_done} {innermost.unit}"
+        bar.set_postfix_str(inner_text, refresh=False)
+        bar.update(outer._total_done(inner_stages) - bar.n)
 
     def _total_done(self, inner_stages: "Sequence[Stage]") -> float:
-        """What is done, with what is done in the first of the stages inside."""
-        share = sum(
-            self.stage_percentages.get(stage.name, 0) * stage._fraction_done
-            for stage in inner_stages[:1]
-        )
-        # Stages may be repeated, and what follows them is not counted.
-        return (
-            min(self.n_done + share, _MAX_PERCENT_RUNNING)
-            if self.stage_percentages
-            else self.n_done
-        )
+        """Return the total progress, including the first inner stage."""
+        if not self.stage_percentages:
+            return self.n_done
+        percentage = 0.0
+        if inner_stages:
+            stage = inner_stages[0]
+            percentage = self.stage_percentages.get(stage.name, 0) * stage._fraction_done
+        return min(self.n_done + percentage, _MAX_PERCENT_RUNNING)
 
     @property
     def _fraction_done(self) -> float:
@@ -109,62 +114,65 @@ class Stage:
 
 
 @contextmanager
-def overall_progress(what: str, **stage_weights: float) -> Iterator[Stage]:
-    """Work in several stages, shown by one bar with an estimate for all of it.
+def overall_progress(name: str, **stage_weights: float) -> Iterator[Stage]:
+    """Show several stages as one bar with an overall estimate.
 
     Parameters
     ----------
-    what : str
-    **shares : float
-        About how much of the time each stage takes, in any unit; underscores stand between the
-        words of its name.
+    name : str
+        Name of the work.
+    **stage_weights : float
+        Approximate relative duration of each stage; underscores in names become spaces.
 
     Examples
     --------
-    >>> with whole("auditing rows", reading=1, fitting_again=3) as stage:
+    >>> with overall_progress("auditing rows", reading=1, fitting_again=3) as stage:
     ...     for item in track("reading", ["a", "b"]):
     ...         pass
-    >>> stage.shares
+    >>> stage.stage_percentages
     {'reading': 25.0, 'fitting again': 75.0}
     """
-    unit = sum(stage_weights.values()) / 100
-    named = {name.replace("_", " "): share / unit for name, share in stage_weights.items()}
-    with Stage(what, 100, "%", stage_percentages=named) as stage:
+    weight_per_percent = sum(stage_weights.values()) / 100
+    percentages = {
+        stage_name.replace("_", " "): weight / weight_per_percent
+        for stage_name, weight in stage_weights.items()
+    }
+    with Stage(name, 100, "%", stage_percentages=percentages) as stage:
         yield stage
 
 
-# Stages that have not ended, where they are shown; the bar is that of the first.
+# Active stages if progress is shown; the bar belongs to the outermost.
 _ACTIVE_STAGES: ContextVar[list[Stage] | None] = ContextVar("progress", default=None)
 
 
-def track(what: str, items: Sequence[Item], unit: str = "steps") -> Iterator[Item]:
-    """Go through items, counting those that are done.
+def track(name: str, items: Sequence[Item], unit: str = "steps") -> Iterator[Item]:
+    """Iterate over items and report progress.
 
     Examples
     --------
     >>> list(track("fitting", ["a", "b"], "criteria"))
     ['a', 'b']
     """
-    with Stage(what, len(items), unit) as stage:
+    with Stage(name, len(items), unit) as stage:
         for item in items:
             yield item
             stage.advance()
 
 
 def count_eigenproblem() -> None:
-    """Count an eigenproblem in the current stage, if it counts these."""
+    """Count an eigenproblem in the current stage, if that is its unit."""
     stages = _ACTIVE_STAGES.get()
     if stages and stages[-1].unit == EIGENPROBLEMS:
         stages[-1].advance()
 
 
 def is_progress_shown() -> bool:
-    """Whether stages are shown, so that their length has to be estimated."""
+    """Return whether progress is shown (and lengths should be estimated)."""
     return _ACTIVE_STAGES.get() is not None
 
 
 def clear_progress_bar() -> None:
-    """Clear the bar before a message is written to the same place; it comes back later."""
+    """Clear the bar before other output; it reappears on the next update."""
     stages = _ACTIVE_STAGES.get()
     if stages and stages[0]._bar is not None:
         stages[0]._bar.clear()
@@ -172,12 +180,12 @@ def clear_progress_bar() -> None:
 
 @contextmanager
 def show_progress() -> Iterator[None]:
-    """Show the progress of long work: fits, audits, reports, and reading on the command line.
+    """Show the progress of fits, audits, reports and reading.
 
-    On a terminal and in a notebook, a bar appears on standard error for each step that takes more
-    than two seconds, and disappears at its end. Reports, curves, and the commands `audit` and `fit`
-    have one bar for all of their steps. Elsewhere a line is written every ten seconds. Both
-    estimate how long the rest will take.
+    In a terminal or notebook, a bar on standard error appears for each stage that takes more than
+    two seconds and disappears when it ends; reports, curves and the commands `audit` and `fit` show
+    one overall bar. Elsewhere a line is printed every ten seconds. Both estimate the remaining
+    time.
 
     Examples
     --------
@@ -189,16 +197,17 @@ def show_progress() -> Iterator[None]:
     >>> fair.n_components_
     1
     """
-    before, last = _ACTIVE_STAGES.set([]), _LAST_LINE_TIME.set(monotonic())
+    stages_token = _ACTIVE_STAGES.set([])
+    time_token = _LAST_LINE_TIME.set(monotonic())
     try:
         yield
     finally:
-        _ACTIVE_STAGES.reset(before)
-        _LAST_LINE_TIME.reset(last)
+        _ACTIVE_STAGES.reset(stages_token)
+        _LAST_LINE_TIME.reset(time_token)
 
 
 class _LineReporter:
-    """Lines in place of a bar: one every ten seconds, with the step and about when it ends.
+    """Line-based substitute for a tqdm bar: one line every ten seconds, with the time left.
 
     Parameters
     ----------
@@ -206,47 +215,55 @@ class _LineReporter:
     """
 
     def __init__(self, stage: Stage) -> None:
-        self.stage, self.n, self.start_time = stage, stage.n_done, monotonic()
-        self.desc, self.total, self.inner_text = stage.name, stage.total, ""
+        self.stage = stage
+        self.n = stage.n_done
+        self.start_time = monotonic()
+        self.desc = stage.name
+        self.total = stage.total
+        self.inner_text = ""
 
     def set_postfix_str(self, text: str, *, refresh: bool) -> None:
         self.inner_text = text
 
-    def update(self, number: float) -> None:
-        self.n += number
+    def update(self, n: float) -> None:
+        self.n += n
         now = monotonic()
         if now - _LAST_LINE_TIME.get() < _LINE_INTERVAL:
             return
         _LAST_LINE_TIME.set(now)
-        of, left = "", ""
+        is_overall = bool(self.stage.stage_percentages)
+        out_of = ""
+        remaining_text = ""
         if self.total and self.n:
             seconds = (now - self.start_time) * max(self.total / self.n - 1, 0.0)
-            took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-            step = "" if self.stage.stage_percentages else " of this step"
-            left = f", about {took} left{step}"
-            of = "" if self.stage.stage_percentages else f" of {self.total:,}"
-        inner = f" ({self.inner_text})" * bool(self.inner_text)
+            duration = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+            if is_overall:
+                remaining_text = f", about {duration} left"
+            else:
+                out_of = f" of {self.total:,}"
+                remaining_text = f", about {duration} left of this step"
+        inner = f" ({self.inner_text})" if self.inner_text else ""
         unit = self.stage.unit
-        if not of and round(self.n) == 1:
+        if not out_of and round(self.n) == 1:
             unit = unit.removesuffix("s")
-        said = f"fairspan: {self.desc}: {self.n:,.0f}{of} {unit}{left}{inner}"
-        print(said, file=sys.stderr, flush=True)
+        line = f"fairspan: {self.desc}: {self.n:,.0f}{out_of} {unit}{remaining_text}{inner}"
+        print(line, file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Lines stay."""
+        """Do nothing: lines are permanent."""
 
     close = clear
 
 
 def _make_bar(stage: Stage) -> Any:
-    # Other programs import IPython too; a notebook has a shell of it with a kernel.
+    # IPython may be imported elsewhere too; in a notebook its shell has a kernel.
     ipython: Any = sys.modules.get("IPython")
     is_notebook = ipython is not None and hasattr(ipython.get_ipython(), "kernel")
     if not is_notebook and not sys.stderr.isatty():
         return _LineReporter(stage)
-    from tqdm.std import tqdm  # takes its time
+    from tqdm.std import tqdm  # slow import
 
-    # Without the thread that watches all bars, and the lock between processes.
+    # Disable tqdm's monitor thread and multiprocessing lock.
     bar = type("Bar", (tqdm,), {"monitor_interval": 0, "_lock": RLock()})
     return bar(
         desc=stage.name,
@@ -254,7 +271,7 @@ def _make_bar(stage: Stage) -> Any:
         initial=stage.n_done,
         unit=f" {stage.unit}",
         unit_scale=stage.unit == "rows",
-        # The rate of the whole is that of all its stages, not of the last ones.
+        # Estimate the overall rate from all stages, not from the most recent ones.
         smoothing=0 if stage.stage_percentages else 0.3,
         bar_format=_OVERALL_BAR_FORMAT if stage.stage_percentages else None,
         file=sys.stderr,

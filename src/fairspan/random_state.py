@@ -1,4 +1,4 @@
-"""Seeds and generators, as scikit-learn's users pass them."""
+"""Conversion of scikit-learn style `random_state` arguments."""
 
 from typing import Any
 
@@ -7,17 +7,17 @@ import numpy as np
 from fairspan.errors import InvalidType
 
 
-def generator_of(random_state: Any) -> np.random.Generator:
-    """The generator for a seed, a numpy Generator or RandomState, or None.
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Return a Generator for a seed, a Generator, a RandomState, or None.
 
     Raises
     ------
     InvalidType
-        Anything else.
+        Unsupported `random_state`.
 
     Examples
     --------
-    >>> int(generator_of(0).integers(100))
+    >>> int(as_generator(0).integers(100))
     85
     """
     if isinstance(random_state, np.random.RandomState):
@@ -27,6 +27,6 @@ def generator_of(random_state: Any) -> np.random.Generator:
     except (TypeError, ValueError) as error:
         raise InvalidType(
             f"random_state is {random_state!r}",
-            "Allowed: a whole number of at least 0, a numpy Generator or RandomState, or None",
+            "Allowed: a nonnegative integer, a numpy Generator or RandomState, or None",
             "Pass a seed",
         ) from error

@@ -1,10 +1,9 @@
-"""Parts of the library by name, and checks of the parameters that users pass.
+"""Registry of built-in components by name, and parameter validation.
 
-Parts are criteria, restrictions, solvers, data sources and displays. A name means a part of this
-library, which is imported when it is used, so that help and usage errors need not wait for numpy. A
-part of another package is passed as an object; on the command line it is written
-``package.module:Object``. Only the command line imports what such a text names: the name in a model
-file never does.
+Registered are criteria, restrictions, solvers, data sources and displays. Names refer to built-in
+objects, imported on first use, so that help and usage errors do not wait for numpy. Objects of
+other packages are passed as objects, or as ``package.module:Object`` on the command line. Only the
+command line imports such paths; names in model files are never imported.
 """
 
 import inspect
@@ -66,8 +65,8 @@ _BUILTINS: dict[str, dict[str, str]] = {
         "loadings": "fairspan.displays:LoadingsDisplay.compute",
         "variance_kept": "fairspan.displays:VarianceKeptDisplay.compute",
     },
-    # What results draw of themselves: they stand below the displays, which know them.
-    "picture": {
+    # Displays used by result objects, which are in a lower layer than the displays.
+    "result_display": {
         "audit": "fairspan.displays:AuditDisplay.compute",
         "frontier": "fairspan.displays:FrontierDisplay.of",
     },
@@ -76,14 +75,15 @@ _BUILTINS: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class ExternalObject:
-    """A part of another package, as the command line names it.
+    """Object of another package, given by path on the command line.
 
     Attributes
     ----------
     path : str
         Such as "package.module:Object".
     factory : callable
-        Makes the object: the class or function of that name, or what returns the object itself.
+        Creates the object: the named class or function, or a function that returns the named
+        object.
     """
 
     path: str
@@ -91,32 +91,32 @@ class ExternalObject:
 
     @classmethod
     def from_path(cls, kind: str, path: str) -> "ExternalObject | None":
-        """Import what a text names; None for a text of another form.
+        """Import an object by path; None if the text is not a path.
 
         Raises
         ------
         InvalidParameter
-            No such module, a module that cannot be imported, or no such object in it.
+            The module or object does not exist or cannot be imported.
         """
         if not _OBJECT_PATH.fullmatch(path):
             return None
         module, attribute = path.split(":")
         try:
-            found = attrgetter(attribute)(import_module(module))
-        except Exception as error:  # of any kind: it is the code of somebody else that runs here
+            value = attrgetter(attribute)(import_module(module))
+        except Exception as error:  # any exception: this runs third-party code
             raise InvalidParameter(
                 f"{kind} is {path!r}, which cannot be imported ({type(error).__name__}: {error})",
                 "Allowed: package.module:Object, an object in a module that Python can import",
                 "Check both names; install the package, or add its folder to PYTHONPATH",
             ) from error
-        return cls(path, found if callable(found) else lambda: found)
+        return cls(path, value if callable(value) else lambda: value)
 
     def __str__(self) -> str:
         return self.path
 
 
 class LazyModule:
-    """A module that is imported when something of it is first used: it takes its time.
+    """Proxy that imports a slow module on first use.
 
     Examples
     --------
@@ -132,11 +132,11 @@ class LazyModule:
 
 
 def builtin_names(kind: str) -> tuple[str, ...]:
-    """The names of the library's own parts of a kind.
+    """Return the names of the built-in objects of a kind.
 
     Examples
     --------
-    >>> names_of("restriction")
+    >>> builtin_names("restriction")
     ('mean_parity', 'covariance_parity', 'uncorrelated')
     """
     return tuple(_BUILTINS[kind])
@@ -144,12 +144,12 @@ def builtin_names(kind: str) -> tuple[str, ...]:
 
 @cache
 def get_factory(kind: str, name: str | ExternalObject) -> Callable[..., Any]:
-    """What makes the object of a name.
+    """Return the factory registered under a name.
 
     Raises
     ------
     InvalidParameter
-        There is no such name.
+        The name is unknown.
     """
     if isinstance(name, ExternalObject):
         return name.factory
@@ -167,18 +167,18 @@ def resolve_object(
     parameters: Mapping[str, Any] | None = None,
     *arguments: Any,
 ) -> Any:
-    """The object with a name, or the given object itself if it conforms.
+    """Create the object with a name, or check an object that was passed.
 
     Parameters
     ----------
     kind : str
-    given : str, Foreign or object
+    given : str, ExternalObject or object
     protocol : type
-        What an object of this kind has.
+        Protocol or ABC that the object must satisfy.
     parameters : mapping, optional
-        For the factory, where a name is given.
+        Keyword arguments of the factory, if a name is given.
     *arguments : objects
-        For the factory, before the parameters.
+        Positional arguments of the factory.
 
     Raises
     ------
@@ -189,78 +189,97 @@ def resolve_object(
     """
     value = given
     if isinstance(given, str | ExternalObject):
-        factory, parameters = get_factory(kind, given), parameters or {}
-        known = list(inspect.signature(factory).parameters) if parameters else []
-        if unknown := [name for name in parameters if name not in known]:
+        value = _create(kind, given, parameters or {}, arguments)
+    _check_conforms(kind, value, protocol)
+    return value
+
+
+def _create(
+    kind: str,
+    name: str | ExternalObject,
+    parameters: Mapping[str, Any],
+    arguments: tuple[Any, ...],
+) -> Any:
+    factory = get_factory(kind, name)
+    if parameters:
+        allowed = list(inspect.signature(factory).parameters)
+        unexpected = [parameter for parameter in parameters if parameter not in allowed]
+        if unexpected:
             raise InvalidParameter(
-                f"The {kind} {str(given)!r} received the parameter {unknown[0]!r}",
-                f"Allowed: {', '.join(known)}" if known else "It has no parameters",
-                f"Leave this parameter out or choose another {kind}",
+                f"The {kind} {str(name)!r} received the parameter {unexpected[0]!r}",
+                f"Allowed: {', '.join(allowed)}" if allowed else "It has no parameters",
+                f"Omit this parameter or choose another {kind}",
             )
-        value = factory(*arguments, **parameters)
+    return factory(*arguments, **parameters)
+
+
+def _check_conforms(kind: str, value: object, protocol: type) -> None:
     if issubclass(protocol, ABC):
         conforms = isinstance(value, protocol)
-        lacking = f", which does not inherit from {protocol.__name__}"
+        reason = f", which does not inherit from {protocol.__name__}"
     else:
-        # Where some members are required, the others have defaults.
+        # Only abstract members are required, if there are any; others have defaults.
         required = getattr(protocol, "__abstractmethods__", None) or vars(protocol)
         members = [name for name in vars(protocol) if name in required and name[0] != "_"]
         missing = [name for name in members if not hasattr(value, name)]
         conforms = not missing and not isinstance(value, type)
-        lacking = f", which lacks {', '.join(missing)}" if 0 < len(missing) < len(members) else ""
+        # An object without any of the members is of another kind: its type says enough.
+        reason = f", which lacks {', '.join(missing)}" if 0 < len(missing) < len(members) else ""
     if not conforms:
-        raise InvalidType(f"{kind} is {describe_type(value)}{lacking}", *_allowed_and_remedy(kind))
-    return value
+        raise InvalidType(f"{kind} is {describe_type(value)}{reason}", *_allowed_and_remedy(kind))
 
 
 def _allowed_and_remedy(kind: str, name: str = "") -> tuple[str, str]:
-    """What is allowed, and what to do next."""
-    close = closest_match(name, builtin_names(kind))
-    closest = f"; the closest is {close!r}" if close else ""
+    """Return the "allowed" and "remedy" parts of an error."""
+    names = builtin_names(kind)
+    match = closest_match(name, names)
+    suggestion = f"; the closest is {match!r}" if match else ""
     allowed = f"Allowed: the name of a {kind}, or a {kind} object"
-    return allowed, f"Choose one of {', '.join(map(repr, builtin_names(kind)))}{closest}"
+    return allowed, f"Choose one of {', '.join(map(repr, names))}{suggestion}"
 
 
 def check_number(
     name: str,
     value: Any,
-    least: float,
-    most: float = math.inf,
+    minimum: float,
+    maximum: float = math.inf,
     *,
-    whole: bool = False,
-    also: str = "",
+    integer: bool = False,
+    also_allowed: str = "",
 ) -> None:
-    """Make sure that a parameter is a finite number in a range, or a whole one.
+    """Check that a parameter is a finite number, or an integer, in a range.
 
-    `also` names what the caller allows besides, such as "'auto', or ".
+    `also_allowed` is prepended to the allowed values in messages, such as "'auto', or ".
 
     Raises
     ------
     InvalidType
-        No number, or no whole one.
+        Not a number, or not an integer.
     InvalidParameter
         Out of range, infinite or NaN.
     """
-    kind: Any = numbers.Integral if whole else numbers.Real
-    allowed = f"Allowed: {also}a {'whole' if whole else 'finite'} number of at least {least:g}"
-    if most < math.inf:
-        allowed = f"Allowed: a number from {least:g} to {most:g}"
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise InvalidType(f"{name} is {value!r}", allowed, f"Pass a {'whole ' * whole}number")
+    required_type: Any = numbers.Integral if integer else numbers.Real
+    noun = "an integer" if integer else "a finite number"
+    allowed = f"Allowed: {also_allowed}{noun} of at least {minimum:g}"
+    if maximum < math.inf:
+        allowed = f"Allowed: a number from {minimum:g} to {maximum:g}"
+    if not isinstance(value, required_type) or isinstance(value, bool):
+        remedy = "Pass an integer" if integer else "Pass a number"
+        raise InvalidType(f"{name} is {value!r}", allowed, remedy)
     try:
         # A comparison in half precision would overflow.
         plain = plain_value(value)
-        is_allowed = math.isfinite(plain) and least <= plain <= most
-    except OverflowError:  # a whole number or a fraction beyond float64
+        is_allowed = math.isfinite(plain) and minimum <= plain <= maximum
+    except OverflowError:  # an integer or a fraction beyond float64
         is_allowed = False
     if not is_allowed:
         raise InvalidParameter(f"{name} is {value!r}", allowed, "Choose a number in that range")
 
 
 def plain_value(value: Any) -> Any:
-    """Return a number of another package as Python's own, and anything else as it is.
+    """Convert a number of another package to a built-in one; return anything else unchanged.
 
-    Parameters are saved with a model, and JSON knows Python's numbers alone.
+    Parameters are saved with a model as JSON, which supports only built-in numbers.
 
     Examples
     --------
@@ -275,52 +294,53 @@ def plain_value(value: Any) -> Any:
         return bool(value)
     if isinstance(value, numbers.Integral):
         return int(value)
-    return float(value) if isinstance(value, numbers.Real) else value
+    if isinstance(value, numbers.Real):
+        return float(value)
+    return value
 
 
 def make_plain(settings: Any) -> None:
-    """Convert the numbers among the fields of a frozen dataclass, in place, to Python's own."""
+    """Convert the numbers among the fields of a frozen dataclass, in place, to built-in ones."""
     for name, value in init_parameters(settings).items():
         object.__setattr__(settings, name, plain_value(value))
 
 
 def check_bool(name: str, value: object) -> None:
-    """Make sure that a parameter is True or False.
+    """Check that a parameter is a boolean.
 
     Raises
     ------
     InvalidParameter
     """
-    if type(value).__name__ not in ("bool", "bool_"):  # numpy's too, which is not imported here
-        raise InvalidParameter(
-            f"{name} is {value!r}", "Allowed: True and False", "Use one of these"
-        )
+    # Including numpy's booleans, without an import of numpy.
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise InvalidParameter(f"{name} is {value!r}", "Allowed: True or False", "Use one of these")
 
 
 def check_integer(name: str, value: object, minimum: int = 1) -> None:
-    """Make sure that a parameter is a whole number of at least `least`.
+    """Check that a parameter is an integer of at least `minimum`.
 
     Raises
     ------
     InvalidType, InvalidParameter
     """
-    check_number(name, value, minimum, whole=True)
+    check_number(name, value, minimum, integer=True)
 
 
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Make sure that a parameter is one of a few words.
+    """Check that a parameter is one of the allowed strings.
 
     Raises
     ------
     InvalidParameter
     """
     if value not in choices:
-        words = ", ".join(map(repr, choices))
-        raise InvalidParameter(f"{name} is {value!r}", f"Allowed: {words}", "Use one of these")
+        allowed = ", ".join(map(repr, choices))
+        raise InvalidParameter(f"{name} is {value!r}", f"Allowed: {allowed}", "Use one of these")
 
 
 def init_parameters(settings: object) -> dict[str, Any]:
-    """The fields of a settings object that can be chosen; none of anything else.
+    """Init parameters of a dataclass instance with their values; empty for anything else.
 
     Examples
     --------
@@ -334,7 +354,7 @@ def init_parameters(settings: object) -> dict[str, Any]:
 
 
 def non_default_parameters(settings: Any) -> dict[str, Any]:
-    """The fields of a settings object that are not at their defaults.
+    """Init parameters that differ from their defaults.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Types of arrays that the whole library writes in its signatures."""
+"""Array types used in signatures."""
 
 from typing import Any
 

@@ -481,7 +481,7 @@ def test_max_groups_allows_them_and_no_more(kind, tmp_path):
 )
 def test_max_groups_is_a_whole_number(value, kind):
     for read in (GroupMoments.from_rows, lambda *rows, max_groups: _fitted(*rows, max_groups)):
-        with pytest.raises(kind, match=f"max_groups is {value}.*whole number of at least 1"):
+        with pytest.raises(kind, match=f"max_groups is {value}.*integer of at least 1"):
             read(PEOPLE, IDS % 2, max_groups=value)
 
 

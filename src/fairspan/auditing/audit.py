@@ -217,7 +217,7 @@ class Audit:
         InvalidInput
             Expected losses of an audit that has none.
         """
-        return get_factory("picture", "audit")(self, quantity).plot(ax)
+        return get_factory("result_display", "audit")(self, quantity).plot(ax)
 
     def table(self) -> Table:
         """The figures of every group under every model, with verdicts and findings as notes."""

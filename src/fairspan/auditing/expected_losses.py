@@ -21,7 +21,7 @@ from fairspan.auditing.distributions import student_isf
 from fairspan.auditing.row_statistics import RowStatistics
 from fairspan.errors import IncompatibleParameters, InvalidParameter
 from fairspan.problem.problem import signed_disparity
-from fairspan.random_state import generator_of
+from fairspan.random_state import as_generator
 from fairspan.registry import check_integer
 from fairspan.rows.groups import Folds
 from fairspan.typing import FloatArray
@@ -391,7 +391,7 @@ def estimation_options(
             "Leave folds at its default, 10",
         )
     is_seed = isinstance(random_state, numbers.Integral) and random_state >= 0
-    seed = int(random_state) if is_seed else int(generator_of(random_state).integers(2**31))
+    seed = int(random_state) if is_seed else int(as_generator(random_state).integers(2**31))
     return EstimationOptions(
         folds, float(level), float(material), seed, by_cluster, has_y, repeats=runs
     )

@@ -11,7 +11,7 @@ from fairspan.errors import InvalidInput, InvalidParameter, InvalidType, Unknown
 from fairspan.formatting.text import counted
 from fairspan.metrics.outcomes import check_multiple_groups, encode_groups
 from fairspan.progress import track
-from fairspan.random_state import generator_of
+from fairspan.random_state import as_generator
 from fairspan.rows.arrays import as_eager_frame
 from fairspan.rows.frames import FrameRows, feature_values
 from fairspan.rows.groups import CodedLabels, Label, factorize_sorted, format_list
@@ -322,7 +322,7 @@ def mmd(
             "The group means are equal, as they are for the rows on which a model with equal "
             "means was fitted, which makes the p-value too large: pass held-out rows."
         )
-    rng = generator_of(random_state)
+    rng = as_generator(random_state)
     width = _median_distance(rows, rng) if bandwidth is None else float(bandwidth)
     blocks = _split_into_blocks(codes, counts, rng)
     estimate_sums = np.zeros((1 + n_permutations, len(list(combinations(range(len(groups)), 2)))))

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairspan.errors import InvalidInput, InvalidType, UnknownGroup
 from fairspan.formatting.text import describe_position
-from fairspan.random_state import generator_of
+from fairspan.random_state import as_generator
 from fairspan.registry import check_number
 from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import check_sample_weight, labels_from_values, resolve_labels
@@ -232,7 +232,7 @@ class OutcomesByGroup:
         InvalidParameter, InvalidType
         """
         check_number("confidence", confidence, 0, 1)
-        rng = generator_of(random_state)
+        rng = as_generator(random_state)
         if n_bootstrap == 0 or not (self.counts > 1).all():
             return None
         group_cells = [self._bootstrap_cells(group) for group in range(len(self.groups))]

@@ -25,7 +25,7 @@ from fairspan.certificates.proofs import Proof
 from fairspan.problem.criteria import ErrorGap
 from fairspan.problem.problem import Problem
 from fairspan.progress import track
-from fairspan.random_state import generator_of
+from fairspan.random_state import as_generator
 from fairspan.registry import check_choice, check_integer
 from fairspan.solvers.solve import AutoSolver
 from fairspan.typing import FloatArray
@@ -111,7 +111,7 @@ class RiemannianSubgradient(Solver):
         """
         shape = (self.n_starts, problem.n_features, problem.n_components)
         starts = np.linalg.qr(
-            generator_of(0 if random_state is None else random_state).standard_normal(shape)
+            as_generator(0 if random_state is None else random_state).standard_normal(shape)
         )[0]
         bases = self._descend(problem, starts)
         values = list(map(problem.objective, bases))

@@ -249,7 +249,7 @@ class MultiplicativeWeights(Solver):
 
     def __post_init__(self) -> None:
         if self.step_size != "auto":
-            check_number("step", self.step_size, _MIN_STEP_SIZE, also="'auto', or ")
+            check_number("step", self.step_size, _MIN_STEP_SIZE, also_allowed="'auto', or ")
         check_integer("max_iter", self.max_iter)
 
     @classmethod
