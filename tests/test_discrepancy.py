@@ -109,13 +109,13 @@ def test_the_number_is_the_same_each_time_and_for_any_order_of_names():
     assert renamed == pytest.approx(float(first), rel=1e-12)
     again = mmd(Z, GROUPS, n_permutations=19)
     assert (first, first.p_value) == (again, again.p_value)
-    assert repr(first).startswith("Discrepancy(0.")
+    assert repr(first).startswith("MMDEstimate(0.")
 
 
 @pytest.mark.parametrize(
     ("rows", "groups", "settings", "error", "said"),
     [
-        (Z, ["a"] * 50, {}, InvalidInput, "All rows are of one group"),
+        (Z, ["a"] * 50, {}, InvalidInput, "All rows belong to one group"),
         (Z[:3], ["a", "a", "b"], {}, InvalidInput, "group 'b' has one row"),
         (Z, GROUPS, {"bandwidth": 0}, InvalidParameter, "bandwidth is 0"),
         (Z, GROUPS, {"bandwidth": np.nan}, InvalidParameter, "bandwidth is nan"),
@@ -141,7 +141,7 @@ def test_rows_on_which_means_were_made_equal_are_told():
     rows, groups = rng.normal(size=(400, 6)), np.repeat(["a", "b"], 200)
     model = FairPCA(3, criterion="total_error", restriction="mean_parity")
     model.fit(rows, sensitive_features=groups)
-    with pytest.warns(FairspanWarning, match="held out"):
+    with pytest.warns(FairspanWarning, match="pass held-out rows"):
         found = mmd(model.transform(rows), groups)
     assert found.p_value >= 0.5
     held_out = rng.normal(size=(400, 6))  # a warning would be an error here

@@ -134,9 +134,9 @@ def test_the_rest_may_be_some_of_the_groups():
         lambda X: np.array(hired)[X[:, 0]], rows, team, "a", reference="b"
     )
     assert chosen == pytest.approx(0.25)
-    with pytest.raises(UnknownGroup, match="compared group is 'd'"):
+    with pytest.raises(UnknownGroup, match="reference group is 'd'"):
         metrics.label_bias(hired, team, "a", reference="d")
-    with pytest.raises(InvalidInput, match="Leave it out"):
+    with pytest.raises(InvalidInput, match="Remove it"):
         metrics.label_bias(hired, team, "a", reference=["a", "b"])
 
 
@@ -157,7 +157,7 @@ def test_signed_bias_of_a_models_probabilities_is_of_the_positive_label():
 def test_signed_bias_of_a_constant_classifier_is_zero():
     X = np.ones((N, 1))
     assert metrics.prediction_bias(lambda rows: -np.ones(len(rows)), X, SEX, "f") == 0
-    with pytest.raises(InvalidInput, match="positive is 1, which is not among"):
+    with pytest.raises(InvalidInput, match="pos_label is 1, which does not occur in"):
         metrics.prediction_bias(lambda rows: ["no"] * len(rows), X, SEX, "f")
 
 
@@ -350,10 +350,14 @@ def test_frame_and_repr():
 
 FEW, GROUPS = [0, 1, 1, 0], ["a", "b", "a", "b"]
 REFUSED = {
-    "no such group": ((FEW, GROUPS, "c"), UnknownGroup, r"'c', which no row.*'a', 'b'"),
-    "one group": ((FEW, ["a"] * 4, "a"), InvalidInput, "one group, 'a'"),
-    "too few groups": ((FEW, GROUPS[:3], "a"), InvalidInput, "4 rows in labels, 3 labels in sens"),
-    "no positive": ((["y", "n", "y", "n"], GROUPS, "a"), InvalidInput, r"positive is 1.*'n', 'y'"),
+    "no such group": ((FEW, GROUPS, "c"), UnknownGroup, r"'c', to which no row belongs.*'a', 'b'"),
+    "one group": ((FEW, ["a"] * 4, "a"), InvalidInput, "same group, 'a'"),
+    "too few groups": (
+        (FEW, GROUPS[:3], "a"),
+        InvalidInput,
+        "4 rows in outcomes, 3 labels in sens",
+    ),
+    "no positive": ((["y", "n", "y", "n"], GROUPS, "a"), InvalidInput, r"pos_label is 1.*'n', 'y'"),
     "missing label": (([0, 1, None, 0], GROUPS, "a"), InvalidInput, "no outcome in row 3 "),
     "NaN": ((np.array([0, 1, np.nan, 0]), GROUPS, "a"), InvalidInput, "no outcome in row 3 "),
     "missing text": (
@@ -375,17 +379,21 @@ REFUSED = {
     "scores": ((np.zeros((4, 2)), GROUPS, "a"), InvalidInput, r"shape \(4, 2\)"),
     "two columns": ((pd.DataFrame({"a": FEW, "b": FEW}), GROUPS, "a"), InvalidInput, r"\(4, 2\)"),
     "masked": ((np.ma.masked_equal(FEW, 0), GROUPS, "a"), InvalidInput, "masked"),
-    "ragged": (([[1], [1, 2]], ["a", "b"], "a"), InvalidInput, "labels is no column"),
-    "nothing": (([], [], "a"), InvalidInput, "labels is empty"),
+    "ragged": (([[1], [1, 2]], ["a", "b"], "a"), InvalidInput, "outcomes is not a column"),
+    "nothing": (([], [], "a"), InvalidInput, "outcomes is empty"),
     "text": (("labels", GROUPS, "a"), InvalidInput, r"shape \(\)"),
     "name of a column": ((FEW, "sex", "a"), InvalidInput, "sensitive_features is 'sex'"),
     "no groups": ((FEW, None, "a"), InvalidInput, "sensitive_features is None"),
     "dates": (
         (np.array(["2020-01-01"] * 4, dtype="datetime64[D]"), GROUPS, "a"),
         InvalidType,
-        "labels holds",
+        "outcomes (holds|contains) dates",
     ),
-    "sets": (([{1}, {2}, {3}, {4}], GROUPS, "a"), InvalidType, r"labels holds \{1\}, of type set"),
+    "sets": (
+        ([{1}, {2}, {3}, {4}], GROUPS, "a"),
+        InvalidType,
+        r"outcomes contains \{1\}, of type set",
+    ),
     "uneven mapping": ((FEW, {"s": GROUPS, "t": [1]}, "a"), InvalidInput, "lengths 1, 4"),
     "mapping to a number": ((FEW, {"s": 1}, "a"), InvalidInput, "lengths 0"),
     "uneven tuples": ((FEW, [("a", 1), ("b",), ("a", 2), ("b", 1)], "a"), InvalidInput, "mix"),
@@ -393,7 +401,7 @@ REFUSED = {
     "another order": (
         (pd.Series(FEW), pd.Series(GROUPS, index=[3, 2, 1, 0]), "a"),
         InvalidInput,
-        r"sensitive_features.loc\[labels.index\]",
+        r"sensitive_features.loc\[outcomes.index\]",
     ),
 }
 
@@ -425,10 +433,10 @@ def test_bad_settings(setting, kind):
 @pytest.mark.parametrize(
     ("predict", "kind", "message"),
     [
-        (lambda rows: np.zeros((4, 2)), InvalidInput, r"shape \(4, 2\) for 4 rows"),
-        (lambda rows: np.zeros((4, 1)), InvalidInput, r"shape \(4, 1\) for 4 rows"),
-        (lambda rows: [0, 1], InvalidInput, r"shape \(2,\) for 4 rows"),
-        (lambda rows: [0.2, 0.7, 0.4, 0.1], InvalidInput, "positive is 1"),
+        (lambda rows: np.zeros((4, 2)), InvalidInput, r"shape \(4, 2\), expected \(4,\)"),
+        (lambda rows: np.zeros((4, 1)), InvalidInput, r"shape \(4, 1\), expected \(4,\)"),
+        (lambda rows: [0, 1], InvalidInput, r"shape \(2,\), expected \(4,\)"),
+        (lambda rows: [0.2, 0.7, 0.4, 0.1], InvalidInput, "pos_label is 1"),
         (None, InvalidType, "neither a function nor a model"),
     ],
 )

@@ -18,16 +18,19 @@ from fairspan.rows.groups import CodedLabels, Label, factorize_sorted, format_li
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.typing import BoolArray, FloatArray, IntegerArray
 
-# Tight enough that the result does not depend on where the solver stops. At most 103 iterations
-# were needed on random rows from 5 x 5 to 20 000 x 40 and 200 x 1000.
+# Tolerance of the linear classifier: tight enough that scores do not depend on where the solver
+# stopped.
 _SVM_TOL = 1e-8
+# Iterations of the linear classifier. It took at most 103 on random rows from 5 x 5 to 20 000 x 40
+# and 200 x 1000.
 _SVM_MAX_ITER = 100_000
-# Up to this many rows all pairs are compared; otherwise, those within blocks of about this size.
+# Number of rows up to which all pairs are compared (a kernel of 32 MB); more rows are split into
+# blocks of about this size.
 _MAX_BLOCK_ROWS = 2_000
-# Number of rows whose distances determine the bandwidth.
+# Number of rows whose distances give the median distance: half a million pairs.
 _MEDIAN_ROWS = 1_000
-# Group means that agree to this fraction of a column's standard deviation are equal by
-# construction.
+# Difference of group means, relative to the standard deviation of a column, below which the means
+# are equal by construction: by chance they differ by about 1 / sqrt(rows).
 _EQUAL_MEANS_TOL = 1e-6
 
 
@@ -95,7 +98,8 @@ def leakage(
     """
     frame = as_eager_frame(Z_train)
     names = None if frame is None else FrameRows.all_features(frame).feature_names
-    train, test = feature_values(Z_train, None), feature_values(Z_test, names)
+    train = feature_values(Z_train, None)
+    test = feature_values(Z_test, names)
     if train.shape[1] != test.shape[1]:
         raise InvalidInput(
             f"Z_train has {counted(train.shape[1], 'column')}, Z_test {test.shape[1]}",
@@ -108,27 +112,32 @@ def leakage(
     test_groups, test_codes = encode_groups(
         sensitive_features_test, Z_test, len(test), ("Z_test", "sensitive_features_test")
     )
-    test_groups, test_codes = _matched(groups, test_groups, test_codes)
+    test_groups, test_codes = _match_groups(groups, test_groups, test_codes)
     _check_train_and_test_groups(groups, test_groups)
-    mean, scale = train.mean(axis=0), train.std(axis=0)
-    # The standard deviation of a constant column may be rounding error instead of zero.
+    train, test = _standardize(train, test, names)
+    # With two groups, the second classifier is the first one, negated.
+    one_vs_rest = range(len(groups)) if len(groups) > 2 else range(1)
+    score = _make_scorer(classifier)
+    return max(
+        _ks_statistic(score(train, train_codes == group, test), test_codes == group)
+        for group in one_vs_rest
+    )
+
+
+def _standardize(
+    train: FloatArray, test: FloatArray, names: tuple[str, ...] | None
+) -> tuple[FloatArray, FloatArray]:
+    """Standardize both by the training rows; constant columns become zero, with a warning."""
+    mean = train.mean(axis=0)
+    scale = train.std(axis=0)
+    # A constant column may differ from its mean by rounding, which is not variance.
     rounding = 10 * np.finfo(np.float64).eps * np.abs(mean)
     scale = np.where(scale > rounding, scale, np.inf)
     if np.isinf(scale).any():
         constant = [names[j] if names else int(j) for j in np.flatnonzero(np.isinf(scale))]
-        several = len(constant) > 1
-        warn(
-            f"leakage leaves out the column{'s' * several} {format_list(constant)} of Z_train, "
-            f"which {'do' if several else 'does'} not vary."
-        )
-    train, test = (train - mean) / scale, (test - mean) / scale
-    # Separating the second of two groups from the first gives the same classifier, negated.
-    told = range(len(groups)) if len(groups) > 2 else range(1)
-    score = _make_scorer(classifier)
-    return max(
-        _ks_statistic(score(train, train_codes == group, test), test_codes == group)
-        for group in told
-    )
+        noun = "column" if len(constant) == 1 else "columns"
+        warn(f"leakage drops the constant {noun} {format_list(constant)} of Z_train.")
+    return (train - mean) / scale, (test - mean) / scale
 
 
 def _make_scorer(
@@ -158,24 +167,25 @@ def _make_scorer(
 
 
 def _ks_statistic(scores: FloatArray, is_member: BoolArray) -> float:
-    """Kolmogorov-Smirnov statistic: largest difference between two empirical distribution
-    functions."""
-    a, b = np.sort(scores[is_member]), np.sort(scores[~is_member])
-    below_a = np.searchsorted(a, scores, side="right") / len(a)
-    below_b = np.searchsorted(b, scores, side="right") / len(b)
-    return float(np.abs(below_a - below_b).max())
+    """Kolmogorov-Smirnov statistic of the scores of members and of all others."""
+    member_scores = np.sort(scores[is_member])
+    other_scores = np.sort(scores[~is_member])
+    member_cdf = np.searchsorted(member_scores, scores, side="right") / len(member_scores)
+    other_cdf = np.searchsorted(other_scores, scores, side="right") / len(other_scores)
+    return float(np.abs(member_cdf - other_cdf).max())
 
 
-def _matched(
+def _match_groups(
     groups: tuple[Label, ...], test_groups: tuple[Label, ...], codes: IntegerArray
 ) -> tuple[tuple[Label, ...], IntegerArray]:
-    """Return held-out groups and codes with the labels of the fit that are equal as text."""
+    """Replace held-out labels by training labels that are equal as text."""
     labels = CodedLabels(list(test_groups), np.asarray(codes, dtype=np.intp))
     known = KnownLabels.of(groups)
     matched = known.match(labels)
     if matched is labels:
         return test_groups, codes
-    if (notice := known.notice(labels)) is not None:
+    notice = known.notice(labels)
+    if notice is not None:
         warn(notice)
     return factorize_sorted(matched)
 
@@ -185,14 +195,15 @@ def _check_train_and_test_groups(groups: tuple[Label, ...], test_groups: tuple[L
     unknown = [label for label in test_groups if label not in groups]
     if unknown:
         raise UnknownGroup(
-            f"sensitive_features_test holds {format_list(unknown)}, without rows to train on",
-            f"Known groups are {format_list(groups)}",
+            "sensitive_features_test contains groups without training rows: "
+            f"{format_list(unknown)}",
+            f"Allowed: the groups {format_list(groups)}",
             "Split the rows so that each group is in both parts",
         )
     missing = [label for label in groups if label not in test_groups]
     if missing:
         raise InvalidInput(
-            f"sensitive_features_test holds no rows of {format_list(missing)}",
+            f"sensitive_features_test contains no rows of {format_list(missing)}",
             "Allowed: held-out rows of every group",
             "Split the rows so that each group is in both parts",
         )
@@ -219,13 +230,15 @@ class MMDEstimate(float):
     def __new__(cls, value: float, p_value: float | None, bandwidth: float, n_blocks: int) -> Self:
         """Create a float with attributes."""
         estimate = super().__new__(cls, value)
-        estimate.p_value, estimate.bandwidth, estimate.n_blocks = p_value, bandwidth, n_blocks
+        estimate.p_value = p_value
+        estimate.bandwidth = bandwidth
+        estimate.n_blocks = n_blocks
         return estimate
 
     def __repr__(self) -> str:
         """Representation with the p-value."""
         p_value_text = "" if self.p_value is None else f", p_value={self.p_value:.3g}"
-        return f"Discrepancy({float(self):.6g}{p_value_text})"
+        return f"MMDEstimate({float(self):.6g}{p_value_text})"
 
 
 def mmd(
@@ -258,7 +271,7 @@ def mmd(
 
     Returns
     -------
-    Discrepancy
+    MMDEstimate
         Float with attributes `p_value`, `bandwidth` and `n_blocks`.
 
     Raises
@@ -288,49 +301,61 @@ def mmd(
     >>> rng = np.random.default_rng(0)
     >>> groups = np.repeat(["a", "b"], 100)
     >>> Z = rng.normal(size=(200, 2)) + 2.0 * (groups == "b")[:, None]
-    >>> found = metrics.mmd(Z, groups)
-    >>> round(found, 2), found.p_value
+    >>> estimate = metrics.mmd(Z, groups)
+    >>> round(estimate, 2), estimate.p_value
     (0.56, 0.005)
     """
     rows = feature_values(Z, None)
     groups, codes = encode_groups(sensitive_features, Z, len(rows), ("Z", "sensitive_features"))
     counts = np.bincount(codes, minlength=len(groups))
-    if len(groups) < 2 or counts.min() < 2:
-        few = [label for label, count in zip(groups, counts, strict=True) if count < 2]
-        found = "All rows are of one group"
-        if len(few) == 1:
-            found = f"The group {few[0]!r} has one row"
-        elif few:
-            found = f"The groups {format_list(few)} have one row each"
-        raise InvalidInput(
-            found,
-            "Allowed: at least two groups of at least two rows",
-            "Drop such groups, or check the group column",
-        )
+    _check_group_sizes(groups, counts)
     if bandwidth is not None and not bandwidth > 0:
         raise InvalidParameter(
-            f"bandwidth is {bandwidth!r}", "Allowed: numbers above zero", "Leave it out"
+            f"bandwidth is {bandwidth!r}", "Allowed: positive numbers", "Omit it"
         )
     if n_permutations < 0:
         raise InvalidParameter(
-            f"n_permutations is {n_permutations}", "Allowed: 0 and more", "Choose 199"
+            f"n_permutations is {n_permutations}", "Allowed: nonnegative integers", "Choose 199"
         )
-    if _means_are_equal(
-        np.array([rows[codes == code].mean(axis=0) for code in range(len(groups))]), rows
-    ):
+    means = np.array([rows[codes == code].mean(axis=0) for code in range(len(groups))])
+    if _means_are_equal(means, rows):
         warn(
             "The group means are equal, as they are for the rows on which a model with equal "
             "means was fitted, which makes the p-value too large: pass held-out rows."
         )
     rng = as_generator(random_state)
-    width = _median_distance(rows, rng) if bandwidth is None else float(bandwidth)
+    bandwidth = _median_distance(rows, rng) if bandwidth is None else float(bandwidth)
     blocks = _split_into_blocks(codes, counts, rng)
-    estimate_sums = np.zeros((1 + n_permutations, len(list(combinations(range(len(groups)), 2)))))
+    n_pairs = len(list(combinations(range(len(groups)), 2)))
+    estimate_sums = np.zeros((1 + n_permutations, n_pairs))
     for block in track("comparing rows", blocks, "blocks"):
-        estimate_sums += _block_estimates(rows[block], codes[block], width, n_permutations, rng)
+        estimate_sums += _block_estimates(rows[block], codes[block], bandwidth, n_permutations, rng)
     max_estimates = (estimate_sums / len(blocks)).max(axis=1)
     p_value = float((max_estimates >= max_estimates[0]).mean()) if n_permutations else None
-    return MMDEstimate(float(max_estimates[0]), p_value, width, len(blocks))
+    return MMDEstimate(float(max_estimates[0]), p_value, bandwidth, len(blocks))
+
+
+def _check_group_sizes(groups: tuple[Label, ...], counts: IntegerArray) -> None:
+    """Check that there are at least two groups of at least two rows.
+
+    Raises
+    ------
+    InvalidInput
+    """
+    if len(groups) >= 2 and counts.min() >= 2:
+        return
+    single = [label for label, count in zip(groups, counts, strict=True) if count < 2]
+    if not single:
+        reason = "All rows belong to one group"
+    elif len(single) == 1:
+        reason = f"The group {single[0]!r} has one row"
+    else:
+        reason = f"The groups {format_list(single)} have one row each"
+    raise InvalidInput(
+        reason,
+        "Allowed: at least two groups of at least two rows",
+        "Drop such groups, or check the group column",
+    )
 
 
 def _means_are_equal(means: FloatArray, rows: FloatArray) -> bool:
@@ -348,9 +373,10 @@ def _median_distance(rows: FloatArray, rng: np.random.Generator) -> float:
         rows = rows[rng.choice(len(rows), _MEDIAN_ROWS, replace=False)]
     distances = pdist(rows)
     median = float(np.median(distances))
-    if median == 0:  # most rows are equal
-        median = float(np.median(distances[distances > 0])) if distances.any() else 1.0
-    return median
+    if median > 0:
+        return median
+    # Most rows are equal.
+    return float(np.median(distances[distances > 0])) if distances.any() else 1.0
 
 
 def _split_into_blocks(
@@ -365,9 +391,9 @@ def _split_into_blocks(
     for code in range(len(counts)):
         group_rows = rng.permutation(np.flatnonzero(codes == code))
         size = min(len(group_rows) // n_blocks, max_group_rows)
-        for number, part in enumerate(block_parts):
-            part.append(group_rows[number * size : (number + 1) * size])
-    return [np.concatenate(part) for part in block_parts]
+        for i, parts in enumerate(block_parts):
+            parts.append(group_rows[i * size : (i + 1) * size])
+    return [np.concatenate(parts) for parts in block_parts]
 
 
 def _block_estimates(
@@ -377,19 +403,22 @@ def _block_estimates(
     n_permutations: int,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Estimates of one block for its labels and for each permutation of them, shape (1 + m,
-    pairs)."""
+    """Estimates of one block for its labels and for each permutation, shape (1 + m, pairs)."""
     from scipy.spatial.distance import pdist, squareform
 
     # Rows are not compared with themselves, so the diagonal stays zero.
     kernel = squareform(np.exp(-(pdist(rows, "sqeuclidean") / (2 * bandwidth**2))))
     n_groups = int(codes.max()) + 1
     counts = np.bincount(codes, minlength=n_groups).astype(np.float64)
+    # Axes: labeling, row.
     labelings = np.array([codes, *(rng.permutation(codes) for _ in range(n_permutations))])
+    # Axes: labeling, row, group.
     indicators = (labelings[:, :, None] == np.arange(n_groups)).astype(np.float64)
-    # A single matrix product for all permutations.
+    # A single matrix product for all permutations; axes of the result as those of `indicators`.
     stacked_indicators = np.moveaxis(indicators, 0, 1).reshape(len(codes), -1)
-    kernel_sums = np.moveaxis((kernel @ stacked_indicators).reshape(len(codes), -1, n_groups), 1, 0)
+    stacked_sums = (kernel @ stacked_indicators).reshape(len(codes), -1, n_groups)
+    kernel_sums = np.moveaxis(stacked_sums, 1, 0)
+    # Axes: labeling, group, group.
     sums = indicators.transpose(0, 2, 1) @ kernel_sums
     within_means = np.diagonal(sums, axis1=1, axis2=2) / (counts * (counts - 1))
     between_means = sums / np.outer(counts, counts)

@@ -26,7 +26,7 @@ from fairspan.rows.groups import (
 from fairspan.rows.label_matching import remedy_for
 from fairspan.typing import FloatArray, IntegerArray
 
-_ALLOWED_OUTCOMES = "Allowed: one outcome for each row: text, numbers or truth values, none missing"
+_ALLOWED_OUTCOMES = "Allowed: one outcome per row: text, numbers or booleans, none missing"
 # Number of draws at once, so that memory does not grow with the number of resamples.
 _MAX_DRAWS_AT_ONCE = 2**21
 
@@ -40,9 +40,8 @@ def encode_groups(
     ----------
     groups : (n,) or (n, a) array-like or data frame, or mapping of name to column
         Several columns define their intersections.
-    beside : object
-        The rows, with which groups are matched by position; pandas indexes that disagree are an
-        error.
+    reference : object
+        Rows that the groups are matched with by position; a conflicting pandas index is an error.
     n_rows : int
         Number of rows of `reference`.
     names : tuple of two str
@@ -55,29 +54,27 @@ def encode_groups(
     Raises
     ------
     InvalidInput
-        No column of labels, lengths that differ, a missing label, pandas indexes that disagree.
+        Not a column of labels, inconsistent lengths, a missing label, or conflicting pandas
+        indexes.
     InvalidType
         Labels that cannot be groups.
     """
     reference_name, groups_name = names
-    given = groups
+    labels_or_columns = groups
     if isinstance(groups, Mapping):
         groups = _intersect_columns(groups, groups_name)
-    if (
-        isinstance(groups, str)
-        or not hasattr(groups, "__len__")
-        or getattr(groups, "shape", None) == ()
-    ):
+    has_length = hasattr(groups, "__len__") and getattr(groups, "shape", None) != ()
+    if isinstance(groups, str) or not has_length:
         raise InvalidInput(
             f"{groups_name} is {groups!r}",
             "Allowed: one group label per row, or a column for each of several attributes",
             f"Pass {groups_name} as a list, array, series or data frame",
         )
-    coder = LabelEncoder()
+    encoder = LabelEncoder()
     labels = resolve_labels(groups, n_rows, reference, groups_name, reference_name)
-    check_alignment({reference_name: reference, groups_name: given})
-    codes = coder.encode(labels)
-    return factorize_sorted(CodedLabels(coder.labels, codes))
+    check_alignment({reference_name: reference, groups_name: labels_or_columns})
+    codes = encoder.encode(labels)
+    return factorize_sorted(CodedLabels(encoder.labels, codes))
 
 
 def check_multiple_groups(groups: tuple[Label, ...], rows: str = "All rows") -> None:
@@ -95,7 +92,7 @@ def check_multiple_groups(groups: tuple[Label, ...], rows: str = "All rows") -> 
         )
 
 
-def encode_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerArray]:
+def encode_outcomes(outcomes: Any, name: str) -> tuple[tuple[Scalar, ...], IntegerArray]:
     """Sorted outcomes, and the index of each row's outcome.
 
     Unlike for groups, 1, 1.0 and True are the same outcome, since predictions are often floats
@@ -103,7 +100,7 @@ def encode_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], Integer
 
     Parameters
     ----------
-    labels : (n,) array-like or series, or a frame or array of one column
+    outcomes : (n,) array-like or series, or a frame or array of one column
     name : str
         Name in messages.
 
@@ -118,22 +115,22 @@ def encode_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], Integer
     InvalidType
         Outcomes that are neither text nor numbers.
     """
-    coded = labels_from_values(labels, name)
-    if not len(coded):
+    labels = labels_from_values(outcomes, name)
+    if not len(labels):
         raise InvalidInput(f"{name} is empty", "Allowed: at least one row", "Pass the rows")
     outcome_codes: dict[Scalar, int] = {}
-    code_map = np.zeros(len(coded.categories), dtype=np.intp)
-    for code in np.unique(coded.codes).tolist():
-        value = to_python_label(coded.categories[code])
+    code_map = np.zeros(len(labels.categories), dtype=np.intp)
+    for code in np.unique(labels.codes).tolist():
+        value = to_python_label(labels.categories[code])
         if isinstance(value, tuple):
+            shape = getattr(outcomes, "shape", (len(labels),))
             raise InvalidInput(
-                f"{name} is no column: its type is {type(labels).__name__}, its shape "
-                f"{getattr(labels, 'shape', (len(coded),))}",
+                f"{name} is not a column: its type is {type(outcomes).__name__}, its shape {shape}",
                 "Allowed: one dimension, with one outcome per row",
                 "Pass a single column; for scores of several classes, apply argmax(axis=1) first",
             )
         if is_missing_label(value):
-            row = int(np.argmax(coded.codes == code))
+            row = int(np.argmax(labels.codes == code))
             raise InvalidInput(
                 f"{name} has no outcome in {describe_position('row', row)} (None or NaN)",
                 _ALLOWED_OUTCOMES,
@@ -145,16 +142,19 @@ def encode_outcomes(labels: Any, name: str) -> tuple[tuple[Scalar, ...], Integer
                 _ALLOWED_OUTCOMES,
                 "Convert it, for example with astype(str)",
             )
+        # Equal numbers of different types get the same code.
         code_map[code] = outcome_codes.setdefault(value, len(outcome_codes))
     if len({isinstance(value, str) for value in outcome_codes}) > 1:
         raise InvalidInput(
             f"{name} mixes text with numbers", _ALLOWED_OUTCOMES, "Convert it to one type"
         )
-    return factorize_sorted(CodedLabels(list(outcome_codes), code_map[coded.codes]))
+    return factorize_sorted(CodedLabels(list(outcome_codes), code_map[labels.codes]))
 
 
 def _intersect_columns(columns: Mapping[Any, Any], name: str) -> list[tuple[Any, ...]]:
-    lengths = sorted({len(each) if hasattr(each, "__len__") else 0 for each in columns.values()})
+    lengths = sorted(
+        {len(column) if hasattr(column, "__len__") else 0 for column in columns.values()}
+    )
     if len(lengths) != 1 or lengths == [0]:
         raise InvalidInput(
             f"The columns of {name} have lengths {format_list(lengths)}",
@@ -186,6 +186,59 @@ class OutcomesByGroup:
     outcome_codes: IntegerArray
     weights: FloatArray
 
+    @classmethod
+    def from_arrays(
+        cls,
+        outcomes: Any,
+        sensitive_features: Any,
+        sample_weight: Any = None,
+        name: str = "outcomes",
+    ) -> "OutcomesByGroup":
+        """Read and check one outcome, one group and one weight per row.
+
+        Parameters
+        ----------
+        outcomes : (n,) array-like or series, or a frame or array of one column
+        sensitive_features : (n,) or (n, a) array-like or data frame, or mapping of name to column
+        sample_weight : (n,) array-like, optional
+            Rows of weight zero are ignored.
+        name : str
+            Name of the outcomes in messages.
+
+        Returns
+        -------
+        OutcomesByGroup
+
+        Raises
+        ------
+        InvalidInput, InvalidType
+        """
+        values, outcome_codes = encode_outcomes(outcomes, name)
+        n = len(outcome_codes)
+        groups, group_codes = encode_groups(
+            sensitive_features, outcomes, n, (name, "sensitive_features")
+        )
+        weights = check_sample_weight(sample_weight, n)
+        check_alignment(
+            {
+                name: outcomes,
+                "sensitive_features": sensitive_features,
+                "sample_weight": sample_weight,
+            }
+        )
+        if weights is None:
+            weights = np.ones(n)
+        has_weight = weights > 0
+        present_groups, group_codes = np.unique(group_codes[has_weight], return_inverse=True)
+        present_outcomes, outcome_codes = np.unique(outcome_codes[has_weight], return_inverse=True)
+        return cls(
+            tuple(groups[i] for i in present_groups),
+            tuple(values[i] for i in present_outcomes),
+            group_codes.astype(np.int64),
+            outcome_codes.astype(np.int64),
+            weights[has_weight] / weights.max(),  # so that sums stay within float64's range
+        )
+
     @property
     def counts(self) -> IntegerArray:
         """Number of rows of each group, shape (k,)."""
@@ -193,23 +246,25 @@ class OutcomesByGroup:
 
     def distribution(self) -> FloatArray:
         """Weighted share of each outcome in each group, shape (k, m); rows sum to one."""
-        k, m = len(self.groups), len(self.outcomes)
+        k = len(self.groups)
+        m = len(self.outcomes)
         group_cells = self.group_codes * m + self.outcome_codes
         sums = np.bincount(group_cells, self.weights, k * m).reshape(k, m)
         return np.asarray(sums / sums.sum(axis=1, keepdims=True))
 
     @property
     def effective_sample_sizes(self) -> FloatArray:
-        """Effective sample size (sum w)^2 / sum w^2 of each group (Kish 1965); the number of
-        rows if unweighted."""
+        """Effective sample size of each group: the number of rows, if they are unweighted.
+
+        (sum w)^2 / sum w^2, Kish (1965).
+        """
         sums = [np.bincount(self.group_codes, self.weights**power) for power in (1, 2)]
         return np.asarray(sums[0] ** 2 / sums[1])
 
     def bootstrap_max_deviation(
         self, n_bootstrap: int, confidence: float, random_state: Any
     ) -> float | None:
-        """Bootstrap quantile of the largest distance between two groups that is due to chance
-        alone.
+        """Bootstrap quantile of the largest distance of two groups that is due to chance alone.
 
         With D_g the deviation of a resample's shares from those it was drawn from, the quantile is
         that of the maximum of 1/2 |D_a - D_b|_1 over all pairs of groups. Rows are drawn within
@@ -236,15 +291,14 @@ class OutcomesByGroup:
         if n_bootstrap == 0 or not (self.counts > 1).all():
             return None
         group_cells = [self._bootstrap_cells(group) for group in range(len(self.groups))]
-        width = max(
-            len(self.groups) ** 2 * len(self.outcomes),
-            *(len(counts) for counts, _, _ in group_cells),
-        )
-        chunk_size, maxima = max(1, _MAX_DRAWS_AT_ONCE // width), []
+        max_cells = max(len(counts) for counts, _, _ in group_cells)
+        n_draws = max(len(self.groups) ** 2 * len(self.outcomes), max_cells)
+        chunk_size = max(1, _MAX_DRAWS_AT_ONCE // n_draws)
+        maxima = []
         for start in range(0, n_bootstrap, chunk_size):
             size = min(chunk_size, n_bootstrap - start)
             deviations = np.stack(
-                [self._resampled_deviations(*each, size, rng) for each in group_cells], axis=1
+                [self._resampled_deviations(*cells, size, rng) for cells in group_cells], axis=1
             )
             distances = np.abs(deviations[:, :, None] - deviations[:, None]).sum(axis=3) / 2
             maxima.append(distances.max(axis=(1, 2)))
@@ -275,12 +329,13 @@ class OutcomesByGroup:
         rng: np.random.Generator,
     ) -> FloatArray:
         """Deviations of resampled shares from those of the group's cells, shape (size, m)."""
-        weights, probabilities = weights / weights.max(), counts / counts.sum()
+        weights = weights / weights.max()
+        probabilities = counts / counts.sum()
         n_rows = round(counts.sum() - len(self.outcomes) / 2)
-        deviations = (
-            np.vstack([probabilities, rng.multinomial(n_rows, probabilities, size=size)]) * weights
-        )
-        shares = deviations @ (outcome_codes[:, None] == np.arange(len(self.outcomes)))
+        resampled_counts = rng.multinomial(n_rows, probabilities, size=size)
+        # The first row is the group itself.
+        cell_weights = np.vstack([probabilities, resampled_counts]) * weights
+        shares = cell_weights @ (outcome_codes[:, None] == np.arange(len(self.outcomes)))
         shares /= shares.sum(axis=1, keepdims=True)
         return np.asarray(shares[1:] - shares[0])
 
@@ -290,7 +345,7 @@ class OutcomesByGroup:
         Parameters
         ----------
         protected : label
-        rest : label or list of labels, optional
+        reference : label or list of labels, optional
 
         Raises
         ------
@@ -299,75 +354,43 @@ class OutcomesByGroup:
         InvalidInput
             All rows belong to the protected group, or the reference contains it.
         """
-        reference_groups = (
-            [] if reference is None else reference if isinstance(reference, list) else [reference]
-        )
-        label, *reference_labels = to_python_labels([protected, *reference_groups])
-        for each in (label, *reference_labels):
-            if each not in self.groups:
-                raise UnknownGroup(
-                    f"The {'protected' if each is label else 'reference'} group is {each!r}, to "
-                    "which no row belongs",
-                    f"The rows hold the groups {format_list(self.groups)}",
-                    remedy_for(each, self.groups, "Name one of these groups"),
-                )
+        if reference is None:
+            reference_groups = []
+        elif isinstance(reference, list):
+            reference_groups = reference
+        else:
+            reference_groups = [reference]
+        protected_label, *reference_labels = to_python_labels([protected, *reference_groups])
+        self._check_group(protected_label, "protected")
+        for label in reference_labels:
+            self._check_group(label, "reference")
         check_multiple_groups(self.groups)
-        if label in reference_labels:
+        if protected_label in reference_labels:
             raise InvalidInput(
-                f"The reference groups contain {label!r}, which is the protected group",
-                f"Allowed: others of the groups {format_list(self.groups)}",
+                f"The reference groups contain {protected_label!r}, which is the protected group",
+                f"Allowed: other groups among {format_list(self.groups)}",
                 "Remove it",
             )
         codes = self.group_codes
-        selected = np.isin(codes, [self.groups.index(each) for each in (label, *reference_labels)])
+        compared_codes = [
+            self.groups.index(label) for label in (protected_label, *reference_labels)
+        ]
+        selected = np.isin(codes, compared_codes)
         selected |= reference is None
-        is_protected = (codes[selected] == self.groups.index(label)).astype(np.int64)
+        is_protected = (codes[selected] == self.groups.index(protected_label)).astype(np.int64)
         return OutcomesByGroup(
-            ("rest", label),
+            ("reference", protected_label),
             self.outcomes,
             is_protected,
             self.outcome_codes[selected],
             self.weights[selected],
         )
 
-
-def from_arrays(
-    labels: Any, sensitive_features: Any, sample_weight: Any = None, name: str = "labels"
-) -> OutcomesByGroup:
-    """Read and check one outcome, one group and one weight per row.
-
-    Parameters
-    ----------
-    labels : (n,) array-like or series, or a frame or array of one column
-    sensitive_features : (n,) or (n, a) array-like or data frame, or mapping of name to column
-    sample_weight : (n,) array-like, optional
-        Rows of weight zero are ignored.
-    name : str
-        Name of the outcomes in messages.
-
-    Returns
-    -------
-    OutcomesByGroup
-
-    Raises
-    ------
-    InvalidInput, InvalidType
-    """
-    outcomes, outcome_codes = encode_outcomes(labels, name)
-    n = len(outcome_codes)
-    groups, group_codes = encode_groups(sensitive_features, labels, n, (name, "sensitive_features"))
-    checked = check_sample_weight(sample_weight, n)
-    check_alignment(
-        {name: labels, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
-    )
-    weights = np.ones(n) if checked is None else checked
-    has_weight = weights > 0
-    kept_groups, group_codes = np.unique(group_codes[has_weight], return_inverse=True)
-    kept_outcomes, outcome_codes = np.unique(outcome_codes[has_weight], return_inverse=True)
-    return OutcomesByGroup(
-        tuple(groups[i] for i in kept_groups),
-        tuple(outcomes[i] for i in kept_outcomes),
-        group_codes.astype(np.int64),
-        outcome_codes.astype(np.int64),
-        weights[has_weight] / weights.max(),  # keeps sums within the range of float64
-    )
+    def _check_group(self, label: Label, role: str) -> None:
+        """Raise UnknownGroup if no row belongs to a group."""
+        if label not in self.groups:
+            raise UnknownGroup(
+                f"The {role} group is {label!r}, to which no row belongs",
+                f"Allowed: the groups {format_list(self.groups)}",
+                remedy_for(label, self.groups, "Name one of these groups"),
+            )

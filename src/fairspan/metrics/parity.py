@@ -1,6 +1,7 @@
 """Label bias and statistical parity: differences between the groups' outcome rates."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -12,7 +13,7 @@ import numpy as np
 from fairspan.errors import InvalidInput, InvalidType
 from fairspan.formatting.export import to_data_frame
 from fairspan.formatting.text import counted
-from fairspan.metrics.outcomes import OutcomesByGroup, check_multiple_groups, from_arrays
+from fairspan.metrics.outcomes import OutcomesByGroup, check_multiple_groups
 from fairspan.registry import check_bool, check_integer, check_number
 from fairspan.rows.alignment import check_alignment
 from fairspan.rows.arrays import as_eager_frame, resolve_group_columns
@@ -91,25 +92,26 @@ def label_bias(
 ) -> float | LabelBias:
     """Rate of the positive label in the reference groups minus that in the protected group.
 
-    bias = P(label = positive | not protected) - P(label = positive | protected), between -1 and 1;
-    positive if the protected group receives the positive label less often. For two groups its
+    bias = P(outcome = pos_label | reference) - P(outcome = pos_label | protected), between -1 and
+    1; above zero if the protected group receives the positive label less often. For two groups its
     absolute value is fairlearn's demographic parity difference.
 
     Parameters
     ----------
-    labels : (n,) array-like or series, or a frame or array of one column
-        Text, numbers or booleans; 1, 1.0 and True are the same label.
+    outcomes : (n,) array-like or series, or a frame or array of one column
+        Text, numbers or booleans; 1, 1.0 and True are the same outcome.
     sensitive_features : (n,) or (n, a) array-like or data frame, or mapping of name to column
         Group of each row, matched by position; several attributes define their intersections.
     protected : label
         Protected group; a tuple for an intersection.
-    positive : label, default=1
-    rest : label or list of labels, optional
+    pos_label : label, default=1
+        Outcome that counts as positive.
+    reference : label or list of labels, optional
         Groups that the protected one is compared with; by default all others. Rows of other groups
         are ignored.
     sample_weight : (n,) array-like, optional
         Finite and nonnegative; rows of weight zero are ignored.
-    interval : bool, default=False
+    return_interval : bool, default=False
         Return a LabelBias with a confidence interval.
     confidence : float, default=0.95
         Confidence level, between 0 and 1.
@@ -123,10 +125,10 @@ def label_bias(
     UnknownGroup
         No row belongs to the protected group, or to a reference group.
     InvalidInput
-        All rows belong to the protected group; no label is positive; a missing label; or
+        All rows belong to the protected group; no outcome is positive; a missing outcome; or
         inconsistent lengths.
     InvalidType
-        Labels that are neither text nor numbers.
+        Outcomes that are neither text nor numbers.
     InvalidParameter
         confidence is out of range.
 
@@ -149,33 +151,31 @@ def label_bias(
     >>> round(bias.value, 4), bias.low < 0.2 < bias.high
     (0.2, True)
     """
-    check_bool("interval", return_interval)
-    table = from_arrays(outcomes, sensitive_features, sample_weight)
-    table = table.protected_vs_reference(protected, reference)
-    positive_code = _outcome_index(table, pos_label, "labels")
-    reference_rate, protected_rate = table.distribution()[:, positive_code].tolist()
+    check_bool("return_interval", return_interval)
+    outcomes_by_group = OutcomesByGroup.from_arrays(outcomes, sensitive_features, sample_weight)
+    outcomes_by_group = outcomes_by_group.protected_vs_reference(protected, reference)
+    positive_index = _outcome_index(outcomes_by_group, pos_label, "outcomes")
+    distribution = outcomes_by_group.distribution()
+    reference_rate, protected_rate = distribution[:, positive_index].tolist()
+    bias = float(reference_rate - protected_rate)
     if not return_interval:
-        return float(reference_rate - protected_rate)
+        return bias
     check_number("confidence", confidence, 0, 1)
-    (rest_low, rest_high), (low, high) = (
-        _wilson_interval(share, n, confidence)
-        for share, n in zip(
-            (reference_rate, protected_rate), table.effective_sample_sizes.tolist(), strict=True
-        )
+    n_reference, n_protected = outcomes_by_group.effective_sample_sizes.tolist()
+    reference_low, reference_high = _wilson_interval(reference_rate, n_reference, confidence)
+    protected_low, protected_high = _wilson_interval(protected_rate, n_protected, confidence)
+    below = math.hypot(reference_rate - reference_low, protected_high - protected_rate)
+    above = math.hypot(reference_high - reference_rate, protected_rate - protected_low)
+    return LabelBias(
+        bias, bias - below, bias + above, float(confidence), protected_rate, reference_rate
     )
-    value = reference_rate - protected_rate
-    low, high = (
-        value - math.hypot(reference_rate - rest_low, high - protected_rate),
-        value + math.hypot(rest_high - reference_rate, protected_rate - low),
-    )
-    return LabelBias(value, low, high, float(confidence), protected_rate, reference_rate)
 
 
-def _wilson_interval(share: float, n: float, confidence: float) -> tuple[float, float]:
+def _wilson_interval(rate: float, n: float, confidence: float) -> tuple[float, float]:
     """Wilson's (1927) score interval for a rate observed on n rows."""
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    center = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half_width = z * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    center = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
+    half_width = z * math.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     return center - half_width, center + half_width
 
 
@@ -192,7 +192,7 @@ def prediction_bias(
 ) -> float:
     """Label bias of predictions: rate in the reference groups minus that in the protected group.
 
-    bias = P(predict(x) = positive | not protected) - P(predict(x) = positive | protected).
+    bias = P(predict(x) = pos_label | reference) - P(predict(x) = pos_label | protected).
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def prediction_bias(
     sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
         Named columns are dropped from X before predicting; to keep them as features, pass the group
         labels instead.
-    protected, positive, rest, sample_weight
+    protected, pos_label, reference, sample_weight
         See :func:`label_bias`.
     probabilities : bool, default=False
         Whether the classifier is randomized and returns the probability of the positive label. The
@@ -237,17 +237,7 @@ def prediction_bias(
     0.4
     """
     check_bool("probabilities", probabilities)
-    if not callable(predict):
-        positive_probability = (
-            partial(_positive_probability, predict, pos_label) if probabilities else None
-        )
-        predict = positive_probability or getattr(predict, "predict", None)
-    if not callable(predict):
-        raise InvalidType(
-            "predict is neither a function nor a model with a predict method",
-            "Allowed: a function that returns one label for each row of X",
-            "Pass model.predict",
-        )
+    predict_rows = _prediction_function(predict, pos_label, probabilities=probabilities)
     if isinstance(X, str | PathLike):
         raise InvalidType(
             f"X is the path {str(X)!r}",
@@ -255,50 +245,73 @@ def prediction_bias(
             "Read the file into a data frame first",
         )
     frame = as_eager_frame(X)
-    if frame is not None and (names := resolve_group_columns(frame, sensitive_features)):
-        # Pass the data, not names: a name would refer to labels in the order of this frame.
-        sensitive_features = frame.select(names).to_native()
-        X = drop_columns(X, tuple(names))
+    if frame is not None:
+        names = resolve_group_columns(frame, sensitive_features)
+        if names:
+            # By name: the frame's own columns are labels of its rows, in its order.
+            sensitive_features = frame.select(names).to_native()
+            X = drop_columns(X, tuple(names))
     # Before the prediction, which may take long and lose the index of X.
     check_alignment(
         {"X": X, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
     )
-    predictions = predict(X)
+    predictions = predict_rows(X)
     _check_predictions(predictions, X.shape[0] if hasattr(X, "shape") else len(X))
-    table = from_arrays(predictions, sensitive_features, sample_weight, "predict(X)")
-    table = table.protected_vs_reference(protected, reference)
+    outcomes_by_group = OutcomesByGroup.from_arrays(
+        predictions, sensitive_features, sample_weight, "predict(X)"
+    )
+    outcomes_by_group = outcomes_by_group.protected_vs_reference(protected, reference)
+    distribution = outcomes_by_group.distribution()
+    outcomes = outcomes_by_group.outcomes
     if probabilities:
-        # The mean of each group is the mean of the distinct probabilities weighted by their shares.
-        for probability in table.outcomes[:1] + table.outcomes[-1:]:
+        for probability in outcomes[:1] + outcomes[-1:]:
             check_number("a probability of predict(X)", probability, 0, 1)
-        reference_rate, protected_rate = (
-            table.distribution() @ np.array(table.outcomes, dtype=np.float64)
-        ).tolist()
+        # The mean of each group is that of the distinct probabilities, weighted by their shares.
+        mean_probabilities = distribution @ np.array(outcomes, dtype=np.float64)
+        reference_rate, protected_rate = mean_probabilities.tolist()
         return float(reference_rate - protected_rate)
-    if len(table.outcomes) == 1 and isinstance(table.outcomes[0], str) == isinstance(
-        pos_label, str
-    ):
+    is_same_type = isinstance(outcomes[0], str) == isinstance(pos_label, str)
+    if len(outcomes) == 1 and is_same_type:
         return 0.0
-    reference_rate, protected_rate = table.distribution()[
-        :, _outcome_index(table, pos_label, "predict(X)")
-    ].tolist()
+    positive_index = _outcome_index(outcomes_by_group, pos_label, "predict(X)")
+    reference_rate, protected_rate = distribution[:, positive_index].tolist()
     return float(reference_rate - protected_rate)
+
+
+def _prediction_function(
+    predict: Any, pos_label: Any, *, probabilities: bool
+) -> Callable[[Any], Any]:
+    """Function of rows that returns labels, or probabilities of the positive label."""
+    if callable(predict):
+        return predict  # type: ignore[no-any-return]
+    if probabilities:
+        return partial(_positive_probability, predict, pos_label)
+    method = getattr(predict, "predict", None)
+    if not callable(method):
+        raise InvalidType(
+            "predict is neither a function nor a model with a predict method",
+            "Allowed: a function that returns one label for each row of X",
+            "Pass model.predict",
+        )
+    return method  # type: ignore[no-any-return]
 
 
 def _positive_probability(model: Any, pos_label: Any, X: Any) -> FloatArray:
     """Probability of the positive label for each row, from a classifier's `predict_proba`."""
-    return np.asarray(model.predict_proba(X)[:, list(model.classes_).index(pos_label)])
+    positive_index = list(model.classes_).index(pos_label)
+    return np.asarray(model.predict_proba(X)[:, positive_index])
 
 
-def _outcome_index(table: OutcomesByGroup, pos_label: Any, name: str) -> int:
+def _outcome_index(outcomes_by_group: OutcomesByGroup, pos_label: Any, name: str) -> int:
     (label,) = to_python_labels([pos_label])
-    if label not in table.outcomes:
+    outcomes = outcomes_by_group.outcomes
+    if label not in outcomes:
         raise InvalidInput(
             f"pos_label is {label!r}, which does not occur in {name}",
-            f"{name} holds {format_list(table.outcomes)}",
+            f"{name} contains {format_list(outcomes)}",
             "Pass the favorable outcome as pos_label",
         )
-    return table.outcomes.index(label)
+    return outcomes.index(label)
 
 
 def _check_predictions(predictions: Any, n_rows: int) -> None:
@@ -308,7 +321,7 @@ def _check_predictions(predictions: Any, n_rows: int) -> None:
         shape = (len(predictions), -1)
     if shape != (n_rows,):
         raise InvalidInput(
-            f"predict(X) has shape {shape} for {counted(n_rows, 'row')}",
+            f"predict(X) has shape {shape}, expected ({n_rows},)",
             "Allowed: one label per row, in one dimension",
             "Pass predict rather than predict_proba, or wrap it in a function that returns labels",
         )
@@ -316,8 +329,7 @@ def _check_predictions(predictions: Any, n_rows: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class StatisticalParity:
-    """Outcome distributions of the groups and their distances; created by
-    :func:`statistical_parity`.
+    """Outcome distributions of groups and their distances; see :func:`statistical_parity`.
 
     Attributes
     ----------
@@ -331,9 +343,9 @@ class StatisticalParity:
         Share of each outcome in each group; rows sum to one.
     distances : (k, k) array
         Total variation distance of each pair of groups, between 0 and 1.
-    largest : float
+    max_distance : float
         The largest distance.
-    pair : tuple of two labels
+    max_pair : tuple of two labels
         The first pair of groups with that distance.
     low, high : float or None
         Confidence limits of the largest distance; None without resamples, or if a group has a
@@ -391,16 +403,12 @@ class StatisticalParity:
         MissingDependency
             pandas is not installed.
         """
-        return to_data_frame(
-            [
-                {"group": group, "n": count, "outcome": outcome, "share": share}
-                for group, count, shares in zip(
-                    self.groups, self.counts.tolist(), self.distribution.tolist(), strict=True
-                )
-                for outcome, share in zip(self.outcomes, shares, strict=True)
-            ],
-            "StatisticalParity.frame()",
-        )
+        records = []
+        for i, group in enumerate(self.groups):
+            count = int(self.counts[i])
+            for outcome, share in zip(self.outcomes, self.distribution[i].tolist(), strict=True):
+                records.append({"group": group, "n": count, "outcome": outcome, "share": share})
+        return to_data_frame(records, "StatisticalParity.frame()")
 
     def __repr__(self) -> str:
         interval = ""
@@ -433,7 +441,7 @@ def statistical_parity(
 
     Parameters
     ----------
-    labels : (n,) array-like or series, or a frame or array of one column
+    outcomes : (n,) array-like or series, or a frame or array of one column
         Labels or predictions: text, numbers or booleans; 1, 1.0 and True are the same outcome.
     sensitive_features : (n,) or (n, a) array-like or data frame, or mapping of name to column
         Group of each row, matched by position; several attributes define their intersections.
@@ -454,9 +462,9 @@ def statistical_parity(
     Raises
     ------
     InvalidInput
-        A single group, a missing label, or inconsistent lengths.
+        A single group, a missing outcome, or inconsistent lengths.
     InvalidType
-        Labels that are neither text nor numbers.
+        Outcomes that are neither text nor numbers.
     InvalidParameter
         epsilon, n_bootstrap or confidence is out of range.
 
@@ -480,29 +488,31 @@ def statistical_parity(
     array([[0. , 0. , 0.5],
            [0. , 0. , 0.5],
            [0.5, 0.5, 0. ]])
-    >>> parity.pair, parity.holds(0.1)
+    >>> parity.max_pair, parity.holds(0.1)
     (('a', 'c'), False)
     """
     check_number("epsilon", epsilon, 0, 1)
     check_integer("n_bootstrap", n_bootstrap, minimum=0)
-    table = from_arrays(outcomes, sensitive_features, sample_weight)
-    check_multiple_groups(table.groups)
-    distribution = table.distribution()
+    outcomes_by_group = OutcomesByGroup.from_arrays(outcomes, sensitive_features, sample_weight)
+    groups = outcomes_by_group.groups
+    check_multiple_groups(groups)
+    distribution = outcomes_by_group.distribution()
     distances = np.abs(distribution[:, None] - distribution[None]).sum(axis=2) / 2
     pairs = np.triu_indices(len(distances), 1)
     max_index = int(np.argmax(distances[pairs]))
-    largest = float(distances[pairs][max_index])
-    chance_deviation = table.bootstrap_max_deviation(n_bootstrap, confidence, random_state)
+    max_distance = float(distances[pairs][max_index])
+    max_pair = (groups[pairs[0][max_index]], groups[pairs[1][max_index]])
+    deviation = outcomes_by_group.bootstrap_max_deviation(n_bootstrap, confidence, random_state)
     return StatisticalParity(
-        table.groups,
-        table.outcomes,
-        table.counts,
+        groups,
+        outcomes_by_group.outcomes,
+        outcomes_by_group.counts,
         distribution,
         distances,
-        largest,
-        (table.groups[pairs[0][max_index]], table.groups[pairs[1][max_index]]),
-        None if chance_deviation is None else max(largest - chance_deviation, 0.0),
-        None if chance_deviation is None else min(largest + chance_deviation, 1.0),
+        max_distance,
+        max_pair,
+        None if deviation is None else max(max_distance - deviation, 0.0),
+        None if deviation is None else min(max_distance + deviation, 1.0),
         float(epsilon),
         float(confidence),
     )

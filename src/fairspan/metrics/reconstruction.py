@@ -28,12 +28,11 @@ from fairspan.typing import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class GroupErrors:
-    """Errors and variances of each group under one projection, in squared (scaled) units of the
-    features.
+    """Errors and variances of each group under one projection, in squared (scaled) units.
 
     Attributes
     ----------
-    labels : list of k labels
+    group_labels : list of k labels
     variances : (k,) array
         tr S_g about the center of the projection.
     errors : (k,) array
@@ -42,7 +41,7 @@ class GroupErrors:
         e*_g, smallest error of any subspace of the same dimension; for a soft projection, of the
         dimension d that it relaxes.
     roundings : (k,) array
-        The size up to which an error or a loss is rounding.
+        Size up to which an error or a loss is negligible.
     """
 
     group_labels: list[Label]
@@ -81,21 +80,26 @@ def group_errors(subspace: FairSubspace, moments: Moments) -> GroupErrors:
     InvalidInput
         The features differ, or their order does.
     """
-    model_names, row_names = subspace.feature_names, moments.feature_names
-    if (
-        model_names and row_names and model_names != row_names
-    ) or subspace.n_features != moments.n_features:
+    model_names = subspace.feature_names
+    row_names = moments.feature_names
+    has_other_names = bool(model_names and row_names and model_names != row_names)
+    if has_other_names or subspace.n_features != moments.n_features:
         raise InvalidInput(
             f"The rows have {counted(moments.n_features, 'feature')}{_names_suffix(row_names)}",
-            f"The model takes {subspace.n_features}{_names_suffix(model_names)}, in this order",
+            f"The model takes {counted(subspace.n_features, 'feature')}"
+            f"{_names_suffix(model_names)}, in this order",
             "Pass the columns used in the fit",
         )
-    second, projector = subspace.second_moments_and_projector(moments)
-    problem = Problem(second, moments.labels, moments.weights, subspace.dimension, TotalError())
-    errors = reconstruction_errors(projector, second)
+    second_moments, projector = subspace.second_moments_and_projector(moments)
+    problem = Problem(
+        second_moments, moments.labels, moments.weights, subspace.dimension, TotalError()
+    )
+    errors = reconstruction_errors(projector, second_moments)
     has_features = isinstance(moments, GroupMoments)
-    roundings = figure_roundings(second, errors, by_feature=has_features)
-    return GroupErrors(moments.labels, second.traces, errors, problem.best_errors, roundings)
+    roundings = figure_roundings(second_moments, errors, by_feature=has_features)
+    return GroupErrors(
+        moments.labels, second_moments.traces, errors, problem.best_errors, roundings
+    )
 
 
 def _names_suffix(names: tuple[str, ...] | None) -> str:
@@ -212,9 +216,8 @@ def disparity(
     >>> metrics.disparity(np.array([[1.0, 0.0]]), X, ["a", "a", "b", "b"])
     1.0
     """
-    return signed_disparity(
-        _compute_group_errors(model, X, sensitive_features, sample_weight, max_groups).errors
-    )
+    errors = _compute_group_errors(model, X, sensitive_features, sample_weight, max_groups)
+    return signed_disparity(errors.errors)
 
 
 def neg_error_plus_gap(
@@ -225,13 +228,12 @@ def neg_error_plus_gap(
     sample_weight: Any = None,
     max_groups: int | None = None,
 ) -> float:
-    """Minus the sum of the mean error over all rows and the largest gap of two groups; higher is
-    better.
+    """Minus the sum of the mean error and the largest gap of two groups; higher is better.
 
-    It is -(ARE + ABDiff), by which Vu et al. (2022) choose radius and penalty. As a scorer of
-    scikit-learn it takes the groups as y: `GridSearchCV(FairPCA(...), grid,
-    scoring=neg_error_plus_gap).fit(X, groups, sensitive_features=groups)`. Parameters, units and errors
-    are those of :func:`reconstruction_error`.
+    Equals -(ARE + ABDiff), by which Vu et al. (2022) select radius and penalty. As a scikit-learn
+    scorer it takes the groups as y: `GridSearchCV(FairPCA(...), grid,
+    scoring=neg_error_plus_gap).fit(X, groups, sensitive_features=groups)`. Parameters, units and
+    exceptions as for :func:`reconstruction_error`.
 
     Examples
     --------
@@ -244,7 +246,8 @@ def neg_error_plus_gap(
     subspace = FairSubspace.from_model(model)
     moments = as_moments(subspace, X, sensitive_features, sample_weight, max_groups)
     errors = group_errors(subspace, moments).errors
-    return -float(np.average(errors, weights=moments.weights) + np.ptp(errors))
+    mean_error = np.average(errors, weights=moments.weights)
+    return -float(mean_error + np.ptp(errors))
 
 
 def worst_case_error(
@@ -275,7 +278,7 @@ def worst_case_error(
     radius : float or mapping of label to float, default=0.15
         As for :class:`~fairspan.RobustErrorGap`: a number alpha gives eps_g = alpha / sqrt(n_g), a
         mapping gives eps_g directly, in squared (scaled) units of the features.
-    least : bool, default=False
+    best_case : bool, default=False
         Return the smallest error within the ball instead.
 
     Returns
@@ -295,17 +298,18 @@ def worst_case_error(
     >>> from fairspan import metrics
     >>> X = np.array([[2.0, 0], [-2, 0], [0, 1], [0, -1]])
     >>> line, groups = np.array([[1.0, 0.0]]), ["a", "a", "b", "b"]
-    >>> metrics.worst_case_error(line, X, groups, radius={"a": 0.25, "b": 0.25})
+    >>> radius = {"a": 0.25, "b": 0.25}
+    >>> metrics.worst_case_error(line, X, groups, radius=radius)
     {'a': 0.25, 'b': 2.25}
-    >>> metrics.worst_case_error(line, X, groups, radius={"a": 0.25, "b": 0.25}, least=True)
+    >>> metrics.worst_case_error(line, X, groups, radius=radius, best_case=True)
     {'a': 0.0, 'b': 0.25}
     """
     subspace = FairSubspace.from_model(model)
     moments = as_moments(subspace, X_or_moments, sensitive_features, sample_weight, max_groups)
-    second, projector = subspace.second_moments_and_projector(moments)
+    second_moments, projector = subspace.second_moments_and_projector(moments)
     criterion = RobustErrorGap(radius=radius)
     problem = Problem(
-        second,
+        second_moments,
         moments.labels,
         moments.weights,
         subspace.dimension,
@@ -313,10 +317,12 @@ def worst_case_error(
         weight_exponent=moments.weight_exponent,
     )
     root_radii = np.sqrt(criterion.radii(problem))
-    root_errors = np.sqrt(np.maximum(reconstruction_errors(projector, second), 0.0))
-    extreme_roots = (
-        np.maximum(root_errors - root_radii, 0.0) if best_case else root_errors + root_radii
-    )
+    errors = reconstruction_errors(projector, second_moments)
+    root_errors = np.sqrt(np.maximum(errors, 0.0))
+    if best_case:
+        extreme_roots = np.maximum(root_errors - root_radii, 0.0)
+    else:
+        extreme_roots = root_errors + root_radii
     return dict(zip(moments.labels, (extreme_roots**2).tolist(), strict=True))
 
 

@@ -42,9 +42,9 @@ def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
     >>> metrics.gaussian_wasserstein([0, 0], np.eye(2), [3, 4], 4 * np.eye(2))
     27.0
     """
-    means = [np.asarray(each, dtype=np.float64) for each in (mean1, mean2)]
+    means = [np.asarray(mean, dtype=np.float64) for mean in (mean1, mean2)]
     p = means[0].size
-    roots = [_matrix_sqrt(name, each, p) for name, each in (("cov1", cov1), ("cov2", cov2))]
+    roots = [_matrix_sqrt("cov1", cov1, p), _matrix_sqrt("cov2", cov2, p)]
     if any(mean.shape != (p,) or not np.isfinite(mean).all() for mean in means):
         raise InvalidInput(
             f"The means have the shapes {means[0].shape} and {means[1].shape}",
@@ -54,21 +54,26 @@ def gaussian_wasserstein(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> float:
     # tr (R_1 R_2^2 R_1)^(1/2) is the sum of the singular values of R_1 R_2.
     cross_trace = float(np.linalg.svd(roots[0] @ roots[1], compute_uv=False).sum())
     squared_distance = float(np.sum((means[0] - means[1]) ** 2))
-    return max(
-        squared_distance + sum(float(np.sum(each**2)) for each in roots) - 2 * cross_trace, 0.0
-    )
+    traces = sum(float(np.sum(root**2)) for root in roots)
+    return max(squared_distance + traces - 2 * cross_trace, 0.0)
 
 
 def _matrix_sqrt(name: str, covariance: Any, p: int) -> FloatArray:
-    """Symmetric square root of a covariance matrix."""
+    """Symmetric square root of a covariance, which is validated."""
     matrix = np.asarray(covariance, dtype=np.float64)
-    if matrix.shape == (p, p) and np.isfinite(matrix).all():
-        values = np.linalg.eigvalsh(symmetrize(matrix))
-        tol = _RELATIVE_TOL * float(np.abs(values).max(initial=0.0))
-        if np.abs(matrix - matrix.T).max(initial=0.0) <= tol and values.min(initial=0.0) >= -tol:
-            return symmetric_root(symmetrize(matrix))
-    raise InvalidInput(
-        f"{name} has the shape {matrix.shape} and is no covariance of {counted(p, 'feature')}",
-        "Allowed: a symmetric positive semidefinite (p, p) matrix of finite numbers",
-        "Pass a covariance, such as numpy.cov(rows, rowvar=False)",
-    )
+    if not _is_covariance(matrix, p):
+        raise InvalidInput(
+            f"{name} has shape {matrix.shape} and is not a covariance of {counted(p, 'feature')}",
+            "Allowed: a symmetric positive semidefinite (p, p) matrix of finite numbers",
+            "Pass a covariance, such as numpy.cov(rows, rowvar=False)",
+        )
+    return symmetric_root(symmetrize(matrix))
+
+
+def _is_covariance(matrix: FloatArray, p: int) -> bool:
+    if matrix.shape != (p, p) or not np.isfinite(matrix).all():
+        return False
+    eigenvalues = np.linalg.eigvalsh(symmetrize(matrix))
+    tol = _RELATIVE_TOL * float(np.abs(eigenvalues).max(initial=0.0))
+    asymmetry = np.abs(matrix - matrix.T).max(initial=0.0)
+    return bool(asymmetry <= tol and eigenvalues.min(initial=0.0) >= -tol)
