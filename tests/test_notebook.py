@@ -180,7 +180,7 @@ def test_a_subspace_and_its_certificate(two, tmp_path):
     assert certificate["solver"] == fair.solution_.solver
     assert float(certificate["gap"]) == pytest.approx(fair.solution_.gap, rel=0.05)
     unbounded = dict(shown(replace(fair.solution_, lower_bound=-np.inf)).rows)
-    assert (unbounded["lower bound"], unbounded["gap"]) == ("none is known", "not known")
+    assert (unbounded["lower bound"], unbounded["gap"]) == ("unknown", "unknown")
     # Nothing is known of a basis that was given.
     assert fs.FairSubspace(np.eye(4)[:2], np.zeros(4))._repr_html_() is None
 

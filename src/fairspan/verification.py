@@ -17,13 +17,13 @@ from typing import Any, cast
 import numpy as np
 
 from fairspan.certificates.certificate import (
-    KNOWN_WELL,
+    EM_CONVERGENCE_TOL,
     LOOSE_TOL,
     Certificate,
     Status,
     errors_and_rounding,
     evaluate_solution,
-    size_beside,
+    resolution_scale,
     unresolved_reason,
 )
 from fairspan.certificates.proofs import POLYGON_TOL, Proof
@@ -528,7 +528,7 @@ class _Judged:
         Zero without missing cells, and where passes settle all digits that are compared.
         """
         deflated = _left(self.moments)
-        if deflated <= 2 * KNOWN_WELL:
+        if deflated <= 2 * EM_CONVERGENCE_TOL:
             return 0.0
         # The run of the fit may have left more. Its resolution, which this may only explain and
         # not prove, grows with that.
@@ -759,7 +759,7 @@ def _room(
     rounding = _ROUNDING_FACTOR * resolution + of_other_way
     if is_bounded:
         share, size = _share(certificate), max(abs(recomputed.objective), recomputed.scale)
-        whole_size = size_beside(
+        whole_size = resolution_scale(
             problem, recomputed.errors - problem.common_error, recomputed.resolution
         )
         can_be_zero = (

@@ -159,7 +159,7 @@ REFUSED = [
     ((*replacing(AUDIT, data="{many_csv}"), "--max-groups", "199"), ["max_groups is 199"]),
     (
         (*replacing(FIT, data="{three_csv}"), "--criterion", "disparity"),
-        ["3 groups", "signed gap of two", "'error_gap'"],
+        ["3 groups", "signed gap", "'error_gap'"],
     ),
     (
         (*replacing(FIT, data="{loud_csv}"), "--criterion", "equal_error"),

@@ -1,1 +1,1 @@
-"""Certificates of optimality: the record of a solution, its status, and the proofs of lower bounds."""
+"""Certificates of optimality: the record of a solution, its status and the proof of its bound."""

@@ -1,4 +1,4 @@
-"""Certificates: what was minimized, the objective reached, the proven bound, and the resulting status.
+"""Certificates: the problem, the objective reached, the proven bound, and the resulting status.
 
 A certificate is the only record of a solution and the only place where its status is decided. A
 solver returns a subspace and weights; objective, bound, gap and status are computed here, so that
@@ -6,12 +6,13 @@ no solver can claim more than it proved. The gap is compared with the objective,
 variance of the data: with a column of large numbers, a gap that is small relative to the total
 variance can exceed every loss.
 
-- **optimal**: the gap is at most the tolerance times the size of the objective; or at most the
-  resolution of float64, where that is at most the tolerance times the largest error. In either case
-  the objective must be known: the resolution is at most the larger of the tolerance and 1e-6, as a
-  share of the size of the objective. An objective that cannot be distinguished from zero, as with
-  identical groups or with d = p, has no such share: it is known where the resolution is at most the
-  tolerance times the largest error, or, where all errors are zero, times the variance.
+- **optimal**: the gap is at most the tolerance times the magnitude of the objective. Alternatively,
+  the gap is at most the resolution of float64, and the resolution is at most the tolerance times
+  the largest error. In either case the objective must be known: the resolution, relative to the
+  magnitude of the objective, is at most the larger of the tolerance and 1e-6. An objective that
+  cannot be distinguished from zero, as with identical groups or d = p, has no relative resolution.
+  It is known if the resolution is at most the tolerance times the largest error or, if all errors
+  are zero, times the variance.
 - **unresolved**: the gap is at most the resolution of float64, which exceeds the tolerance: the
   data, not the solver, limit what can be proven.
 - **open gap**: otherwise.
@@ -67,13 +68,13 @@ class Status(StrEnum):
 
 _STATUS_MESSAGES = {
     Status.OPTIMAL: "no subspace is better by more than the tolerance",
-    Status.UNRESOLVED: "the gap is no larger than what double precision can tell of these data, "
-    "but that is more than the tolerance",
-    Status.ESTIMATED: "no better subspace was found by more than the tolerance, but the bound "
-    "rests on eigenvectors found by iteration, which cannot prove that none was missed",
+    Status.UNRESOLVED: "the gap is at most what double precision can resolve for these data, which "
+    "exceeds the tolerance",
+    Status.ESTIMATED: "no subspace was found that is better by more than the tolerance, but the "
+    "bound relies on iteratively computed eigenvectors, which cannot prove that none was missed",
     Status.OPEN_GAP: "a better subspace may exist, by at most the gap if there is a bound; accept "
-    "it, or allow it (tol=, --tol), or with more than two groups try allow_extra=True "
-    "(--allow-extra)",
+    "the gap or raise the tolerance (tol=, --tol), or with more than two groups try "
+    "allow_extra=True (--allow-extra)",
 }
 
 
@@ -121,15 +122,15 @@ class Certificate:
         Data from which the bound can be recomputed: group weights and, for some criteria and
         restrictions, more.
     scale : float
-        Magnitude with which the gap is compared: that of the objective; for `Disparity` ``sum_g
-        |w_g| e_g``, for Nash welfare 1. Under a restriction, at most the largest error within the
-        allowed directions.
-    tolerance : float
+        Magnitude with which the gap is compared: that of the objective; for `Disparity`
+        ``sum_g |w_g| e_g``, for Nash welfare 1. Under a restriction, at most the largest error
+        within the allowed directions.
+    absolute_tol : float
         Largest gap that counts as optimal, absolute: `tol` times `scale`, or the resolution if that
         is small relative to the largest error.
     resolution : float
         Largest gap that double precision cannot distinguish from zero, in units of the objective.
-    violation : float
+    constraint_violation : float
         Amount by which the groups' errors differ if the criterion requires equal errors; otherwise
         0.
     theorem_3_2_holds : bool or None
@@ -146,7 +147,7 @@ class Certificate:
         Center about which errors are measured.
     restriction : Restriction or None
         Restriction on the subspaces, with its parameters.
-    reason : str or None
+    unresolved_reason : str or None
         For UNRESOLVED, the property of the data responsible.
     steps : tuple of Certificate
         For nested components, one certificate per component: of the criterion with d = 1 in the
@@ -160,7 +161,7 @@ class Certificate:
         Number of eigenproblems solved; within a search subspace most of them are small.
     trace : tuple of TracePoint
         Bounds after each step.
-    eigen : {"dense", "projected", "matrix-free", "thin"}
+    eigensolver : {"dense", "projected", "matrix-free", "thin"}
         How eigenproblems were solved: LAPACK on p x p matrices; within a search subspace, with the
         bound proven in all p dimensions; within a search subspace without matrices (sparse rows of
         many features); or in row coordinates, if there are fewer rows than features.
@@ -231,11 +232,11 @@ class Certificate:
 
     @property
     def supporting_weights(self) -> FloatArray | None:
-        """Weights of the supporting lines, shape (m, 2), for the robust error gap of two groups; else None.
+        """Weights of the supporting lines, shape (m, 2); None without such a proof.
 
-        For each of these w, every subspace has w.e at least equal to the sum of the p - d smallest
-        eigenvalues of sum_g w_g S_g, and no e that satisfies all of these has a value below the
-        bound.
+        They prove the bound of the robust error gap of two groups. For each of these w, every
+        subspace has w.e at least equal to the sum of the p - d smallest eigenvalues of
+        sum_g w_g S_g, and no e that satisfies all of these has a value below the bound.
         """
         return getattr(self.proof, "lines", None)
 
@@ -247,31 +248,35 @@ class Certificate:
             gap_text = f"{100 * self.relative_gap:.2g} % of the objective"
             text = text.replace("the gap if there is a bound", gap_text)
         if self.steps and self.status is Status.OPEN_GAP:
-            proven = sum(step.status is Status.OPTIMAL for step in self.steps)
+            n_proven = sum(step.status is Status.OPTIMAL for step in self.steps)
             text = (
-                f"components are nested, each chosen beside those before it ({proven} of "
-                f"{len(self.steps)} proven optimal so); {len(self.steps)} components chosen "
-                "together may be better, by at most the gap"
+                "components are nested, each computed in the complement of the previous ones "
+                f"({n_proven} of {len(self.steps)} proven optimal); {len(self.steps)} components "
+                "chosen jointly may be better, by at most the gap"
             )
         if self.tolerance_suffix:
             text += f", {self.tol:.2g} of the objective"
         if self.unresolved_reason is None:
             return text
-        remedy = '; divide it by its unit, or use scale=True or center="global"'
-        return f"{text}: {self.unresolved_reason}" + (
-            remedy if "column" in self.unresolved_reason else ""
-        )
+        text += f": {self.unresolved_reason}"
+        if "column" in self.unresolved_reason:
+            text += '; divide it by its unit, or use scale=True or center="global"'
+        return text
 
     @property
     def restriction_text(self) -> str | None:
-        """Restriction with its parameters, such as "MeanParity(tolerance=0.0)"; None without one."""
+        """Restriction with its parameters, such as "MeanParity(tolerance=0.0)", or None."""
         return None if self.restriction is None else repr(self.restriction)
 
     @property
     def problem_text(self) -> str:
         """Description of the problem: criterion, restriction, and whether components are nested."""
-        restriction = "" if self.restriction is None else f" with {self.restriction!r}"
-        return f"{'nested ' if self.steps else ''}{self.criterion.name}{restriction}"
+        text = self.criterion.name
+        if self.steps:
+            text = f"nested {text}"
+        if self.restriction is not None:
+            text += f" with {self.restriction!r}"
+        return text
 
     @property
     def status_text(self) -> str:
@@ -280,7 +285,7 @@ class Certificate:
 
     @property
     def tolerance_suffix(self) -> str:
-        """Suffix such as " within 1 %" for an optimal solution with a loose tolerance; else empty."""
+        """Suffix such as " within 1 %" if an optimal solution has a loose tolerance; else empty."""
         return tolerance_suffix(self.status, self.tol)
 
     def to_dict(self) -> dict[str, Any]:
@@ -342,16 +347,19 @@ class Certificate:
         """Return a copy with a constant added to objective and bounds."""
         if not offset:
             return self
+        trace = tuple(
+            replace(
+                point,
+                lower_bound=point.lower_bound + offset,
+                upper_bound=point.upper_bound + offset,
+            )
+            for point in self.trace
+        )
         return replace(
             self,
             objective=self.objective + offset,
             lower_bound=self.lower_bound + offset,
-            trace=tuple(
-                TracePoint(
-                    each.n_eigenproblems, each.lower_bound + offset, each.upper_bound + offset
-                )
-                for each in self.trace
-            ),
+            trace=trace,
         )
 
     def __repr__(self) -> str:
@@ -362,19 +370,18 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         """HTML table of the certificate, for notebooks."""
-        bound = f"{self.lower_bound:.6g}" if math.isfinite(self.lower_bound) else "none is known"
-        gap = f"{self.gap:.1e}" if math.isfinite(self.lower_bound) else "not known"
+        has_bound = math.isfinite(self.lower_bound)
         rows = [
             ("objective", f"{self.objective:.6g}"),
-            ("lower bound", bound),
-            ("gap", gap),
+            ("lower bound", self._lower_bound_text),
+            ("gap", f"{self.gap:.1e}" if has_bound else "unknown"),
             ("tolerance", f"{self.absolute_tol:.1e}"),
             ("resolution of double precision", f"{self.resolution:.1e}"),
             ("eigenproblems", f"{self.n_eigenproblems:,}"),
             ("solver", self.solver),
         ]
         if self.constraint_violation > self.absolute_tol:
-            rows.append(("groups' errors differ too much by", f"{self.constraint_violation:.1e}"))
+            rows.append(("errors differ too much by", f"{self.constraint_violation:.1e}"))
         notes = (f"{self.status_text}: {self.message}.",)
         return Table.from_texts("Certificate", ("", "value"), rows, notes=notes)._repr_html_()
 
@@ -386,12 +393,16 @@ class Certificate:
                 self.groups, self.counts, self.errors.tolist(), self.losses.tolist(), strict=True
             )
         ]
-        bound = f"{self.lower_bound:.6g}" if math.isfinite(self.lower_bound) else "none is known"
         note = (
             f"{self.status_text}: {self.criterion.name} is {self.objective:.6g}, lower bound: "
-            f"{bound} (by {self.solver}, fairspan {self.version})"
+            f"{self._lower_bound_text} (by {self.solver}, fairspan {self.version})"
         )
         return Table.from_texts(caption, ("group", "rows", "error", "loss"), rows, notes=(note,))
+
+    @property
+    def _lower_bound_text(self) -> str:
+        """Lower bound as tables print it."""
+        return f"{self.lower_bound:.6g}" if math.isfinite(self.lower_bound) else "unknown"
 
 
 def tolerance_suffix(status: str, tol: float) -> str:
@@ -399,11 +410,14 @@ def tolerance_suffix(status: str, tol: float) -> str:
 
     Examples
     --------
-    >>> within("optimal", 0.01), within("optimal", 1e-9), within("open gap", 0.01)
-    (' within 1 %', '', '')
+    >>> tolerance_suffix("optimal", 0.01), tolerance_suffix("optimal", 1e-9)
+    (' within 1 %', '')
+    >>> tolerance_suffix("open gap", 0.01)
+    ''
     """
-    is_loose = status == Status.OPTIMAL and tol > LOOSE_TOL
-    return f" within {tol * 100:.2g} %" if is_loose else ""
+    if status == Status.OPTIMAL and tol > LOOSE_TOL:
+        return f" within {tol * 100:.2g} %"
+    return ""
 
 
 class Solver(Protocol):
@@ -428,13 +442,15 @@ class Solver(Protocol):
 
 
 _EPSILON = float(np.finfo(np.float64).eps)
-# Moments of rows with missing cells that are closer to their limit, in standard deviations, leave
-# nothing unresolved by that.
-KNOWN_WELL = 1e-11
-# Relative uncertainty of errors (to the variance) for operators that are not matrices.
+# Largest distance of the EM algorithm from its limit, in standard deviations, that is not reported
+# as the reason of an unresolved gap: smaller distances are about as large as rounding.
+EM_CONVERGENCE_TOL = 1e-11
+# Rounding error of errors, relative to the variance, for operators that are not matrices.
 _OPERATOR_ROUNDING = 1e-14
-# Searches aim slightly below the requested gap, but no lower than a few rounding errors.
-_TARGET_SAFETY, _UNAVOIDABLE_ROUNDING = 0.75, 4 * _EPSILON
+# Solvers aim for this fraction of the requested gap, so that evaluating again cannot fail the test.
+_TARGET_SAFETY = 0.75
+# Relative rounding error of an error that no evaluation avoids: a few rounding errors.
+_UNAVOIDABLE_ROUNDING = 4 * _EPSILON
 # An objective of at most this many resolutions cannot be distinguished from zero.
 _ZERO_RESOLUTIONS = 2.0
 # Tolerance for unit length among the columns of a soft basis.
@@ -464,7 +480,7 @@ def evaluate_solution(
         Largest gap that counts as optimal, relative to the objective.
     lower_bound : float, optional
         Bound that was established otherwise, if there are no matrices to compute it from.
-    room : float
+    tolerance_factor : float
         Factor on tolerance and resolution up to which a gap counts as closed.
 
     Returns
@@ -472,24 +488,27 @@ def evaluate_solution(
     Certificate
     """
     proof = proof if isinstance(proof, Proof) else Proof(proof)
-    criterion, (errors, roundings) = problem.criterion, errors_and_rounding(problem, basis)
+    criterion = problem.criterion
+    errors, error_rounding = errors_and_rounding(problem, basis)
     objective = criterion.value(errors, problem)
-    objective_rounding = criterion.rounding_bound(roundings, errors, problem)
+    objective_rounding = criterion.rounding_bound(error_rounding, errors, problem)
     if lower_bound is None:
         gap, bound_rounding = proof.gap(problem, basis, errors)
         gap_upper = gap
         if problem.parent is None and criterion.is_nonnegative:
-            gap, gap_upper = min(gap, objective), min(gap, objective + objective_rounding)
+            # Zero is a lower bound too.
+            gap_upper = min(gap, objective + objective_rounding)
+            gap = min(gap, objective)
     else:
-        gap, bound_rounding = objective - lower_bound, objective_rounding
+        gap = objective - lower_bound
+        bound_rounding = objective_rounding
         gap_upper = gap
     violation = max(criterion.constraint_violation(errors), 0.0)
     if problem.n_groups > 1 and criterion.requires_equal_errors:
         # Errors are equal up to rounding only, which nearly cancelling weights amplify.
         weights = criterion.dual_feasible_weights(proof.weights, problem)
-        objective_rounding += float(
-            np.abs(problem.proportions - weights / weights.sum()) @ roundings
-        )
+        weight_differences = np.abs(problem.proportions - weights / weights.sum())
+        objective_rounding += float(weight_differences @ error_rounding)
     resolution = objective_rounding + bound_rounding
     scale = criterion.scale(errors, problem)
     # Both the gap and the constraint violation must be small. If zero is used as the bound, the
@@ -501,26 +520,27 @@ def evaluate_solution(
     tolerance = tol * scale
     # Under a restriction the objective includes a constant, so compare the largest free error
     # instead.
-    free_magnitude = (
-        scale if problem.parent is None else criterion.largest_scaled_error(errors, problem)
-    )
-    is_small = resolution <= tolerance_factor * tol * size_beside(problem, errors, resolution)
+    if problem.parent is None:
+        free_magnitude = scale
+    else:
+        free_magnitude = criterion.largest_scaled_error(errors, problem)
+    is_small = resolution <= tolerance_factor * tol * resolution_scale(problem, errors, resolution)
     is_zero = is_small and free_magnitude <= tolerance_factor * _ZERO_RESOLUTIONS * resolution
-    is_known = is_zero or resolution <= tolerance_factor * max(tol, LOOSE_TOL) * scale
-    if is_known and is_small:
+    is_resolvable = is_zero or resolution <= tolerance_factor * max(tol, LOOSE_TOL) * scale
+    if is_resolvable and is_small:
         tolerance = max(tolerance, resolution)
-    status = Status.OPEN_GAP
     # Scores with square roots are steep near zero: reaching the bound does not make the objective
     # certain.
     objective_uncertainty = objective_rounding if criterion.has_concave_scores else 0.0
     # Next to a large constant, the last digit of the objective may exceed the tolerance.
-    objective_uncertainty = max(
-        objective_uncertainty, _EPSILON * abs(objective + problem.objective_offset)
-    )
-    if is_known and max(shortfall, objective_uncertainty) <= tolerance_factor * tolerance:
+    last_digit = _EPSILON * abs(objective + problem.objective_offset)
+    objective_uncertainty = max(objective_uncertainty, last_digit)
+    if is_resolvable and max(shortfall, objective_uncertainty) <= tolerance_factor * tolerance:
         status = Status.OPTIMAL
     elif shortfall <= tolerance_factor * resolution:
         status = Status.UNRESOLVED
+    else:
+        status = Status.OPEN_GAP
     return Certificate(
         components=np.ascontiguousarray(encoder_columns(basis).T),
         criterion=criterion,
@@ -574,27 +594,31 @@ def certify(
 def unresolved_reason(
     certificate: Certificate, problem: Problem, moments: Moments, center: Any, *, is_scaled: bool
 ) -> str | None:
-    """Reason why double precision cannot resolve the gap: a dominant feature, an oblique shift, or a tiny objective."""
+    """Reason why double precision cannot resolve the gap; None if the gap is not unresolved.
+
+    The first that applies: a dominant feature, an EM algorithm that has not converged, an oblique
+    shift, or an objective that is small relative to the variance.
+    """
     if certificate.status is not Status.UNRESOLVED:
         return None
-    column = None if is_scaled else describe_dominant_feature(moments, center)
-    if column is not None:
-        return column
-    completion = moments.em_summary if isinstance(moments, GroupMoments) else None
-    if completion is not None and completion.left > KNOWN_WELL:
+    if not is_scaled:
+        feature = describe_dominant_feature(moments, center)
+        if feature is not None:
+            return feature
+    em_summary = moments.em_summary if isinstance(moments, GroupMoments) else None
+    if em_summary is not None and em_summary.left > EM_CONVERGENCE_TOL:
         return (
             "the EM algorithm ended while its models were still up to "
-            f"{completion.left:.0e} standard deviations from their limit"
+            f"{em_summary.left:.0e} standard deviations from their limit"
         )
     if certificate.restriction is not None and certificate.restriction.oblique:
-        return "how rows are moved depends on directions along which they hardly vary"
-    return problem.criterion.unresolved_reason(
-        max(certificate.scale, certificate.resolution), problem
-    )
+        return "the oblique shift depends on directions along which the rows hardly vary"
+    scale = max(certificate.scale, certificate.resolution)
+    return problem.criterion.unresolved_reason(scale, problem)
 
 
 def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
-    """Absolute gap that a search aims for: relative to the objective, but no less than can be resolved.
+    """Absolute gap that a search aims for: relative to the objective, but above rounding.
 
     Parameters
     ----------
@@ -605,9 +629,8 @@ def target_gap(problem: Problem, errors: FloatArray, tol: float) -> float:
         Relative tolerance.
     """
     wanted_gap = _TARGET_SAFETY * tol * problem.criterion.scale(errors, problem)
-    rounding = problem.criterion.rounding_bound(
-        _unavoidable_rounding(problem, errors), errors, problem
-    )
+    error_rounding = _unavoidable_rounding(problem, errors)
+    rounding = problem.criterion.rounding_bound(error_rounding, errors, problem)
     # The final gap includes the allowance for rounding.
     return max(wanted_gap - 2 * rounding, rounding)
 
@@ -633,17 +656,14 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
     second_moments = problem.dense_moments
     if not problem.has_matrices:
         return problem.errors(basis), np.asarray(_OPERATOR_ROUNDING * second_moments.traces)
-    inner_errors, (residual_row_norms, offset_rounding) = (
-        second_moments.inner_errors(basis),
-        second_moments.residual_projector_norms(basis),
-    )
+    inner_errors = second_moments.inner_errors(basis)
+    residual_row_norms, offset_rounding = second_moments.residual_projector_norms(basis)
     inner_rounding = error_rounding_bound(
         second_moments.column_rms, inner_errors, residual_row_norms
     )
     offset_rounding_bound = 2 * np.sqrt(inner_errors) * offset_rounding + offset_rounding**2
-    fixed_rounding = problem.fixed_rounding + _EPSILON * (
-        second_moments.excluded_variances - problem.fixed_errors
-    )
+    deflated_errors = second_moments.excluded_variances - problem.fixed_errors
+    fixed_rounding = problem.fixed_rounding + _EPSILON * deflated_errors
     errors = inner_errors + second_moments.excluded_variances
     rounding = (
         inner_rounding + offset_rounding_bound + fixed_rounding + _best_error_rounding(problem)
@@ -653,41 +673,46 @@ def errors_and_rounding(problem: Problem, basis: FloatArray) -> tuple[FloatArray
 
 def _best_error_rounding(problem: Problem) -> FloatArray:
     """Rounding error bound of the best errors that a restricted problem subtracts, shape (k,)."""
-    whole = problem.parent
-    if whole is None or not problem.criterion.uses_excess_loss:
+    parent = problem.parent
+    if parent is None or not problem.criterion.uses_excess_loss:
         return np.zeros(problem.n_groups)
-    optima = enumerate(whole.group_optima)
-    return np.array([errors_and_rounding(whole, best.vectors)[1][g] for g, best in optima])
+    return np.array(
+        [
+            errors_and_rounding(parent, optimum.vectors)[1][g]
+            for g, optimum in enumerate(parent.group_optima)
+        ]
+    )
 
 
 def _unavoidable_rounding(problem: Problem, errors: FloatArray) -> FloatArray:
     """Rounding error that no evaluation of (k,) errors avoids; less than the final allowance."""
     inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
+    rounding = _UNAVOIDABLE_ROUNDING * inner_errors
     if not problem.has_matrices:
-        return _UNAVOIDABLE_ROUNDING * inner_errors
-    return _UNAVOIDABLE_ROUNDING * inner_errors + basis_rounding_bound(
-        problem.dense_moments.root_traces, inner_errors
-    )
+        return rounding
+    return rounding + basis_rounding_bound(problem.dense_moments.root_traces, inner_errors)
 
 
-def size_beside(problem: Problem, errors: FloatArray, resolution: float) -> float:
+def resolution_scale(problem: Problem, errors: FloatArray, resolution: float) -> float:
     """Largest error, or if all errors are negligible, the smallest positive variance of a feature.
 
     Zeros that follow from the structure, as when d dimensions contain all rows, thus count as
     optimal, unless a column of large numbers makes the variance of all others negligible.
     """
-    largest = problem.criterion.largest_scaled_error(errors, problem)
-    if largest > resolution:
-        return largest
-    variance = float((problem.second_moments.traces / problem.divisors).max())
+    max_error = problem.criterion.largest_scaled_error(errors, problem)
+    if max_error > resolution:
+        return max_error
+    max_variance = float((problem.second_moments.traces / problem.divisors).max())
     if problem.n_components == problem.n_features:
-        return variance
-    least = problem.smallest_feature_variance / float(problem.divisors.max())
+        return max_variance
+    min_variance = problem.smallest_feature_variance / float(problem.divisors.max())
     if problem.has_matrices:
-        return least
-    # The resolution of sparse rows is a share of the variance. Small errors are sums of what is
-    # left of rows, and rounded by much less.
-    turned = _OPERATOR_ROUNDING * np.sqrt(np.maximum(problem.second_moments.traces, 0.0))
+        return min_variance
+    # The resolution of sparse rows is relative to the variance, but small errors are sums of
+    # squared residuals, whose rounding error is much smaller.
+    displacement = _OPERATOR_ROUNDING * np.sqrt(np.maximum(problem.second_moments.traces, 0.0))
     inner_errors = np.maximum(errors - problem.fixed_errors, 0.0)
-    unsure = (2 * np.sqrt(inner_errors) * turned + turned**2) / problem.divisors
-    return variance if unsure.max() <= LOOSE_TOL * least else least
+    rounding = (2 * np.sqrt(inner_errors) * displacement + displacement**2) / problem.divisors
+    if rounding.max() <= LOOSE_TOL * min_variance:
+        return max_variance
+    return min_variance

@@ -25,13 +25,16 @@ from fairspan.typing import FloatArray
 
 # Tolerance of the minimum over the polygon of supporting lines, relative to the value.
 POLYGON_TOL = 1e-11
-# Up to this ratio to the distance of the means, a limit is close to requiring equal means.
+# A limit up to this fraction of the distance of the means nearly requires equal means: its
+# multiplier would be so large that the second moments are lost to rounding.
 _SMALL_LIMIT_RATIO = 1e-4
 # Rounding error, relative to the largest errors, by which clipping may move a corner inwards.
 _CLIPPING_ROUNDING = 32 * float(np.finfo(np.float64).eps)
+# Largest number of segments that are split to refine the bound beyond the lines. A search that
+# stops here returns a valid bound that is not tight.
 _MAX_SPLITS = 400
-# The largest number of supporting lines in a proof, each of which takes an eigenproblem; fits make
-# up to about 410.
+# Largest number of supporting lines in a proof, each of which costs an eigenproblem; fits use up to
+# about 410.
 MAX_LINES = 1000
 
 
@@ -59,7 +62,7 @@ def lower_bound_beyond_lines(
         b, such that every subspace has w.e >= b.
     traces : (2,) array
         tr S_g, upper bounds on the errors.
-    precision : float
+    tol : float
         Largest allowed distance of the bound from the minimum on the polygon.
 
     Returns
@@ -80,35 +83,39 @@ def lower_bound_beyond_lines(
     values = scores(segments)
     n_splits = 0
     while True:
-        bounds, shares = _min_of_chord_maxima(values)
+        bounds, fractions = _min_of_chord_maxima(values)
         needs_split = bounds < values.max(axis=-1).min() - tol
         n_splits += int(np.count_nonzero(needs_split))
         if not needs_split.any() or n_splits > _MAX_SPLITS:
             return float(bounds.min())
         # The chords cross near the point where the scores do, which soon becomes an end of a
         # segment.
-        starts, stops = segments[needs_split, 0], segments[needs_split, 1]
-        split_points = starts + shares[needs_split, None] * (stops - starts)
-        segments = np.concatenate(
-            [segments[~needs_split], *_split_segments(segments[needs_split], split_points)]
-        )
-        values = np.concatenate(
-            [values[~needs_split], *_split_segments(values[needs_split], scores(split_points))]
-        )
+        starts = segments[needs_split, 0]
+        stops = segments[needs_split, 1]
+        split_points = starts + fractions[needs_split, None] * (stops - starts)
+        split_segments = _split_segments(segments[needs_split], split_points)
+        split_values = _split_segments(values[needs_split], scores(split_points))
+        segments = np.concatenate([segments[~needs_split], *split_segments])
+        values = np.concatenate([values[~needs_split], *split_values])
 
 
 def _split_segments(ends: FloatArray, between: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """End values of the segments obtained by splitting (n, 2, m) segments at (n, m) points."""
-    return np.stack([ends[:, 0], between], axis=1), np.stack([between, ends[:, 1]], axis=1)
+    """Split (n, 2, m) segments, or values at their ends, at (n, m) points between them."""
+    first_halves = np.stack([ends[:, 0], between], axis=1)
+    second_halves = np.stack([between, ends[:, 1]], axis=1)
+    return first_halves, second_halves
 
 
 def _min_of_chord_maxima(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Minimum over each segment of the largest chord, and the fraction of the segment at which chords cross.
+    """Minimum over each segment of the largest chord, and where on the segment the chords cross.
 
-    As :func:`min_of_max_affine` for each of the parts, from (n, 2, m) values at their ends.
+    Vectorized :func:`min_of_max_affine`, from (n, 2, m) values at the ends of the segments. The
+    second array holds fractions of the segment; it is zero if the chords do not cross.
     """
-    starts, stops = values[:, 0], values[:, 1]
-    before, after = starts[:, 0] - starts[:, -1], stops[:, 0] - stops[:, -1]
+    starts = values[:, 0]
+    stops = values[:, 1]
+    before = starts[:, 0] - starts[:, -1]
+    after = stops[:, 0] - stops[:, -1]
     crosses = before * after < 0
     fraction = np.divide(before, before - after, out=np.zeros_like(before), where=crosses)
     end_minimum = values.max(axis=2).min(axis=1)
@@ -118,12 +125,12 @@ def _min_of_chord_maxima(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def clip_polygon(corners: FloatArray, normal: FloatArray, offset: float) -> FloatArray:
     """Clip a convex polygon to the half-plane normal.e >= offset; corners of shape (m, 2)."""
-    values = corners @ normal - offset
-    if (values >= 0).all():
+    signed_distances = corners @ normal - offset
+    if (signed_distances >= 0).all():
         return corners.reshape(-1, 2)
     # Polygons have few corners, for which Python's floats are faster than arrays.
     points = corners.tolist()
-    heights = values.tolist()
+    heights = signed_distances.tolist()
     clipped = []
     for i, (x, y) in enumerate(points):
         following = (i + 1) % len(points)
@@ -149,18 +156,22 @@ def min_of_max_affine(scores: Sequence[Sequence[float]] | FloatArray) -> float:
     float
         The minimum is attained at a vertex, or on an edge where two functions cross.
     """
-    end_minimum = min(max(row) for row in scores)
+    minimum = min(max(row) for row in scores)
     for u, v in combinations(scores, 2):
-        before, after = u[0] - u[-1], v[0] - v[-1]
-        if before * after < 0:
-            fraction = before / (before - after)
-            # From the nearer vertex, which the rounding of one far out would drown.
-            if fraction > 0.5:
-                u, v, fraction = v, u, after / (after - before)
-            end_minimum = min(
-                end_minimum, max(a + fraction * (b - a) for a, b in zip(u, v, strict=True))
-            )
-    return float(end_minimum)
+        before = u[0] - u[-1]
+        after = v[0] - v[-1]
+        crosses = before * after < 0
+        if not crosses:
+            continue
+        fraction = before / (before - after)
+        ends = (u, v)
+        if fraction > 0.5:
+            # Start at the nearer vertex: values at a distant one have larger rounding errors.
+            fraction = after / (after - before)
+            ends = (v, u)
+        crossing_value = max(a + fraction * (b - a) for a, b in zip(*ends, strict=True))
+        minimum = min(minimum, crossing_value)
+    return float(minimum)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +196,7 @@ class Proof:
         self.check()
 
     def check(self) -> None:
-        """Make sure that all arrays have finite numbers and the right shape.
+        """Check that all arrays are finite and have the right shape.
 
         Raises
         ------
@@ -217,7 +228,7 @@ class Proof:
         return self
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """Gap between the value at a subspace and the bound, and the rounding allowance that it includes.
+        """Gap between the value at a subspace and the bound, and the rounding allowance in it.
 
         Parameters
         ----------
@@ -227,29 +238,31 @@ class Proof:
         errors : (k,) array
             Errors of the basis.
         """
-        criterion, (bound, lowered) = problem.criterion, self.lower_bound(problem, basis, errors)
+        criterion = problem.criterion
+        bound, bound_rounding = self.lower_bound(problem, basis, errors)
         gap = criterion.value(errors, problem) - bound
         if criterion.requires_equal_errors:
             # If the errors are not quite equal, the value may lie below the bound for equal errors;
             # this difference counts as a gap.
             gap = abs(gap)
-        return gap, lowered
+        return gap, bound_rounding
 
     def lower_bound(
         self, problem: Problem, basis: FloatArray, errors: FloatArray
     ) -> tuple[float, float]:
-        """Lower bound on the value of every subspace, and the rounding allowance that was subtracted.
+        """Lower bound on the value of every subspace, less the rounding allowance, and the latter.
 
         Valid for the second moments of any rows, not only of those the proof was computed from.
         Parameters as for :meth:`gap`, with any basis.
         """
-        second, criterion = problem.dense_moments, problem.criterion
+        second_moments = problem.dense_moments
+        criterion = problem.criterion
         weights = criterion.dual_feasible_weights(self.weights, problem)
-        end_minimum = second.smallest_eigenvalue_sum(weights, problem.n_components)
-        exact = end_minimum.value + float(weights @ second.excluded_variances)
-        rounding = end_minimum.rounding_error + problem.bound_rounding(weights, errors)
-        bound = criterion.lower_bound(exact - rounding, weights, problem)
-        return bound, criterion.lower_bound(exact, weights, problem) - bound
+        eigenvalue_sum = second_moments.smallest_eigenvalue_sum(weights, problem.n_components)
+        weighted_error = eigenvalue_sum.value + float(weights @ second_moments.excluded_variances)
+        rounding = eigenvalue_sum.rounding_error + problem.bound_rounding(weights, errors)
+        bound = criterion.lower_bound(weighted_error - rounding, weights, problem)
+        return bound, criterion.lower_bound(weighted_error, weights, problem) - bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +283,7 @@ class SupportingLinesProof(Proof):
     kind: ClassVar[str] = "lines"
 
     def check(self) -> None:
-        """Make sure that weights and lines are finite, and that there are not too many lines.
+        """Check that weights and lines are finite, and that there are not too many lines.
 
         Raises
         ------
@@ -281,7 +294,7 @@ class SupportingLinesProof(Proof):
         if len(self.lines) > MAX_LINES:
             raise InvalidInput(
                 f"A proof has {len(self.lines):,} supporting lines",
-                f"Allowed: at most {MAX_LINES:,}; a fit makes fewer than half as many",
+                f"Allowed: at most {MAX_LINES:,}; fits use fewer than half as many",
                 "Use the proof that a fit returned",
             )
 
@@ -294,36 +307,38 @@ class SupportingLinesProof(Proof):
         self, problem: Problem, basis: FloatArray, errors: FloatArray
     ) -> tuple[float, float]:
         """Minimum over the polygon, and the rounding allowance that was subtracted."""
-        second, criterion = problem.dense_moments, problem.criterion
+        second_moments = problem.dense_moments
+        criterion = problem.criterion
         value = criterion.value(errors, problem)
         # Lines prove the same at any length; products of subnormal weights would be wrong.
         scaled = scaled_to_one(self.lines)
         # Duplicate lines prove nothing new.
         lines = np.unique(scaled, axis=0)
-        end_minimum = [second.smallest_eigenvalue_sum(each, problem.n_components) for each in lines]
-        heights = np.array([each.value for each in end_minimum]) + lines @ second.excluded_variances
-        roundings = np.array([each.rounding_error for each in end_minimum])
-        roundings += [problem.bound_rounding(each, errors) for each in lines]
+        sums = [second_moments.smallest_eigenvalue_sum(w, problem.n_components) for w in lines]
+        offsets = np.array([eigenvalue_sum.value for eigenvalue_sum in sums])
+        offsets = offsets + lines @ second_moments.excluded_variances
+        offset_rounding = np.array([eigenvalue_sum.rounding_error for eigenvalue_sum in sums])
+        offset_rounding += [problem.bound_rounding(w, errors) for w in lines]
 
         # Beyond these errors the criterion, which is at least q.e, exceeds the value anyway.
-        upper_errors = np.minimum(2 * second.traces, 2 * value / problem.proportions)
+        upper_errors = np.minimum(2 * second_moments.traces, 2 * value / problem.proportions)
 
-        def polygon_bound(offsets: FloatArray) -> float:
+        def polygon_bound(line_offsets: FloatArray) -> float:
             return lower_bound_beyond_lines(
-                lambda at: criterion.scores(at, problem),
+                lambda points: criterion.scores(points, problem),
                 lines,
-                offsets,
+                line_offsets,
                 upper_errors + np.finfo(np.float64).tiny,
                 POLYGON_TOL * value,
             )
 
-        # Where a restriction leaves no choice the polygon is a single point, which clipping in
-        # double precision would lose. Without one, roots of errors near zero would feel the margin.
-        heights = heights - _CLIPPING_ROUNDING * (
-            np.abs(lines) @ np.where(second.excluded_variances > 0, upper_errors, 0.0)
-        )
-        bound = polygon_bound(heights - roundings)
-        rounding = value * POLYGON_TOL + max(polygon_bound(heights) - bound, 0.0)
+        # If a restriction leaves no choice, the polygon is a single point, which clipping in double
+        # precision could lose. Without a restriction no margin is added: square roots of errors
+        # near zero would amplify it.
+        margin_errors = np.where(second_moments.excluded_variances > 0, upper_errors, 0.0)
+        offsets = offsets - _CLIPPING_ROUNDING * (np.abs(lines) @ margin_errors)
+        bound = polygon_bound(offsets - offset_rounding)
+        rounding = value * POLYGON_TOL + max(polygon_bound(offsets) - bound, 0.0)
         return bound, rounding
 
 
@@ -343,17 +358,19 @@ class _LimitProof(Proof):
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
         """Excess of the mixture over its optimum, plus the complementary slackness."""
-        limit, second = problem.limit, problem.dense_moments
+        limit = problem.limit
         assert limit is not None
         matrix, weight, slackness = self.limit_terms(limit, basis)
         # tr(U'MU) - L(M) for M = sum_g q_g S_g - weight * matrix, with its rounding error.
-        scale = float(np.abs(matrix).max()) or 1.0
-        stacked = np.concatenate([second.matrices, matrix[None] / scale])
+        scale = float(np.abs(matrix).max())
+        if scale == 0:
+            scale = 1.0
+        stacked = np.concatenate([problem.dense_moments.matrices, matrix[None] / scale])
         weights = np.append(problem.proportions, -weight * scale)
-        end_minimum = smallest_eigenvalue_sum(stacked, weights, problem.n_components)
-        inner = DenseSecondMoments(stacked).inner_errors(basis)
-        excess, rounding = float(weights @ inner) - end_minimum.value, end_minimum.rounding_error
-        rounding += problem.bound_rounding(weights[:-1], errors)
+        eigenvalue_sum = smallest_eigenvalue_sum(stacked, weights, problem.n_components)
+        inner_errors = DenseSecondMoments(stacked).inner_errors(basis)
+        excess = float(weights @ inner_errors) - eigenvalue_sum.value
+        rounding = eigenvalue_sum.rounding_error + problem.bound_rounding(weights[:-1], errors)
         # Multipliers amplify the rounding error by which a subspace exceeds a limit, which makes
         # its total error smaller than that of any subspace strictly within the limit.
         amplified_excess = max(-slackness, 0.0) if is_feasible(limit, basis) else 0.0
@@ -387,7 +404,7 @@ class MeanDistanceProof(_LimitProof):
     limit_type: ClassVar[type] = MeanDistanceLimit
 
     def check(self) -> None:
-        """Make sure that the multiplier is one finite number.
+        """Check that the multiplier is one finite number.
 
         Raises
         ------
@@ -397,26 +414,31 @@ class MeanDistanceProof(_LimitProof):
         _check_one_number(self.multiplier)
 
     def gap(self, problem: Problem, basis: FloatArray, errors: FloatArray) -> tuple[float, float]:
-        """The smaller of the gaps from the multiplier and, for a small limit, from the limit alone."""
-        limit, second = cast(MeanDistanceLimit, problem.limit), problem.dense_moments
+        """Smaller of the gaps from the multiplier and, if the limit is small, from it alone."""
+        limit = cast(MeanDistanceLimit, problem.limit)
+        second_moments = problem.dense_moments
         multiplier_gap = super().gap(problem, basis, errors)
         length = float(np.linalg.norm(limit.difference))
-        if not limit.tolerance <= _SMALL_LIMIT_RATIO * length or problem.n_components == len(basis):
+        is_small = limit.tolerance <= _SMALL_LIMIT_RATIO * length
+        if not is_small or problem.n_components == len(basis):
             return multiplier_gap
-        fraction, unit = limit.tolerance / length, limit.difference / length
-        pooled = np.tensordot(problem.proportions, second.matrices, axes=1)
-        along = pooled @ unit
-        kept = float(unit @ along)
+        fraction = limit.tolerance / length
+        unit = limit.difference / length
+        pooled = np.tensordot(problem.proportions, second_moments.matrices, axes=1)
+        image = pooled @ unit
+        unit_variance = float(unit @ image)
         # PSu, and PSP, which is zero along u.
-        image_residual = along - kept * unit
-        deflation = np.outer(unit, along - kept / 2 * unit)
-        inside = pooled - deflation - deflation.T
-        end_minimum = smallest_eigenvalue_sum(
-            symmetrize(inside)[None], np.ones(1), problem.n_components
+        image_residual = image - unit_variance * unit
+        deflation = np.outer(unit, image - unit_variance / 2 * unit)
+        deflated = pooled - deflation - deflation.T
+        eigenvalue_sum = smallest_eigenvalue_sum(
+            symmetrize(deflated)[None], np.ones(1), problem.n_components
         )
-        limit_allowance = 2 * fraction * float(np.linalg.norm(image_residual)) + fraction**2 * kept
-        rounding = end_minimum.rounding_error + _CLIPPING_ROUNDING * float(np.trace(pooled))
-        excess = float(problem.proportions @ second.inner_errors(basis)) - end_minimum.value - kept
+        residual_norm = float(np.linalg.norm(image_residual))
+        limit_allowance = 2 * fraction * residual_norm + fraction**2 * unit_variance
+        rounding = eigenvalue_sum.rounding_error + _CLIPPING_ROUNDING * float(np.trace(pooled))
+        total_error = float(problem.proportions @ second_moments.inner_errors(basis))
+        excess = total_error - eigenvalue_sum.value - unit_variance
         return min(multiplier_gap, (excess + limit_allowance + rounding, rounding))
 
     def limit_terms(
@@ -448,7 +470,7 @@ class CovarianceDifferenceProof(_LimitProof):
     kind: ClassVar[str] = "covariances"
 
     def check(self) -> None:
-        """Make sure that the multipliers are two finite square matrices.
+        """Check that the multipliers are two finite square matrices.
 
         Raises
         ------
@@ -458,7 +480,7 @@ class CovarianceDifferenceProof(_LimitProof):
         self._check_array("multipliers", "2", "p", "p")
 
     def applies_to(self, problem: Problem) -> bool:
-        """Where covariances are limited, of as many features."""
+        """Whether the problem limits covariances of the same number of features."""
         p = problem.n_features
         return super().applies_to(problem) and self.multipliers.shape == (2, p, p)
 
@@ -470,7 +492,8 @@ class CovarianceDifferenceProof(_LimitProof):
         self, limit: CovarianceDifferenceLimit, basis: FloatArray
     ) -> tuple[FloatArray, float, float]:
         """Return sum_i M_i Z_i M_i, weight one and the slackness."""
-        penalty, constant = np.zeros_like(limit.difference), 0.0
+        penalty = np.zeros_like(limit.difference)
+        constant = 0.0
         for sign, matrix in zip((1.0, -1.0), self.multipliers, strict=True):
             values, vectors = np.linalg.eigh(sign * limit.difference)
             phi = max(0.0, -float(values[0]))
@@ -498,7 +521,7 @@ class CovarianceTraceProof(_LimitProof):
     kind: ClassVar[str] = "covariance_trace"
 
     def check(self) -> None:
-        """Make sure that the multiplier is one finite number.
+        """Check that the multiplier is one finite number.
 
         Raises
         ------
@@ -513,8 +536,8 @@ class CovarianceTraceProof(_LimitProof):
         """Return D, shifted to be positive semidefinite, nu and the slackness."""
         multiplier = float(np.ravel(self.multiplier)[0])
         # Errors are clipped at zero; shifting D by phi I leaves the excess unchanged.
-        end_minimum = min(float(np.linalg.eigvalsh(limit.difference)[0]), 0.0)
-        shifted = limit.difference - end_minimum * np.eye(len(limit.difference))
+        min_eigenvalue = min(float(np.linalg.eigvalsh(limit.difference)[0]), 0.0)
+        shifted = limit.difference - min_eigenvalue * np.eye(len(limit.difference))
         trace_difference = float(np.vdot(basis, limit.difference @ basis))
         slackness = (
             abs(multiplier) * basis.shape[1] * limit.tolerance - multiplier * trace_difference
@@ -523,6 +546,7 @@ class CovarianceTraceProof(_LimitProof):
 
 
 def _check_one_number(multiplier: float | FloatArray) -> None:
+    """Raise InvalidInput unless the multiplier is one finite number."""
     if np.size(multiplier) != 1 or not np.isfinite(multiplier).all():
         raise InvalidInput(
             f"The multiplier of a proof is {multiplier!r}",
@@ -538,8 +562,8 @@ def positive_part(matrix: FloatArray) -> FloatArray:
 
 
 PROOF_KINDS: dict[str, Callable[..., Proof]] = {
-    each.kind: each
-    for each in (
+    proof_class.kind: proof_class
+    for proof_class in (
         Proof,
         SupportingLinesProof,
         MeanDistanceProof,
@@ -553,4 +577,4 @@ def proof_arrays(proof: Proof | None) -> dict[str, FloatArray] | None:
     """Arrays of a proof by name; None for no proof or an unknown kind."""
     if proof is None or type(proof) is not PROOF_KINDS.get(proof.kind):
         return None
-    return {name: np.atleast_1d(each) for name, each in vars(proof).items()}
+    return {name: np.atleast_1d(value) for name, value in vars(proof).items()}
