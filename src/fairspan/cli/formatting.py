@@ -114,7 +114,10 @@ def by_dimension_text(result: "Audit") -> str:
             Column("d", dimensions),
             name_column("group", names * len(result.models)),
             estimate_column(
-                "loss", records, "expected_loss", below=f"{format_level(result.level)} interval"
+                "loss",
+                records,
+                "expected_loss",
+                detail_heading=f"{format_level(result.level)} interval",
             ),
             name_column("state", [each["state"] for each in records]),
         ),

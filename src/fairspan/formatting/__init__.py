@@ -1,1 +1,1 @@
-"""One spelling of numbers and names, and tables for terminals, notebooks and data frames."""
+"""Formatting of numbers and names, and tables for terminals, notebooks and HTML."""

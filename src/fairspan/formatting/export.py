@@ -1,4 +1,4 @@
-"""Results as plain values that JSON can hold, and as data frames of pandas."""
+"""Export of results as JSON-compatible values and as pandas data frames."""
 
 import math
 from typing import Any
@@ -9,32 +9,35 @@ from fairspan.errors import import_optional
 
 
 def to_json_value(value: Any, digits: int = 17) -> Any:
-    """The same in str, int, float, bool, None, list and dict; None for NaN and infinity.
+    """Convert a value to JSON-compatible types; NaN and infinity become None.
 
     Parameters
     ----------
     value : object
     digits : int
-        Significant digits of floats; 17 are all.
+        Significant digits of floats; 17 preserves them exactly.
 
     Examples
     --------
-    >>> plain({"a": (np.float64(1 / 3), float("nan"))}, digits=12)
+    >>> to_json_value({"a": (np.float64(1 / 3), float("nan"))}, digits=12)
     {'a': [0.333333333333, None]}
     """
     if isinstance(value, dict):
-        return {str(key): to_json_value(each, digits) for key, each in value.items()}
+        return {str(key): to_json_value(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [to_json_value(each, digits) for each in value]
+        return [to_json_value(item, digits) for item in value]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
-        return float(f"{value:.{digits}g}") + 0.0 if math.isfinite(value) else None
+        if not math.isfinite(value):
+            return None
+        # Adding zero avoids "-0.0".
+        return float(f"{value:.{digits}g}") + 0.0
     return value
 
 
 def to_data_frame(data: Any, purpose: str) -> Any:
-    """A pandas DataFrame of columns, or of one dictionary for each row.
+    """Make a pandas DataFrame from columns or from one dict per row.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""One table, made of columns once, and shown on a terminal, in a notebook and on a page.
+"""Tables that render to terminals, notebooks and HTML pages.
 
-In HTML every text stays a text, whatever markup a name from the data holds. A page has a style
-sheet; a notebook gets a small one beside the table, which takes the colours around it.
+In HTML all text is escaped. Pages provide a style sheet; in notebooks a small one is embedded that
+inherits the surrounding colors.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -26,17 +26,22 @@ from fairspan.formatting.text import (
     wrap_text,
 )
 
-# How a table is made narrower on a terminal: whether intervals stand beside their figures, the
-# longest name, and blanks between columns. Intervals go below before names are cut very short.
+# Successively narrower layouts: intervals inline or on separate lines, maximum name width, and gap
+# between columns. Intervals move to separate lines before names are shortened very much.
 _LAYOUTS = (
     (True, 32, 2),
-    *((True, longest, 1) for longest in (32, 18, 15)),
-    *((False, longest, 1) for longest in (32, 18, 15)),
-    *((True, 11, 1), (False, 11, 1)),
+    (True, 32, 1),
+    (True, 18, 1),
+    (True, 15, 1),
+    (False, 32, 1),
+    (False, 18, 1),
+    (False, 15, 1),
+    (True, 11, 1),
+    (False, 11, 1),
 )
-# Rows that a page or a notebook shows at once; more of them scroll.
+# Rows visible without scrolling in HTML.
 _MAX_VISIBLE_ROWS = 16
-# Of figures that a table sorts by.
+# Significant digits of sort keys: equal numbers may differ in the last digits by rounding errors.
 _SORT_DIGITS = 12
 _STYLE_SHEET = """\
 .fairspan .scroll{overflow-x:auto}.fairspan .long{max-height:36em;overflow-y:auto}
@@ -56,19 +61,19 @@ max-width:24em;font-weight:normal}
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell.
+    """Table cell.
 
     Attributes
     ----------
     text : str
-    value : float, str or None
-        What it sorts by; None comes last.
-    below : str
-        A second, smaller line, such as an interval.
+    sort_value : float, str or None
+        Sort value; None sorts last.
+    detail : str
+        Second, smaller line, such as an interval.
     is_worst : bool
-        Whether it stands out.
+        Whether to emphasize the cell.
     attributes : mapping of str to str
-        Of its element on a page.
+        HTML attributes of the cell.
     """
 
     text: str
@@ -80,22 +85,22 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of figures, or of words; its heading may end with a group's name.
+    """Column of numbers or text; the heading may end with a group name.
 
     Attributes
     ----------
     heading : str
     cells : sequence of n Cell
     group : str
-        Empty, or a group's name that follows the heading.
-    below : str
-        What the second lines of the cells are: on a terminal, the heading of a column of these.
+        Empty, or a group name that follows the heading.
+    detail_heading : str
+        Heading of the detail lines; on a terminal, of a separate column.
     is_text : bool
-        Words, to the left; figures are to the right.
+        Text columns are left-aligned, numbers right-aligned.
     is_secondary : bool
-        Whether it says less than the others, and is smaller.
+        Whether the column is secondary and shown smaller.
     total : Cell
-        Below the others, wherever these are sorted to.
+        Footer cell, not sorted.
     """
 
     heading: str
@@ -109,23 +114,23 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; without sections and with several rows it can be sorted on a page.
+    """Table; sortable on a page if it has several rows and no sections.
 
     Attributes
     ----------
     caption : str
     columns : tuple of Column
-        The first has the names of the rows.
+        The first column contains the row names.
     sections : tuple of (int, str)
-        Headings, each above the row of this position; an empty one draws a line alone.
+        Section headings by row position; an empty heading draws a rule.
     notes : tuple of str or (str, str)
-        Paragraphs below it, the first of two texts emphasised.
-    chosen : int or None
-        The row that stands out.
-    faint : tuple of int
-        Rows without information.
-    kind : str
-        Class of a table whose figures a page changes; it is not sorted.
+        Paragraphs below the table; of a pair, the first text is emphasized.
+    highlighted_row : int or None
+        Highlighted row.
+    muted_rows : tuple of int
+        Rows without information, shown muted.
+    css_class : str
+        CSS class of a table that the page updates; such a table is not sortable.
     """
 
     caption: str
@@ -140,7 +145,7 @@ class Table:
     def from_texts(
         cls, caption: str, headings: Sequence[str], rows: Sequence[Sequence[str]], **others: Any
     ) -> "Table":
-        """A table of texts as they are, the names of the rows to the left of the others.
+        """Make a table from rows of text; the first column contains row names.
 
         Examples
         --------
@@ -161,87 +166,119 @@ class Table:
 
     @property
     def rows(self) -> list[tuple[Cell, ...]]:
-        """The cells of each row."""
+        """Cells of each row."""
         return list(zip(*(column.cells for column in self.columns), strict=True))
 
     def to_text(self, width: int, paint: Styler = unstyled) -> str:
-        """Lines of at most `width` columns, without the notes.
+        """Render as text of at most `width` columns, without the notes.
 
-        What is too wide gets shorter names, or each interval on its own line; names that would look
-        the same when cut stand above their figures. Where that is still too wide, every row is a
+        If it is too wide, names are shortened or intervals moved to separate lines; names that
+        would become ambiguous are printed above their row. As a last resort every row becomes a
         paragraph.
         """
-        names, heads = [row[0].text for row in self.rows], dict(self.sections)
-        for inline_details, longest, gap in _LAYOUTS:
-            cut = shorten_names(names, longest)
-            lines, ends = self._render_lines(
-                cut or [""] * len(names), gap, paint, inline_details=inline_details
+        names = [row[0].text for row in self.rows]
+        section_headings = dict(self.sections)
+        for inline_details, max_name_width, gap in _LAYOUTS:
+            short_names = shorten_names(names, max_name_width)
+            lines, right_edges = self._render_lines(
+                short_names or [""] * len(names), gap, paint, inline_details=inline_details
             )
-            if ends[-1] <= width:
+            if right_edges[-1] <= width:
                 break
-        is_narrow = ends[-1] > width
+        is_narrow = right_edges[-1] > width
         text = [*wrap_text(self.caption, width), ""] if self.caption else []
-        text += [] if is_narrow else lines[:1]
+        if not is_narrow:
+            text.append(lines[0])
         for i, (name, row) in enumerate(zip(names, self.rows, strict=True)):
-            if i in heads:
-                text += ["-" * min(ends[-1], width), *wrap_text(heads[i], width, "  ")]
-            if is_narrow or cut is None:
+            if i in section_headings:
+                text.append("-" * min(right_edges[-1], width))
+                text += wrap_text(section_headings[i], width, "  ")
+            if is_narrow or short_names is None:
                 text += wrap_text(f"{self._indent}{name}", width, "    ")
             if is_narrow:
                 text += wrap_text(f"    {self._row_as_text(row)}", width, "    ")
                 continue
             text.append(lines[i + 1])
-            text += [
-                f"{column.detail_heading.removesuffix(' interval')}: {to_ascii(cell.detail)}".rjust(
-                    end
-                )
-                for column, cell, end in zip(self.columns, row, ends, strict=not inline_details)
-                if cell.detail and not inline_details
-            ]
+            if not inline_details:
+                text += self._render_details(row, right_edges)
         return "\n".join(text)
 
+    def _render_details(self, row: Sequence[Cell], right_edges: Sequence[int]) -> list[str]:
+        """Render the details of a row on separate lines, each aligned with its column."""
+        lines = []
+        for column, cell, right_edge in zip(self.columns, row, right_edges, strict=True):
+            if cell.detail:
+                heading = column.detail_heading.removesuffix(" interval")
+                lines.append(f"{heading}: {to_ascii(cell.detail)}".rjust(right_edge))
+        return lines
+
     def to_html(self) -> str:
-        """The table, for a page or a notebook, with its notes."""
-        rows, heads, m = self.rows, dict(self.sections), str(len(self.columns))
-        is_sorted = len(rows) > 1 and not heads and not self.css_class
-        bodies = [""]
-        for i, row in enumerate(rows):
-            if i in heads:
-                heading = _html_element("th", escape(heads[i]), scope="rowgroup", colspan=m)
-                bodies.append(_html_element("tr", heading) if heads[i] else "")
-            kind = (
-                "chosen" if i == self.highlighted_row else "faint" if i in self.muted_rows else ""
-            )
-            bodies[-1] += self._row_to_html(row, kind, is_sorted=is_sorted)
+        """Render as HTML with notes."""
+        n_rows = len(self.rows)
+        is_sortable = n_rows > 1 and not self.sections and not self.css_class
+        caption = _html_element("caption", escape(self.caption))
         totals = tuple(column.total for column in self.columns)
-        head = "".join(
-            _html_element(
-                "th",
-                f"{escape(each.heading)} {name_to_html(each.group) if each.group else ''}".strip()
-                + _detail_to_html(each.detail_heading),
-                "text" if each.is_text else "aside" if each.is_secondary else "",
-                scope="col",
-            )
-            for each in self.columns
-        )
+        foot = _html_element("tfoot", self._row_to_html(totals)) if totals[0].text else ""
         table = _html_element(
             "table",
-            _html_element("caption", escape(self.caption))
-            + _html_element("thead", _html_element("tr", head))
-            + "".join(_html_element("tbody", body) for body in bodies if body)
-            + (_html_element("tfoot", self._row_to_html(totals)) if totals[0].text else ""),
-            "sortable" if is_sorted else self.css_class,
+            caption + self._head_to_html() + self._bodies_to_html(is_sortable=is_sortable) + foot,
+            "sortable" if is_sortable else self.css_class,
         )
-        long, label = "long" if len(rows) > _MAX_VISIBLE_ROWS else "", f"Table: {self.caption}"
         box = _html_element(
-            "div", table, "scroll", long, tabindex="0", role="group", aria_label=label
+            "div",
+            table,
+            "scroll",
+            "long" if n_rows > _MAX_VISIBLE_ROWS else "",
+            tabindex="0",
+            role="group",
+            aria_label=f"Table: {self.caption}",
         )
-        return box + "".join(
-            _html_element("p", escape(each))
-            if isinstance(each, str)
-            else _html_element("p", _html_element("strong", escape(each[0])) + escape(each[1]))
-            for each in self.notes
-        )
+        return box + self._notes_to_html()
+
+    def _head_to_html(self) -> str:
+        cells = ""
+        for column in self.columns:
+            group = name_to_html(column.group) if column.group else ""
+            heading = f"{escape(column.heading)} {group}".strip()
+            css_class = ""
+            if column.is_text:
+                css_class = "text"
+            elif column.is_secondary:
+                css_class = "aside"
+            content = heading + _detail_to_html(column.detail_heading)
+            cells += _html_element("th", content, css_class, scope="col")
+        return _html_element("thead", _html_element("tr", cells))
+
+    def _bodies_to_html(self, *, is_sortable: bool) -> str:
+        section_headings = dict(self.sections)
+        bodies = [""]
+        for i, row in enumerate(self.rows):
+            if i in section_headings:
+                heading = _html_element(
+                    "th",
+                    escape(section_headings[i]),
+                    scope="rowgroup",
+                    colspan=str(len(self.columns)),
+                )
+                bodies.append(_html_element("tr", heading) if section_headings[i] else "")
+            css_class = ""
+            if i == self.highlighted_row:
+                css_class = "chosen"
+            elif i in self.muted_rows:
+                css_class = "faint"
+            bodies[-1] += self._row_to_html(row, css_class, is_sortable=is_sortable)
+        return "".join(_html_element("tbody", body) for body in bodies if body)
+
+    def _notes_to_html(self) -> str:
+        paragraphs = ""
+        for note in self.notes:
+            if isinstance(note, str):
+                content = escape(note)
+            else:
+                emphasized, text = note
+                content = _html_element("strong", escape(emphasized)) + escape(text)
+            paragraphs += _html_element("p", content)
+        return paragraphs
 
     def __str__(self) -> str:
         return self.to_text(MAX_WIDTH)
@@ -251,74 +288,90 @@ class Table:
 
     @property
     def _indent(self) -> str:
-        """Before names, where these stand under headings."""
+        """Indent of row names under section headings."""
         return "  " if self.sections else ""
 
     def _render_lines(
         self, names: Sequence[str], gap: int, paint: Styler, *, inline_details: bool
     ) -> tuple[list[str], list[int]]:
-        """The line of the headings and those of the rows; and where each column ends."""
+        """Render the heading and row lines, and return the right edge of each column."""
         first = self.columns[0]
-        indented = [Cell(f"{self._indent}{each}") for each in names]
-        shown: list[tuple[str, Sequence[Cell], bool]] = [(first.heading, indented, first.is_text)]
+        name_cells = [Cell(f"{self._indent}{name}") for name in names]
+        columns: list[tuple[str, Sequence[Cell], bool]]
+        columns = [(first.heading, name_cells, first.is_text)]
         for column in self.columns[1:]:
-            shown.append((column.heading, column.cells, column.is_text))
+            columns.append((column.heading, column.cells, column.is_text))
             if inline_details and any(cell.detail for cell in column.cells):
-                shown.append(
-                    (column.detail_heading, [Cell(cell.detail) for cell in column.cells], False)
-                )
-        lines, ends, between = [""] * (len(names) + 2), [-gap], " " * gap
-        for heading, cells, is_text in shown:
-            figures = [each.text if is_text else to_ascii(each.text) for each in cells]
-            # A heading that is wider than what stands below it has its last word there.
-            above, _, last = heading.rpartition(" ")
-            if display_width(heading) <= max(map(display_width, figures), default=0):
-                above, last = "", heading
-            texts = [above, last, *figures]
+                detail_cells = [Cell(cell.detail) for cell in column.cells]
+                columns.append((column.detail_heading, detail_cells, False))
+        lines = [""] * (len(names) + 2)
+        right_edges = [-gap]
+        separator = " " * gap
+        for heading, cells, is_text in columns:
+            contents = [cell.text if is_text else to_ascii(cell.text) for cell in cells]
+            upper_heading = ""
+            lower_heading = heading
+            # Break a heading that is wider than its column before its last word.
+            if display_width(heading) > max(map(display_width, contents), default=0):
+                upper_heading, _, lower_heading = heading.rpartition(" ")
+            texts = [upper_heading, lower_heading, *contents]
             widths = list(map(display_width, texts))
-            widest = max(widths)
-            ends.append(ends[-1] + gap + widest)
+            column_width = max(widths)
+            right_edges.append(right_edges[-1] + gap + column_width)
             for i, (text, width) in enumerate(zip(texts, widths, strict=True)):
-                blank = " " * (widest - width)
-                text = paint(text, "worst") if i > 1 and cells[i - 2].is_worst else text
-                lines[i] += f"{between}{text}{blank}" if is_text else f"{between}{blank}{text}"
-        above, heads, *rows = (line[gap:].rstrip() for line in lines)
-        return [f"{above}\n{heads}" if above else heads, *rows], ends[1:]
+                padding = " " * (column_width - width)
+                styled = text
+                if i > 1 and cells[i - 2].is_worst:
+                    styled = paint(text, "worst")
+                aligned = f"{styled}{padding}" if is_text else f"{padding}{styled}"
+                lines[i] += f"{separator}{aligned}"
+        upper_line, lower_line, *row_lines = (line[gap:].rstrip() for line in lines)
+        heading_line = f"{upper_line}\n{lower_line}" if upper_line else lower_line
+        return [heading_line, *row_lines], right_edges[1:]
 
     def _row_as_text(self, row: Sequence[Cell]) -> str:
-        """The figures of a row, each after its heading."""
-        return ", ".join(
-            f"{column.heading} {cell.text if column.is_text else to_ascii(cell.text)}"
-            + f" ({to_ascii(cell.detail)})" * bool(cell.detail)
-            for column, cell in zip(self.columns[1:], row[1:], strict=True)
-        )
+        """Render a row as "heading value" pairs."""
+        pairs = []
+        for column, cell in zip(self.columns[1:], row[1:], strict=True):
+            value = cell.text if column.is_text else to_ascii(cell.text)
+            detail = f" ({to_ascii(cell.detail)})" if cell.detail else ""
+            pairs.append(f"{column.heading} {value}{detail}")
+        return ", ".join(pairs)
 
-    def _row_to_html(self, row: Sequence[Cell], kind: str = "", *, is_sorted: bool = False) -> str:
+    def _row_to_html(
+        self, row: Sequence[Cell], css_class: str = "", *, is_sortable: bool = False
+    ) -> str:
         cells = ""
         for i, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
-            told = dict(cell.attributes)
-            if is_sorted:
-                told["data-value"] = _sort_key(cell.sort_value)
+            attributes = dict(cell.attributes)
+            if is_sortable:
+                attributes["data-value"] = _sort_key(cell.sort_value)
             text = name_to_html(cell.text) if column.is_text else escape(cell.text)
-            shown = text + _detail_to_html(cell.detail)
-            kinds = "text" * column.is_text, "aside" * column.is_secondary, "worst" * cell.is_worst
-            of_cell = _html_element("td", shown, *kinds, **told)
-            cells += of_cell if i else _html_element("th", shown, scope="row", **told)
-        return _html_element("tr", cells, kind)
+            content = text + _detail_to_html(cell.detail)
+            if i == 0:
+                cells += _html_element("th", content, scope="row", **attributes)
+                continue
+            classes = (
+                "text" if column.is_text else "",
+                "aside" if column.is_secondary else "",
+                "worst" if cell.is_worst else "",
+            )
+            cells += _html_element("td", content, *classes, **attributes)
+        return _html_element("tr", cells, css_class)
 
 
 def _html_element(tag: str, content: str, *classes: str, **attributes: str) -> str:
-    """An element of HTML, with those of its classes that are not empty; attributes are escaped."""
+    """Make an HTML element with the non-empty classes; attribute values are escaped."""
     if any(classes):
         attributes["class"] = " ".join(filter(None, classes))
-    told = "".join(
+    attribute_text = "".join(
         f' {name.replace("_", "-")}="{escape(value)}"' for name, value in attributes.items()
     )
-    return f"<{tag}{told}>{content}</{tag}>"
+    return f"<{tag}{attribute_text}>{content}</{tag}>"
 
 
 def _sort_key(value: float | str | None) -> str:
-    """What a cell sorts by; the last digits of a float are left to rounding."""
+    """Sort key of a cell, rounded to ignore rounding errors."""
     if isinstance(value, float):
         return f"{value + 0.0:.{_SORT_DIGITS}g}"
     return "" if value is None else str(value)
@@ -329,19 +382,20 @@ def _detail_to_html(text: str) -> str:
 
 
 def name_to_html(name: str) -> str:
-    """A name from the data, apart from the direction of what is around it, and where it may break.
+    """Render a name as HTML, with bidirectional isolation and line-break opportunities.
 
     Examples
     --------
     >>> name_to_html("a_<b>")
     '<bdi>a_<wbr>&lt;b&gt;</bdi>'
     """
-    return _html_element("bdi", "<wbr>".join(map(escape, breakable_parts(display_name(name)))))
+    parts = breakable_parts(display_name(name))
+    return _html_element("bdi", "<wbr>".join(map(escape, parts)))
 
 
 def name_column(heading: str, names: Sequence[str], total: str = "") -> Column:
-    """The names of groups, models or steps; or other words."""
-    return Column(heading, [Cell(each, each) for each in names], is_text=True, total=Cell(total))
+    """Column of names or other text."""
+    return Column(heading, [Cell(name, name) for name in names], is_text=True, total=Cell(total))
 
 
 def number_column(
@@ -353,24 +407,28 @@ def number_column(
     worst_rows: Container[int] = (),
     total: float | None = None,
 ) -> Column:
-    """Figures of one number of decimals, with their intervals below.
+    """Column of numbers with common decimals and optional intervals.
 
     Examples
     --------
-    >>> column = number_column("loss", [1.25, 0.5], ends=[(1.0, 1.5), (None, None)])
-    >>> [cell.text for cell in column.cells], column.cells[0].below.split()
+    >>> column = number_column("loss", [1.25, 0.5], intervals=[(1.0, 1.5), (None, None)])
+    >>> [cell.text for cell in column.cells], column.cells[0].detail.split()
     (['1.250', '0.500'], ['1.000', 'to', '1.500'])
     """
     decimals = common_decimals([*values, total])
+    if not intervals:
+        intervals = [(None, None)] * len(values)
     cells = []
-    for i, (value, (low, high)) in enumerate(
-        zip(values, intervals or [(None, None)] * len(values), strict=True)
-    ):
-        figure, around = number_with_interval(value, low, high, decimals)
-        cells.append(Cell(figure, value, around, i in worst_rows))
-    last = Cell("" if total is None else format_number(total, decimals))
-    has_ends = any(cell.detail for cell in cells)
-    return Column(heading, cells, detail_heading=detail_heading if has_ends else "", total=last)
+    for i, (value, (low, high)) in enumerate(zip(values, intervals, strict=True)):
+        text, interval = number_with_interval(value, low, high, decimals)
+        cells.append(Cell(text, value, interval, i in worst_rows))
+    has_intervals = any(cell.detail for cell in cells)
+    return Column(
+        heading,
+        cells,
+        detail_heading=detail_heading if has_intervals else "",
+        total=Cell("" if total is None else format_number(total, decimals)),
+    )
 
 
 def estimate_column(
@@ -378,30 +436,31 @@ def estimate_column(
     records: Sequence[Mapping[str, Any]],
     key: str,
     *,
-    below: str = "",
+    detail_heading: str = "",
     total: float | None = None,
 ) -> Column:
-    """Figures, each with the interval below that its record has beside it."""
-    values = [each[key] for each in records]
-    ends = [(each[f"{key}_low"], each[f"{key}_high"]) for each in records]
-    return number_column(heading, values, intervals=ends, detail_heading=below, total=total)
-
-
-def row_count_column(records: Sequence[Mapping[str, Any]]) -> Column:
-    """How many rows each group has, and below of how many clusters, where its record says that."""
-    cells = [
-        Cell(
-            format_integer(each["n_rows"]) if each["n_rows"] else format_number(None),
-            each["n_rows"],
-            "" if each["n_clusters"] is None else format_integer(each["n_clusters"]),
-        )
-        for each in records
-    ]
-    return Column(
-        "rows", cells, detail_heading="clusters" if any(cell.detail for cell in cells) else ""
+    """Column of estimates with the intervals stored in the records (`KEY_low`, `KEY_high`)."""
+    values = [record[key] for record in records]
+    intervals = [(record[f"{key}_low"], record[f"{key}_high"]) for record in records]
+    return number_column(
+        heading, values, intervals=intervals, detail_heading=detail_heading, total=total
     )
 
 
+def row_count_column(records: Sequence[Mapping[str, Any]]) -> Column:
+    """Column of row counts, with cluster counts as details if available."""
+    cells = []
+    for record in records:
+        n_rows = record["n_rows"]
+        n_clusters = record["n_clusters"]
+        # A group without rows has a dash, as for a missing number.
+        text = format_integer(n_rows) if n_rows else format_number(None)
+        detail = "" if n_clusters is None else format_integer(n_clusters)
+        cells.append(Cell(text, n_rows, detail))
+    has_clusters = any(cell.detail for cell in cells)
+    return Column("rows", cells, detail_heading="clusters" if has_clusters else "")
+
+
 def share_column(heading: str, values: Sequence[float | None]) -> Column:
-    """Shares in percent."""
+    """Column of shares in percent."""
     return Column(heading, [Cell(format_share(value), value) for value in values])
