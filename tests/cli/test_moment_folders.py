@@ -335,7 +335,7 @@ def test_the_classes_of_y_are_kept(run, command, frame, made, tmp_path):
     pairs = list(zip(frame["sex"], frame["age"].tolist(), strict=True))
     merged = fs.GroupMoments.load(both).by_class
     assert_moments(merged, moments_by_hand(frame[COLUMNS], pairs))
-    said = "One of them knows the class that each row has in y"
+    said = "Only one of them has classes of y"
     run("merge", labelled, made, "-o", both, status=2, err=said)
 
 

@@ -122,7 +122,7 @@ def test_nan_is_named_by_file_row_group_and_column(run, frame, tmp_path, out, jo
     said = f"{where}: X contains NaN, first in row 4 (index 3), column 'y'"
     run(*words, status=2, out=None, err=said)
     assert not out.exists()
-    said = "599 rows, 3 features; 1 row with missing values left out"
+    said = "599 rows, 3 features; 1 row with missing values dropped"
     run(*words, "--on-missing", "drop", out=said)
     kept = frame[frame["y"].notna()]
     assert_moments(load(out), moments_by_hand(kept[COLUMNS], kept["sex"]))
@@ -188,7 +188,7 @@ def test_dropped_rows_add_up(run, tmp_path):
         moments = fs.GroupMoments.from_rows(np.eye(3), list("xxy"))
         object.__setattr__(moments, "n_dropped", n_dropped)
         moments.save(path)
-    said = "6 rows, 3 features; 5 rows with missing values left out"
+    said = "6 rows, 3 features; 5 rows with missing values dropped"
     run("merge", *files, "-o", tmp_path / "c", out=said)
 
 
@@ -204,7 +204,7 @@ def saved(path, n, seed, columns, labels, classes=None):
 @pytest.mark.parametrize(
     ("columns", "labels", "words"),
     [
-        ("xzw", ["a", "b"], ["'y' missing", "'w' besides"]),
+        ("xzw", ["a", "b"], ["'y' missing", "'w' additional"]),
         ("x", ["a", "b"], ["'y', 'z' missing"]),
         ("xyz", [1, 2], ["of different types", "text against whole number", "--label-type text"]),
         ("xyz", [("a", 1), ("b", 2)], ["text against 2 attributes (text, whole num", "('a', 1)"]),

@@ -310,7 +310,7 @@ def test_files_and_processes_give_the_same_folds(tmp_path):
     for source in (
         open_group_rows(tmp_path / "rows.csv", "group"),
         parquet,
-        replace(parquet, jobs=2),
+        replace(parquet, n_jobs=2),
     ):
         for found, known in zip(
             compute_fold_moments(source, FOLDS).by_fold, expected.by_fold, strict=True

@@ -158,14 +158,14 @@ def test_a_file_keeps_how_they_came(tmp_path):
     again = GroupMoments.load(tmp_path / "some.moments")
     assert (again.em_summary.n_missing_cells == found.em_summary.n_missing_cells).all()
     assert again.em_summary.n_passes == found.em_summary.n_passes
-    with pytest.raises(InvalidInput, match="completed by the EM algorithm"):
+    with pytest.raises(InvalidInput, match="incomplete rows by EM"):
         again + found
 
 
 def test_rows_without_a_group_are_left_out():
     rows = incomplete_rows(12, 50, 3, 0.2)
     groups = ["a", "b"] * 24 + [None, "a"]
-    with pytest.warns(FairspanWarning, match="^1 row was left out, without a group or ") as told:
+    with pytest.warns(FairspanWarning, match="^1 row was dropped, without a group or ") as told:
         assert GroupMoments.from_rows(rows, groups, on_missing="em").n_dropped == 1
     assert told[0].filename == __file__
 
@@ -174,7 +174,7 @@ def test_rows_without_a_group_are_left_out():
     ("cells", "message"),
     [
         ((3, slice(None)), "Every feature is missing in row 4"),
-        ((slice(0, None, 2), 1), r"column 2 \(index 1\) is missing in the group 'a'"),
+        ((slice(0, None, 2), 1), r"column 2 \(index 1\) is missing in group 'a'"),
     ],
     ids=["nothing observed", "column empty in a group"],
 )
@@ -201,7 +201,7 @@ def test_infinity_is_not_missing():
 
 
 def test_passes_that_lead_nowhere_are_told(monkeypatch):
-    monkeypatch.setattr(fixed_point, "_MOST_STEPS", 2)
+    monkeypatch.setattr(fixed_point, "_MAX_STEPS", 2)
     rows = incomplete_rows(15, 50, 3, 0.4)
     with pytest.warns(FairspanWarning, match="ended after 2 passes"):
         GroupMoments.from_rows(rows, ["a", "b"] * 25, on_missing="em")
@@ -290,7 +290,7 @@ def test_rows_in_another_order_are_verified():
     assert not verify(fair, other, groups)
 
 
-@pytest.mark.filterwarnings("ignore:The EM algorithm ended")
+@pytest.mark.filterwarnings("ignore:EM ended")
 @pytest.mark.unverified
 @pytest.mark.parametrize(("seed", "nested"), [(1, False), (3, False), (3, True)])
 def test_rows_in_another_order_that_leave_other_digits_are_no_forgery(seed, nested):
@@ -315,10 +315,10 @@ def test_patterns_of_their_own_take_a_bounded_memory(monkeypatch):
     rows = incomplete_rows(22, 300, 70, 0.5)
     model = NormalModel(np.zeros(70), np.cov(incomplete_rows(22, 300, 70, 0.0).T))
     matrix = np.diag(np.arange(70.0))
-    whole, traces = model.filled(rows, matrix)
-    monkeypatch.setattr(normal_model, "_MOST_NUMBERS", 20_000)
+    whole, traces = model.impute(rows, matrix)
+    monkeypatch.setattr(normal_model, "_MAX_COVARIANCE_ENTRIES", 20_000)
     assert len(list(normal_model.blocks_to_complete(rows))) > 10
-    parts, again = model.filled(rows, matrix)
+    parts, again = model.impute(rows, matrix)
     np.testing.assert_allclose(parts, whole, rtol=1e-9)
     np.testing.assert_allclose(again, traces, rtol=1e-9)
     # The conditional mean and covariance of one row, by their formula.

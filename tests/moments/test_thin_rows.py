@@ -68,9 +68,9 @@ def test_coordinates_hold_all_that_a_subspace_of_any_dimension_can_want(center, 
     moments = thin(WIDE.X, WIDE.labels)
     posed = moments.reduce_to_row_space(d, center)
     known = moments.to_dense().second_moments(center)
-    inside = posed.moments.second_moments_about(posed.point)
-    assert posed.moments.n_features <= 9 + 1 + d
-    axes = posed.lift(np.eye(posed.moments.n_features))
+    inside = posed.coordinate_moments.second_moments_about(posed.point)
+    assert posed.coordinate_moments.n_features <= 9 + 1 + d
+    axes = posed.lift(np.eye(posed.coordinate_moments.n_features))
     np.testing.assert_allclose(axes.T @ axes, np.eye(axes.shape[1]), atol=1e-14)
     # The sum of the d largest eigenvalues of any mixture, also of negative weights.
     for weights in ([1.0, 0.0], [0.0, 1.0], [0.4, 0.6], [1.0, -1.0], [-2.0, 1.0], [-1.0, -1.0]):

@@ -119,7 +119,7 @@ def test_a_group_without_weight_is_not_lost():
 
 def test_the_advice_of_the_warning_keeps_the_group():
     frame = without(table(), "pay")
-    with pytest.warns(FairspanWarning, match="Leave these columns out"):
+    with pytest.warns(FairspanWarning, match="Exclude these columns"):
         FairPCA(1, on_missing="drop").fit(frame, sensitive_features=GROUPS)
     fair = FairPCA(1, on_missing="drop").fit(frame.drop(columns="pay"), sensitive_features=GROUPS)
     assert fair.groups_.tolist() == ["a", "b", "c"]

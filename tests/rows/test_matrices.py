@@ -189,7 +189,7 @@ def test_rows_are_dropped_also_where_the_labels_lie_there(there):
 
 
 def test_no_row_left(there):
-    with pytest.raises(InvalidInput, match=r"no rows \(2 rows with missing values left out\)"):
+    with pytest.raises(InvalidInput, match=r"no rows \(2 rows with missing values dropped\)"):
         compute_group_moments(
             open_group_rows(there(np.full((2, 2), np.nan)), ["a", "b"], None, "drop")
         )

@@ -330,7 +330,7 @@ class FairSubspace:
         check_n_columns(rows.shape[1], self.n_features, "features")
         if self.imputation_model is None or not np.isnan(rows).any():
             return rows, 0.0
-        return self.imputation_model.filled(rows, matrix)
+        return self.imputation_model.impute(rows, matrix)
 
     def _standardize(self, rows: FloatArray) -> FloatArray:
         rows = rows - (0.0 if self.mean is None else self.mean)

@@ -1,1 +1,1 @@
-"""Rows become per-group moments, once: everything else is computed from these."""
+"""Per-group moments: sufficient statistics of the rows, from which the rest is computed."""

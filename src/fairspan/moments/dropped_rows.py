@@ -1,10 +1,11 @@
-"""Errors and warnings about rows that were dropped since something is missing in them."""
+"""Errors and warnings about rows dropped because of missing values."""
 
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, warn
+from fairspan.formatting.text import counted
 from fairspan.moments.base import describe_dropped_rows
 from fairspan.rows.groups import Label
 from fairspan.rows.label_checks import quoted
@@ -12,112 +13,116 @@ from fairspan.rows.missing import MissingCounts, count_missing
 from fairspan.rows.protocol import Rows
 from fairspan.typing import IntegerArray
 
-# Columns that a message names, and groups.
-_MOST_COLUMNS = 3
-_MOST_GROUPS = 5
+# Largest numbers of columns and groups that a message names.
+_MAX_NAMED_COLUMNS = 3
+_MAX_NAMED_GROUPS = 5
 
 
 def no_rows_error(n_dropped: int) -> InvalidInput:
-    """Return the error to raise where no row is left, or none that counts."""
+    """Build the error for no rows of positive weight."""
     return InvalidInput(
         f"There are no rows{describe_dropped_rows(n_dropped, ' ({})')}",
-        "Allowed: at least one row of a weight above zero",
+        "Allowed: at least one row with positive weight",
         "Check the file, the filter or the weights",
     )
 
 
-def no_complete_rows(rows: Rows, n_dropped: int, n_beside: int = 0) -> InvalidInput:
-    """Return the error to raise where every row was dropped, which names the columns at fault.
+def no_complete_rows_error(rows: Rows, n_dropped: int, n_extra_labels: int = 0) -> InvalidInput:
+    """Build the error for rows that were all dropped, which names the columns at fault.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
-        They are read once more.
+        The rows, which are read once more.
     n_dropped : int
-    n_beside : int
-        How many of the last columns of the labels do not make the groups.
+    n_extra_labels : int
+        Number of trailing label attributes that do not define groups.
     """
     if not n_dropped:
         return no_rows_error(0)
-    found = count_missing(rows, n_beside)
-    counts = found.n_missing.sum(axis=0)
-    n_labelled = int(found.n_rows.sum())
-    names = _names_of(rows)
-    empty = [name for name, n in zip(names, counts.tolist(), strict=True) if n == n_labelled > 0]
+    missing = count_missing(rows, n_extra_labels)
+    counts = missing.n_missing.sum(axis=0)
+    n_labeled = int(missing.n_rows.sum())
+    names = _column_names(rows)
+    empty = []
+    if n_labeled:
+        empty = [name for name, n in zip(names, counts.tolist(), strict=True) if n == n_labeled]
     reasons = []
     columns = "the columns with most missing values"
     if empty:
-        columns = _listed(empty)
-        reasons.append(f"{columns} {'has' if len(empty) == 1 else 'have'} no value in any row")
-    elif n_labelled:
-        reasons.append(f"values are missing in {_counted(names, counts)}")
-    if found.n_without_group:
-        reasons.append(f"{_rows(found.n_without_group)} without a group")
+        columns = _list_columns(empty)
+        verb = "has" if len(empty) == 1 else "have"
+        reasons.append(f"{columns} {verb} no value in any row")
+    elif n_labeled:
+        reasons.append(f"values are missing in {_missing_by_column(names, counts)}")
+    if missing.n_without_group:
+        reasons.append(f"{counted(missing.n_without_group, 'row')} without a group")
     received = f"There are no rows{describe_dropped_rows(n_dropped, ' ({})')}: {'; '.join(reasons)}"
     allowed = "Allowed: at least one row with a group and without missing values"
-    if not n_labelled:
-        return InvalidInput(received, allowed, "Check the column of the groups")
+    if not n_labeled:
+        return InvalidInput(received, allowed, "Check the group column")
     return InvalidInput(
-        received, allowed, f"Leave out {columns}", cause=Cause.EMPTY_COLUMN, columns=columns
+        received, allowed, f"Exclude {columns}", cause=Cause.EMPTY_COLUMN, columns=columns
     )
 
 
 def warn_of_lost_groups(
-    rows: Rows, lost: Collection[Label] | None = None, n_beside: int = 0
+    rows: Rows, lost: Collection[Label] | None = None, n_extra_labels: int = 0
 ) -> None:
     """Warn of groups of which every row was dropped, and of the columns at fault.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
-        They are read once more.
+        The rows, which are read once more.
     lost : collection of labels, optional
-        These groups; by default they are found.
-    n_beside : int
-        How many of the last columns of the labels do not make the groups.
+        These groups; determined from the rows by default.
+    n_extra_labels : int
+        Number of trailing label attributes that do not define groups.
     """
-    found = count_missing(rows, n_beside)
+    missing = count_missing(rows, n_extra_labels)
     if lost is None:
-        lost = [found.groups[i] for i in np.flatnonzero(found.n_dropped == found.n_rows).tolist()]
-    places = [place for place, label in enumerate(found.groups) if label in lost]
-    if not places:
+        all_dropped = np.flatnonzero(missing.n_dropped == missing.n_rows).tolist()
+        lost = [missing.groups[group] for group in all_dropped]
+    indices = [index for index, label in enumerate(missing.groups) if label in lost]
+    if not indices:
         return
-    described = [_lost_group(found, place, _names_of(rows)) for place in places[:_MOST_GROUPS]]
-    if len(places) > _MOST_GROUPS:
-        described.append(f"{len(places) - _MOST_GROUPS} more groups")
+    names = _column_names(rows)
+    phrases = [_describe_lost_group(missing, i, names) for i in indices[:_MAX_NAMED_GROUPS]]
+    if len(indices) > _MAX_NAMED_GROUPS:
+        phrases.append(f"{len(indices) - _MAX_NAMED_GROUPS} more groups")
     warn(
-        f"Dropping rows with missing values removes {', '.join(described)}. Leave these columns "
-        "out to keep the rows."
+        f"Dropping rows with missing values removes {', '.join(phrases)}. Exclude these columns "
+        "to keep the rows."
     )
 
 
-def _lost_group(found: MissingCounts, place: int, names: Sequence[str]) -> str:
-    n = int(found.n_rows[place])
-    every = "the only row" if n == 1 else f"all {n:,} rows"
-    missing_in = _counted(names, found.n_missing[place])
-    return f"{every} of group {quoted(found.groups[place])} (missing: {missing_in})"
+def _describe_lost_group(missing: MissingCounts, group: int, names: Sequence[str]) -> str:
+    n = int(missing.n_rows[group])
+    rows = "the only row" if n == 1 else f"all {n:,} rows"
+    columns = _missing_by_column(names, missing.n_missing[group])
+    return f"{rows} of group {quoted(missing.groups[group])} (missing: {columns})"
 
 
-def _counted(names: Sequence[str], counts: IntegerArray) -> str:
-    """Return the columns with most missing values, and in how many rows they are missing."""
+def _missing_by_column(names: Sequence[str], counts: IntegerArray) -> str:
+    """Return the columns with most missing values, and the number of rows without each."""
     order = [j for j in np.argsort(-counts, kind="stable").tolist() if counts[j]]
-    shown = [f"{names[j]} in {_rows(int(counts[j]))}" for j in order[:_MOST_COLUMNS]]
-    n_more = len(order) - len(shown)
-    return ", ".join(shown) + (f" and {n_more} more" if n_more > 0 else "")
+    shown = [f"{names[j]} in {counted(int(counts[j]), 'row')}" for j in order[:_MAX_NAMED_COLUMNS]]
+    return ", ".join(shown) + _and_more(len(order))
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MOST_COLUMNS])
-    n_more = len(names) - _MOST_COLUMNS
-    return f"column{'s' * (len(names) > 1)} {shown}" + (f" and {n_more} more" if n_more > 0 else "")
+def _list_columns(names: Sequence[str]) -> str:
+    noun = "column" if len(names) == 1 else "columns"
+    return f"{noun} {', '.join(names[:_MAX_NAMED_COLUMNS])}{_and_more(len(names))}"
 
 
-def _names_of(rows: Rows) -> list[str]:
+def _and_more(n_columns: int) -> str:
+    n_more = n_columns - _MAX_NAMED_COLUMNS
+    return f" and {n_more} more" if n_more > 0 else ""
+
+
+def _column_names(rows: Rows) -> list[str]:
     names = rows.feature_names
     if names is None:
         return [f"x{j}" for j in range(rows.n_features)]
     return [repr(name) for name in names]
-
-
-def _rows(n: int) -> str:
-    return f"{n:,} row{'s' * (n != 1)}"

@@ -1,12 +1,12 @@
-"""Moments of rows with missing cells: maximum likelihood by the EM algorithm, pass by pass.
+"""Maximum-likelihood moments of incomplete rows by the EM algorithm.
 
-A pass over the rows (E step) sums what each group's normal model expects: rows, their products, and
-the covariance of what is missing. The sums make the next models (M step; Dempster, Laird and Rubin
-1977). They are additive over parts, so rows may lie anywhere.
+The E step is a pass over the rows that sums conditional expectations of rows and of their products
+under each group's normal model. The M step turns the sums into new models (Dempster, Laird and
+Rubin 1977). The sums are additive, so rows may be partitioned.
 
-Where a group has fewer than p + 2 rows in which some pair of features is observed together, its
-correlations are a weighted mean of its own and those of all groups: so many rows of the latter are
-added as are lacking. What all groups lack is added as rows of uncorrelated features.
+If some pair of features is observed together in fewer than p + 2 rows of a group, its correlations
+are shrunk towards those of all groups, as if the missing number of rows came from the pooled model.
+If all groups together lack rows, the pooled correlations are shrunk towards zero in the same way.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,40 +16,40 @@ from typing import Any
 import numpy as np
 
 from fairspan.errors import Cause, InvalidInput, warn
-from fairspan.formatting.text import counted, describe_position
+from fairspan.formatting.text import counted
 from fairspan.linalg.resources import single_thread_if_small
 from fairspan.moments.accumulate import RunningMoments, StackedMoments, stack_by_label
-from fairspan.moments.base import check_magnitudes
+from fairspan.moments.base import check_magnitudes, describe_column, no_group_labels_error
 from fairspan.moments.fixed_point import FixedPoint, fixed_point
 from fairspan.moments.normal_model import RIDGE, NormalModel, blocks_to_complete
 from fairspan.rows.groups import Label, LabelEncoder, sort_by_code
 from fairspan.rows.protocol import GroupLimit, Rows, RowSource, aggregate
 from fairspan.typing import AnyArray, BoolArray, FloatArray, IntegerArray
 
-# Where models are further than this from their limit, in standard deviations, a warning says so,
-# whether rounding or the number of passes is the reason. Less is told by certificates alone.
-_WARN_CHANGE = 3e-2
-# Numbers of rows that are completed at a time.
+# Warn if models end further than this from their limit, in standard deviations, because of rounding
+# or of the number of passes. Smaller distances only enter the resolution of certificates.
+_MAX_SILENT_DISTANCE = 3e-2
+# Entries of rows completed at a time.
 _CHUNK_ENTRIES = 2**21
 
 
 @dataclass(frozen=True, eq=False)
 class EMSummary:
-    """How moments came from rows with missing cells.
+    """Summary of the EM fit to incomplete rows.
 
     Attributes
     ----------
-    cells : (k,) array of int
-        Cells of each group that are missing.
+    n_missing_cells : (k,) array of int
+        Number of missing cells by group.
     pool_weights : (k,) array
-        What the correlations of all groups weigh in those of each group, from 0 to below 1.
+        Weight of the pooled correlations in those of each group, in [0, 1).
     n_passes : int
-        Passes of the EM algorithm over the rows.
-    change : float
-        By how much the last one changed the models, in standard deviations.
+        Number of EM passes over the rows.
+    last_change : float
+        Change of the models in the last pass, in standard deviations.
     left : float
-        About how far the models still are from those that passes without end would give: the root
-        of the sum of squares over means and covariances, in standard deviations.
+        Estimated distance of the models to the limit of the iteration: root of the sum of squares
+        over means and covariances, in standard deviations.
     """
 
     n_missing_cells: IntegerArray
@@ -58,99 +58,103 @@ class EMSummary:
     last_change: float
     left: float = 0.0
 
-    def select_groups(self, chosen: BoolArray | Sequence[int]) -> "EMSummary":
-        """Of some of the groups."""
+    def select_groups(self, mask: BoolArray | Sequence[int]) -> "EMSummary":
+        """Select groups by mask or by position."""
         return replace(
             self,
-            n_missing_cells=self.n_missing_cells[chosen],
-            pool_weights=self.pool_weights[chosen],
+            n_missing_cells=self.n_missing_cells[mask],
+            pool_weights=self.pool_weights[mask],
         )
 
     def merge_groups(self, group_of: Sequence[int], n_groups: int) -> "EMSummary":
-        """Of groups of groups: the missing cells of all, and the largest weight of the pool."""
-        cells, weights = np.zeros(n_groups, dtype=np.int64), np.zeros(n_groups)
-        np.add.at(cells, group_of, self.n_missing_cells)
-        np.maximum.at(weights, group_of, self.pool_weights)
-        return replace(self, n_missing_cells=cells, pool_weights=weights)
+        """Merge groups: sum the missing cells, and take the largest pool weight."""
+        n_missing_cells = np.zeros(n_groups, dtype=np.int64)
+        np.add.at(n_missing_cells, group_of, self.n_missing_cells)
+        pool_weights = np.zeros(n_groups)
+        np.maximum.at(pool_weights, group_of, self.pool_weights)
+        return replace(self, n_missing_cells=n_missing_cells, pool_weights=pool_weights)
 
 
 def fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummary]:
-    """Moments of each group by the EM algorithm: one pass over the rows before, and one a step.
+    """Fit the moments of each group by EM: one initial pass, then one pass per step.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
-        With labels, and NaN in missing cells.
+        Rows with group labels, and NaN in missing cells.
     limit : GroupLimit
-        How many groups there may be.
+        Maximum number of groups, and memory.
 
     Returns
     -------
-    Stacked
+    StackedMoments
         A scatter is the group's weight times its covariance.
     int
-        Rows left out since they have no group.
-    Completion
+        Number of rows dropped because they have no group.
+    EMSummary
 
     Raises
     ------
     InvalidInput
-        Whatever the source finds wrong with its rows; a row in which every cell is missing, or a
-        column without a value in a group; too many groups.
+        Invalid rows, a row in which every cell is missing, a column without a value in a group, or
+        too many groups.
     """
     with single_thread_if_small(rows.n_features):
         return _fit_em(rows, limit)
 
 
 def _fit_em(rows: Rows, limit: GroupLimit) -> tuple[StackedMoments, int, EMSummary]:
-    with np.errstate(over="ignore", invalid="ignore"):  # found when the sizes are checked
-        seen = aggregate(rows, _ObservedAggregator(limit))
-    if seen is None or not seen.groups:
-        return (
-            stack_by_label({}, rows.n_features),
-            0 if seen is None else seen.n_dropped,
-            _EMPTY_SUMMARY,
-        )
-    groups = {label: seen.groups[label] for label in sorted(seen.groups)}
-    for label, each in groups.items():
-        _check_observed(label, each, rows.feature_names)
-    means = np.array([each.means for each in groups.values()])
-    variances = np.array([each.squares / each.weights for each in groups.values()])
+    with np.errstate(over="ignore", invalid="ignore"):  # detected by check_magnitudes
+        first_pass = aggregate(rows, _ObservedAggregator(limit))
+    if first_pass is None:
+        return stack_by_label({}, rows.n_features), 0, _EMPTY_SUMMARY
+    if not first_pass.groups:
+        return stack_by_label({}, rows.n_features), first_pass.n_dropped, _EMPTY_SUMMARY
+    groups = {label: first_pass.groups[label] for label in sorted(first_pass.groups)}
+    for label, observed in groups.items():
+        _check_observed(label, observed, rows.feature_names)
+    means = np.array([observed.means for observed in groups.values()])
+    variances = np.array([observed.squares / observed.weights for observed in groups.values()])
     check_magnitudes(means, variances, rows.feature_names)
-    step = _EMStep.of(rows, groups)
+    step = _EMStep.from_groups(rows, groups)
     start = [
-        np.vstack([each.means, np.diag(each.squares / each.weights)]) for each in groups.values()
+        np.vstack([mean, np.diag(variance)])
+        for mean, variance in zip(means, variances, strict=True)
     ]
-    end = _limit_of(step, np.array(start))
+    result = _iterate(step, np.array(start))
     totals: dict[Label, RunningMoments] = {}
-    for (label, each), model in zip(groups.items(), end.point, strict=True):
-        totals[label] = RunningMoments(
-            model[0], each.count, each.weight, 0.0, each.weight * model[1:]
-        )
-    cells = np.array([each.cells for each in groups.values()], dtype=np.int64)
-    how = EMSummary(cells, step.pool_weights, end.n_steps, end.change, end.left)
-    return stack_by_label(totals, rows.n_features), seen.n_dropped, how
+    for (label, observed), model in zip(groups.items(), result.point, strict=True):
+        scatter = observed.weight * model[1:]
+        totals[label] = RunningMoments(model[0], observed.count, observed.weight, 0.0, scatter)
+    summary = EMSummary(
+        n_missing_cells=np.array([observed.n_missing for observed in groups.values()], np.int64),
+        pool_weights=step.pool_weights,
+        n_passes=result.n_steps,
+        last_change=result.last_change,
+        left=result.distance,
+    )
+    return stack_by_label(totals, rows.n_features), first_pass.n_dropped, summary
 
 
 _EMPTY_SUMMARY = EMSummary(np.zeros(0, dtype=np.int64), np.zeros(0), 0, 0.0)
 
 
-# Models of all groups are (k, p + 1, p) numbers: of each group the mean, and then the covariance.
-def _limit_of(step: "_EMStep", models: FloatArray) -> FixedPoint:
-    """Where steps lead the models; warns if that remains unknown."""
-    found = fixed_point(step, models, _standard_units(models), _are_models)
-    if found.left > _WARN_CHANGE:
+# Models are stored as a (k, p + 1, p) array: the mean of each group, then its covariance.
+def _iterate(step: "_EMStep", models: FloatArray) -> FixedPoint:
+    """Iterate to the limit of the models; warns if that is not reached."""
+    result = fixed_point(step, models, _standard_units(models), _are_valid_models)
+    if result.distance > _MAX_SILENT_DISTANCE:
         warn(
-            f"The EM algorithm ended after {counted(found.n_steps, 'pass', 'passes')}, with the "
-            f"models still up to {found.left:.0e} standard deviations from where they go; "
-            "certificates allow for that. Some features are hardly ever observed together: leave "
-            "one of them out."
+            f"EM ended after {counted(result.n_steps, 'pass', 'passes')} without convergence: the "
+            f"models are up to {result.distance:.0e} standard deviations from their limit, which "
+            "certificates allow for. Some features are rarely observed together: exclude one of "
+            "them."
         )
-    return found
+    return result
 
 
-def _are_models(models: FloatArray) -> bool:
-    """Whether all covariances are positive semidefinite, up to the ridge."""
+def _are_valid_models(models: FloatArray) -> bool:
+    """Return whether all covariances are positive semidefinite, up to the ridge."""
     variances = np.einsum("gjj->gj", models[:, 1:])
     if not np.isfinite(models).all() or (variances < 0).any():
         return False
@@ -159,40 +163,39 @@ def _are_models(models: FloatArray) -> bool:
 
 
 def _standard_units(models: FloatArray) -> FloatArray:
-    """What is 1 in standard deviations, (k, p + 1, p); those of zero count as 1."""
-    units = np.sqrt(np.einsum("gjj->gj", models[:, 1:]))
-    units = np.where(units > 0, units, 1.0)
-    return np.concatenate([units[:, None], units[:, :, None] * units[:, None]], axis=1)
+    """Standardization units of models, (k, p + 1, p); zero standard deviations count as 1."""
+    deviations = np.sqrt(np.einsum("gjj->gj", models[:, 1:]))
+    deviations = np.where(deviations > 0, deviations, 1.0)
+    return np.concatenate([deviations[:, None], _outer_products(deviations)], axis=1)
 
 
 def _check_observed(
-    label: Label, each: "_ObservedStatistics", names: tuple[str, ...] | None
+    label: Label, observed: "_ObservedStatistics", names: tuple[str, ...] | None
 ) -> None:
-    empty = np.flatnonzero(each.weights == 0)
+    """Check that each feature has a value in the group."""
+    empty = np.flatnonzero(observed.weights == 0)
     if len(empty):
-        first = int(empty[0])
-        name = describe_position("column", first) if names is None else f"column {names[first]!r}"
         raise InvalidInput(
-            f"Every value of {name} is missing in the group {label!r}",
-            "Allowed: features of which each group has values: what a group's values would be "
-            "cannot be learnt from the other groups",
-            "Leave the column out, leave out the group, or join it with another",
+            f"Every value of {describe_column(int(empty[0]), names)} is missing in group {label!r}",
+            "Allowed: features with at least one value in every group; values cannot be inferred "
+            "from other groups",
+            "Exclude the column, drop the group, or merge it with another",
             cause=Cause.UNOBSERVED_COLUMN,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class _EMStep:
-    """A step: a pass over the rows, and the models that its sums make.
+    """One EM step: a pass over the rows and the resulting models.
 
     Attributes
     ----------
     rows : RowSource or PartitionedRows
     labels : tuple of k labels
-    weights : (k,) array
-        Of the correlations of all groups in those of each group.
+    pool_weights : (k,) array
+        Weight of the pooled correlations in each group.
     independence_weight : float
-        Of no correlation in those of all groups.
+        Weight of zero correlations in the pooled ones.
     """
 
     rows: Rows
@@ -201,67 +204,81 @@ class _EMStep:
     independence_weight: float
 
     @classmethod
-    def of(cls, rows: Rows, groups: Mapping[Label, "_ObservedStatistics"]) -> "_EMStep":
-        """With weights by the rows in which pairs of features are observed together."""
-
-        def weight(count: int, pairs: IntegerArray) -> float:
-            min_pairs = int(pairs.min())
-            n_lacking = max(len(pairs) + 2 - min_pairs, 0) if min_pairs < count else 0
-            return n_lacking / (n_lacking + count)
-
-        counts = [each.count for each in groups.values()]
-        pairs = np.array([each.pairs for each in groups.values()])
-        weights = np.array([weight(*each) for each in zip(counts, pairs, strict=True)])
-        return cls(rows, tuple(groups), weights, weight(sum(counts), pairs.sum(axis=0)))
+    def from_groups(cls, rows: Rows, groups: Mapping[Label, "_ObservedStatistics"]) -> "_EMStep":
+        """Derive shrinkage weights from the numbers of jointly observed pairs."""
+        counts = [observed.count for observed in groups.values()]
+        pairs = np.array([observed.pairs for observed in groups.values()])
+        pool_weights = [
+            _shrinkage_weight(count, group_pairs)
+            for count, group_pairs in zip(counts, pairs, strict=True)
+        ]
+        independence_weight = _shrinkage_weight(sum(counts), pairs.sum(axis=0))
+        return cls(rows, tuple(groups), np.array(pool_weights), independence_weight)
 
     def __call__(self, models: FloatArray) -> FloatArray:
-        """The models that follow."""
-        expected = {
+        """Return the next models."""
+        normal_models = {
             label: NormalModel(model[0], model[1:])
             for label, model in zip(self.labels, models, strict=True)
         }
-        sums = aggregate(self.rows, _EStepAggregator(expected))
+        sums = aggregate(self.rows, _EStepAggregator(normal_models))
         assert sums is not None
-        own = [sums[label] for label in self.labels]
-        weights = np.array([each.weight for each in own])
-        first = np.array([each.first for each in own]) / weights[:, None]
-        second = np.array([each.second for each in own]) / weights[:, None, None]
+        group_sums = [sums[label] for label in self.labels]
+        weights = np.array([expected.weight for expected in group_sums])
+        first = np.array([expected.first for expected in group_sums]) / weights[:, None]
+        second = np.array([expected.second for expected in group_sums]) / weights[:, None, None]
         deviations = np.sqrt(np.einsum("gjj->gj", models[:, 1:]))
-        second = _outer_products(deviations) * (second - _outer_products(first))
-        second = (second + second.transpose(0, 2, 1)) / 2
+        covariances = _outer_products(deviations) * (second - _outer_products(first))
+        covariances = (covariances + covariances.transpose(0, 2, 1)) / 2
         if self.pool_weights.any():
-            flush = np.tensordot(weights, second, axes=1)
-            pool = (1 - self.independence_weight) * NormalModel(first[0], flush).correlation
-            np.fill_diagonal(pool, 1.0)
-            pooled = pool * _outer_products(np.sqrt(np.einsum("gjj->gj", second)))
-            second = second + self.pool_weights[:, None, None] * (pooled - second)
+            covariances = self._shrink(covariances, weights)
         means = models[:, 0] + deviations * first
-        return np.concatenate([means[:, None], second], axis=1)
+        return np.concatenate([means[:, None], covariances], axis=1)
+
+    def _shrink(self, covariances: FloatArray, weights: FloatArray) -> FloatArray:
+        """Shrink correlations towards the pooled ones, which are shrunk towards zero."""
+        pooled_covariance = np.tensordot(weights, covariances, axes=1)
+        pooled_model = NormalModel(np.zeros(len(pooled_covariance)), pooled_covariance)
+        correlation = (1 - self.independence_weight) * pooled_model.correlation
+        np.fill_diagonal(correlation, 1.0)
+        deviations = np.sqrt(np.einsum("gjj->gj", covariances))
+        targets = correlation * _outer_products(deviations)
+        return covariances + self.pool_weights[:, None, None] * (targets - covariances)
+
+
+def _shrinkage_weight(count: int, pairs: IntegerArray) -> float:
+    """Return the weight of a target for correlations of `count` rows.
+
+    The target counts as many rows as the least observed of the (p, p) pairs lacks to p + 2.
+    """
+    min_pairs = int(pairs.min())
+    n_lacking = max(len(pairs) + 2 - min_pairs, 0) if min_pairs < count else 0
+    return n_lacking / (n_lacking + count)
 
 
 def _outer_products(vectors: FloatArray) -> FloatArray:
-    """Of each vector of (k, p) the products of its entries, (k, p, p)."""
+    """Outer product of each of k vectors with itself, (k, p, p)."""
     return np.asarray(vectors[:, :, None] * vectors[:, None])
 
 
 @dataclass(eq=False)
 class _ObservedStatistics:
-    """What is observed of one group.
+    """Statistics of the observed cells of one group.
 
     Attributes
     ----------
-    count, cells : int
-        Rows, and their missing cells.
+    count, n_missing : int
+        Numbers of rows and of missing cells.
     weight : float
+        Total weight of the rows.
     pairs : (p, p) array of int
-        Rows in which two features are observed.
+        Number of rows in which each pair of features is observed.
     weights, means, squares : (p,) arrays
-        Of each feature: weight of the rows in which it is observed, their mean, and their squared
-        distances from it.
+        For each feature: weight of the observing rows, mean, and sum of squared deviations.
     """
 
     count: int
-    cells: int
+    n_missing: int
     weight: float
     pairs: IntegerArray
     weights: FloatArray
@@ -269,40 +286,44 @@ class _ObservedStatistics:
     squares: FloatArray
 
     @classmethod
-    def of(cls, rows: FloatArray, weights: FloatArray) -> "_ObservedStatistics":
-        """Of some rows."""
+    def from_rows(cls, rows: FloatArray, weights: FloatArray) -> "_ObservedStatistics":
+        """Compute the statistics of rows."""
         observed = ~np.isnan(rows)
-        own = weights @ observed
-        # About the first value of each feature, so that the mean of equal values is that value.
-        first = np.take_along_axis(rows, observed.argmax(axis=0)[None], axis=0)[0]
-        first = np.where(np.isnan(first), 0.0, first)
-        mean_difference = np.where(observed, rows - first, 0.0)
-        means = first + weights @ mean_difference / np.where(own > 0, own, 1.0)
+        observed_weights = weights @ observed
+        # Relative to the first value of each feature, so that a constant has exactly that mean.
+        first_row = observed.argmax(axis=0)[None]
+        shift = np.take_along_axis(rows, first_row, axis=0)[0]
+        shift = np.where(np.isnan(shift), 0.0, shift)
+        shifted = np.where(observed, rows - shift, 0.0)
+        divisors = np.where(observed_weights > 0, observed_weights, 1.0)
+        means = shift + weights @ shifted / divisors
         squares = weights @ np.where(observed, rows - means, 0.0) ** 2
-        ones = observed.astype(np.float64)
-        pairs = (ones.T @ ones).astype(np.int64)
-        cells = observed.size - int(observed.sum())
-        return cls(len(rows), cells, float(weights.sum()), pairs, own, means, squares)
+        indicators = observed.astype(np.float64)
+        pairs = (indicators.T @ indicators).astype(np.int64)
+        n_missing = observed.size - int(observed.sum())
+        weight = float(weights.sum())
+        return cls(len(rows), n_missing, weight, pairs, observed_weights, means, squares)
 
     def merge(self, other: "_ObservedStatistics") -> "_ObservedStatistics":
-        """Of both parts of a group."""
-        total = self.weights + other.weights
-        share = other.weights / np.where(total > 0, total, 1.0)
+        """Merge the statistics of two parts."""
+        weights = self.weights + other.weights
+        share = other.weights / np.where(weights > 0, weights, 1.0)
         mean_difference = other.means - self.means
+        between = self.weights * share * mean_difference**2
         return _ObservedStatistics(
-            self.count + other.count,
-            self.cells + other.cells,
-            self.weight + other.weight,
-            self.pairs + other.pairs,
-            total,
-            self.means + share * mean_difference,
-            self.squares + other.squares + self.weights * share * mean_difference**2,
+            count=self.count + other.count,
+            n_missing=self.n_missing + other.n_missing,
+            weight=self.weight + other.weight,
+            pairs=self.pairs + other.pairs,
+            weights=weights,
+            means=self.means + share * mean_difference,
+            squares=self.squares + other.squares + between,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class _FirstPassResult:
-    """What the first pass found: each group, and rows left out."""
+    """Result of the first pass: statistics by group, and the number of dropped rows."""
 
     groups: dict[Label, _ObservedStatistics]
     n_dropped: int
@@ -310,110 +331,113 @@ class _FirstPassResult:
 
 @dataclass(frozen=True)
 class _ObservedAggregator:
-    """The pass that shows which groups there are, and what is observed of them."""
+    """First pass: groups and their observed statistics."""
 
     limit: GroupLimit
 
     def aggregate(self, rows: RowSource) -> _FirstPassResult:
-        """What some rows show."""
-        found: dict[Label, _ObservedStatistics] = {}
+        """Return the statistics of some rows."""
+        groups: dict[Label, _ObservedStatistics] = {}
         dropped: list[int] = []
         for label, values, weights in _chunks_by_group(rows, LabelEncoder(), dropped):
-            _merge_into(found, label, _ObservedStatistics.of(values, weights))
-            self._check(found, rows.n_features)
-        return _FirstPassResult(found, sum(dropped))
+            _merge_into(groups, label, _ObservedStatistics.from_rows(values, weights))
+            self._check(groups, rows.n_features)
+        return _FirstPassResult(groups, sum(dropped))
 
     def merge(self, left: _FirstPassResult, right: _FirstPassResult) -> _FirstPassResult:
-        """What both parts show."""
-        found = dict(left.groups)
-        for label, more in right.groups.items():
-            _merge_into(found, label, more)
-        self._check(found, len(next(iter(found.values())).means) if found else 1)
-        return _FirstPassResult(found, left.n_dropped + right.n_dropped)
+        """Merge two parts."""
+        groups = dict(left.groups)
+        for label, observed in right.groups.items():
+            _merge_into(groups, label, observed)
+        n_features = max((len(observed.means) for observed in groups.values()), default=1)
+        self._check(groups, n_features)
+        return _FirstPassResult(groups, left.n_dropped + right.n_dropped)
 
-    def _check(self, found: Mapping[Label, _ObservedStatistics], n_features: int) -> None:
-        n_rows = sum(each.count for each in found.values())
-        LabelEncoder(list(found))  # all of one type
-        self.limit.check(list(found), n_rows, so_far=True)
-        self.limit.check_memory(len(found), n_features)
+    def _check(self, groups: Mapping[Label, _ObservedStatistics], n_features: int) -> None:
+        n_rows = sum(observed.count for observed in groups.values())
+        LabelEncoder(list(groups))  # raises if labels are of different types
+        self.limit.check(list(groups), n_rows, so_far=True)
+        self.limit.check_memory(len(groups), n_features)
 
 
 @dataclass(eq=False)
 class _ExpectedSums:
-    """Sums of completed rows about a model, in its standard deviations: of 1, x and xx' + C."""
+    """Expected sums of 1, x and xx' of the standardized rows."""
 
     weight: float
     first: FloatArray
     second: FloatArray
 
     def merge(self, other: "_ExpectedSums") -> "_ExpectedSums":
-        """Of both parts of a group."""
-        weight, first = self.weight + other.weight, self.first + other.first
-        return _ExpectedSums(weight, first, self.second + other.second)
+        """Add the sums of two parts."""
+        return _ExpectedSums(
+            self.weight + other.weight, self.first + other.first, self.second + other.second
+        )
 
 
 @dataclass(frozen=True)
 class _EStepAggregator:
-    """The pass of the E step."""
+    """Aggregator of the E step."""
 
     models: dict[Label, NormalModel]
 
     def aggregate(self, rows: RowSource) -> dict[Label, _ExpectedSums]:
-        """The sums over some rows."""
-        found: dict[Label, _ExpectedSums] = {}
+        """Sum over some rows."""
+        sums: dict[Label, _ExpectedSums] = {}
         for label, values, weights in _chunks_by_group(rows, LabelEncoder(list(self.models))):
-            for place in blocks_to_complete(values):
-                completed, own = self.models[label].complete(values[place]), weights[place]
-                weighted = completed.values * own[:, None]
-                second = weighted.T @ completed.values + completed.covariance(own)
-                _merge_into(
-                    found, label, _ExpectedSums(float(own.sum()), weighted.sum(axis=0), second)
-                )
-        return found
+            for block in blocks_to_complete(values):
+                completed = self.models[label].complete(values[block])
+                block_weights = weights[block]
+                weighted = completed.values * block_weights[:, None]
+                second = weighted.T @ completed.values + completed.covariance(block_weights)
+                weight = float(block_weights.sum())
+                _merge_into(sums, label, _ExpectedSums(weight, weighted.sum(axis=0), second))
+        return sums
 
     def merge(
         self, left: dict[Label, _ExpectedSums], right: dict[Label, _ExpectedSums]
     ) -> dict[Label, _ExpectedSums]:
-        """The sums over both parts."""
-        found = dict(left)
-        for label, more in right.items():
-            _merge_into(found, label, more)
-        return found
+        """Add the sums of two parts."""
+        sums = dict(left)
+        for label, expected in right.items():
+            _merge_into(sums, label, expected)
+        return sums
 
 
-def _merge_into(found: dict[Label, Any], label: Label, more: Any) -> None:
-    found[label] = found[label].merge(more) if label in found else more
+def _merge_into(by_label: dict[Label, Any], label: Label, part: Any) -> None:
+    by_label[label] = by_label[label].merge(part) if label in by_label else part
 
 
 def _chunks_by_group(
-    rows: RowSource, coder: LabelEncoder, dropped: list[int] | None = None
+    rows: RowSource, encoder: LabelEncoder, dropped: list[int] | None = None
 ) -> Iterator[tuple[Label, FloatArray, FloatArray]]:
-    """Rows of one group at a time, many together, with their weights; those of weight zero not."""
+    """Iterate over large chunks of rows of one group with their weights, skipping zero weights.
+
+    Appends the number of dropped rows of each block to `dropped`.
+    """
     buffer: dict[int, list[tuple[FloatArray, FloatArray]]] = {}
-    n_waiting = 0
+    n_buffered = 0
 
     def flush() -> Iterator[tuple[Label, FloatArray, FloatArray]]:
         for code in sorted(buffer):
             values, weights = zip(*buffer[code], strict=True)
-            yield coder.labels[code], np.concatenate(values), np.concatenate(weights)
+            yield encoder.labels[code], np.concatenate(values), np.concatenate(weights)
 
     for block in rows.blocks():
         if block.group_labels is None:
-            raise InvalidInput(
-                "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
-            )
+            raise no_group_labels_error()
         if dropped is not None:
             dropped.append(block.n_dropped)
-        codes: AnyArray = coder.encode(block.group_labels, block.first_row)
+        codes: AnyArray = encoder.encode(block.group_labels, block.first_row)
         weights = np.ones(len(codes)) if block.weights is None else block.weights
-        kept = np.flatnonzero(weights)
-        order, places = sort_by_code(codes[kept])
-        for code, place in places:
-            own = kept[order[place]]
-            buffer.setdefault(code, []).append((block.values[own], weights[own]))
-        n_waiting += block.values.size
-        if n_waiting >= _CHUNK_ENTRIES:
+        weighted = np.flatnonzero(weights)
+        order, slices = sort_by_code(codes[weighted])
+        for code, place in slices:
+            indices = weighted[order[place]]
+            buffer.setdefault(code, []).append((block.values[indices], weights[indices]))
+        n_buffered += block.values.size
+        if n_buffered >= _CHUNK_ENTRIES:
             yield from flush()
             buffer.clear()
-            n_waiting = 0
+            n_buffered = 0
     yield from flush()

@@ -1,8 +1,8 @@
-"""Fixed points of steps such as those of the EM algorithm, by Anderson's acceleration.
+"""Fixed-point iteration with Anderson acceleration, as for the EM algorithm.
 
-Steps of EM shrink the distance to their limit by a nearly constant factor, which is close to 1
-where much is missing. Anderson (1965) combines the last few steps so that what they predict of the
-next one is least (Walker and Ni 2011). The combination also says how far the limit still is.
+EM steps shrink the distance to the limit by a nearly constant factor, which is close to 1 if many
+values are missing. Anderson (1965) combines the last few steps so that the predicted residual is
+smallest (Walker and Ni 2011). The combination also yields an estimate of the distance to the limit.
 """
 
 from collections.abc import Callable
@@ -12,135 +12,149 @@ import numpy as np
 
 from fairspan.typing import FloatArray
 
-# Steps end when the limit is about this far, in units; or after so many, where it is hardly nearer
-# from one step to the next.
-_NEAR, _MOST_STEPS = 1e-12, 200
-# Rounding may keep them from that: where columns determine each other, covariances are inverted
-# with a ridge of 1e-10, which leaves six digits. Steps then end when they are this short, and the
-# shortest of them lies so many steps back.
-_ROUNDING, _PATIENCE = 1e-5, 20
-# Steps that are combined, and the numbers (128 MB) that their differences may take in each of two
-# arrays.
-_MOST_COMBINED, _MOST_NUMBERS = 20, 2**24
-# A step so many times as long as the shortest one shows that the last combination led astray.
-_TOO_LONG = 10.0
-# Differences of steps that are this nearly combinations of others say nothing new.
-_DEPENDENT = 1e-10
+# Stop when the estimated distance to the limit is below this, in units.
+_CONVERGENCE_TOL = 1e-12
+# Stop after this many steps: if it is reached, steps hardly shorten the distance to the limit.
+_MAX_STEPS = 200
+# Rounding errors may prevent convergence: covariances of collinear columns are inverted with a
+# ridge of 1e-10, which leaves six digits. Stop if the shortest step is below this size ...
+_STAGNATION_TOL = 1e-5
+# ... and no step was shorter for this many steps.
+_PATIENCE = 20
+# Largest number of steps that are combined; memory grows with it.
+_MAX_COMBINED_STEPS = 20
+# Largest number of entries (128 MB) of the differences in each of two arrays.
+_MAX_DIFFERENCE_ENTRIES = 2**24
+# Restart if a step is longer than the shortest one by this factor: the last combination diverged.
+_RESTART_RATIO = 10.0
+# Relative singular value below which differences of steps count as linearly dependent.
+_DEPENDENCE_TOL = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
-    """The end of a sequence of steps.
+    """Result of a fixed-point iteration.
 
     Attributes
     ----------
     point : array
     n_steps : int
-    change : float
-        The largest entry of the last step, in units.
-    left : float
-        About how far the limit still is: the root of the sum of squares, in units.
-    has_arrived : bool
-        Whether the steps ended by themselves.
+    last_change : float
+        Largest entry of the last step, in units.
+    distance : float
+        Estimated distance to the limit: root of the sum of squares, in units.
+    has_converged : bool
+        Whether the iteration ended before the maximum number of steps.
     """
 
     point: FloatArray
     n_steps: int
-    change: float
-    left: float
-    has_arrived: bool
+    last_change: float
+    distance: float
+    has_converged: bool
 
 
 def fixed_point(
     step: Callable[[FloatArray], FloatArray],
     start: FloatArray,
     units: FloatArray,
-    is_allowed: Callable[[FloatArray], bool],
+    is_valid: Callable[[FloatArray], bool],
 ) -> FixedPoint:
-    """Find a point that a step leaves where it is.
+    """Find a point that a step maps to itself.
 
     Parameters
     ----------
     step : callable
-        Makes a point of a point.
-    start, units : arrays of the same shape
-        What counts as 1 in each entry; above 0.
-    is_allowed : callable
-        Whether there is such a point; those that steps make always are.
+        Maps a point to the next one.
+    start : array
+        First point.
+    units : array of the same shape
+        Positive scale of each entry, in which changes and distances are measured.
+    is_valid : callable
+        Returns whether a point may be passed to `step`; results of `step` always may.
     """
-    memory = _Memory(min(_MOST_COMBINED, max(_MOST_NUMBERS // start.size, 1)))
-    point, best, best_at = start, FixedPoint(start, 0, np.inf, np.inf, False), 0
-    shortest, was_near = np.inf, False
-    for n_steps in range(1, _MOST_STEPS + 1):
+    n_combined = min(_MAX_COMBINED_STEPS, max(_MAX_DIFFERENCE_ENTRIES // start.size, 1))
+    memory = _StepMemory(n_combined)
+    point = start
+    best = FixedPoint(start, 0, np.inf, np.inf, False)
+    shortest = np.inf
+    was_near = False
+    for n_steps in range(1, _MAX_STEPS + 1):
         following = step(point)
         residual = (following - point) / units
         size = float(np.abs(residual).max(initial=0.0))
-        if size > _TOO_LONG * shortest:
-            memory.forget()
+        if size > _RESTART_RATIO * shortest:
+            memory.clear()
             shortest = np.inf
         shortest = min(shortest, size)
-        jump = memory.jump(point / units, residual)
-        # Beside where the steps seem to lead: any part of them may be rounding, which stands for a
-        # longer way along directions in which steps hardly become shorter.
+        increment = memory.extrapolate(point / units, residual)
+        # Any part of a step may be rounding, which corresponds to a longer distance along
+        # directions in which steps hardly become shorter.
         length = float(np.linalg.norm(residual))
-        left = max(float(np.linalg.norm(jump)), length * memory.slowness)
-        if size < best.change:
-            best, best_at = FixedPoint(following, n_steps, size, left, True), n_steps
-        if left < _NEAR and (was_near or size == 0.0):
-            return FixedPoint(following, n_steps, size, left, True)
-        was_near = left < _NEAR
-        if best.change < _ROUNDING and n_steps - best_at >= _PATIENCE:
-            return FixedPoint(best.point, n_steps, best.change, max(best.left, left), True)
-        point = point + units * jump
-        if not is_allowed(point):
-            memory.forget()
+        distance = max(float(np.linalg.norm(increment)), length * memory.slowness)
+        if size < best.last_change:
+            best = FixedPoint(following, n_steps, size, distance, True)
+        is_near = distance < _CONVERGENCE_TOL
+        if is_near and (was_near or size == 0.0):
+            return FixedPoint(following, n_steps, size, distance, True)
+        was_near = is_near
+        if best.last_change < _STAGNATION_TOL and n_steps - best.n_steps >= _PATIENCE:
+            distance = max(best.distance, distance)
+            return FixedPoint(best.point, n_steps, best.last_change, distance, True)
+        point = point + units * increment
+        if not is_valid(point):
+            memory.clear()
             point = following
-    # Where steps hardly become shorter, what is left of them is about as much as all of them.
-    left = max(best.left, best.change * _MOST_STEPS)
-    return FixedPoint(best.point, _MOST_STEPS, best.change, left, False)
+    # If steps hardly become shorter, the remaining distance is about as long as all steps so far.
+    distance = max(best.distance, best.last_change * _MAX_STEPS)
+    return FixedPoint(best.point, _MAX_STEPS, best.last_change, distance, False)
 
 
-class _Memory:
-    """The last few points and the steps from them, in units.
+class _StepMemory:
+    """Recent differences of points and of steps, in units.
 
     Parameters
     ----------
-    most : int
-        How many differences are kept.
+    max_size : int
+        Maximum number of differences.
 
     Attributes
     ----------
     slowness : float
-        How many times as far as a step the limit is, along the worst of the known directions.
+        Largest ratio of the distance to the limit to the length of a step, along the directions of
+        the differences.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.forget()
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
+        self.clear()
 
-    def forget(self) -> None:
-        """Begin anew."""
+    def clear(self) -> None:
+        """Discard all differences."""
         self.slowness = 1.0
         self._points: list[FloatArray] = []
         self._steps: list[FloatArray] = []
         self._last: tuple[FloatArray, FloatArray] | None = None
 
-    def jump(self, point: FloatArray, residual: FloatArray) -> FloatArray:
-        """Remember a step, and return the way to where the steps seem to lead."""
+    def extrapolate(self, point: FloatArray, residual: FloatArray) -> FloatArray:
+        """Record a step, and return the increment to the extrapolated limit."""
         if self._last is not None:
-            self._points.append((point - self._last[0]).ravel())
-            self._steps.append((residual - self._last[1]).ravel())
-            del self._points[: -self._most], self._steps[: -self._most]
-        self._last = point, residual
+            last_point, last_residual = self._last
+            self._points.append((point - last_point).ravel())
+            self._steps.append((residual - last_residual).ravel())
+            del self._points[: -self._max_size]
+            del self._steps[: -self._max_size]
+        self._last = (point, residual)
         if not self._steps:
             return residual
         steps = np.column_stack(self._steps)
         sizes = np.linalg.norm(steps, axis=0)
         sizes = np.where(sizes > 0, sizes, 1.0)
         left, values, right = np.linalg.svd(steps / sizes, full_matrices=False)
-        known = values > _DEPENDENT * values[0]
-        inverse = (right[known].T / values[known]) / sizes[:, None]
+        is_independent = values > _DEPENDENCE_TOL * values[0]
+        pseudo_inverse = (right[is_independent].T / values[is_independent]) / sizes[:, None]
         points = np.column_stack(self._points)
-        self.slowness = max(float(np.linalg.norm(points @ inverse, 2)), 1.0)
-        led = (points + steps) @ (inverse @ (left[:, known].T @ residual.ravel()))
-        return np.asarray(residual - led.reshape(residual.shape))
+        self.slowness = max(float(np.linalg.norm(points @ pseudo_inverse, 2)), 1.0)
+        coefficients = pseudo_inverse @ (left[:, is_independent].T @ residual.ravel())
+        correction = (points + steps) @ coefficients
+        return np.asarray(residual - correction.reshape(residual.shape))

@@ -1,10 +1,10 @@
-"""GroupMoments: weight, mean and scatter of each group, all that a fair projection needs."""
+"""GroupMoments: weight, mean and scatter of each group."""
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import InitVar, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import blas
@@ -22,12 +22,12 @@ from fairspan.moments.accumulate import (
     stack_by_label,
 )
 from fairspan.moments.base import BaseMoments, Center, check_magnitudes
-from fairspan.moments.dropped_rows import no_complete_rows, no_rows_error, warn_of_lost_groups
+from fairspan.moments.dropped_rows import no_complete_rows_error, no_rows_error, warn_of_lost_groups
 from fairspan.moments.em import EMSummary, fit_em
+from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.normal_model import NormalModel
-from fairspan.moments.operators import DenseSecondMoments, Doubt
+from fairspan.moments.operators import DenseSecondMoments, EMUncertainty
 from fairspan.moments.sparse import GroupRows, group_sparse_rows
-from fairspan.moments.whole_numbers import check_whole_numbers
 from fairspan.rows.arrays import resolve_labels
 from fairspan.rows.attributes import ColumnKey, RowsWithAttributes, column_positions
 from fairspan.rows.groups import (
@@ -72,57 +72,58 @@ from fairspan.storage import (
 )
 from fairspan.typing import AnyArray, BoolArray, FloatArray
 
-# Where more of the cells are stored, blocks with all their zeros are multiplied faster.
+# Above this density, dense blocks are faster than sparse rows.
 _MAX_SPARSE_DENSITY = 1 / 12
-# The largest correction of a mean, as a share of it: half a unit in the last place, rounded up.
-_CORRECTION = float(np.finfo(np.float64).eps)
-# The largest weight of a group: that of 1e20 rows with the largest weight of a row.
-_LARGEST_GROUP_WEIGHT = 1e20 * LARGEST_WEIGHT
-# Largest size of the exponent of the unit of weights: that of subnormal numbers is the largest.
-_MOST_EXPONENT = 1500
-# How far a covariance may be from symmetric, as a share of the deviations of its features.
+# Largest relative correction of a mean: half a unit in the last place, rounded up.
+_MAX_MEAN_CORRECTION = float(np.finfo(np.float64).eps)
+# Largest weight of a group: 1e20 rows of the largest weight of a row.
+_MAX_GROUP_WEIGHT = 1e20 * LARGEST_WEIGHT
+# Largest absolute exponent of the unit of weights: beyond that of subnormal numbers.
+_MAX_EXPONENT = 1500
+# Accepted asymmetry of a covariance, relative to the standard deviations of its features.
 _SYMMETRY_TOL = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupMoments(BaseMoments):
-    """Weight, mean and centred scatter matrix of each group: all that a fit needs.
+    """Weight, mean and scatter matrix of each group: the sufficient statistics of a fit.
 
-    Moments of parts add up: ``a + b`` holds exactly what one pass over both parts would give, up to
-    rounding, so rows may be read in blocks, on many machines, or never leave their site.
+    Moments are additive: ``a + b`` equals the moments of both parts together, up to rounding, so
+    rows may be read in blocks, on several machines, or stay at their site (federated).
 
     Attributes
     ----------
     groups : (k,) array
-        Labels in sorted order; tuples where several attributes are crossed.
+        Labels in sorted order; tuples if several attributes are crossed.
     counts : (k,) array of int
-        Rows of each group; 0 where that is not known, as of covariances alone.
+        Number of rows of each group; 0 if unknown (moments from covariances).
     weights : (k,) array
-        n_g, the sum of the sample weights; equal to the counts without weights.
+        Sum of the sample weights of each group, n_g; the counts if unweighted.
     weight_exponent : int
         Binary exponent, even: weights and scatters are in units of 2**weight_exponent. It is 0
         unless sample weights are larger than 1e100 or smaller than 1e-100.
     means : (k, p) array
         Weighted mean row of each group, in units of the features.
     mean_corrections : (k, p) array or None
-        Exact means minus `means`, which are rounded to float64; None where these are exact.
+        Exact means minus `means`, which are rounded to float64; None if these are exact.
     scatters : (k, p, p) array
-        Weighted sums of (x - mean)(x - mean)' about each group's own mean, undivided.
+        Weighted sums of (x - mean)(x - mean)' about each group mean, undivided.
     feature_names : tuple of str or None
     n_dropped : int
-        Rows that were read and left out, since a feature or the group is missing in them.
-    by_label : GroupMoments or None
-        The moments of each group and class of y, tuples whose last part is the class; None where
-        no y was given. The other attributes are their sums over the classes.
-    whole : GroupMoments or None
-        The moments of the features and, after them, of columns that are no features, as age with
-        :class:`~fairspan.Uncorrelated`; None where there are none. See :meth:`apart`.
-    completion : Completion or None
-        How the moments came from rows with missing cells (`on_missing="em"`); None of others. Such
-        moments cannot be merged.
+        Number of rows dropped because of missing values.
+    by_class : GroupMoments or None
+        Moments of each combination of group and class of y, labeled by tuples that end with the
+        class; None without y. The other attributes are totals over the classes.
+    all_columns : GroupMoments or None
+        Moments of the features followed by the attribute columns (such as age for
+        :class:`~fairspan.Uncorrelated`); None without attributes. See :meth:`with_attributes`.
+    em_summary : EMSummary or None
+        Summary of the EM fit if the rows had missing cells (`on_missing="em"`), otherwise None.
+        Such moments cannot be merged.
     lost_groups : frozenset of labels
-        Groups of which every row was dropped, since something is missing in it. Saved moments do
-        not keep them.
+        Groups of which every row was dropped because of missing values; empty after loading.
+    skip_validation : bool
+        Whether to skip the validation of the arrays, for moments computed by this library.
 
     Examples
     --------
@@ -142,29 +143,30 @@ class GroupMoments(BaseMoments):
     all_columns: "GroupMoments | None" = None
     em_summary: EMSummary | None = None
     lost_groups: frozenset[Label] = frozenset()
-    # Moments of rows need no check, which takes up to a tenth of an eigenproblem.
-    is_made_here: InitVar[bool] = False
+    # Moments computed here skip validation, which costs up to a tenth of an eigendecomposition.
+    skip_validation: InitVar[bool] = False
 
-    def __post_init__(self, is_made_here: bool) -> None:
-        if is_made_here:
+    def __post_init__(self, skip_validation: bool) -> None:
+        if skip_validation:
             return
-        k, p = len(self.groups), self.means.shape[-1]
+        k = len(self.groups)
+        p = self.means.shape[-1]
         shapes = {"counts": (k,), "weights": (k,), "means": (k, p), "scatters": (k, p, p)}
         _check_arrays({name: (getattr(self, name), shape) for name, shape in shapes.items()})
         if len(set(self.labels)) < k or sorted(self.labels) != self.labels:
             raise _invalid_moments_error(f"groups are {format_list(self.labels)}")
         if self.mean_corrections is not None:
             _check_arrays({"mean_corrections": (self.mean_corrections, (k, p))})
-            if (np.abs(self.mean_corrections) > _CORRECTION * np.abs(self.means)).any():
+            if (np.abs(self.mean_corrections) > _MAX_MEAN_CORRECTION * np.abs(self.means)).any():
                 raise _invalid_moments_error(
                     "mean_corrections are larger than the rounding of the means"
                 )
         exponent = self.weight_exponent
-        if type(exponent) is not int or exponent % 2 or abs(exponent) > _MOST_EXPONENT:
+        if type(exponent) is not int or exponent % 2 or abs(exponent) > _MAX_EXPONENT:
             raise _invalid_moments_error(f"weight_exponent is {exponent!r}")
-        out_of_range = (self.weights < SMALLEST_WEIGHT) | (self.weights > _LARGEST_GROUP_WEIGHT)
-        for name, wrong in (("counts", self.counts < 0), ("weights", out_of_range)):
-            if wrong.any():
+        out_of_range = (self.weights < SMALLEST_WEIGHT) | (self.weights > _MAX_GROUP_WEIGHT)
+        for name, is_invalid in (("counts", self.counts < 0), ("weights", out_of_range)):
+            if is_invalid.any():
                 raise _invalid_moments_error(
                     f"{name} are {format_list(getattr(self, name).tolist())}"
                 )
@@ -190,7 +192,7 @@ class GroupMoments(BaseMoments):
         max_groups: int | None = None,
         max_memory: int | None = None,
     ) -> "GroupMoments":
-        """One pass over rows, in blocks, accumulated in float64, wherever the rows are.
+        """Compute moments in one pass over the rows, wherever they are stored.
 
         Parameters
         ----------
@@ -200,28 +202,26 @@ class GroupMoments(BaseMoments):
             stream, the path of a CSV, Parquet or Arrow file or of a folder of them, a Dask array or
             data frame, a Spark data frame.
         sensitive_features : (n,) or (n, a) array-like or data frame, or column name(s) of X
-            Group of each row; several attributes make their intersections. Names, where the rows
+            Group of each row; several attributes are crossed. Column names are required if the rows
             are not in memory.
         sample_weight : (n,) array-like, or column name of X, optional
-            Finite and not negative; a row of weight zero counts as absent. So does one whose weight
-            is less than 1e-200 of the largest, with a warning.
+            Finite and nonnegative; rows of weight zero are ignored, and so are rows whose weight is
+            less than 1e-200 of the largest, with a warning.
         y : (n,) array-like, or column name of X, optional
             Class of each row, for restrictions within classes
             (`MeanParity(within_classes=...)`); see `by_class`.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
-            What to do with rows in which a feature or the group is missing. Those that are dropped
-            are counted in `n_dropped`. With "em" only rows without a group are; the moments are
-            then the maximum likelihood of a normal model of each group, given all cells that are
-            observed, found by the EM algorithm in several passes over the rows. A row in which
-            every feature is missing says nothing about it: it is an error with "em", and left out
-            with "em-drop-empty".
+            Treatment of incomplete rows. "drop" drops them and counts them in `n_dropped`. "em"
+            drops only rows without a group, and fits a normal model of each group to all observed
+            cells by maximum likelihood (EM algorithm, several passes over the rows). A row in which
+            every feature is missing is an error with "em", and dropped with "em-drop-empty".
         max_groups : int, optional
-            Most groups that are allowed, by default 100: more look like an identifier or a
-            continuous number.
+            Maximum number of groups, 100 by default; more suggest an identifier or a continuous
+            variable.
         max_memory : int, optional
-            Bytes that may be taken, about 24 k p^2; more is refused before any matrix is made. By
-            default, what this machine or container has. With labels, k counts every group in
-            every class.
+            Memory limit in bytes (about 24 k p^2 are needed), checked before any matrix is
+            allocated. By default the memory of the machine or container. With y, k counts every
+            combination of group and class.
 
         Returns
         -------
@@ -230,23 +230,22 @@ class GroupMoments(BaseMoments):
         Raises
         ------
         InvalidInput
-            NaN, infinity, text, missing labels, lengths that differ, no rows, too many groups, too
-            little memory; a column whose numbers are neither zero nor within 1e-75 to 1e75, as
-            their root mean square in the largest group shows. With "em", a row in which every
-            feature is missing, or a feature of which a group has no value.
+            NaN, infinity, text, missing labels, inconsistent lengths, no rows, too many groups, too
+            little memory, or a column with magnitudes outside 1e-75 to 1e75, according to its root
+            mean square in a group. With "em", an entirely missing row, or a feature without values
+            in a group.
         InvalidType, InvalidParameter
-            max_groups or max_memory is no whole number of at least 1.
+            max_groups or max_memory is not an integer of at least 1.
 
         Notes
         -----
-        Each block is centred before its products are summed, and blocks are merged by the formula
-        of Chan, Golub and LeVeque (1979), so that column offsets of 1e6 standard deviations only
-        cause rounding errors. Memory beyond the input does not grow with n.
+        Blocks are shifted or centered before products are summed in float64, and merged with the
+        formula of Chan, Golub and LeVeque (1979), so that column offsets of 1e6 standard deviations
+        cause only rounding errors. Memory beyond the input does not grow with n.
 
-        The likelihood of incomplete rows assumes that whether a cell is missing depends on observed
-        cells alone (missing at random). Where a group has fewer than p + 2 rows in which some pair
-        of features is observed together, its correlations are drawn towards those of all groups;
-        `completion.pool_weights` says how much.
+        The likelihood of incomplete rows assumes that values are missing at random. If some pair of
+        features is observed together in fewer than p + 2 rows of a group, its correlations are
+        shrunk towards those of all groups; see `em_summary.pool_weights`.
         """
         limit = GroupLimit(max_groups, max_memory=max_memory)
         with caller_remedies(row_remedies(X)):
@@ -258,22 +257,22 @@ class GroupMoments(BaseMoments):
     def from_covariances(
         cls, covariances: Any, means: Any = None, weights: Any = None, groups: Any = None
     ) -> "GroupMoments":
-        """Moments where only covariances are known: of a publication, or of another program.
+        """Make moments from known covariances, such as published ones.
 
-        How many rows there were is not known, so `counts` are 0: an audit of such moments has no
-        intervals. Everything else works as with moments of rows.
+        The number of rows is unknown, so `counts` are 0 and an audit has no intervals; everything
+        else works as with moments of rows.
 
         Parameters
         ----------
         covariances : (k, p, p) array-like
-            Of each group about its own mean, divided by its number of rows (ddof 0).
+            Covariance of each group (ddof 0).
         means : (k, p) array-like, optional
             Mean row of each group; zero by default.
         weights : (k,) array-like, optional
-            Positive, and at least 1e-200 of the largest; what each group counts for in the mean of
-            all, such as its number of rows. One each by default.
+            Positive weight of each group in overall means, such as its number of rows, and at least
+            1e-200 of the largest. Equal weights by default.
         groups : (k,) array-like or list of tuples, optional
-            A label for each, all different; 0 to k - 1 by default.
+            Distinct labels; 0 to k - 1 by default.
 
         Returns
         -------
@@ -282,9 +281,9 @@ class GroupMoments(BaseMoments):
         Raises
         ------
         InvalidInput
-            Shapes that do not fit, numbers that are not finite, a matrix that is not symmetric or
-            not positive semidefinite, a weight out of range, labels that are missing, of
-            different types, or not different.
+            Inconsistent shapes, numbers that are not finite, a matrix that is not symmetric or not
+            positive semidefinite, a weight out of range, labels that are missing, of different
+            types, or equal.
 
         Examples
         --------
@@ -302,16 +301,16 @@ class GroupMoments(BaseMoments):
             weights = np.ones(k) if weights is None else np.asarray(weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise _invalid_moments_error(
-                f"There are values that are no numbers ({error})"
+                f"There are values that are not numbers ({error})"
             ) from error
-        arrays = {"covariances": (matrices, (k or 1, p or 1, p)), "means": (means, (k, p))}
-        _check_arrays({**arrays, "weights": (weights, (k,))})
-        coder, given_groups = LabelEncoder(), np.arange(k) if groups is None else groups
-        coder.encode(resolve_labels(given_groups, len(given_groups), None, "groups"))
-        if len(coder.labels) != len(given_groups) or len(given_groups) != k:
-            raise _invalid_moments_error(f"groups are {format_list(list(given_groups))}")
-        order = sorted(range(k), key=coder.labels.__getitem__)
-        labels = label_array([coder.labels[i] for i in order])
+        _check_arrays(
+            {
+                "covariances": (matrices, (max(k, 1), max(p, 1), p)),
+                "means": (means, (k, p)),
+                "weights": (weights, (k,)),
+            }
+        )
+        labels, order = _sorted_labels(np.arange(k) if groups is None else groups, k)
         exponent = 0
         if is_extreme(weights):
             exponent = exponent_for(float(weights.max()))
@@ -319,28 +318,31 @@ class GroupMoments(BaseMoments):
             if not scaled.all():
                 raise _invalid_moments_error(f"weights are {format_list(weights.tolist())}")
             weights = scaled
-        weights, unknown = weights[order], np.zeros(k, dtype=np.int64)
-        with np.errstate(over="ignore"):  # found by the constructor
+        weights = weights[order]
+        with np.errstate(over="ignore"):  # detected by the constructor
             scatters = weights[:, None, None] * matrices[order]
-        found = cls(labels, unknown, weights, means[order], scatters, weight_exponent=exponent)
-        halves = (scatters + scatters.transpose(0, 2, 1)) / 2
-        return replace(found, scatters=halves, is_made_here=True).check_range()
+        unknown_counts = np.zeros(k, dtype=np.int64)
+        moments = cls(
+            labels, unknown_counts, weights, means[order], scatters, weight_exponent=exponent
+        )
+        symmetric_scatters = (scatters + scatters.transpose(0, 2, 1)) / 2
+        return replace(moments, scatters=symmetric_scatters, skip_validation=True).check_range()
 
     @property
     def finest(self) -> "GroupMoments":
-        """Moments of each group and class of y where these are known, or else of each group."""
-        return self.by_class or self
+        """Moments by group and class if available, otherwise by group."""
+        return self if self.by_class is None else self.by_class
 
     @property
     def imputation_model(self) -> NormalModel | None:
-        """The normal model of all rows together, of moments of rows with missing cells.
+        """Normal model of all rows; None unless the rows had missing cells.
 
-        By its mean and covariance, of no group, missing cells of any row are expected.
+        It imputes missing cells of rows without regard to their group.
         """
         if self.em_summary is None:
             return None
-        second = self.second_moments_about(self.mean).matrices
-        return NormalModel(self.mean, np.asarray(np.tensordot(self.proportions, second, axes=1)))
+        matrices = self.second_moments_about(self.mean).matrices
+        return NormalModel(self.mean, np.asarray(np.tensordot(self.proportions, matrices, axes=1)))
 
     @property
     def variances(self) -> FloatArray:
@@ -348,12 +350,12 @@ class GroupMoments(BaseMoments):
         return np.asarray(np.einsum("gii->gi", self.scatters) / self.weights[:, None])
 
     def second_moments(self, center: Center = "global") -> FloatArray:
-        """Second moment matrix of each group about the chosen centre, divided by its weight.
+        """Return the second-moment matrix of each group about a center, divided by its weight.
 
         Parameters
         ----------
         center : {"global", "group", "none"}
-            About the weighted mean of all rows, each group's own mean, or the origin.
+            The weighted mean of all rows, each group's own mean, or the origin.
 
         Returns
         -------
@@ -363,92 +365,95 @@ class GroupMoments(BaseMoments):
         Raises
         ------
         InvalidParameter
-            Another centre.
+            Unknown center.
         """
         return self.second_moments_about(self.center_point(center)).matrices
 
     def second_moments_about(self, point: FloatArray | None) -> DenseSecondMoments:
-        """The same in the form that solvers need; about each group's own mean if it is None."""
-        # In C's order whatever that of the scatters, as what is added in place must not be lost.
-        second = np.divide(self.scatters, self.weights[:, None, None], order="C")
+        """Second moments about a point, or about each group mean if None."""
+        # C order, so that the in-place update below works on the result and not on a copy.
+        matrices = np.divide(self.scatters, self.weights[:, None, None], order="C")
         if point is not None:
-            for matrix, offset in zip(second, self.offsets_from(point), strict=True):
-                # In place: with many features another k p^2 numbers would be much.
+            for matrix, offset in zip(matrices, self.offsets_from(point), strict=True):
+                # In place, to avoid another k p^2 entries.
                 blas.dger(1.0, offset, offset, a=matrix.T, overwrite_a=1)
-        doubt = None
+        uncertainty = None
         if self.em_summary is not None:
-            traces = np.einsum("gii->g", second)
-            doubt = Doubt.of(self.scatters, traces, self.em_summary.left)
+            traces = np.einsum("gii->g", matrices)
+            uncertainty = EMUncertainty.from_distance(self.scatters, traces, self.em_summary.left)
         return DenseSecondMoments(
-            second, offset_rounding_error=self.offset_rounding(point), doubt=doubt
+            matrices, offset_rounding_error=self.offset_rounding(point), uncertainty=uncertainty
         )
 
     def to_dense(self) -> "GroupMoments":
-        """These moments themselves."""
+        """Return self; these moments are dense."""
         return self
 
     def divided_by(self, scale: FloatArray) -> "GroupMoments":
-        """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
-        by_label = None if self.by_class is None else self.by_class.divided_by(scale)
-        whole = self.all_columns
-        if whole is not None:
-            beside = np.ones(whole.n_features - self.n_features)
-            whole = whole.divided_by(np.concatenate([scale, beside]))
-        low = 0.0 if self.mean_corrections is None else self.mean_corrections
-        means, corrections = divide(self.means, low, scale)
+        """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        by_class = None if self.by_class is None else self.by_class.divided_by(scale)
+        all_columns = self.all_columns
+        if all_columns is not None:
+            attribute_scale = np.ones(all_columns.n_features - self.n_features)
+            all_columns = all_columns.divided_by(np.concatenate([scale, attribute_scale]))
+        old_corrections = 0.0 if self.mean_corrections is None else self.mean_corrections
+        means, corrections = divide(self.means, old_corrections, scale)
         return replace(
             self,
             means=means,
             mean_corrections=corrections,
             scatters=self.scatters / np.outer(scale, scale),
-            by_class=by_label,
-            all_columns=whole,
-            is_made_here=True,
+            by_class=by_class,
+            all_columns=all_columns,
+            skip_validation=True,
         )
 
     def select_features(self, features: Sequence[int]) -> "GroupMoments":
-        """The moments of some of the features, by position, in this order."""
+        """Select features by position, in this order."""
         index = np.asarray(features, dtype=np.intp)
-        names, whole = self.feature_names, self.all_columns
-        if whole is not None:
-            whole = whole.select_features([*features, *range(self.n_features, whole.n_features)])
+        names = self.feature_names
+        by_class = None if self.by_class is None else self.by_class.select_features(features)
+        all_columns = self.all_columns
+        if all_columns is not None:
+            attributes = range(self.n_features, all_columns.n_features)
+            all_columns = all_columns.select_features([*features, *attributes])
         return replace(
             self,
             means=self.means[:, index],
-            mean_corrections=_chosen(self.mean_corrections, (slice(None), index)),
+            mean_corrections=_take_optional(self.mean_corrections, (slice(None), index)),
             scatters=self.scatters[:, index[:, None], index],
             feature_names=None if names is None else tuple(names[i] for i in index),
-            by_class=None if self.by_class is None else self.by_class.select_features(features),
-            all_columns=whole,
-            is_made_here=True,
+            by_class=by_class,
+            all_columns=all_columns,
+            skip_validation=True,
         )
 
     def with_attributes(self, columns: Sequence[ColumnKey]) -> "GroupMoments":
-        """The moments of the other columns, which keep these as :attr:`whole`.
+        """Turn columns into attributes, and keep all of them in :attr:`all_columns`.
 
         Parameters
         ----------
         columns : sequence of str or int
-            By name, or by position where the columns have no names.
+            Column names, or positions if the columns are unnamed.
 
         Raises
         ------
         InvalidInput
-            A column that is not there, or none that is left.
+            Unknown column, or no feature left.
 
         Examples
         --------
-        >>> features = GroupMoments.from_rows(np.eye(3), ["a", "a", "b"]).apart([1])
-        >>> features.n_features, features.whole.n_features
+        >>> moments = GroupMoments.from_rows(np.eye(3), ["a", "a", "b"]).with_attributes([1])
+        >>> moments.n_features, moments.all_columns.n_features
         (2, 3)
         """
         if not columns or self.all_columns is not None:
             return self
-        beside = column_positions(columns, self.feature_names, self.n_features)
-        features = [each for each in range(self.n_features) if each not in beside]
-        whole = self.select_features([*features, *beside])
-        arrays = whole.select_features(range(len(features)))
-        return replace(arrays, all_columns=whole, is_made_here=True)
+        attributes = column_positions(columns, self.feature_names, self.n_features)
+        features = [index for index in range(self.n_features) if index not in attributes]
+        all_columns = self.select_features([*features, *attributes])
+        feature_moments = all_columns.select_features(range(len(features)))
+        return replace(feature_moments, all_columns=all_columns, skip_validation=True)
 
     @explain_memory_errors()
     def __add__(self, other: object) -> "GroupMoments":
@@ -461,11 +466,13 @@ class GroupMoments(BaseMoments):
         return self if other == 0 else NotImplemented
 
     def reorder_features(self, names: tuple[str, ...] | None) -> "GroupMoments":
-        """The same moments with the features in this order, if they are the same ones."""
-        arrays = self.feature_names
-        if arrays is None or names is None or arrays == names or sorted(arrays) != sorted(names):
+        """Reorder the features if the names are a permutation; otherwise return self."""
+        old_names = self.feature_names
+        if old_names is None or names is None or old_names == names:
             return self
-        return self.select_features([arrays.index(name) for name in names])
+        if sorted(old_names) != sorted(names):
+            return self
+        return self.select_features([old_names.index(name) for name in names])
 
     def in_weight_units(self, exponent: int) -> "GroupMoments":
         """Return the moments with weights in units of 2**exponent, without negligible groups."""
@@ -475,29 +482,35 @@ class GroupMoments(BaseMoments):
         weights = in_units(self.weights, -shift)
         with np.errstate(under="ignore"):
             scatters = np.ldexp(self.scatters, shift)
-        arrays = replace(self, by_class=None, all_columns=None, is_made_here=True)
         scaled = replace(
-            arrays, weights=weights, scatters=scatters, weight_exponent=exponent, is_made_here=True
+            self,
+            weights=weights,
+            scatters=scatters,
+            weight_exponent=exponent,
+            by_class=None,
+            all_columns=None,
+            skip_validation=True,
         )
         return scaled.select_groups(weights > 0)
 
     def sum_over_classes(self) -> "GroupMoments":
-        """Moments of groups, from these of pairs of a group and a class, which it keeps."""
-        whole, how = merge_moments([self], without_last_attribute), self.em_summary
-        if how is not None:
-            kinds = [whole.labels.index(without_last_attribute(pair)) for pair in self.labels]
-            how = how.merge_groups(kinds, whole.n_groups)
-        return replace(whole, by_class=self, em_summary=how, is_made_here=True)
+        """Sum moments by group and class over the classes; keeps them as :attr:`by_class`."""
+        total = merge_moments([self], without_last_attribute)
+        summary = self.em_summary
+        if summary is not None:
+            group_of = [total.labels.index(without_last_attribute(pair)) for pair in self.labels]
+            summary = summary.merge_groups(group_of, total.n_groups)
+        return replace(total, by_class=self, em_summary=summary, skip_validation=True)
 
     def drop_small_groups(self, min_rows: int) -> "GroupMoments":
-        """The moments of the groups of at least `minimum` rows, to be shared with others.
+        """Drop groups with fewer than `min_rows` rows, before sharing moments.
 
-        Classes of y are kept if every remaining group has as many rows in each of its classes.
+        Class moments are kept only if every remaining group has that many rows in each class.
 
         Parameters
         ----------
-        minimum : int
-            Fewest rows of a group that is kept.
+        min_rows : int
+            Minimum number of rows of a group.
 
         Returns
         -------
@@ -506,101 +519,103 @@ class GroupMoments(BaseMoments):
         Raises
         ------
         InvalidInput
-            No group is that large.
+            Every group is smaller.
         """
         is_large = self.counts >= min_rows
         if not is_large.any():
             raise InvalidInput(
                 f"No group has {counted(min_rows, 'row')}; the largest has {self.counts.max()}",
                 "Allowed: a minimum that leaves at least one group",
-                "Lower it, or join groups before the moments are made",
+                "Lower it, or merge groups before computing moments",
             )
         selected = self.select_groups(is_large)
-        is_small = selected.by_class is not None and (selected.by_class.counts < min_rows).any()
-        if not is_small:
+        if selected.by_class is None or (selected.by_class.counts >= min_rows).all():
             return selected
-        whole = (
-            None
-            if selected.all_columns is None
-            else replace(selected.all_columns, by_class=None, is_made_here=True)
-        )
-        return replace(selected, by_class=None, all_columns=whole, is_made_here=True)
+        all_columns = selected.all_columns
+        if all_columns is not None:
+            all_columns = replace(all_columns, by_class=None, skip_validation=True)
+        return replace(selected, by_class=None, all_columns=all_columns, skip_validation=True)
 
     def select_groups(self, mask: BoolArray | Sequence[int]) -> "GroupMoments":
-        """The moments of some of the groups: a (k,) array that says which, or their positions."""
-        pairs = self.by_class
-        if pairs is not None:
+        """Select groups by a (k,) boolean mask, or by position."""
+        by_class = self.by_class
+        if by_class is not None:
             remaining = set(to_python_labels(self.groups[mask]))
-            pairs = pairs.select_groups(
-                np.array([without_last_attribute(pair) in remaining for pair in pairs.labels])
-            )
+            pair_mask = [without_last_attribute(pair) in remaining for pair in by_class.labels]
+            by_class = by_class.select_groups(np.array(pair_mask))
+        all_columns = self.all_columns
+        if all_columns is not None:
+            all_columns = all_columns.select_groups(mask)
+        em_summary = self.em_summary
+        if em_summary is not None:
+            em_summary = em_summary.select_groups(mask)
         return replace(
             self,
-            by_class=pairs,
-            all_columns=None if self.all_columns is None else self.all_columns.select_groups(mask),
+            by_class=by_class,
+            all_columns=all_columns,
             groups=self.groups[mask],
             counts=self.counts[mask],
             weights=self.weights[mask],
             means=self.means[mask],
-            mean_corrections=_chosen(self.mean_corrections, mask),
+            mean_corrections=_take_optional(self.mean_corrections, mask),
             scatters=self.scatters[mask],
-            em_summary=None if self.em_summary is None else self.em_summary.select_groups(mask),
-            is_made_here=True,
+            em_summary=em_summary,
+            skip_validation=True,
         )
 
     def relabeled(self, labels: Sequence[Label]) -> "GroupMoments":
-        """Return the moments of the same groups under other labels, in the order of these.
+        """Return the moments with other labels, sorted by these.
 
         Parameters
         ----------
         labels : sequence of k labels
-            All different, in the order of the groups.
+            Distinct labels, in the order of the groups.
         """
         order = sorted(range(self.n_groups), key=labels.__getitem__)
-        ordered = replace(self, by_class=None, all_columns=None, is_made_here=True).select_groups(
-            order
-        )
-        return replace(ordered, groups=label_array([labels[i] for i in order]), is_made_here=True)
+        plain = replace(self, by_class=None, all_columns=None, skip_validation=True)
+        sorted_labels = label_array([labels[i] for i in order])
+        return replace(plain.select_groups(order), groups=sorted_labels, skip_validation=True)
 
     def matched_to(self, known: KnownLabels) -> "GroupMoments":
-        """Return the moments with labels of a fit in place of labels that are equal as text.
+        """Replace labels by labels of a fit that are equal as text.
 
         Warns if there are any; see :class:`~fairspan.rows.label_matching.KnownLabels`.
         """
-        pairs = CodedLabels.from_labels(self.finest.labels)
-        matched = known.match(pairs)
-        if matched is pairs:
+        labels = CodedLabels.from_labels(self.finest.labels)
+        matched = known.match(labels)
+        if matched is labels:
             return self
-        if (notice := known.notice(pairs)) is not None:
+        if (notice := known.notice(labels)) is not None:
             warn(notice)
         return self._matched_to(known)
 
     def _matched_to(self, known: KnownLabels) -> "GroupMoments":
-        arrays = self.relabeled(known.match(CodedLabels.from_labels(self.labels)).to_list())
-        by_label, whole = self.by_class, self.all_columns
+        matched_labels = known.match(CodedLabels.from_labels(self.labels)).to_list()
+        by_class = None if self.by_class is None else self.by_class._matched_to(known)
+        all_columns = None if self.all_columns is None else self.all_columns._matched_to(known)
         return replace(
-            arrays,
-            by_class=None if by_label is None else by_label._matched_to(known),
-            all_columns=None if whole is None else whole._matched_to(known),
-            is_made_here=True,
+            self.relabeled(matched_labels),
+            by_class=by_class,
+            all_columns=all_columns,
+            skip_validation=True,
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to exactly the name given: npz arrays with a JSON header, no pickle.
+        """Save to exactly this path: an npz archive with a JSON header, without pickle.
 
-        The file appears only when it is complete.
+        The file is written atomically.
 
         Raises
         ------
         InvalidParameter
-            The name is that of another kind of file, such as a table, or cannot be written.
+            The suffix belongs to another file format, or the file cannot be written.
         """
         check_suffix(path, "moments are")
         write_atomic(path, check_partial(self).to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "GroupMoments":
-        """Read what :meth:`save` wrote.
+        """Load moments written by :meth:`save`.
 
         Raises
         ------
@@ -617,19 +632,19 @@ class GroupMoments(BaseMoments):
         return moments.check_range()
 
     def to_bytes(self) -> bytes:
-        """What :meth:`save` would write."""
+        """Serialize as :meth:`save` does."""
         if self.all_columns is not None:
             if self.feature_names is None:
                 raise InvalidInput(
-                    "The moments hold columns that are no features, and have no names",
-                    "Allowed: names, by which these columns are found again",
-                    "Make the moments of a data frame",
+                    "The moments have unnamed attribute columns",
+                    "Allowed: named columns, so that attributes can be identified",
+                    "Compute the moments from a data frame",
                 )
             return self.all_columns.to_bytes()
-        names, stored = self.feature_names, self.finest
+        stored = self.finest
         header: dict[str, Any] = {
             "groups": stored.labels,
-            "feature_names": None if names is None else list(names),
+            "feature_names": None if self.feature_names is None else list(self.feature_names),
             "n_dropped": self.n_dropped,
         }
         if self.by_class is not None:
@@ -646,7 +661,7 @@ class GroupMoments(BaseMoments):
 
     @classmethod
     def from_bytes(cls, contents: bytes) -> "GroupMoments":
-        """Read what :meth:`to_bytes` gave.
+        """Restore moments from :meth:`to_bytes`.
 
         Raises
         ------
@@ -658,11 +673,27 @@ class GroupMoments(BaseMoments):
         )
 
 
-def _chosen(array: FloatArray | None, index: Any) -> FloatArray | None:
+def _take_optional(array: FloatArray | None, index: Any) -> FloatArray | None:
     return None if array is None else array[index]
 
 
-def _of_stacked(stacked: StackedMoments, **others: Any) -> GroupMoments:
+def _sorted_labels(groups: Any, k: int) -> tuple[AnyArray, list[int]]:
+    """Return k distinct labels in sorted order, and their positions in `groups`.
+
+    Raises
+    ------
+    InvalidInput
+        Another number of labels, or labels that are missing, of different types, or equal.
+    """
+    encoder = LabelEncoder()
+    encoder.encode(resolve_labels(groups, len(groups), None, "groups"))
+    if len(encoder.labels) != len(groups) or len(groups) != k:
+        raise _invalid_moments_error(f"groups are {format_list(list(groups))}")
+    order = sorted(range(k), key=encoder.labels.__getitem__)
+    return label_array([encoder.labels[i] for i in order]), order
+
+
+def _from_stacked(stacked: StackedMoments, **others: Any) -> GroupMoments:
     return GroupMoments(
         stacked.labels,
         stacked.counts,
@@ -670,7 +701,7 @@ def _of_stacked(stacked: StackedMoments, **others: Any) -> GroupMoments:
         stacked.means,
         stacked.scatters,
         mean_corrections=stacked.mean_corrections,
-        is_made_here=True,
+        skip_validation=True,
         **others,
     )
 
@@ -680,82 +711,84 @@ def _invalid_moments_error(received: str) -> InvalidInput:
         received,
         "Allowed: symmetric matrices (k, p, p) without negative eigenvalues, means (k, p), "
         "positive weights (k,), none less than 1e-200 of the largest, within "
-        f"{SMALLEST_WEIGHT:.0e} to {_LARGEST_GROUP_WEIGHT:.0e} for the constructor, "
-        "counts (k,) of zero or more, and k different groups; all finite. "
+        f"{SMALLEST_WEIGHT:.0e} to {_MAX_GROUP_WEIGHT:.0e} for the constructor, "
+        "counts (k,) of zero or more, and k distinct groups; all finite. "
         "The constructor takes groups in sorted order, from_covariances in any",
-        "Check each argument; where matrices were rounded, set their negative eigenvalues to zero",
+        "Check each argument; if matrices were rounded, set their negative eigenvalues to zero",
     )
 
 
 def _check_arrays(arrays: dict[str, tuple[AnyArray, tuple[int, ...]]]) -> None:
-    """Make sure that arrays have their shapes and hold finite numbers; raises InvalidInput."""
+    """Check shapes and finiteness of arrays; raises InvalidInput."""
     for name, (array, shape) in arrays.items():
         if np.shape(array) != shape:
             raise _invalid_moments_error(f"{name} has shape {np.shape(array)}, not {shape}")
         if not np.isfinite(array).all():
-            raise _invalid_moments_error(f"{name} holds NaN or infinity")
+            raise _invalid_moments_error(f"{name} contains NaN or infinity")
 
 
 def merge_moments(
     parts: Sequence[GroupMoments], relabel: Callable[[Label], Label] = lambda label: label
 ) -> GroupMoments:
-    """Moments of the rows of all parts, in one step, by Chan, Golub and LeVeque (1979).
+    """Merge moments of several parts (Chan, Golub and LeVeque 1979).
 
     Parameters
     ----------
     parts : sequence of GroupMoments
         At least one.
     relabel : callable, optional
-        What each label becomes; groups that get the same label are one.
+        Maps old to new labels; groups with the same new label are merged.
 
     Raises
     ------
     InvalidInput
-        Other features, or labels of another type; numbers that overflow together.
+        Inconsistent features or label types, or overflow.
     """
     first = parts[0]
     parts = [part.reorder_features(first.feature_names) for part in parts]
     for part in parts[1:]:
         check_mergeable(first, part)
-    n_dropped = sum(part.n_dropped for part in parts)
     if first.all_columns is not None:
-        all_columns = merge_moments(
-            [part.all_columns for part in parts if part.all_columns is not None], relabel
-        )
-        return replace(
-            all_columns.select_features(range(first.n_features)),
-            all_columns=all_columns,
-            is_made_here=True,
-        )
+        with_attributes = [part.all_columns for part in parts if part.all_columns is not None]
+        all_columns = merge_moments(with_attributes, relabel)
+        features = all_columns.select_features(range(first.n_features))
+        return replace(features, all_columns=all_columns, skip_validation=True)
     if first.by_class is not None:
-        pairs = [part.by_class for part in parts if part.by_class is not None]
-        found = merge_moments(pairs, relabel).sum_over_classes()
-        return replace(found, n_dropped=n_dropped, is_made_here=True)
+        by_class = [part.by_class for part in parts if part.by_class is not None]
+        merged = merge_moments(by_class, relabel).sum_over_classes()
+        n_dropped = sum(part.n_dropped for part in parts)
+        return replace(merged, n_dropped=n_dropped, skip_validation=True)
+    return _merge_plain(parts, relabel)
+
+
+def _merge_plain(parts: Sequence[GroupMoments], relabel: Callable[[Label], Label]) -> GroupMoments:
+    """Merge moments without classes and attributes, with the features in the same order."""
+    n_dropped = sum(part.n_dropped for part in parts)
     exponent = _common_exponent(parts)
     parts = _in_common_units(parts, exponent)
     sums: dict[Label, RunningMoments] = {}
-    with np.errstate(over="ignore", invalid="ignore"):  # found by the check
+    with np.errstate(over="ignore", invalid="ignore"):  # detected by check_partial
         for part in parts:
             corrections = part.mean_corrections
             for group, label in enumerate(part.labels):
-                arrays = RunningMoments(
-                    part.means[group],
-                    int(part.counts[group]),
-                    part.weights[group],
-                    0.0 if corrections is None else corrections[group],
-                    part.scatters[group].copy(),
+                group_moments = RunningMoments(
+                    shift=part.means[group],
+                    count=int(part.counts[group]),
+                    weight=part.weights[group],
+                    mean_offset=0.0 if corrections is None else corrections[group],
+                    scatter=part.scatters[group].copy(),
                 )
-                merge_into(sums, relabel(label), arrays)
-        stacked = stack_by_label(sums, first.n_features)
-        lost = {relabel(label) for part in parts for label in part.lost_groups}
-        whole = _of_stacked(
-            stacked,
-            feature_names=first.feature_names,
-            n_dropped=n_dropped,
-            weight_exponent=exponent,
-            lost_groups=frozenset(lost.difference(to_python_labels(stacked.labels))),
-        )
-    return check_partial(whole)
+                merge_into(sums, relabel(label), group_moments)
+        stacked = stack_by_label(sums, parts[0].n_features)
+    lost = {relabel(label) for part in parts for label in part.lost_groups}
+    merged = _from_stacked(
+        stacked,
+        feature_names=parts[0].feature_names,
+        n_dropped=n_dropped,
+        weight_exponent=exponent,
+        lost_groups=frozenset(lost.difference(to_python_labels(stacked.labels))),
+    )
+    return check_partial(merged)
 
 
 def _common_exponent(parts: Sequence[GroupMoments]) -> int:
@@ -766,29 +799,31 @@ def _common_exponent(parts: Sequence[GroupMoments]) -> int:
     weighted = [part for part in parts if part.n_groups]
     smallest = [np.frexp(part.weights.min())[1] + part.weight_exponent for part in weighted]
     largest = [np.frexp(part.weights.max())[1] + part.weight_exponent for part in weighted]
-    low, high = int(np.frexp(SMALLEST_WEIGHT)[1]), int(np.frexp(LARGEST_WEIGHT)[1])
-    if not weighted or (min(smallest) >= low and max(largest) <= high):
+    min_exponent = int(np.frexp(SMALLEST_WEIGHT)[1])
+    max_exponent = int(np.frexp(LARGEST_WEIGHT)[1])
+    if not weighted or (min(smallest) >= min_exponent and max(largest) <= max_exponent):
         return 0
-    exponent = int(max(largest)) - high
+    exponent = int(max(largest)) - max_exponent
     return exponent + exponent % 2
 
 
 def _in_common_units(parts: Sequence[GroupMoments], exponent: int) -> list[GroupMoments]:
-    """Return the parts with weights in units of 2**exponent, without groups that are negligible.
+    """Return the parts with weights in units of 2**exponent, without negligible groups.
 
-    Warns of groups that are, and of those that no other part has.
+    Warns if groups of a part are negligible, and names those that no part has otherwise.
     """
     scaled = [part.in_weight_units(exponent) for part in parts]
-    selected = {label for part in scaled for label in part.labels}
+    remaining = {label for part in scaled for label in part.labels}
     if sum(part.n_groups for part in scaled) < sum(part.n_groups for part in parts):
-        every = dict.fromkeys(label for part in parts for label in part.labels)
+        all_labels = dict.fromkeys(label for part in parts for label in part.labels)
         limit = math.ldexp(SMALLEST_WEIGHT, exponent)
-        warn_of_negligible("A part", limit, [label for label in every if label not in selected])
+        lost = [label for label in all_labels if label not in remaining]
+        warn_of_negligible("A part", limit, lost)
     return scaled
 
 
 def check_partial(moments: GroupMoments) -> GroupMoments:
-    """The same moments, which may be of a part of the rows, in which a column may be tiny.
+    """Check moments that may be partial (a column may still be tiny), and return them.
 
     Raises
     ------
@@ -798,7 +833,7 @@ def check_partial(moments: GroupMoments) -> GroupMoments:
     with np.errstate(over="ignore", invalid="ignore"):
         if not np.isfinite(moments.weights.sum()):
             raise InvalidInput(
-                "The weights of the rows overflow float64 together",
+                "The sum of the weights overflows float64",
                 "Allowed: weights with a finite sum",
                 "Divide all of them by a constant",
             )
@@ -807,51 +842,68 @@ def check_partial(moments: GroupMoments) -> GroupMoments:
 
 
 def check_mergeable(a: GroupMoments, b: GroupMoments) -> None:
-    """Make sure that moments have the same features in the same order, and labels of one type.
+    """Check that moments have the same features in the same order, and labels of one type.
 
     Raises
     ------
     InvalidInput
-        Lists what differs: features that are missing in `b`, that it has besides, or the first in
-        another place; the types or the number of attributes of the labels.
+        They differ; the message lists how.
     """
     if a.em_summary is not None or b.em_summary is not None:
         raise InvalidInput(
-            "Some of the moments are of rows with missing cells, completed by the EM algorithm",
-            "Allowed: moments of complete rows, which add up. What is expected of a missing cell "
-            "depends on all rows, so such moments of parts are not those of the whole",
+            "Some of the moments were fitted to incomplete rows by EM",
+            "Allowed: moments of complete rows. EM estimates depend on all rows, so those of parts "
+            "cannot be merged",
             "Read all rows together, such as a folder of files or a Dask or Spark collection: "
-            'GroupMoments.from_rows(..., on_missing="em"); or leave incomplete rows out of each '
-            'part: GroupMoments.from_rows(..., on_missing="drop")',
+            'GroupMoments.from_rows(..., on_missing="em"); or drop incomplete rows in each part: '
+            'GroupMoments.from_rows(..., on_missing="drop")',
             cause=Cause.INCOMPLETE_PARTS,
         )
-    differences = []
-    if a.n_features != b.n_features or a.feature_names != b.feature_names:
-        before, names = a.feature_names or (), b.feature_names or ()
-        differing = {
-            "missing": [name for name in before if name not in names],
-            "besides": [name for name in names if name not in before],
-        }
-        told = [f"{format_list(found)} {word}" for word, found in differing.items() if found]
-        details = f" ({', '.join(told)})" if told and before and names else ""
-        differences.append(
-            f"The features differ: {_describe_features(a)} against {_describe_features(b)}{details}"
-        )
-    if (a.all_columns is None) != (b.all_columns is None):
-        differences.append("One of them has columns that are no features, the other does not")
-    if (a.by_class is None) != (b.by_class is None):
-        differences.append("One of them knows the class that each row has in y, the other does not")
-    elif a.n_groups and b.n_groups and {*map(label_type, a.labels)} != {*map(label_type, b.labels)}:
-        differences.append(
-            f"The groups are of different types: {format_list(a.labels)} against {format_list(b.labels)} "
-            f"({describe_label_type(a.labels)} against {describe_label_type(b.labels)})"
-        )
+    differences = [*_feature_differences(a, b), *_label_differences(a, b)]
     if differences:
         raise InvalidInput(
             "; ".join(differences),
             "Allowed: moments of the same features, with labels of one type",
             "Read both parts with the same columns, and with labels of one type, for example by "
-            "astype(str); of saved moments, fairspan merge --label-type text joins labels",
+            "astype(str); for saved moments, fairspan merge --label-type text converts labels to "
+            "text",
+        )
+
+
+def _feature_differences(a: GroupMoments, b: GroupMoments) -> Iterator[str]:
+    """Iterate over the differences between the columns of moments, as phrases."""
+    if a.n_features != b.n_features or a.feature_names != b.feature_names:
+        details = ""
+        if a.feature_names and b.feature_names:
+            differences_by_kind = {
+                "missing": [name for name in a.feature_names if name not in b.feature_names],
+                "additional": [name for name in b.feature_names if name not in a.feature_names],
+            }
+            phrases = [
+                f"{format_list(names)} {kind}"
+                for kind, names in differences_by_kind.items()
+                if names
+            ]
+            details = f" ({', '.join(phrases)})" if phrases else ""
+        yield (
+            f"The features differ: {_describe_features(a)} against {_describe_features(b)}{details}"
+        )
+    if (a.all_columns is None) != (b.all_columns is None):
+        yield "Only one of them has attribute columns"
+
+
+def _label_differences(a: GroupMoments, b: GroupMoments) -> Iterator[str]:
+    """Iterate over the differences between the labels of moments, as phrases."""
+    if (a.by_class is None) != (b.by_class is None):
+        yield "Only one of them has classes of y"
+        return
+    if not a.n_groups or not b.n_groups:
+        return
+    if {*map(label_type, a.labels)} != {*map(label_type, b.labels)}:
+        yield (
+            f"The groups are of different types: {format_list(a.labels)} against "
+            f"{format_list(b.labels)} ({describe_label_type(a.labels)} against "
+            f"{describe_label_type(b.labels)})"
         )
 
 
@@ -862,14 +914,15 @@ def _describe_features(moments: GroupMoments) -> str:
 
 
 def _from_archive(stored: dict[str, Any], name: str) -> GroupMoments:
-    """The moments again, from header and arrays as the schema allows them.
+    """Restore moments from a validated header and arrays.
 
     Raises
     ------
     CorruptFile
-        A scatter that no rows have, or numbers whose squares overflow.
+        Invalid scatter matrix, or overflow.
     """
-    names, p = stored["feature_names"], stored["means"].shape[1]
+    names = stored["feature_names"]
+    p = stored["means"].shape[1]
     labels = to_python_labels(stored["groups"])
     scatters = np.zeros((len(labels), p, p))
     scatters[:, np.tri(p, dtype=bool)] = stored["triangles"]
@@ -902,55 +955,49 @@ def _from_archive(stored: dict[str, Any], name: str) -> GroupMoments:
 def _em_summary_from_header(stored: dict[str, Any] | None) -> EMSummary | None:
     if stored is None:
         return None
-    counts = np.array(stored["n_missing_cells"])
-    weights = np.array(stored["pool_weights"], dtype=np.float64)
-    return EMSummary(**{**stored, "n_missing_cells": counts, "pool_weights": weights})
+    arrays = {
+        "n_missing_cells": np.array(stored["n_missing_cells"]),
+        "pool_weights": np.array(stored["pool_weights"], dtype=np.float64),
+    }
+    return EMSummary(**{**stored, **arrays})
 
 
 def load_partial(path: str | os.PathLike[str]) -> GroupMoments:
-    """Read saved moments, which may be of a part of some rows, and have no group.
+    """Load saved moments that may be partial or empty.
 
     Raises
     ------
     FileNotFoundError, CorruptFile
-        As of :meth:`GroupMoments.load`.
+        Same as for :meth:`GroupMoments.load`.
     """
     return _from_archive(read_archive(path, MOMENTS_SCHEMA), str(path))
 
 
 @dataclass(frozen=True)
 class MomentsAggregator:
-    """The pass over rows that sums the moments of each group.
+    """Aggregator of group moments.
 
     Attributes
     ----------
     limit : GroupLimit
-        How many groups there may be.
+        Maximum number of groups, and memory.
     folds : Folds or None
-        With these, the last attribute of each label is the fold of the rows.
+        If given, the fold is appended to each label as its last attribute.
     """
 
     limit: GroupLimit = DEFAULT_GROUP_LIMIT
     folds: Folds | None = None
 
-    @explain_memory_errors()  # also in workers, whose errors say which part it was
+    @explain_memory_errors()  # also in workers, where the partition is added to the error
     def aggregate(self, rows: RowSource) -> GroupMoments:
-        """Moments of some rows; of no group if there are none."""
-        self.limit.check_memory(1, rows.n_features)  # how many groups there are, the rows tell
-        if (
-            isinstance(rows, SparseRows)
-            and rows.density <= _MAX_SPARSE_DENSITY
-            and self.folds is None
-        ):
-            groups, n_dropped = group_sparse_rows(rows, self.limit)
-            self.limit.check_memory(len(groups), rows.n_features)
-            found = dense_moments(groups, rows.n_features, n_dropped)
-            if n_dropped:
-                lost_groups = rows.lost_groups(found.labels)
-                found = replace(found, lost_groups=lost_groups, is_made_here=True)
+        """Moments of some rows; without groups if there are no rows."""
+        self.limit.check_memory(1, rows.n_features)  # the number of groups is not known yet
+        is_sparse = isinstance(rows, SparseRows) and rows.density <= _MAX_SPARSE_DENSITY
+        if is_sparse and self.folds is None:
+            moments = self._aggregate_sparse(cast(SparseRows, rows))
         else:
             sums = accumulate_rows(rows, self.limit, self.folds)
-            found = _of_stacked(
+            moments = _from_stacked(
                 sums.stacked,
                 feature_names=rows.feature_names,
                 n_dropped=sums.n_dropped,
@@ -958,12 +1005,21 @@ class MomentsAggregator:
             )
         if isinstance(rows, BaseRows) and rows.weight_exponent:
             exponent = rows.weight_exponent
-            found = replace(found, weight_exponent=exponent, is_made_here=True)
-        return check_partial(found)
+            moments = replace(moments, weight_exponent=exponent, skip_validation=True)
+        return check_partial(moments)
+
+    def _aggregate_sparse(self, rows: SparseRows) -> GroupMoments:
+        groups, n_dropped = group_sparse_rows(rows, self.limit)
+        self.limit.check_memory(len(groups), rows.n_features)
+        moments = dense_moments(groups, rows.n_features, n_dropped)
+        if not n_dropped:
+            return moments
+        lost_groups = rows.lost_groups(moments.labels)
+        return replace(moments, lost_groups=lost_groups, skip_validation=True)
 
     @explain_memory_errors()
     def merge(self, left: GroupMoments, right: GroupMoments) -> GroupMoments:
-        """Moments of both parts."""
+        """Merge the moments of two parts."""
         labels = {*left.finest.labels, *right.finest.labels}
         if self.folds is not None:
             labels = set(map(without_last_attribute, labels))
@@ -973,20 +1029,20 @@ class MomentsAggregator:
 
 
 def dense_moments(groups: Sequence[GroupRows], n_features: int, n_dropped: int) -> GroupMoments:
-    """Moments with matrices of rows that are held by group."""
+    """Dense moments of rows stored by group."""
     sums = {
-        each.label: RunningMoments(
-            each.shift,
-            len(each.row_indices),
-            each.weight,
-            each.mean_about_pilot,
-            each.scatter(),
+        group.label: RunningMoments(
+            shift=group.shift,
+            count=len(group.row_indices),
+            weight=group.weight,
+            mean_offset=group.mean_about_shift,
+            scatter=group.scatter(),
         )
-        for each in groups
+        for group in groups
     }
-    with np.errstate(over="ignore", invalid="ignore"):  # found by the check
+    with np.errstate(over="ignore", invalid="ignore"):  # detected by check_partial or check_range
         stacked = stack_by_label(sums, n_features)
-    return _of_stacked(stacked, n_dropped=n_dropped)
+    return _from_stacked(stacked, n_dropped=n_dropped)
 
 
 @explain_memory_errors()
@@ -998,64 +1054,79 @@ def compute_group_moments(
     has_y: bool = False,
     folds: Folds | None = None,
 ) -> GroupMoments:
-    """Moments of each group, from one pass over the rows; rows of weight zero count as absent.
+    """Compute the moments of each group in one pass; rows of weight zero are ignored.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
-        With labels.
+        Rows with group labels.
     limit : GroupLimit
-        How many groups there may be.
-    onto : GroupMoments, optional
-        Of rows that came before. These are then added, and the limit is one of all rows.
+        Maximum number of groups, and memory.
+    initial : GroupMoments, optional
+        Moments of earlier rows, to which these are added; the group limit applies to the total.
     has_y : bool
-        Whether the last column of the labels is the class that a row has in y.
+        Whether the last attribute of each label is the class in y.
     folds : Folds, optional
-        With these, the last attribute of each label is the fold of the rows, and classes stay as
-        they are.
+        If given, the fold is appended to each label, and classes are not summed over.
 
     Raises
     ------
     InvalidInput
-        Whatever the source finds wrong with its rows; no rows at all; too many groups; numbers
-        whose squares overflow.
+        Invalid rows, no rows, too many groups, or overflow.
     """
     if isinstance(rows, RowsWithAttributes):
-        before = None if initial is None else initial.all_columns
-        all_columns = compute_group_moments(rows.source, limit, before, has_y=has_y, folds=folds)
+        initial_columns = None if initial is None else initial.all_columns
+        all_columns = compute_group_moments(
+            rows.source, limit, initial_columns, has_y=has_y, folds=folds
+        )
         return all_columns.with_attributes(rows.attributes)
     limit = replace(limit.for_rows(rows), has_y=has_y)
     if isinstance(rows, BaseRows) and rows.keeps_missing:
-        stacked, n_dropped, how = fit_em(rows, limit)
-        if not len(stacked.labels):
-            raise no_rows_error(n_dropped)
-        if n_dropped:
-            were = "row was" if n_dropped == 1 else "rows were"
-            warn(f"{n_dropped:,} {were} left out, without a group or without any observed feature")
-            warn_of_lost_groups(rows, n_beside=int(has_y))
-        names = rows.feature_names
-        expected = _of_stacked(
-            stacked,
-            feature_names=names,
-            n_dropped=n_dropped,
-            em_summary=how,
-            weight_exponent=rows.weight_exponent,
-        )
-        expected = expected.sum_over_classes() if has_y else expected
-        return expected.check_range() if initial is None else merge_moments([initial, expected])
-    limit.check_memory(1, rows.n_features)  # before a cluster is asked, or started
+        moments = _compute_em(rows, limit)
+        return moments.check_range() if initial is None else merge_moments([initial, moments])
+    return _compute_complete(rows, limit, initial, folds)
+
+
+def _compute_em(rows: Rows, limit: GroupLimit) -> GroupMoments:
+    """Fit moments to incomplete rows by EM."""
+    stacked, n_dropped, summary = fit_em(rows, limit)
+    # Files determine the exponent while they are read.
+    weight_exponent = rows.weight_exponent if isinstance(rows, BaseRows) else 0
+    if not len(stacked.labels):
+        raise no_rows_error(n_dropped)
+    if n_dropped:
+        phrase = "row was" if n_dropped == 1 else "rows were"
+        warn(f"{n_dropped:,} {phrase} dropped, without a group or without any observed feature")
+        warn_of_lost_groups(rows, n_extra_labels=int(limit.has_y))
+    moments = _from_stacked(
+        stacked,
+        feature_names=rows.feature_names,
+        n_dropped=n_dropped,
+        em_summary=summary,
+        weight_exponent=weight_exponent,
+    )
+    return moments.sum_over_classes() if limit.has_y else moments
+
+
+def _compute_complete(
+    rows: Rows, limit: GroupLimit, initial: GroupMoments | None, folds: Folds | None
+) -> GroupMoments:
+    """Compute moments of complete rows."""
+    limit.check_memory(1, rows.n_features)  # before any cluster work
     if not isinstance(rows, SparseRows | DeviceRows):
         warn_if_slow(rows.n_rows, rows.n_features)
-    tally = MomentsAggregator(limit, folds)
-    found = aggregate(rows, tally)
-    if found is None or not found.n_groups:
-        n_dropped = 0 if found is None else found.n_dropped
-        raise no_complete_rows(rows, n_dropped, int(has_y))
-    if has_y and folds is None and found.by_class is None:
-        found = found.sum_over_classes()
-    if found.lost_groups:
-        warn_of_lost_groups(rows, found.lost_groups, int(has_y))
+    aggregator = MomentsAggregator(limit, folds)
+    moments = aggregate(rows, aggregator)
+    n_extra_labels = int(limit.has_y)
+    if moments is None:
+        raise no_complete_rows_error(rows, 0, n_extra_labels)
+    if not moments.n_groups:
+        raise no_complete_rows_error(rows, moments.n_dropped, n_extra_labels)
+    if limit.has_y and folds is None and moments.by_class is None:
+        moments = moments.sum_over_classes()
+    if moments.lost_groups:
+        warn_of_lost_groups(rows, moments.lost_groups, n_extra_labels)
     if initial is not None:
-        found = tally.merge(initial, found)
-    check_whole_numbers(rows, found)
-    return found.check_range()
+        moments = aggregator.merge(initial, moments)
+    check_integer_precision(rows, moments)
+    return moments.check_range()

@@ -1,9 +1,9 @@
-"""Tables in which missing cells are drawn, several times, as multiple imputation needs them.
+"""Multiple imputation: tables with missing cells drawn from their conditional distribution.
 
-A cell that is missing is drawn from the normal model of its group, given the observed cells of its
-row. The models are drawn too, from what they could be given the rows (Schafer 1997, chapter 5): in
-turn cells are drawn given models, and models given the moments of the completed rows. Every so many
-of these steps a table is kept.
+Missing cells are drawn from the normal model of their group, conditional on the observed cells of
+the row. The models are drawn from their posterior (Schafer 1997, chapter 5): data augmentation
+alternates between drawing cells given models and models given completed rows, and every few steps a
+table is kept.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,14 +23,14 @@ from fairspan.rows.protocol import GroupLimit, RowBlock, Rows
 from fairspan.typing import FloatArray
 
 N_IMPUTATIONS = 10
-"""m, the number of tables that are drawn."""
+"""Number of imputations, m."""
 
-# Steps from a table to the next; what one says of the next is the share of information that is
-# missing, to this power.
+# Data-augmentation steps between tables; successive tables are correlated by the fraction of
+# missing information to this power.
 _STEPS_PER_IMPUTATION = 4
-# Leading bits of a cell that decide the seed of the draws: fewer than the 53 of a number, so that
-# rows that were computed on another processor, with other last digits, get the same draws.
-_BITS_OF_SEED = 24
+# Leading bits of a cell that determine the seed of the draws: fewer than the 53 of a float64, so
+# that rows computed on another processor, with other last digits, get the same draws.
+_SEED_BITS = 24
 
 
 def draw_imputations(
@@ -42,31 +42,30 @@ def draw_imputations(
     has_y: bool,
     by_cluster: bool,
 ) -> Iterator[Rows]:
-    """Tables of the same rows, in which missing cells are drawn; each can be read repeatedly.
+    """Generate imputed copies of the rows; each can be read repeatedly.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
-        With missing cells.
+        Rows with missing cells.
     moments : GroupMoments
-        Of these rows, by the EM algorithm.
+        EM moments of these rows.
     limit : GroupLimit
     seed : int
     has_y, by_cluster : bool
-        What the last columns of the labels are, the cluster last.
+        Whether each label ends with a class, and with a cluster (last).
     """
     label_flags = {"has_y": has_y, "by_cluster": by_cluster}
-    if isinstance(rows, RowsWithAttributes):  # which are drawn along
-        for table in draw_imputations(
-            rows.source, _moments_in_row_order(moments, rows), limit, seed, **label_flags
-        ):
+    if isinstance(rows, RowsWithAttributes):  # attributes are imputed along with features
+        all_columns = _moments_in_row_order(moments, rows)
+        for table in draw_imputations(rows.source, all_columns, limit, seed, **label_flags):
             yield RowsWithAttributes.wrap(table, rows.attributes)
         return
     em_moments = moments.finest
     models = dict(zip(em_moments.labels, _normal_models(em_moments), strict=True))
     for step in range(N_IMPUTATIONS * _STEPS_PER_IMPUTATION):
-        drawn = _MissingCellSampler(models, by_cluster, (seed, step))
-        table = MappedRows.wrap(rows, drawn)
+        sampler = _MissingCellSampler(models, by_cluster, (seed, step))
+        table = MappedRows.wrap(rows, sampler)
         if step % _STEPS_PER_IMPUTATION == _STEPS_PER_IMPUTATION - 1:
             yield table
         completed = compute_dense_moments(table, limit, **label_flags).finest
@@ -75,10 +74,11 @@ def draw_imputations(
 
 
 def _moments_in_row_order(moments: GroupMoments, rows: RowsWithAttributes) -> GroupMoments:
-    """The moments of features and attributes, in the order of the rows."""
+    """Return the moments of all columns, in the column order of the rows."""
     assert moments.all_columns is not None
-    columns = rows.source.feature_names, rows.source.n_features
-    order = [*rows.feature_positions.tolist(), *column_positions(rows.attributes, *columns)]
+    source = rows.source
+    attributes = column_positions(rows.attributes, source.feature_names, source.n_features)
+    order = [*rows.feature_positions.tolist(), *attributes]
     return moments.all_columns.select_features(np.argsort(order).tolist())
 
 
@@ -93,36 +93,38 @@ def _normal_models(moments: GroupMoments) -> list[NormalModel]:
 def _draw_models(
     completed: GroupMoments, em_moments: GroupMoments, generator: np.random.Generator
 ) -> dict[Label, NormalModel]:
-    """Models as they could be, given completed rows: inverse Wishart, and normal means.
+    """Draw models from their posterior given completed rows.
 
-    Where a group's correlations are partly those of all groups, as many rows are added of the model
-    that the EM algorithm found.
+    Covariances are inverse Wishart and means are normal. If a group's correlations were pooled with
+    those of all groups, the EM model enters as that many prior rows.
     """
     assert em_moments.em_summary is not None
-    found = {}
-    shares, cells = (
-        em_moments.em_summary.pool_weights.tolist(),
-        em_moments.em_summary.n_missing_cells.tolist(),
+    pool_weights = em_moments.em_summary.pool_weights.tolist()
+    n_missing_cells = em_moments.em_summary.n_missing_cells.tolist()
+    models = {}
+    groups = zip(
+        completed.labels, _normal_models(completed), _normal_models(em_moments), strict=True
     )
-    own = zip(completed.labels, _normal_models(completed), _normal_models(em_moments), strict=True)
-    for i, (label, model, first) in enumerate(own):
-        found[label] = model
-        if not cells[i]:
+    for i, (label, model, em_model) in enumerate(groups):
+        models[label] = model
+        if not n_missing_cells[i]:
             continue
-        n, share = int(completed.counts[i]), shares[i]
+        n = int(completed.counts[i])
+        share = pool_weights[i]
         df = n - 1 + n * share / (1 - share)
-        covariance = (1 - share) * model.covariance + share * first.covariance
-        root = _drawn_root(df * covariance, df, generator)
+        covariance = (1 - share) * model.covariance + share * em_model.covariance
+        root = _draw_inverse_wishart_root(df * covariance, df, generator)
         noise = root @ generator.standard_normal(len(root)) / np.sqrt(n)
-        found[label] = NormalModel(model.mean + noise, root @ root.T)
-    return found
+        models[label] = NormalModel(model.mean + noise, root @ root.T)
+    return models
 
 
-def _drawn_root(scatter: FloatArray, df: float, generator: np.random.Generator) -> FloatArray:
-    """Draw R, (p, p), with RR' from the inverse Wishart distribution (Bartlett 1933).
+def _draw_inverse_wishart_root(
+    scatter: FloatArray, df: float, generator: np.random.Generator
+) -> FloatArray:
+    """Draw R, (p, p), with RR' from the inverse Wishart distribution (Bartlett decomposition).
 
-    The same numbers are drawn whatever the signs of eigenvectors are, which differ between
-    processors.
+    The draws do not depend on the signs of eigenvectors, which differ between processors.
     """
     p = len(scatter)
     scales = np.sqrt(np.diag(scatter))
@@ -134,19 +136,23 @@ def _drawn_root(scatter: FloatArray, df: float, generator: np.random.Generator) 
     return np.asarray(scales[:, None] * root)
 
 
-def _seed_of(values: FloatArray) -> int:
-    """Return a seed for the draws of a block, (r, p): the same for equal cells up to rounding."""
-    mantissas, exponents = np.frexp(np.where(np.isnan(values), 0.0, values))
-    rounded = np.rint(np.ldexp(mantissas, _BITS_OF_SEED))
-    digest = blake2b(np.packbits(np.isnan(values)).tobytes(), digest_size=16)
-    rounded = np.ldexp(rounded, exponents - _BITS_OF_SEED) + 0.0  # makes -0.0 to 0.0
+def _seed_from_values(values: FloatArray) -> int:
+    """Return a seed for the draws of an (r, p) block, equal for cells equal up to rounding."""
+    missing = np.isnan(values)
+    mantissas, exponents = np.frexp(np.where(missing, 0.0, values))
+    integers = np.rint(np.ldexp(mantissas, _SEED_BITS))
+    rounded = np.ldexp(integers, exponents - _SEED_BITS) + 0.0  # turns -0.0 into 0.0
+    digest = blake2b(np.packbits(missing).tobytes(), digest_size=16)
     digest.update(rounded.tobytes())
     return int.from_bytes(digest.digest(), "big")
 
 
 @dataclass(frozen=True)
 class _MissingCellSampler:
-    """Blocks in which missing cells are drawn; the same block always gets the same."""
+    """Block transform that draws missing cells, seeded by the block's contents.
+
+    The same block always gets the same draws.
+    """
 
     models: Mapping[Label, NormalModel]
     by_cluster: bool
@@ -157,18 +163,19 @@ class _MissingCellSampler:
         if not missing.any():
             return block
         assert block.group_labels is not None
-        labels = (
-            block.group_labels.without_last_attribute() if self.by_cluster else block.group_labels
-        )
-        generator = np.random.default_rng([*self.seed_key, _seed_of(block.values)])
-        values, incomplete = np.array(block.values), missing.any(axis=1)
+        labels = block.group_labels
+        if self.by_cluster:
+            labels = labels.without_last_attribute()
+        generator = np.random.default_rng([*self.seed_key, _seed_from_values(block.values)])
+        values = np.array(block.values)
+        is_incomplete = missing.any(axis=1)
         for code, label in enumerate(labels.categories):
-            own = np.flatnonzero(incomplete & (labels.codes == code))
-            # Of a group of which no row counts, there is no model.
+            indices = np.flatnonzero(is_incomplete & (labels.codes == code))
+            # A group without rows of positive weight has no model.
             model = self.models.get(to_python_label(label))
-            if len(own) and model is not None:
-                for place in blocks_to_complete(values[own]):
-                    rows = values[own[place]]
-                    drawn = model.complete(rows).sample(generator)
-                    values[own[place]] = drawn.fill(rows)
+            if len(indices) and model is not None:
+                for place in blocks_to_complete(values[indices]):
+                    rows = values[indices[place]]
+                    completed = model.complete(rows).sample(generator)
+                    values[indices[place]] = completed.fill(rows)
         return replace(block, values=np.nan_to_num(values))

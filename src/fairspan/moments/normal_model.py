@@ -1,9 +1,9 @@
-"""A normal model of rows, by which cells that are missing are expected.
+"""Normal model of the rows: conditional expectations of missing cells.
 
-Of a row with the observed cells o and the missing ones u, a normal model with mean m and covariance
-S expects x_u = m_u + S_uo S_oo^-1 (x_o - m_o), with the covariance C = S_uu - S_uo S_oo^-1 S_ou.
-With K = S^-1, C is K_uu^-1 and x_u - m_u is -C K_uo (x_o - m_o): what is factored is as large as
-the missing part of a row, once for each pattern of missing cells.
+Given the observed cells o of a row, the missing ones u have the conditional mean
+m_u + S_uo S_oo^-1 (x_o - m_o) and covariance C = S_uu - S_uo S_oo^-1 S_ou, where m and S are the
+mean and covariance of the model. With K = S^-1, C = K_uu^-1 and x_u - m_u = -C K_uo (x_o - m_o):
+only matrices of the size of the missing part are factorized, once per missingness pattern.
 """
 
 from collections.abc import Iterator
@@ -17,21 +17,22 @@ from fairspan.linalg import is_valid_scatter
 from fairspan.rows.groups import sort_by_code
 from fairspan.typing import BoolArray, FloatArray, IndexArray
 
-# Added to each variance, as a share of it, and taken off again from what is expected: so columns
-# that determine each other have an inverse.
+# Relative ridge added to the variances, so that collinear columns have an inverse; it is removed
+# again from conditional covariances.
 RIDGE = 1e-10
-# Numbers (64 MB) in the covariances of the missing cells of rows that are completed together, if
-# each row has a pattern of its own. Some three times as many are in use at a time.
-_MOST_NUMBERS = 2**23
-# Triangles up to this size are inverted as they are; of larger ones, halves are.
-_SMALL_TRIANGLE = 32
-# With so many rows to a pattern, one product for each pattern takes less time than one for all.
+# Largest number of entries (64 MB) of the conditional covariances of rows that are completed
+# together, if no two rows share a pattern. About three times as many are in use at a time.
+_MAX_COVARIANCE_ENTRIES = 2**23
+# Triangles up to this size are inverted by LAPACK; larger ones are split, which needs fewer
+# products.
+_MAX_DIRECT_TRIANGLE = 32
+# With this many rows per pattern, one product per pattern is faster than one batched product.
 _MIN_ROWS_PER_PATTERN = 4
 
 
 @dataclass(frozen=True, eq=False)
 class NormalModel:
-    """A normal model of rows, by which missing cells are expected.
+    """Multivariate normal model that imputes missing cells.
 
     Attributes
     ----------
@@ -49,70 +50,72 @@ class NormalModel:
 
     @cached_property
     def scales(self) -> FloatArray:
-        """The same, with 1 for features that do not vary."""
+        """Standard deviations, with 1 for constant features, (p,)."""
         return np.where(self.standard_deviations > 0, self.standard_deviations, 1.0)
 
     @cached_property
     def correlation(self) -> FloatArray:
-        """Correlations, with rows of zeros for features that do not vary, (p, p)."""
+        """Correlation matrix, with zero rows for constant features, (p, p)."""
         return self.covariance / self.scales / self.scales[:, None]
 
     @cached_property
     def precision(self) -> FloatArray:
-        """K, the inverse of the correlations with the ridge.
+        """Inverse of the ridged correlation matrix, K.
 
-        By eigenvectors, as the inverse is huge along columns that determine each other, and leaves
-        no digits to the rest where its errors are not as symmetric as it is itself.
+        Computed from eigenvectors, so that rounding errors along nearly collinear columns, where
+        the inverse is huge, stay symmetric and do not swamp the other entries.
         """
         values, vectors = np.linalg.eigh(self.correlation)
         root = vectors / np.sqrt(np.maximum(values, 0.0) + RIDGE)
         return np.asarray(root @ root.T)
 
-    def filled(
+    def impute(
         self, rows: FloatArray, matrix: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Fill missing cells with what is expected of them, some rows at a time.
+        """Fill missing cells with their conditional means, block by block.
 
         Parameters
         ----------
         rows : (n, p) array
-            With NaN in missing cells.
+            Rows with NaN in missing cells.
         matrix : (p, p) array, optional
-            In standard deviations.
+            Weights of the conditional covariances, standardized.
 
         Returns
         -------
         (n, p) array
-            In units of the features.
+            Filled rows, in units of the features.
         (n,) array
-            tr(matrix C) of each row, as of :meth:`CompletedRows.traces`; zeros without a matrix.
+            tr(matrix C) of each row, as from :meth:`CompletedRows.covariance_traces`; zeros without
+            a matrix.
         """
-        found, traces = np.array(rows), np.zeros(len(rows))
-        for place in blocks_to_complete(rows):
-            completed = self.complete(rows[place])
-            found[place] = completed.fill(rows[place])
+        imputed = np.array(rows)
+        traces = np.zeros(len(rows))
+        for block in blocks_to_complete(rows):
+            completed = self.complete(rows[block])
+            imputed[block] = completed.fill(rows[block])
             if matrix is not None:
-                traces[place] = completed.covariance_traces(matrix)
-        return found, traces
+                traces[block] = completed.covariance_traces(matrix)
+        return imputed, traces
 
     def complete(self, rows: FloatArray) -> "CompletedRows":
-        """Rows with what is expected of their missing cells, in standard deviations.
+        """Impute missing cells by their conditional means; values are standardized.
 
         Parameters
         ----------
         rows : (n, p) array
-            With NaN in missing cells.
+            Rows with NaN in missing cells.
         """
         missing = np.isnan(rows)
         values = np.where(missing, 0.0, (rows - self.mean) / self.scales)
-        holes = tuple(self._missing_patterns(missing))
-        products = values @ self.precision if holes else values
-        for each in holes:
-            each.fill(values, products)
-        return CompletedRows(self, values, holes)
+        patterns = tuple(self._missing_patterns(missing))
+        products = values @ self.precision if patterns else values
+        for same_size in patterns:
+            same_size.fill(values, products)
+        return CompletedRows(self, values, patterns)
 
     def _missing_patterns(self, missing: BoolArray) -> Iterator["_MissingPatterns"]:
-        """Patterns of missing cells, of which those of as many cells are together."""
+        """Iterate over missingness patterns, grouped by their number of missing cells."""
         incomplete = np.flatnonzero(missing.any(axis=1))
         if not len(incomplete):
             return
@@ -120,48 +123,52 @@ class NormalModel:
         patterns = missing[incomplete[first]]
         sizes = patterns.sum(axis=1)
         for size in np.unique(sizes).tolist():
-            own = np.flatnonzero(sizes == size)
-            place = np.full(len(sizes), -1)
-            place[own] = np.arange(len(own))
-            met = place[codes]
-            cells = np.nonzero(patterns[own])[1].reshape(len(own), size)
-            inside = self.precision[cells[:, :, None], cells[:, None, :]]
-            roots = _inverse_of_triangles(np.asarray(np.linalg.cholesky(inside)))
-            yield _MissingPatterns(cells, roots, incomplete[met >= 0], met[met >= 0])
+            of_this_size = np.flatnonzero(sizes == size)
+            index_in_size = np.full(len(sizes), -1)
+            index_in_size[of_this_size] = np.arange(len(of_this_size))
+            pattern_of_row = index_in_size[codes]
+            is_included = pattern_of_row >= 0
+            cells = np.nonzero(patterns[of_this_size])[1].reshape(len(of_this_size), size)
+            precision_blocks = self.precision[cells[:, :, None], cells[:, None, :]]
+            factors = _invert_triangles(np.asarray(np.linalg.cholesky(precision_blocks)))
+            yield _MissingPatterns(
+                cells, factors, incomplete[is_included], pattern_of_row[is_included]
+            )
 
 
 def blocks_to_complete(rows: FloatArray) -> Iterator[slice]:
-    """Cut rows so that what their missing cells may add takes a bounded memory in each part."""
+    """Split rows into blocks whose conditional covariances need bounded memory."""
     sizes = np.isnan(rows).sum(axis=1).astype(np.float64) ** 2
-    parts = np.floor(np.cumsum(sizes) / _MOST_NUMBERS)
-    ends = [*(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(rows)]
+    block_of_row = np.floor(np.cumsum(sizes) / _MAX_COVARIANCE_ENTRIES)
+    ends = [*(np.flatnonzero(np.diff(block_of_row)) + 1).tolist(), len(rows)]
     start = 0
     for end in ends:
         yield slice(start, end)
         start = end
 
 
-def _inverse_of_triangles(triangles: FloatArray) -> FloatArray:
-    """Return the inverses of (m, c, c) lower triangles, by a sixth of the usual products."""
+def _invert_triangles(triangles: FloatArray) -> FloatArray:
+    """Invert (m, c, c) lower triangles, with a sixth of the products of a general inverse."""
     c = triangles.shape[1]
-    if c <= _SMALL_TRIANGLE:
+    if c <= _MAX_DIRECT_TRIANGLE:
         return np.asarray(np.linalg.inv(triangles))
     half = c // 2
-    found = np.zeros_like(triangles)
-    above = _inverse_of_triangles(triangles[:, :half, :half])
-    below = _inverse_of_triangles(triangles[:, half:, half:])
-    found[:, :half, :half], found[:, half:, half:] = above, below
-    found[:, half:, :half] = -below @ (triangles[:, half:, :half] @ above)
-    return found
+    inverse = np.zeros_like(triangles)
+    upper_block = _invert_triangles(triangles[:, :half, :half])
+    lower_block = _invert_triangles(triangles[:, half:, half:])
+    inverse[:, :half, :half] = upper_block
+    inverse[:, half:, half:] = lower_block
+    inverse[:, half:, :half] = -lower_block @ (triangles[:, half:, :half] @ upper_block)
+    return inverse
 
 
 def validated_normal_model(mean: FloatArray | None, covariance: FloatArray | None) -> NormalModel:
-    """The model of these numbers, which may come from anywhere.
+    """Build a normal model from untrusted numbers.
 
     Raises
     ------
     InvalidInput
-        One of them is missing, or the covariance is none.
+        The mean or covariance is missing, or the matrix is not a covariance.
     """
     if (
         mean is None
@@ -170,27 +177,27 @@ def validated_normal_model(mean: FloatArray | None, covariance: FloatArray | Non
         or not is_valid_scatter(covariance, mean, 1.0)
     ):
         raise InvalidInput(
-            "The normal model of the rows lacks a mean or a covariance, or that is none",
-            "Allowed: a mean, and a symmetric matrix without negative eigenvalues",
-            "Use those of one fit",
+            "The normal model lacks a mean or a valid covariance matrix",
+            "Allowed: a mean and a symmetric positive semidefinite matrix",
+            "Use the mean and covariance of one fit",
         )
     return NormalModel(mean.astype(np.float64), covariance.astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
 class _MissingPatterns:
-    """Rows in which as many cells are missing.
+    """Incomplete rows with the same number of missing cells, by pattern.
 
     Attributes
     ----------
     cells : (m, c) array of int
-        Missing cells of each pattern.
-    roots : (m, c, c) array
-        R, lower triangles: R'R is the covariance of what is missing, with the ridge, in standard
-        deviations. What is expected is -R'(R (K_uo x_o)): two products that cancel where columns
-        determine each other, which one with R'R would not.
+        Indices of the missing cells of each pattern.
+    factors : (m, c, c) array
+        Inverse Cholesky factors R of K_uu: R'R is the ridged conditional covariance (standardized).
+        The conditional mean is -R'(R (K_uo x_o)); two triangular products stay accurate for
+        collinear columns, a single one with R'R does not.
     rows, patterns : (r,) arrays of int
-        Places of the rows among all, and the pattern of each.
+        Indices of the rows, and the pattern of each.
     """
 
     cells: IndexArray
@@ -200,48 +207,51 @@ class _MissingPatterns:
 
     @cached_property
     def covariances(self) -> FloatArray:
-        """Of what is missing, without the ridge, (m, c, c)."""
-        found = self.factors.transpose(0, 2, 1) @ self.factors
-        return np.asarray(found - RIDGE * np.eye(self.cells.shape[1]))
+        """Conditional covariance of each pattern, without the ridge, (m, c, c)."""
+        ridged = self.factors.transpose(0, 2, 1) @ self.factors
+        return np.asarray(ridged - RIDGE * np.eye(self.cells.shape[1]))
 
     def fill(self, values: FloatArray, products: FloatArray) -> None:
-        """Write what is expected; `products` are the rows, zero where missing, times K."""
+        """Add conditional means to the missing cells.
+
+        `products` is values @ K, with zeros in missing cells.
+        """
         whitened = self.multiply_by_pattern(self.factors, products[self.indices])
-        self.add_to_missing(
-            values, -self.multiply_by_pattern(self.factors.transpose(0, 2, 1), whitened)
-        )
+        increments = -self.multiply_by_pattern(self.factors.transpose(0, 2, 1), whitened)
+        self.add_to_missing(values, increments)
 
     @property
     def indices(self) -> tuple[IndexArray, IndexArray]:
-        """The missing cells of all rows, (r, 1) and (r, c)."""
+        """Row and column indices of the missing cells, (r, 1) and (r, c)."""
         return self.rows[:, None], self.cells[self.patterns]
 
     def add_to_missing(self, values: FloatArray, increments: FloatArray) -> None:
-        """Add (r, c) numbers to the missing cells."""
+        """Add (r, c) increments to the missing cells."""
         values[self.indices] += increments
 
     def multiply_by_pattern(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-        """The matrix of each row's pattern times the row's vector, (r, c)."""
+        """Multiply each row's vector by the matrix of its pattern, (r, c)."""
         m = len(matrices)
         if len(vectors) < _MIN_ROWS_PER_PATTERN * m:
             return np.asarray(np.einsum("rij,rj->ri", matrices[self.patterns], vectors))
-        found = np.empty_like(vectors)
-        order, places = sort_by_code(self.patterns)
-        for pattern, place in places:
-            own = order[place]
-            found[own] = vectors[own] @ matrices[pattern].T
-        return found
+        products = np.empty_like(vectors)
+        order, slices = sort_by_code(self.patterns)
+        for pattern, place in slices:
+            indices = order[place]
+            products[indices] = vectors[indices] @ matrices[pattern].T
+        return products
 
 
 @dataclass(frozen=True, eq=False)
 class CompletedRows:
-    """Rows in which missing cells hold what is expected, in standard deviations about the mean.
+    """Standardized rows with missing cells replaced by their conditional means.
 
     Attributes
     ----------
-    model : Normal
+    model : NormalModel
     values : (n, p) array
-    holes : tuple of patterns
+    patterns : tuple of _MissingPatterns
+        Missingness patterns, grouped by their number of missing cells.
     """
 
     model: NormalModel
@@ -249,42 +259,45 @@ class CompletedRows:
     patterns: tuple[_MissingPatterns, ...]
 
     def sample(self, generator: np.random.Generator) -> "CompletedRows":
-        """The same rows with draws in place of what is expected of missing cells."""
+        """Draw missing cells from their conditional distribution."""
         values = self.values.copy()
-        for each in self.patterns:
-            noise = generator.standard_normal((len(each.rows), each.cells.shape[1]))
-            each.add_to_missing(
-                values, each.multiply_by_pattern(each.factors.transpose(0, 2, 1), noise)
-            )
+        for same_size in self.patterns:
+            shape = (len(same_size.rows), same_size.cells.shape[1])
+            noise = generator.standard_normal(shape)
+            roots = same_size.factors.transpose(0, 2, 1)
+            same_size.add_to_missing(values, same_size.multiply_by_pattern(roots, noise))
         return replace(self, values=values)
 
     def fill(self, rows: FloatArray) -> FloatArray:
-        """The rows themselves, (n, p), in units of the features, with missing cells filled."""
+        """Fill the missing cells of the original rows, (n, p), in units of the features."""
         model = self.model
         return np.where(np.isnan(rows), model.mean + model.standard_deviations * self.values, rows)
 
     def covariance(self, weights: FloatArray) -> FloatArray:
-        """The weighted sum of the rows' C, (p, p), in standard deviations."""
+        """Weighted sum of the rows' conditional covariances, (p, p), standardized."""
         p = self.values.shape[1]
         total = np.zeros(p * p)
-        for each in self.patterns:
-            own = np.bincount(each.patterns, weights[each.rows], len(each.cells))
-            sums = own[:, None, None] * each.covariances
-            flat = each.cells[:, :, None] * p + each.cells[:, None, :]
-            total += np.bincount(flat.ravel(), sums.ravel(), p * p)
+        for same_size in self.patterns:
+            cells = same_size.cells
+            pattern_weights = np.bincount(same_size.patterns, weights[same_size.rows], len(cells))
+            sums = pattern_weights[:, None, None] * same_size.covariances
+            flat_indices = cells[:, :, None] * p + cells[:, None, :]
+            total += np.bincount(flat_indices.ravel(), sums.ravel(), p * p)
         return total.reshape(p, p)
 
     def covariance_traces(self, matrix: FloatArray) -> FloatArray:
-        """tr(matrix C) of each row, (n,), with C in standard deviations."""
-        found = np.zeros(len(self.values))
-        for each in self.patterns:
-            inside = matrix[each.cells[:, :, None], each.cells[:, None, :]]
-            found[each.rows] = np.einsum("mij,mij->m", inside, each.covariances)[each.patterns]
-        return found
+        """Return tr(matrix C) of each row, (n,), with standardized covariances C."""
+        traces = np.zeros(len(self.values))
+        for same_size in self.patterns:
+            cells = same_size.cells
+            blocks = matrix[cells[:, :, None], cells[:, None, :]]
+            by_pattern = np.einsum("mij,mij->m", blocks, same_size.covariances)
+            traces[same_size.rows] = by_pattern[same_size.patterns]
+        return traces
 
 
 def _unique_rows(rows: BoolArray) -> tuple[IndexArray, IndexArray]:
-    """The first of each kind of equal rows, and the kind of every row."""
+    """Return the first index and inverse codes of the distinct rows."""
     packed = np.packbits(rows, axis=1)
     words = np.zeros((len(rows), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     words[:, : packed.shape[1]] = packed

@@ -1,4 +1,4 @@
-"""Moments of rows, of the kind that suits them; and those of rows in folds."""
+"""Compute moments in the most efficient representation, in total and by fold."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,7 +8,7 @@ import numpy as np
 from fairspan.errors import InvalidType, describe_type
 from fairspan.linalg.resources import explain_memory_errors, moments_nbytes
 from fairspan.moments.group_moments import GroupMoments, compute_group_moments, merge_moments
-from fairspan.moments.whole_numbers import check_whole_numbers
+from fairspan.moments.integer_precision import check_integer_precision
 from fairspan.moments.wide import SparseMoments, WideMoments
 from fairspan.rows.arrays import ArrayRows
 from fairspan.rows.frames import FrameRows
@@ -19,26 +19,26 @@ from fairspan.rows.protocol import DEFAULT_GROUP_LIMIT, BaseRows, GroupLimit, Ro
 from fairspan.typing import IndexArray
 
 Moments = GroupMoments | SparseMoments | WideMoments
-"""What a projection is fitted to and judged by."""
+"""Any representation of the moments of groups."""
 
-# Beyond this many features k matrices cost more, in time and memory, than products with the rows
-# where these are sparse.
+# Above this number of features, products with sparse rows are cheaper, in time and memory, than k
+# dense matrices.
 MAX_DENSE_FEATURES = 1500
-# Beyond this many features matrices cost more than a few hundredths of a second, and coordinates of
-# rows less than matrices, if the rows are no more than this share of the features: measured, half
-# as much for half as many rows as features, a twentieth for a tenth.
+# Above this number of features, and with at most this ratio of rows to features, row-space
+# coordinates are cheaper than matrices (measured: half the time at n = p / 2, a twentieth at
+# n = p / 10).
 MIN_WIDE_FEATURES = 500
 _MAX_WIDE_RATIO = 0.8
-# Numbers (2 GB) that the matrices of all groups in all folds may take.
+# Largest number of entries (2 GB) of the matrices of all groups in all folds.
 MAX_FOLD_ENTRIES = 2**28
-# The fewest folds that a budget may leave: with fewer, too little is learnt from the others.
+# Fewest folds that the budget may leave; with fewer, training sets would be too small.
 MIN_FOLDS = 5
 
 
 def not_moments_error(
     value: object, remedy: str = "Make one with GroupMoments.from_rows or GroupMoments.load"
 ) -> InvalidType:
-    """What to raise where moments were requested."""
+    """Build the error for a value that is not moments."""
     return InvalidType(f"moments is {describe_type(value)}", "Allowed: a GroupMoments", remedy)
 
 
@@ -46,51 +46,54 @@ def not_moments_error(
 def compute_moments(
     rows: Rows, limit: GroupLimit = DEFAULT_GROUP_LIMIT, *, has_y: bool = False
 ) -> Moments:
-    """Moments of each group; beyond some features they may keep the rows.
+    """Compute the moments of each group.
 
-    That is so where the rows are sparse, or in memory here and clearly fewer than their features,
-    unless they have classes of y.
+    With many features the result keeps the rows themselves, if they are sparse, or in memory and
+    clearly fewer than the features, and have no classes of y.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
     limit : GroupLimit
-        How many groups there may be.
-    has_labels : bool
-        Whether the last column of the labels is the class that a row has in y.
+        Maximum number of groups, and memory.
+    has_y : bool
+        Whether the last attribute of each label is the class in y.
 
     Raises
     ------
     InvalidInput
-        As :func:`accumulate`.
+        Same as for :func:`~fairspan.moments.group_moments.compute_group_moments`.
     """
     if has_y:
         return compute_group_moments(rows, limit, has_y=True)
     if isinstance(rows, SparseRows) and rows.n_features > MAX_DENSE_FEATURES:
         return SparseMoments.from_rows(rows, limit.for_rows(rows)).check_range()
-    if (
-        isinstance(rows, ArrayRows | FrameRows)
-        and rows.n_rows <= _MAX_WIDE_RATIO * rows.n_features
-        and rows.n_features > MIN_WIDE_FEATURES
-        and rows.on_missing == "error"
-        and rows.group_labels is not None
-    ):
-        thin = WideMoments.from_rows(rows, limit.for_rows(rows)).check_range()
-        check_whole_numbers(rows, thin)
-        return thin
+    if isinstance(rows, ArrayRows | FrameRows) and _is_wide(rows):
+        wide = WideMoments.from_rows(rows, limit.for_rows(rows)).check_range()
+        check_integer_precision(rows, wide)
+        return wide
     return compute_group_moments(rows, limit)
+
+
+def _is_wide(rows: ArrayRows | FrameRows) -> bool:
+    """Return whether row-space coordinates are cheaper than matrices, and can be used."""
+    if rows.n_features <= MIN_WIDE_FEATURES:
+        return False
+    if rows.n_rows > _MAX_WIDE_RATIO * rows.n_features:
+        return False
+    return rows.on_missing == "error" and rows.group_labels is not None
 
 
 @dataclass(frozen=True, eq=False)
 class DenseFoldMoments:
-    """Moments of every part, from which those of the others are summed, so that nothing cancels.
+    """Moments of each fold, merged and never subtracted, so that no digits cancel.
 
     Attributes
     ----------
-    parts : tuple of K GroupMoments, or None for a fold without rows
-        Of the rows in each fold; a group may be missing in some.
+    by_fold : tuple of K GroupMoments or None
+        Moments of each fold, None for an empty one; a fold may lack some groups.
     n_dropped : int
-        Rows that are in none of them.
+        Number of dropped rows.
     """
 
     by_fold: tuple[GroupMoments | None, ...]
@@ -98,26 +101,27 @@ class DenseFoldMoments:
 
     @cached_property
     def total(self) -> GroupMoments:
-        """Of all rows."""
-        return replace(self.excluding(-1), n_dropped=self.n_dropped, is_made_here=True)
+        """Moments of all rows."""
+        return replace(self.excluding(-1), n_dropped=self.n_dropped, skip_validation=True)
 
     def excluding(self, fold: int) -> GroupMoments:
-        """Of all rows but those of a fold; groups that are in no other fold are missing."""
-        others = [part for each, part in enumerate(self.by_fold) if each != fold]
+        """Return the moments of all folds except one, without groups that only it has."""
+        others = [part for index, part in enumerate(self.by_fold) if index != fold]
         return merge_moments([part for part in others if part is not None])
 
 
 @dataclass(frozen=True, eq=False)
 class SparseFoldMoments:
-    """The same for sparse rows of many features, which are used instead of their moments.
+    """Fold moments of sparse rows, which are used in place of matrices.
 
     Attributes
     ----------
     rows : SparseRows
-    grouped : SparseRows
-        The same without the clusters that their labels may have.
+    rows_without_clusters : SparseRows
+        The rows with group labels only, without clusters.
     folds : (n,) array of int
-    whole : SparseMoments
+    total : SparseMoments
+        Moments of all rows.
     """
 
     rows: SparseRows
@@ -126,70 +130,70 @@ class SparseFoldMoments:
     total: SparseMoments
 
     def excluding(self, fold: int) -> SparseMoments:
-        """Of all rows but those of a fold; groups that are in no other fold are missing."""
-        return SparseMoments.from_rows(
-            self.rows_without_clusters.take(np.flatnonzero(self.folds != fold))
-        )
+        """Return the moments of all folds except one, without groups that only it has."""
+        others = np.flatnonzero(self.folds != fold)
+        return SparseMoments.from_rows(self.rows_without_clusters.take(others))
 
 
 FoldMoments = DenseFoldMoments | SparseFoldMoments
-"""Moments of all rows, and of all but those of one fold."""
+"""Moments of all rows, and of all folds except one."""
 
 
 @explain_memory_errors()
 def compute_fold_moments(
     rows: Rows, folds: Folds, limit: GroupLimit = DEFAULT_GROUP_LIMIT, *, has_y: bool = False
 ) -> DenseFoldMoments:
-    """Moments of each group in each fold: one pass over the rows, wherever they are.
+    """Compute the moments of each group in each fold, in one pass over the rows.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
-        With labels; the last column of these is the cluster if `folds` says so.
+        Rows with group labels; the last attribute is the cluster if `folds.by_cluster`.
     folds : Folds
     limit : GroupLimit
-        How many groups there may be.
-    has_labels : bool
-        Whether the last column of the labels, but for the cluster, is the class that a row has in
-        y.
+        Maximum number of groups, and memory.
+    has_y : bool
+        Whether the last attribute before the cluster is the class in y.
 
     Raises
     ------
     InvalidInput
-        Whatever the source finds wrong with its rows; no rows at all; too many groups.
+        Invalid rows, no rows, or too many groups.
     """
-    found = compute_group_moments(rows, limit, has_y=has_y, folds=folds)
-    fold_of = np.array([label[-1] for label in found.labels if isinstance(label, tuple)])
-    parts: list[GroupMoments | None] = [None] * folds.n_folds
-    for fold in np.unique(fold_of).tolist():
-        own = replace(found.select_groups(fold_of == fold), n_dropped=0, is_made_here=True)
-        part = merge_moments([own], without_last_attribute)
-        parts[fold] = part.sum_over_classes() if has_y else part
-    return DenseFoldMoments(tuple(parts), found.n_dropped)
+    moments = compute_group_moments(rows, limit, has_y=has_y, folds=folds)
+    fold_of_group = np.array([label[-1] for label in moments.labels if isinstance(label, tuple)])
+    by_fold: list[GroupMoments | None] = [None] * folds.n_folds
+    for fold in np.unique(fold_of_group).tolist():
+        of_fold = moments.select_groups(fold_of_group == fold)
+        fold_part = replace(of_fold, n_dropped=0, skip_validation=True)
+        merged = merge_moments([fold_part], without_last_attribute)
+        by_fold[fold] = merged.sum_over_classes() if has_y else merged
+    return DenseFoldMoments(tuple(by_fold), moments.n_dropped)
 
 
 def compute_dense_moments(
     rows: Rows, limit: GroupLimit = DEFAULT_GROUP_LIMIT, *, has_y: bool, by_cluster: bool
 ) -> GroupMoments:
-    """Moments of each group with matrices, of rows whose labels may end with a class and a cluster.
+    """Compute dense moments of rows whose labels may end with a class and a cluster.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
     limit : GroupLimit
-    has_labels, by_cluster : bool
-        What the last columns of the labels are, the cluster last.
+    has_y, by_cluster : bool
+        Whether each label ends with a class, and with a cluster (last).
 
     Raises
     ------
     InvalidInput
-        As :func:`accumulate`.
+        Same as for :func:`~fairspan.moments.group_moments.compute_group_moments`.
     """
-    if by_cluster and isinstance(rows, BaseRows) and rows.keeps_missing:
-        rows, by_cluster = MappedRows.wrap(rows, _drop_cluster, is_completed=False), False
-    if by_cluster:
-        return compute_fold_moments(rows, Folds(2, by_cluster=True), limit, has_y=has_y).total
-    return compute_group_moments(rows, limit, has_y=has_y)
+    if not by_cluster:
+        return compute_group_moments(rows, limit, has_y=has_y)
+    if isinstance(rows, BaseRows) and rows.keeps_missing:
+        grouped = MappedRows.wrap(rows, _drop_cluster, is_completed=False)
+        return compute_group_moments(grouped, limit, has_y=has_y)
+    return compute_fold_moments(rows, Folds(2, by_cluster=True), limit, has_y=has_y).total
 
 
 def _drop_cluster(block: RowBlock) -> RowBlock:
@@ -200,7 +204,7 @@ def _drop_cluster(block: RowBlock) -> RowBlock:
 def compute_sparse_fold_moments(
     rows: SparseRows, folds: Folds, limit: GroupLimit = DEFAULT_GROUP_LIMIT
 ) -> SparseFoldMoments:
-    """The same of sparse rows of many features, of which no matrices are made."""
+    """Compute fold moments of sparse rows without matrices."""
     rows = rows.drop_incomplete()
     assert rows.group_labels is not None
     labels = folds.assign(rows.group_labels, 0, 0)
@@ -213,13 +217,13 @@ def compute_sparse_fold_moments(
 def affordable_folds(
     n_folds: int, n_groups: int, n_features: int, max_memory: int | None = None
 ) -> int | None:
-    """How many folds fit into the budget of memory: as many as requested, five, or none.
+    """Return the number of folds that fit into memory: as requested, five, or None.
 
     Parameters
     ----------
     n_folds, n_groups, n_features : int
     max_memory : int, optional
-        Bytes that the matrices may take while they are made, where that was set.
+        Peak memory for the matrices in bytes, if limited.
 
     Examples
     --------

@@ -1,17 +1,17 @@
-"""Second moments that solvers see, and what a projection makes of rows.
+"""Projections of rows, and the second moments that solvers use.
 
-A row x has the coordinates E x and is brought back as D E x. Of an orthogonal projection D is E'.
-Of an oblique one D has orthonormal columns U and E is another matrix. By Pythagoras a row is then
-||x - UU'x||^2 + ||(U' - E) x||^2 away from what it is brought back as: what the subspace loses
-of it, and what its coordinates are moved by.
+A row x is encoded as E x and reconstructed as D E x. For an orthogonal projection D = E'; for an
+oblique one D has orthonormal columns U and E differs from U'. By Pythagoras, the squared
+reconstruction error is ||x - UU'x||^2 + ||(U' - E) x||^2: the residual of the subspace plus the
+displacement of the coordinates.
 
-A soft projection (Samadi et al. 2018, step 5 of Algorithm 1) has rows that are not all of length
-one. The relaxed problem is solved by P = sum_j lb_j u_j u_j' with 0 <= lb_j <= 1 and sum_j lb_j =
-d. It is no projection, but P* = sum_j lambda_j u_j u_j', lambda_j = 1 - sqrt(1 - lb_j),
-reconstructs rows with exactly the errors that P promises: tr((I - P*) S (I - P*)) = tr S - <S, P>.
+A soft projection (Samadi et al. 2018, Algorithm 1, step 5) has components of length below one. The
+relaxation is solved by P = sum_j lb_j u_j u_j' with 0 <= lb_j <= 1 and sum_j lb_j = d. P is not a
+projection, but P* = sum_j lambda_j u_j u_j', lambda_j = 1 - sqrt(1 - lb_j), attains exactly the
+errors of P: tr((I - P*) S (I - P*)) = tr S - <S, P>.
 
-Solvers never see a p x p matrix: only traces, variances captured by a subspace, leading
-eigenvectors of a mixture, and small compressions. Other implementations can then avoid the matrix.
+Solvers access second moments only through traces, captured variances, leading eigenvectors of
+mixtures and small compressions, so that implementations need not form p x p matrices.
 """
 
 from collections.abc import Sequence
@@ -39,21 +39,23 @@ from fairspan.linalg import (
 from fairspan.linalg.resources import limit_blas_threads
 from fairspan.typing import FloatArray, IndexArray
 
-# Of products of rows: lengths and angles that differ by less are equal.
+# Tolerance of entries of the Gram matrix of components.
 _ORTHONORMAL_TOL = 1e-6
-# The weights of a soft projection add up to a whole number within this.
+# Squared length below which a basis column counts as shorter than one.
+_UNIT_LENGTH_TOL = 1e-12
+# Tolerance of the dimension of a soft projection, which must be an integer.
 _DIMENSION_TOL = 1e-5
-# Products of an oblique encoder and its decoder are one or zero up to this.
+# Tolerance of encoder @ decoder = I.
 _IDENTITY_TOL = 1e-6
 
 
 def encoder_columns(basis: FloatArray) -> FloatArray:
-    """Columns sqrt(lambda_j) u_j of the embedding from columns sqrt(lb_j) u_j.
+    """Encoder columns sqrt(lambda_j) u_j from basis columns sqrt(lb_j) u_j.
 
     Parameters
     ----------
     basis : (p, r) array
-        Orthogonal columns no longer than one. Those of length one stay as they are.
+        Orthogonal columns of length at most one; unit columns are unchanged.
 
     Returns
     -------
@@ -61,24 +63,27 @@ def encoder_columns(basis: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> softened(np.array([[1.0, 0.0], [0.0, np.sqrt(0.75)]])) ** 2
+    >>> encoder_columns(np.array([[1.0, 0.0], [0.0, np.sqrt(0.75)]])) ** 2
     array([[1. , 0. ],
            [0. , 0.5]])
     """
-    kept = np.minimum(np.einsum("ij,ij->j", basis, basis), 1.0)
-    soft = kept < 1 - 1e-12
-    factors = np.ones_like(kept)
-    factors[soft] = np.sqrt((1 - np.sqrt(1 - kept[soft])) / kept[soft])
+    retained = np.minimum(np.einsum("ij,ij->j", basis, basis), 1.0)
+    is_soft_column = retained < 1 - _UNIT_LENGTH_TOL
+    soft = retained[is_soft_column]
+    factors = np.ones_like(retained)
+    factors[is_soft_column] = np.sqrt((1 - np.sqrt(1 - soft)) / soft)
     return np.asarray(basis * factors)
 
 
 def captured_basis(encoder: FloatArray) -> FloatArray:
-    """Columns sqrt(lb_j) u_j from rows sqrt(lambda_j) u_j: the inverse of :func:`softened`.
+    """Basis columns sqrt(lb_j) u_j from encoder rows sqrt(lambda_j) u_j.
+
+    This is the inverse of :func:`encoder_columns`.
 
     Parameters
     ----------
-    components : (r, p) array
-        Orthogonal rows no longer than one.
+    encoder : (r, p) array
+        Orthogonal rows of length at most one.
 
     Returns
     -------
@@ -87,7 +92,7 @@ def captured_basis(encoder: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> retained(np.array([[1.0, 0.0], [0.0, np.sqrt(0.5)]])) ** 2
+    >>> captured_basis(np.array([[1.0, 0.0], [0.0, np.sqrt(0.5)]])) ** 2
     array([[1.  , 0.  ],
            [0.  , 0.75]])
     """
@@ -97,21 +102,20 @@ def captured_basis(encoder: FloatArray) -> FloatArray:
 
 
 def is_soft(components: FloatArray) -> bool:
-    """Whether (r, p) orthogonal rows are not all of length one."""
+    """Return whether some of (r, p) orthogonal rows are shorter than one."""
     return bool((np.einsum("ij,ij->i", components, components) < 1 - _ORTHONORMAL_TOL).any())
 
 
 def soft_dimension(components: FloatArray) -> float:
-    """d = sum_j lb_j of (r, p) rows sqrt(lambda_j) u_j, lb_j = lambda_j (2 - lambda_j)."""
+    """Dimension sum_j lb_j of (r, p) rows sqrt(lambda_j) u_j, lb_j = lambda_j (2 - lambda_j)."""
     weights = np.einsum("ij,ij->i", components, components)
     return float((weights * (2 - weights)).sum())
 
 
 def check_components(components: FloatArray, *, may_be_soft: bool = True) -> None:
-    """Make sure that (r, p) components are orthonormal rows, or those of a soft projection.
+    """Check that (r, p) components are orthonormal, or form a soft projection.
 
-    The rows of a soft one are orthogonal, no longer than one, and keep a whole number of
-    dimensions.
+    The latter are orthogonal rows of length at most one with an integer dimension.
 
     Raises
     ------
@@ -121,34 +125,33 @@ def check_components(components: FloatArray, *, may_be_soft: bool = True) -> Non
         raise InvalidInput(
             f"The components have shape {components.shape}",
             "Allowed: (d, p) with 1 <= d <= p",
-            "Pass one row for each component",
+            "Pass one row per component",
         )
     gram = components @ components.T
     weights = np.diag(gram)
-    is_soft_projection = (
-        may_be_soft
-        and (weights <= 1 + _ORTHONORMAL_TOL).all()
-        and abs((kept := soft_dimension(components)) - max(round(kept), 1)) <= _DIMENSION_TOL
-    )
+    is_soft_projection = False
+    if may_be_soft and (weights <= 1 + _ORTHONORMAL_TOL).all():
+        dimension = soft_dimension(components)
+        is_soft_projection = abs(dimension - max(round(dimension), 1)) <= _DIMENSION_TOL
     expected = np.diag(weights) if is_soft_projection else np.eye(len(gram))
     if not np.allclose(gram, expected, atol=_ORTHONORMAL_TOL):
         raise InvalidInput(
             "The components are not orthonormal",
-            "Allowed: rows of length one at right angles",
-            "Orthonormalise them, for example with numpy.linalg.qr(components.T)[0].T",
+            "Allowed: orthonormal rows",
+            "Orthonormalize them, for example with numpy.linalg.qr(components.T)[0].T",
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Projector:
-    """Rows to their coordinates and back.
+    """Encoder and decoder of a projection.
 
     Attributes
     ----------
     encoder : (r, p) array
-        E: orthonormal rows, or those of a soft projection; any rows beside a decoder.
+        E: orthonormal rows, or those of a soft projection; arbitrary with an oblique decoder.
     oblique_decoder : (p, r) array or None
-        D of an oblique projection, orthonormal columns with E D = I.
+        D of an oblique projection: orthonormal columns with E D = I.
 
     Examples
     --------
@@ -164,71 +167,75 @@ class Projector:
 
     @property
     def decoder(self) -> FloatArray:
-        """D, shape (p, r)."""
+        """Decoder D, shape (p, r)."""
         return self.encoder.T if self.oblique_decoder is None else self.oblique_decoder
 
     @property
     def basis(self) -> FloatArray:
-        """B, shape (p, r), with tr(B'SB) what the subspace captures of S."""
+        """Basis B, shape (p, r); the captured variance of S is tr(B'SB)."""
         if self.oblique_decoder is not None:
             return self.oblique_decoder
         return captured_basis(self.encoder) if is_soft(self.encoder) else self.encoder.T
 
     @property
     def oblique_part(self) -> FloatArray:
-        """E' - U, shape (p, r); (p, 0) of an orthogonal projection."""
+        """E' - U, shape (p, r); empty, (p, 0), for an orthogonal projection."""
         encoder = self.encoder.T
         return encoder[:, :0] if self.oblique_decoder is None else encoder - self.oblique_decoder
 
     @property
     def stacked_columns(self) -> FloatArray:
-        """E' and, of an oblique projection, D beside it: what changes with the coordinates."""
-        encoder, oblique = self.encoder.T, self.oblique_decoder
-        return encoder if oblique is None else np.hstack([encoder, oblique])
+        """Columns that transform with the coordinates: E', followed by D if it is oblique."""
+        if self.oblique_decoder is None:
+            return self.encoder.T
+        return np.hstack([self.encoder.T, self.oblique_decoder])
 
     def with_stacked_columns(self, columns: FloatArray) -> "Projector":
-        """The same in other coordinates, in which these are its columns."""
+        """Return the projector with these columns, in other coordinates."""
         if self.oblique_decoder is None:
             return Projector(columns.T)
         encoder, decoder = np.hsplit(columns, 2)
         return Projector(encoder.T, decoder)
 
     def check(self) -> None:
-        """Make sure that it projects.
+        """Check that this is a projection.
 
         Raises
         ------
         InvalidInput
-            Rows that are not orthonormal, or an encoder and a decoder that do not fit each other.
+            Components are not orthonormal, or encoder and decoder are inconsistent.
         """
         check_components(self.encoder if self.oblique_decoder is None else self.oblique_decoder.T)
         if self.encoder.shape != self.decoder.T.shape or not np.isfinite(self.encoder).all():
             raise InvalidInput(
                 f"The encoder has shape {self.encoder.shape}, the decoder {self.decoder.shape}",
                 "Allowed: (d, p) and (p, d) finite numbers",
-                "Use those of one fit",
+                "Use the encoder and decoder of one fit",
             )
         product = self.encoder @ self.decoder
         identity = product if self.oblique_decoder is None else np.eye(len(self.encoder))
         if not np.allclose(product, identity, atol=_IDENTITY_TOL):
             raise InvalidInput(
-                "The encoder does not undo the decoder",
+                "The encoder is not a left inverse of the decoder",
                 "Allowed: an encoder and a decoder whose product is the identity",
-                "Use those of one fit",
+                "Use the encoder and decoder of one fit",
             )
 
     @cached_property
     def is_orthonormal(self) -> bool:
-        """Whether E has orthonormal rows to rounding, so that |x - E'E x|^2 = |x|^2 - |E x|^2."""
+        """Whether E has orthonormal rows up to rounding.
+
+        Then |x - E'E x|^2 = |x|^2 - |E x|^2.
+        """
         if self.oblique_decoder is not None:
             return False
         gram = self.encoder @ self.encoder.T
         return bool((np.abs(gram - np.eye(len(gram))) <= _FULL_SPAN_TOL).all())
 
     def residuals(self, rows: FloatArray) -> FloatArray:
-        """x - D E x of centred rows, shape (n, p).
+        """Residuals x - D E x of centered rows, shape (n, p).
 
-        Zero, not rounding, where there are as many components as features.
+        Exactly zero with as many components as features.
         """
         n_components, n_features = self.encoder.shape
         if n_components == n_features and not is_soft(self.encoder):
@@ -236,22 +243,22 @@ class Projector:
         return np.asarray(rows - (rows @ self.encoder.T) @ self.decoder.T)
 
     def squared_residuals(self, rows: FloatArray) -> FloatArray:
-        """Squared distance of each centred row to its reconstruction, shape (n,)."""
-        left = self.residuals(rows)
-        return np.asarray(np.einsum("ij,ij->i", left, left))
+        """Squared distance of each centered row to its reconstruction, shape (n,)."""
+        residuals = self.residuals(rows)
+        return np.asarray(np.einsum("ij,ij->i", residuals, residuals))
 
 
 class Reconstructor(Protocol):
-    """What has a distance of each row to its reconstruction: a projector, or another model."""
+    """Anything that reconstructs rows: a projector or another model."""
 
     def squared_residuals(self, rows: FloatArray) -> FloatArray:
-        """Of centred rows in their unit, shape (n,)."""
+        """Squared distance of each centered row to its reconstruction, shape (n,)."""
 
 
 def squared_residuals(rows: FloatArray, models: Sequence[Reconstructor]) -> FloatArray:
-    """Squared distance of each centred row to its reconstruction by each of m models, (m, n).
+    """Squared distance of each centered row to its reconstruction by each of m models, (m, n).
 
-    Those of orthonormal components come from one product, but where most digits would cancel.
+    Orthonormal models share one matrix product, unless cancellation would lose most digits.
 
     Examples
     --------
@@ -260,40 +267,53 @@ def squared_residuals(rows: FloatArray, models: Sequence[Reconstructor]) -> Floa
     array([[1.],
            [0.]])
     """
-    found, alone = np.empty((len(models), len(rows))), np.ones(len(models), dtype=bool)
-    alike = [i for i, each in enumerate(models) if getattr(each, "is_orthonormal", False)]
-    if alike:
-        encoders = [cast(Projector, models[i]).encoder for i in alike]
-        columns, starts = np.vstack(encoders).T, np.cumsum([0, *map(len, encoders[:-1])])
+    distances = np.empty((len(models), len(rows)))
+    is_separate = np.ones(len(models), dtype=bool)
+    orthonormal = [i for i, model in enumerate(models) if getattr(model, "is_orthonormal", False)]
+    if orthonormal:
+        encoders = [cast(Projector, models[i]).encoder for i in orthonormal]
         total = np.einsum("ij,ij->i", rows, rows)
-        step = max(_CHUNK_ENTRIES // columns.shape[1], 1)
-        for at in (slice(start, start + step) for start in range(0, len(rows), step)):
-            kept = np.add.reduceat((rows[at] @ columns) ** 2, starts, axis=1)
-            found[alike, at] = total[at] - kept.T
-        alone[alike] = (found[alike] < CANCELLATION_RATIO * total).any(axis=1)
-    for i in np.flatnonzero(alone).tolist():
-        found[i] = models[i].squared_residuals(rows)
-    return found
+        distances[orthonormal] = _orthonormal_distances(rows, total, encoders)
+        cancels = distances[orthonormal] < CANCELLATION_RATIO * total
+        is_separate[orthonormal] = cancels.any(axis=1)
+    for i in np.flatnonzero(is_separate).tolist():
+        distances[i] = models[i].squared_residuals(rows)
+    return distances
 
 
-# Entries of I - VV' that are rounding, where V has p columns and is no soft projection.
+def _orthonormal_distances(
+    rows: FloatArray, total: FloatArray, encoders: Sequence[FloatArray]
+) -> FloatArray:
+    """Return |x|^2 - |E x|^2 of each row x, with |x|^2 in `total`, by each encoder, (m, n)."""
+    columns = np.vstack(encoders).T
+    starts = np.cumsum([0, *map(len, encoders[:-1])])
+    n_rows = max(_CHUNK_ENTRIES // columns.shape[1], 1)
+    distances = np.empty((len(encoders), len(rows)))
+    for start in range(0, len(rows), n_rows):
+        chunk = slice(start, start + n_rows)
+        captured = np.add.reduceat((rows[chunk] @ columns) ** 2, starts, axis=1)
+        distances[:, chunk] = total[chunk] - captured.T
+    return distances
+
+
+# Entries of I - VV' below this are rounding errors if V is square and not soft.
 _FULL_SPAN_TOL = 1e-12
-# Of the square of a row of E as 1 minus a share, this share leaves enough digits.
+# Up to this captured share, the squared row norm of E = I - VV' is accurate as a difference.
 _NEARLY_CAPTURED = 0.9
-# Below this share of the total, a difference of two traces has lost more than four digits.
+# Below this ratio to the total, a difference of traces has lost more than four digits.
 CANCELLATION_RATIO = 1e-4
-# How many squares of coordinates are held at once.
+# Squared coordinates computed at a time.
 _CHUNK_ENTRIES = 2**20
-# Up to this share of the features, a block Krylov iteration beats LAPACK. Measured at p = 1764: a
-# third of the time at d = 20, the same at d = 50.
+# Up to this ratio d / p, block Krylov is faster than LAPACK (p = 1764: a third of the time at
+# d = 20, equal at d = 50).
 _MAX_KRYLOV_RATIO = 1 / 40
-# LAPACK finds so many more at little cost: one for each of these.
+# With LAPACK, one extra guard vector per this many components, at little cost.
 _COMPONENTS_PER_GUARD = 8
-# Products with matrices use threads from here on.
+# Use multithreaded products from this many features.
 _MIN_THREADED_FEATURES = 400
-# Columns that LAPACK applies reflections to at once.
+# LAPACK block size for applying reflectors.
 _REFLECTOR_BLOCK = 64
-# Sums of products are rounded by this share of their terms.
+# Relative rounding error of sums of products.
 _SUM_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
@@ -302,34 +322,34 @@ class SecondMoments(Protocol):
 
     @property
     def is_dense(self) -> bool:
-        """Whether they are held as p x p matrices, of which bounds can be proven."""
+        """Whether dense matrices are available, so that bounds can be proven."""
 
     @property
     def n_groups(self) -> int:
-        """k."""
+        """Number of groups, k."""
 
     @property
     def n_features(self) -> int:
-        """p."""
+        """Number of features, p."""
 
     @property
     def traces(self) -> FloatArray:
-        """tr S_g, the total variance of each group, shape (k,)."""
+        """Total variance tr S_g of each group, shape (k,)."""
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
-        """c_g(V) = tr(V'S_gV) for an orthonormal (p, d) basis V, shape (k,)."""
+        """Captured variance c_g(V) = tr(V'S_gV) for an orthonormal (p, d) basis V, shape (k,)."""
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
-        """tr S_g - c_g(V), what the subspace loses of each group, shape (k,)."""
+        """Residual variance tr S_g - c_g(V) of each group, shape (k,)."""
 
     def select_group(self, group: int) -> "SecondMoments":
-        """That of one group alone."""
+        """Second moments of one group."""
 
     def compress(self, basis: FloatArray) -> FloatArray:
-        """V'S_gV of every group, shape (k, d, d)."""
+        """Compress: V'S_gV of each group, shape (k, d, d)."""
 
     def apply(self, basis: FloatArray) -> FloatArray:
-        """S_gV of every group, shape (k, p, d)."""
+        """Apply: S_gV of each group, shape (k, p, d)."""
 
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
@@ -338,129 +358,134 @@ class SecondMoments(Protocol):
 
 
 def reconstruction_errors(projector: Projector, second_moments: SecondMoments) -> FloatArray:
-    """tr((I - DE) S_g (I - DE)') of each group, shape (k,)."""
-    errors, tilt = second_moments.residual_variances(projector.basis), projector.oblique_part
-    return errors + second_moments.captured_variances(tilt) if tilt.size else errors
+    """Reconstruction error tr((I - DE) S_g (I - DE)') of each group, shape (k,)."""
+    errors = second_moments.residual_variances(projector.basis)
+    if not projector.oblique_part.size:
+        return errors
+    return errors + second_moments.captured_variances(projector.oblique_part)
 
 
-# What means that are off add to correlations that are off as much: the mean of a group and that of
-# all rows each enter once.
-_WITH_MEANS = 3.0
-# Of the sixteen digits of float64, the last four of a figure are left to rounding.
+# Factor from the distance of correlations to that of second moments: the means of a group and of
+# all rows have the same distance, and each enters once.
+_MEANS_FACTOR = 3.0
+# Relative rounding of an error or loss: the last four of the sixteen digits of float64.
 _FIGURE_ROUNDING = 1e-12
 
 
 def figure_roundings(
     second_moments: SecondMoments, errors: FloatArray, *, by_feature: bool = True
 ) -> FloatArray:
-    """Return the size up to which an error or a loss of each group is rounding, shape (k,).
+    """Return the rounding bound of an error or a loss of each group, shape (k,).
 
-    It is a share of the group's error, or of the least variance of a feature that varies if that is
-    more. A column of large numbers therefore does not turn the figures of the others into rounding:
-    what is lost of it is computed without cancellation.
+    It is relative to the group's error, or to the smallest variance of a varying feature if that is
+    larger. A large-scale column therefore does not turn the figures of the others into rounding
+    errors: its residual is computed without cancellation.
 
     Parameters
     ----------
-    second : SecondMoments
+    second_moments : SecondMoments
     errors : (k,) array
     by_feature : bool
-        Whether the coordinates of the second moments are features. In others the variance of the
-        group takes the place of the least one.
+        Whether the coordinates of the second moments are features. Otherwise the variance of the
+        group replaces the smallest one.
     """
     scales = second_moments.traces
     if by_feature and isinstance(second_moments, DenseSecondMoments):
         varies = second_moments.column_rms > second_moments.offset_rounding_error
-        least = np.where(varies, second_moments.column_rms, np.inf).min(axis=1)
-        scales = np.where(varies.any(axis=1), least**2, scales)
+        min_rms = np.where(varies, second_moments.column_rms, np.inf).min(axis=1)
+        scales = np.where(varies.any(axis=1), min_rms**2, scales)
     return np.asarray(_FIGURE_ROUNDING * np.maximum(scales, errors))
 
 
 def error_reduction_by_component(projector: Projector, second_moments: SecondMoments) -> FloatArray:
-    """What each component takes off each group's error, shape (k, r).
+    """Reduction of each group's error by each component, shape (k, r).
 
-    Nothing is below zero but for oblique components, which may add to the error of a group.
+    It is nonnegative for orthogonal projections; oblique components may increase an error.
     """
-    # Along directions without any variance, rounding may be below zero.
-    kept = np.maximum(np.einsum("gii->gi", second_moments.compress(projector.basis)), 0.0)
+    # Rounding may give tiny negative values along directions without variance.
+    captured = np.maximum(np.einsum("gii->gi", second_moments.compress(projector.basis)), 0.0)
     if projector.oblique_part.size:
-        kept = kept - np.einsum("gii->gi", second_moments.compress(projector.oblique_part))
-    return np.asarray(kept)
+        displacement = second_moments.compress(projector.oblique_part)
+        captured = captured - np.einsum("gii->gi", displacement)
+    return np.asarray(captured)
 
 
 @dataclass(frozen=True, eq=False)
-class Doubt:
-    """How far second moments may be off, as those of an algorithm that ends are.
+class EMUncertainty:
+    """Bound on the errors of groups due to second moments of an unfinished iteration.
 
-    With correlations C off by at most d in norm, an error changes by no more than d / l times
-    itself, where l is the least eigenvalue of C, and by no more than d times the variance.
+    If correlations C are inexact by at most d in norm, an error changes by at most d / l times
+    itself, where l is the smallest eigenvalue of C, and by at most d times the variance.
 
     Attributes
     ----------
-    shares : (k,) array
-        d / l, infinite where C is singular.
-    most : (k,) array
+    relative : (k,) array
+        d / l, infinite if C is singular.
+    absolute : (k,) array
         d times the variance of each group.
     """
 
-    shares: FloatArray
-    most: FloatArray
+    relative: FloatArray
+    absolute: FloatArray
 
     @classmethod
-    def of(cls, scatters: FloatArray, traces: FloatArray, left: float) -> "Doubt | None":
-        """Return that of matrices whose correlations and means are off by `left` in all.
+    def from_distance(
+        cls, scatters: FloatArray, traces: FloatArray, distance: float
+    ) -> "EMUncertainty | None":
+        """Build from the distance of the models to their limit; None if it is zero.
 
         Parameters
         ----------
         scatters : (k, p, p) array
-            About the groups' own means, up to a factor.
+            Scatter matrices about the group means, up to a factor.
         traces : (k,) array
             Variances about the point in use.
-        left : float
-            Root of the sum of squares over all entries, in standard deviations.
+        distance : float
+            Root of the sum of squares over all means and correlations, in standard deviations.
         """
-        if left <= 0:
+        if distance <= 0:
             return None
-        spreads = column_rms(scatters)
-        units = np.where(spreads > 0, spreads, 1.0)
+        root_diagonals = column_rms(scatters)
+        units = np.where(root_diagonals > 0, root_diagonals, 1.0)
         correlations = scatters / units[:, :, None] / units[:, None, :]
         np.einsum("gii->gi", correlations)[:] = 1.0
-        off = _WITH_MEANS * left
-        least = np.linalg.eigvalsh(correlations)[:, 0]
-        shares = np.divide(off, least, out=np.full(len(least), np.inf), where=least > 0)
-        return cls(shares, off * traces)
+        norm_bound = _MEANS_FACTOR * distance
+        smallest = np.linalg.eigvalsh(correlations)[:, 0]
+        relative = np.full(len(smallest), np.inf)
+        np.divide(norm_bound, smallest, out=relative, where=smallest > 0)
+        return cls(relative, norm_bound * traces)
 
-    def of_groups(self, chosen: slice) -> "Doubt":
-        """Return that of some of the groups."""
-        return Doubt(self.shares[chosen], self.most[chosen])
+    def select_groups(self, groups: slice) -> "EMUncertainty":
+        """Select groups by position."""
+        return EMUncertainty(self.relative[groups], self.absolute[groups])
 
-    def of_errors(self, errors: FloatArray) -> FloatArray:
-        """By how much (k,) errors may be off, shape (k,)."""
+    def error_bounds(self, errors: FloatArray) -> FloatArray:
+        """Return bounds on the uncertainty of (k,) errors, shape (k,)."""
         with np.errstate(invalid="ignore"):
-            shares = np.nan_to_num(self.shares * np.maximum(errors, 0.0), posinf=np.inf)
-        return np.minimum(shares, self.most)
+            relative_bounds = self.relative * np.maximum(errors, 0.0)
+        return np.minimum(np.nan_to_num(relative_bounds, posinf=np.inf), self.absolute)
 
 
 @dataclass(frozen=True, eq=False)
 class DenseSecondMoments:
-    """Second moments held as a (k, p, p) array.
+    """Second moments as a dense (k, p, p) array.
 
     Parameters
     ----------
     matrices : (k, p, p) array
-        Symmetric.
-    outside : (k,) array, optional
-        Variance of each group that no basis reaches, since the directions are restricted.
-    offset_rounding : (p,) array, optional
-        By how much rounding may have moved the groups' means from the point about which the second
-        moments are taken.
-    doubt : Doubt, optional
-        How far the matrices may be off beside that.
+        Symmetric matrices S_g.
+    excluded_variances : (k,) array, optional
+        Variance of each group outside the allowed directions.
+    offset_rounding_error : (p,) array, optional
+        Rounding bound of the group means relative to the center of the second moments.
+    uncertainty : EMUncertainty, optional
+        Further uncertainty of the matrices, if they were fitted by EM.
     """
 
     matrices: FloatArray
     excluded_variances: FloatArray = field(default_factory=lambda: np.zeros(()))
     offset_rounding_error: FloatArray = field(default_factory=lambda: np.zeros(()))
-    doubt: "Doubt | None" = None
+    uncertainty: EMUncertainty | None = None
     is_dense: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -470,26 +495,28 @@ class DenseSecondMoments:
             object.__setattr__(self, "offset_rounding_error", np.zeros(self.n_features))
 
     def select_group(self, group: int) -> "DenseSecondMoments":
-        """That of one group alone."""
-        one = slice(group, group + 1)
-        doubt = None if self.doubt is None else self.doubt.of_groups(one)
+        """Second moments of one group."""
+        index = slice(group, group + 1)
         return DenseSecondMoments(
-            self.matrices[one], self.excluded_variances[one], self.offset_rounding_error, doubt
+            self.matrices[index],
+            self.excluded_variances[index],
+            self.offset_rounding_error,
+            None if self.uncertainty is None else self.uncertainty.select_groups(index),
         )
 
     @property
     def n_groups(self) -> int:
-        """k."""
+        """Number of groups, k."""
         return len(self.matrices)
 
     @property
     def n_features(self) -> int:
-        """p."""
+        """Number of features, p."""
         return int(self.matrices.shape[1])
 
     @cached_property
     def traces(self) -> FloatArray:
-        """tr S_g of each group, shape (k,)."""
+        """Total variance tr S_g of each group, shape (k,)."""
         return self._inner_traces + self.excluded_variances
 
     @cached_property
@@ -503,67 +530,76 @@ class DenseSecondMoments:
 
     @cached_property
     def root_traces(self) -> FloatArray:
-        """sqrt(tr S_g) of each group, within the directions of the matrices, shape (k,)."""
+        """sqrt(tr S_g) of each group, excluding `excluded_variances`, shape (k,)."""
         return np.asarray(np.sqrt(np.maximum(self._inner_traces, 0.0)))
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
-        """c_g(V) = tr(V'S_gV), shape (k,)."""
+        """Captured variances c_g(V) = tr(V'S_gV), shape (k,)."""
         return _captured_traces(self.apply(basis), basis)
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
-        """tr S_g - c_g(V) of each group, accurate however little is lost, shape (k,)."""
+        """tr S_g - c_g(V) of each group, accurate even if tiny, shape (k,)."""
         return self.inner_errors(basis) + self.excluded_variances
 
     def inner_errors(self, basis: FloatArray) -> FloatArray:
-        """The same without what lies outside of all directions, shape (k,).
+        """Residual variances without `excluded_variances`, shape (k,).
 
-        Where nearly everything is captured, the difference would only be rounding: a column
-        of currency beside columns of rates can hold all but 1e-16 of the variance. The trace of
-        (I - VV') S (I - VV') has no such cancellation, at the cost of a matrix product. A basis of
-        a soft projection, orthogonal columns of length up to one, is taken too.
+        If nearly everything is captured the difference cancels (one large-scale column can hold all
+        but 1e-16 of the variance); then tr (I - VV') S (I - VV') is computed instead, at the cost
+        of a matrix product. Soft bases (orthogonal columns of length at most one) are supported.
         """
         traces = self._inner_traces
-        losses = traces - self.captured_variances(basis)
-        small = (losses <= CANCELLATION_RATIO * traces) & (traces > 0)
-        if small.any():
-            soft = encoder_columns(basis)
-            left = np.eye(len(basis)) - soft @ soft.T
-            if basis.shape[1] == len(basis) and np.abs(left).max() <= _FULL_SPAN_TOL:
-                left[:] = 0.0  # and no rounding, where V spans all directions
-            losses[small] = _captured_traces(self.matrices[small] @ left, left)
-        return np.maximum(losses, 0.0)
+        errors = traces - self.captured_variances(basis)
+        cancels = (errors <= CANCELLATION_RATIO * traces) & (traces > 0)
+        if cancels.any():
+            columns = encoder_columns(basis)
+            residual_projector = np.eye(len(basis)) - columns @ columns.T
+            is_square = basis.shape[1] == len(basis)
+            if is_square and np.abs(residual_projector).max() <= _FULL_SPAN_TOL:
+                residual_projector[:] = 0.0  # exactly zero if V spans everything
+            images = self.matrices[cancels] @ residual_projector
+            errors[cancels] = _captured_traces(images, residual_projector)
+        return np.maximum(errors, 0.0)
 
     def residual_projector_norms(self, basis: FloatArray) -> tuple[FloatArray, float]:
-        """What the rounding of errors follows from, by products with few columns.
+        """Norms that determine the rounding bound of errors, without forming E = I - VV'.
 
         Returns
         -------
-        lengths : (p,) array
-            Of the rows of E = I - VV'.
-        moved : float
-            A bound on the length of |E|o, where o is the rounding of the offsets; the same where
-            E has no zeros to speak of.
+        row_norms : (p,) array
+            Row norms of E.
+        offset_norm : float
+            Upper bound on the norm of |E| o for the offset rounding errors o; close to it unless
+            many entries of E nearly vanish.
         """
-        soft, off = encoder_columns(basis), self.offset_rounding_error
-        sizes = np.einsum("ij,ij->i", soft, soft)
-        kept = np.flatnonzero(sizes > _NEARLY_CAPTURED)
-        # Of features that are nearly kept, little is left: E is computed for these alone.
-        rows = soft[kept] @ -soft.T
-        rows[np.arange(len(kept)), kept] += 1.0
-        squares = 1 - 2 * sizes + ((soft @ (soft.T @ soft)) * soft).sum(axis=1)
-        squares[kept] = (rows**2).sum(axis=1)
-        of_others, columns = off.copy(), np.abs(soft)
-        of_others[kept] = 0.0
-        moved = of_others + columns @ (columns.T @ of_others) + np.abs(rows.T) @ off[kept]
-        moved[kept] = np.abs(rows) @ off
-        return np.sqrt(squares), float(np.linalg.norm(moved))
+        columns = encoder_columns(basis)
+        abs_columns = np.abs(columns)
+        offset_error = self.offset_rounding_error
+        row_squares = np.einsum("ij,ij->i", columns, columns)
+        captured = np.flatnonzero(row_squares > _NEARLY_CAPTURED)
+        # For nearly captured features E has small rows; compute only these explicitly.
+        rows = columns[captured] @ -columns.T
+        rows[np.arange(len(captured)), captured] += 1.0
+        squared_norms = (
+            1 - 2 * row_squares + ((columns @ (columns.T @ columns)) * columns).sum(axis=1)
+        )
+        squared_norms[captured] = (rows**2).sum(axis=1)
+        other_error = offset_error.copy()
+        other_error[captured] = 0.0
+        projected_error = (
+            other_error
+            + abs_columns @ (abs_columns.T @ other_error)
+            + np.abs(rows.T) @ offset_error[captured]
+        )
+        projected_error[captured] = np.abs(rows) @ offset_error
+        return np.sqrt(squared_norms), float(np.linalg.norm(projected_error))
 
     def compress(self, basis: FloatArray) -> FloatArray:
-        """V'S_gV of every group, shape (k, d, d)."""
+        """Compress: V'S_gV of each group, shape (k, d, d)."""
         return np.asarray(basis.T @ self.apply(basis))
 
     def apply(self, basis: FloatArray) -> FloatArray:
-        """S_gV of every group, shape (k, p, d)."""
+        """Apply: S_gV of each group, shape (k, p, d)."""
         return np.asarray(_threaded_product(self.matrices, basis))
 
     def leading(
@@ -574,11 +610,11 @@ class DenseSecondMoments:
 
     @cached_property
     def eigen_cache(self) -> EigenCache:
-        """The eigenproblems of mixtures, each solved once for all dimensions and criteria."""
+        """Cache of eigendecompositions of mixtures, shared by all dimensions and criteria."""
         return EigenCache(self.matrices)
 
     def smallest_eigenvalue_sum(self, weights: FloatArray, n_leading: int) -> SmallestEigenvalueSum:
-        """The sum of all but the d largest eigenvalues of sum_g weights_g S_g, and its rounding."""
+        """Sum of all but the d largest eigenvalues of a mixture, with a rounding bound."""
         return smallest_eigenvalue_sum(
             self.matrices, weights, n_leading, self.eigen_cache.cheap_decomposition(weights)
         )
@@ -591,7 +627,7 @@ class DenseSecondMoments:
         start: FloatArray | None = None,
         sum_goal: float | None = None,
     ) -> ApproximateSubspace:
-        """The same by iteration where that is faster, with some vectors beyond the leading ones.
+        """Approximate leading eigenvectors with guard vectors, by iteration if that is faster.
 
         Parameters
         ----------
@@ -600,15 +636,15 @@ class DenseSecondMoments:
         start : (p, m) array, optional
             Directions near the eigenvectors.
         sum_goal : float, optional
-            Enough, as an uncertainty of the eigenvalue sum.
+            Tolerance on the eigenvalue sum at which to stop.
         """
-        mixture, n_vectors = self.mixture(weights), self.n_ritz(n_components)
+        mixture = self.mixture(weights)
         if n_components > _MAX_KRYLOV_RATIO * self.n_features:
-            wider = leading_subspace(mixture, n_vectors)
-            found = LeadingSubspace.from_eigenpairs(
-                wider.eigenvalues, wider.vectors, n_components, 0.0
+            guarded = leading_subspace(mixture, self.n_ritz(n_components))
+            leading = LeadingSubspace.from_eigenpairs(
+                guarded.eigenvalues, guarded.vectors, n_components, 0.0
             )
-            return ApproximateSubspace(found, wider.vectors, 0.0)
+            return ApproximateSubspace(leading, guarded.vectors, 0.0)
         return leading_subspace_krylov(
             lambda block: _threaded_product(mixture, block),
             self.n_features,
@@ -619,17 +655,18 @@ class DenseSecondMoments:
         )
 
     def n_ritz(self, n_components: int) -> int:
-        """How many leading vectors are found with d of them, for a gap to what follows."""
-        by_lapack = n_components > _MAX_KRYLOV_RATIO * self.n_features
-        share = n_components // _COMPONENTS_PER_GUARD if by_lapack else 0
-        return min(n_components + max(N_GUARD_VECTORS, share), self.n_features)
+        """Return the number of Ritz vectors computed for d components, guard vectors included."""
+        n_guard = N_GUARD_VECTORS
+        if n_components > _MAX_KRYLOV_RATIO * self.n_features:
+            n_guard = max(n_guard, n_components // _COMPONENTS_PER_GUARD)
+        return min(n_components + n_guard, self.n_features)
 
     def norm_bound(self, weights: FloatArray) -> float:
-        """sum_g |weights_g| |S_g|_F: what a mixture's rounding is a share of."""
+        """Bound sum_g |weights_g| |S_g|_F on the norm of a mixture, the scale of its rounding."""
         return float(np.abs(weights) @ self._frobenius_norms)
 
     def mixture(self, weights: FloatArray) -> FloatArray:
-        """sum_g weights_g S_g, shape (p, p); not to be written to."""
+        """Mixture sum_g weights_g S_g, shape (p, p); must not be modified."""
         return self.eigen_cache.mixture(weights)
 
     @cached_property
@@ -638,31 +675,33 @@ class DenseSecondMoments:
 
 
 def _captured_traces(images: FloatArray, basis: FloatArray) -> FloatArray:
-    """tr(V'S_gV) from S_gV of every group, shape (k,)."""
+    """Return tr(V'S_gV) from S_gV of each group, shape (k,)."""
     return np.asarray(images.reshape(len(images), -1) @ basis.ravel())
 
 
 def _threaded_product(matrices: FloatArray, block: FloatArray) -> FloatArray:
-    """A product that is large enough for threads where there are many features."""
-    with limit_blas_threads("numpy") if len(block) >= _MIN_THREADED_FEATURES else nullcontext():
-        # Of a symmetric matrix the transposed product, which takes two thirds of the time.
-        return np.asarray(matrices @ block if matrices.ndim > 2 else (block.T @ matrices).T)
+    """Matrix product, multithreaded with many features."""
+    is_threaded = len(block) >= _MIN_THREADED_FEATURES
+    with limit_blas_threads("numpy") if is_threaded else nullcontext():
+        if matrices.ndim > 2:
+            return np.asarray(matrices @ block)
+        # For a symmetric matrix, the transposed product takes two thirds of the time.
+        return np.asarray((block.T @ matrices).T)
 
 
 @dataclass(frozen=True, eq=False)
 class OrthogonalComplement:
-    """Orthonormal basis Q of what is orthogonal to (p, r) directions, as r Householder reflections.
+    """Orthogonal complement of (p, r) directions, with basis Q stored as r Householder reflectors.
 
-    With them a (p, p) matrix is compressed by products with r columns, where a (p, p - r) basis
-    would take products with p - r.
+    Compressing a (p, p) matrix then costs products with r columns instead of p - r.
 
     Attributes
     ----------
     reflectors : (p, r) array
     factors : (r,) array
-        As LAPACK's QR decomposition of the directions leaves them.
+        Output of LAPACK's QR factorization of the directions.
     order : (p,) array of int
-        Of the features, in the reflectors. Few are moved, so that few rows of a matrix are.
+        Order of the features in the reflectors. Few are moved, so that few rows of a matrix are.
     """
 
     reflectors: FloatArray
@@ -671,31 +710,31 @@ class OrthogonalComplement:
 
     @classmethod
     def from_directions(cls, directions: FloatArray) -> "OrthogonalComplement":
-        """The complement of orthonormal (p, r) directions, r < p.
+        """Build the complement of orthonormal (p, r) directions, r < p.
 
-        The coordinates are near the features that the directions are not near to. So a column of
-        large numbers, which a direction follows, does not drown all others.
+        Features are pivoted so that Q stays close to features that the directions do not follow.
+        Then a large-scale column aligned with a direction does not contaminate the others.
         """
         r = directions.shape[1]
-        nearest = qr(directions.T, mode="r", pivoting=True)[1][:r] if r else []
+        pivots = qr(directions.T, mode="r", pivoting=True)[1][:r] if r else []
         order = np.arange(len(directions))
-        for place, feature in enumerate(nearest):
+        for index, feature in enumerate(pivots):
             other = int(np.flatnonzero(order == feature)[0])
-            order[[place, other]] = order[[other, place]]
+            order[[index, other]] = order[[other, index]]
         return cls._in_order(directions, order)
 
     @classmethod
-    def of_differences(cls, directions: FloatArray) -> "OrthogonalComplement":
-        """The complement of independent (p, r) directions, those of the largest vectors first.
+    def from_differences(cls, directions: FloatArray) -> "OrthogonalComplement":
+        """Build the complement of independent (p, r) directions, the largest vectors first.
 
-        Each direction is left out up to a rounding of its own, and each entry up to a rounding of
-        the entry, as rows are exchanged (Cox and Higham 1998): neither a large vector nor a column
-        of large numbers makes the others rounding.
+        With row exchanges (Cox and Higham 1998), each direction is removed up to its own rounding
+        error, and each entry up to the rounding error of the entry: neither a large vector nor a
+        large-scale column swamps the others.
         """
         order = np.arange(len(directions))
-        # Gaussian elimination chooses in which feature each direction is largest beside the others.
-        for place, pivot in enumerate(lapack.dgetrf(directions)[1]):
-            order[[place, pivot]] = order[[pivot, place]]
+        # Gaussian elimination pivots on the feature in which a direction differs most from others.
+        for index, pivot in enumerate(lapack.dgetrf(directions)[1]):
+            order[[index, pivot]] = order[[pivot, index]]
         return cls._in_order(directions, order)
 
     @classmethod
@@ -705,32 +744,32 @@ class OrthogonalComplement:
 
     @property
     def basis(self) -> FloatArray:
-        """Q, shape (p, p - r)."""
+        """Basis Q, shape (p, p - r)."""
         p, r = self.reflectors.shape
         basis = np.empty((p, p - r))
         basis[self.order] = self._apply_reflectors(np.eye(p)[:, r:], "L", "N")
         return basis
 
     def coordinates(self, columns: FloatArray) -> FloatArray:
-        """Q'C of (p, n) columns C."""
+        """Return the coordinates Q'C of (p, n) columns C."""
         return self._apply_reflectors(columns[self.order], "L", "T")[len(self.factors) :]
 
     def compress(self, matrices: FloatArray, scales: FloatArray) -> FloatArray:
-        """Q'MQ of each of (k, p, p) symmetric matrices times its factor, shape (k, p - r, p - r).
+        """Return Q'MQ of each of (k, p, p) symmetric matrices M times its scale.
 
-        So matrices that are to be divided need not be copied.
+        Shape (k, p - r, p - r). Scaling here avoids a scaled copy.
         """
-        k, (p, r) = len(matrices), self.reflectors.shape
-        found = np.empty((k, p - r, p - r))
+        p, r = self.reflectors.shape
+        compressed = np.empty((len(matrices), p - r, p - r))
         moved = np.flatnonzero(self.order != np.arange(p))
-        for matrix, factor, own in zip(matrices, scales, found, strict=True):
-            # Transposed, as LAPACK reads columns: then it works in the memory of the product.
-            image = np.multiply(matrix, factor, order="C")
+        for matrix, scale, block in zip(matrices, scales, compressed, strict=True):
+            image = np.multiply(matrix, scale, order="C")
             image[moved] = image[self.order[moved]]
             image[:, moved] = image[:, self.order[moved]]
+            # Transposed to Fortran order, so that LAPACK works in place.
             image = self._apply_reflectors(image.T, "L", "T", overwrite=True)
-            own[:] = self._apply_reflectors(image, "R", "N", overwrite=True).T[r:, r:]
-        return found
+            block[:] = self._apply_reflectors(image, "R", "N", overwrite=True).T[r:, r:]
+        return compressed
 
     def _apply_reflectors(
         self, columns: FloatArray, side: str, transposed: str, *, overwrite: bool = False
@@ -753,28 +792,28 @@ class OrthogonalComplement:
 def deflate(
     second_moments: DenseSecondMoments, basis: FloatArray
 ) -> tuple[DenseSecondMoments, FloatArray, OrthogonalComplement]:
-    """Second moments in what orthonormal (p, r) columns leave, r < p.
+    """Second moments in the orthogonal complement of orthonormal (p, r) columns, r < p.
 
     Returns
     -------
     second_moments : DenseSecondMoments
         Q'S_gQ.
     rounding : (k,) array
-        By how much rounding may have moved their traces.
-    complement : Complement
+        Rounding bound of their traces.
+    complement : OrthogonalComplement
         Q, orthogonal to the columns.
     """
     complement = OrthogonalComplement.from_directions(basis)
-    matrices = complement.compress(second_moments.matrices, np.ones(second_moments.n_groups))
-    reach = np.abs(complement.basis.T)
-    left = DenseSecondMoments(
-        matrices,
+    k = second_moments.n_groups
+    abs_basis = np.abs(complement.basis.T)
+    deflated = DenseSecondMoments(
+        complement.compress(second_moments.matrices, np.ones(k)),
         second_moments.excluded_variances,
-        reach @ second_moments.offset_rounding_error,
-        second_moments.doubt,
+        abs_basis @ second_moments.offset_rounding_error,
+        second_moments.uncertainty,
     )
-    # No term of Q'S_gQ is larger than the root mean squares of its columns allow; and columns that
-    # are rounded to float64 leave a rounding of the directions that they should take away.
-    rounding = _SUM_ROUNDING * ((reach @ second_moments.column_rms.T) ** 2).sum(axis=0)
-    turned = basis_rounding_bound(second_moments.root_traces, np.zeros(second_moments.n_groups))
-    return left, rounding + turned, complement
+    # Terms of Q'S_gQ are bounded by column RMS values; and rounding the basis to float64 leaves a
+    # residue of the removed directions.
+    sum_rounding = _SUM_ROUNDING * ((abs_basis @ second_moments.column_rms.T) ** 2).sum(axis=0)
+    basis_rounding = basis_rounding_bound(second_moments.root_traces, np.zeros(k))
+    return deflated, sum_rounding + basis_rounding, complement

@@ -1,12 +1,12 @@
-"""Second moments of sparse rows: products with them, without centring, filling or matrices.
+"""Matrix-free second moments of sparse rows, without centering or densifying them.
 
-Centring x to x - m would fill every cell, so it stays implicit: with T = XV - m'V, a group's
-covariance times V is X'T / n. That loses no digits as long as no column's mean is large beside its
-spread. A column that is zero in at least half of the rows cannot have such a mean (mean^2 <=
-variance); from the others their mean value is subtracted first, which fills in no more cells than
-they held.
+Centering would destroy sparsity, so it stays implicit: with T = XV - m'V, the covariance of a group
+times V is X'T / n. This is accurate unless a column's mean is large compared to its standard
+deviation. A column with at least half zeros cannot have such a mean (mean^2 <= variance); the other
+columns are shifted by the mean of their stored values first, which at most doubles their stored
+cells.
 
-Where few directions are forbidden, second moments S are P S P, P = I - FF', in all features.
+With a few forbidden directions F, the second moments are P S P with P = I - FF', in all features.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy
 
-from fairspan.errors import InvalidInput
 from fairspan.linalg import (
     N_GUARD_VECTORS,
     ApproximateSubspace,
@@ -27,41 +26,42 @@ from fairspan.linalg import (
     unit_of,
 )
 from fairspan.linalg.double_double import divide, exact_sum
+from fairspan.moments.base import no_group_labels_error
 from fairspan.moments.operators import CANCELLATION_RATIO, encoder_columns
 from fairspan.rows.groups import CodedLabels, Label, LabelEncoder
 from fairspan.rows.matrices import CsrArray, SparseRows
 from fairspan.rows.protocol import DEFAULT_GROUP_LIMIT, GroupLimit, rows_per_block
 from fairspan.typing import FloatArray, IndexArray
 
-# Rows of one part, and numbers that it stores: what is computed from a part stays small.
+# Rows and stored entries per chunk, to bound temporary memory.
 _CHUNK_ROWS = 2**15
 _CHUNK_ENTRIES = 2**22
 _MIN_CHUNK_ROWS = 256
-# Columns of a block that are multiplied with a part at once.
+# Columns multiplied with a chunk at a time.
 _COLUMNS_AT_ONCE = 64
-# Features that are zero in every row are left out where they are more than all but this share.
+# Drop all-zero features if that reduces the number of features by at least this factor.
 _MIN_REDUCTION = 2
 
 
 @dataclass(frozen=True, eq=False)
 class GroupRows:
-    """Rows y = x - pilot of one group, sparse or not, and their mean.
+    """Shifted rows y = x - shift of one group, sparse or dense, and their mean.
 
     Attributes
     ----------
     label : Label
-    parts : tuple of ((r, p) csr_array or array, (r,) array)
-        The rows y in consecutive parts, and their weights, all positive.
+    chunks : tuple of ((r, p) csr_array or array, (r,) array)
+        Shifted rows in consecutive chunks, each with its positive weights.
     weight : float
-        n_g, the sum of all weights.
-    pilot : (p,) array
-        Of sparse rows zero for columns that are zero in at least half of them.
-    drift : (p,) array
-        Weighted mean of the rows y; the group's mean is pilot + drift.
-    positions : (n_g,) array of int
-        Where the rows were among those of all groups.
-    pilot_correction : (p,) array or 0
-        Exact pilot minus `pilot`, where rows were divided by a scale.
+        Total weight, n_g.
+    shift : (p,) array
+        Zero for sparse columns that are zero in at least half of the rows.
+    shifted_mean : (p,) array
+        Weighted mean of y; the group's mean is shift + shifted_mean.
+    row_indices : (n_g,) array of int
+        Indices of the rows in the whole table.
+    shift_correction : (p,) array or 0
+        Exact shift minus `shift`, if rows were divided by a scale.
     """
 
     label: Label
@@ -70,87 +70,92 @@ class GroupRows:
     shift: FloatArray
     shifted_mean: FloatArray
     row_indices: IndexArray
-    pilot_correction: FloatArray | float = 0.0
+    shift_correction: FloatArray | float = 0.0
 
     @classmethod
     def from_rows(
-        cls, label: Label, rows: Any, weights: FloatArray, pilot: FloatArray, positions: IndexArray
+        cls, label: Label, rows: Any, weights: FloatArray, shift: FloatArray, indices: IndexArray
     ) -> "GroupRows":
-        """Take rows about the pilot, at least one; their weights are positive."""
-        n, weight = rows.shape[0], float(weights.sum())
-        stored = rows.nnz if scipy.sparse.issparse(rows) else rows.size
-        size = int(min(max(_CHUNK_ENTRIES * n / max(stored, 1), _MIN_CHUNK_ROWS), _CHUNK_ROWS))
-        parts = tuple(
+        """Build from shifted rows (at least one) with positive weights."""
+        n = rows.shape[0]
+        weight = float(weights.sum())
+        n_stored = rows.nnz if scipy.sparse.issparse(rows) else rows.size
+        rows_in_budget = _CHUNK_ENTRIES * n / max(n_stored, 1)
+        size = int(min(max(rows_in_budget, _MIN_CHUNK_ROWS), _CHUNK_ROWS))
+        chunks = tuple(
             (rows[start : start + size], weights[start : start + size])
             for start in range(0, n, size)
         )
-        drift = sum(part.T @ own for part, own in parts) / weight
-        return cls(label, parts, weight, pilot, drift, positions)
+        shifted_mean = sum(chunk.T @ chunk_weights for chunk, chunk_weights in chunks) / weight
+        return cls(label, chunks, weight, shift, shifted_mean, indices)
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rows stay uncentred, so that most of their cells are zero."""
+        """Whether the rows are stored as a sparse matrix."""
         return bool(scipy.sparse.issparse(self.chunks[0][0]))
 
     @property
     def mean(self) -> FloatArray:
         """Weighted mean row, (p,)."""
-        return self._mean_in_two_parts[0]
+        return self._mean_and_correction[0]
 
     @property
     def mean_correction(self) -> FloatArray:
         """Exact mean minus the mean rounded to float64, (p,)."""
-        return self._mean_in_two_parts[1]
+        return self._mean_and_correction[1]
 
     @cached_property
-    def _mean_in_two_parts(self) -> tuple[FloatArray, FloatArray]:
+    def _mean_and_correction(self) -> tuple[FloatArray, FloatArray]:
         """The mean rounded to float64, and its rounding error."""
-        return exact_sum(self.shift, self.mean_about_pilot)
+        return exact_sum(self.shift, self.mean_about_shift)
 
     @cached_property
-    def mean_about_pilot(self) -> FloatArray:
-        """Exact mean minus the pilot rounded to float64, (p,)."""
-        return np.asarray(self.shifted_mean + self.pilot_correction)
+    def mean_about_shift(self) -> FloatArray:
+        """Exact mean minus the shift, rounded to float64, (p,)."""
+        return np.asarray(self.shifted_mean + self.shift_correction)
 
     @cached_property
     def variances(self) -> FloatArray:
-        """Of each feature about the group's own mean, (p,)."""
+        """Variance of each feature about the group mean, (p,)."""
         if self.is_sparse:
-            squares = sum((part * part).T @ weights for part, weights in self.chunks)
+            squares = sum((chunk * chunk).T @ weights for chunk, weights in self.chunks)
             return np.asarray(np.maximum(squares / self.weight - self.shifted_mean**2, 0.0))
-        squares = sum(weights @ (part - self.shifted_mean) ** 2 for part, weights in self.chunks)
+        squares = sum(weights @ (chunk - self.shifted_mean) ** 2 for chunk, weights in self.chunks)
         return np.asarray(squares / self.weight)
 
     def select_features(self, features: IndexArray) -> "GroupRows":
-        """The same rows with some of the features, by position."""
+        """Select features by position."""
+        shift_correction = np.zeros_like(self.shift) + self.shift_correction
         return replace(
             self,
-            chunks=tuple((part[:, features], weights) for part, weights in self.chunks),
+            chunks=tuple((chunk[:, features], weights) for chunk, weights in self.chunks),
             shift=self.shift[features],
             shifted_mean=self.shifted_mean[features],
-            pilot_correction=(np.zeros_like(self.shift) + self.pilot_correction)[features],
+            shift_correction=shift_correction[features],
         )
 
     def divided_by(self, scale: FloatArray) -> "GroupRows":
-        """The rows divided by a (p,) array of positive numbers."""
+        """Divide the rows by a (p,) array of positive scales."""
         inverse = _sparse_diagonal(1 / scale)
-        parts = tuple((part @ inverse, weights) for part, weights in self.chunks)
-        # Groups have pilots of their own, whose differences must not be rounded.
-        pilot, correction = divide(self.shift, self.pilot_correction, scale)
-        drift = self.shifted_mean / scale
+        # The shifts of groups differ, and their differences must not be rounded.
+        shift, correction = divide(self.shift, self.shift_correction, scale)
         return replace(
-            self, chunks=parts, shift=pilot, shifted_mean=drift, pilot_correction=correction
+            self,
+            chunks=tuple((chunk @ inverse, weights) for chunk, weights in self.chunks),
+            shift=shift,
+            shifted_mean=self.shifted_mean / scale,
+            shift_correction=correction,
         )
 
     def apply_covariance(self, directions: FloatArray) -> FloatArray:
-        """The covariance about the group's own mean times (p, m) directions."""
+        """Multiply the group covariance by (p, m) directions."""
         image = np.zeros_like(directions)
-        for columns, coordinates, part, weights in self._iter_coordinates(directions):
-            image[:, columns] += part.T @ (weights[:, None] * coordinates)
+        for columns, coordinates, chunk, weights in self._iter_coordinates(directions):
+            image[:, columns] += chunk.T @ (weights[:, None] * coordinates)
         return image / self.weight
 
     def captured_variance(self, directions: FloatArray) -> float:
-        """tr(V'CV) for (p, m) directions V."""
+        """Return tr(V'CV) for (p, m) directions V."""
         total = sum(
             float(weights @ np.einsum("ij,ij->i", coordinates, coordinates))
             for _, coordinates, _, weights in self._iter_coordinates(directions)
@@ -160,43 +165,45 @@ class GroupRows:
     def _iter_coordinates(
         self, directions: FloatArray
     ) -> Iterator[tuple[slice, FloatArray, Any, FloatArray]]:
-        """Centred rows along some of the directions at a time, with parts and their weights."""
+        """Iterate over centered coordinates by block of directions and chunk of rows."""
         for start in range(0, directions.shape[1], _COLUMNS_AT_ONCE):
             columns = slice(start, start + _COLUMNS_AT_ONCE)
             block = directions[:, columns]
             center = self.shifted_mean @ block
-            for part, weights in self.chunks:
-                yield columns, part @ block - center, part, weights
+            for chunk, weights in self.chunks:
+                yield columns, chunk @ block - center, chunk, weights
 
     def mean_squared_residual(self, offset: FloatArray, encoder_columns: FloatArray) -> float:
-        """Return the mean of ||(I - VV')(x - point)||^2, from the rows, a block at a time.
+        """Return the mean of ||(I - VV')(x - point)||^2 from the rows, block by block.
 
         Parameters
         ----------
         offset : (p,) array
-            The group's mean minus the point.
-        soft : (p, m) array
+            Group mean minus the point.
+        encoder_columns : (p, m) array
             Columns V.
         """
-        total, n_rows = 0.0, rows_per_block(len(offset))
-        for part, weights in self.chunks:
-            for start in range(0, part.shape[0], n_rows):
-                rows = _to_dense(part[start : start + n_rows]) + (offset - self.shifted_mean)
+        total = 0.0
+        n_rows = rows_per_block(len(offset))
+        for chunk, weights in self.chunks:
+            for start in range(0, chunk.shape[0], n_rows):
+                rows = _to_dense(chunk[start : start + n_rows]) + (offset - self.shifted_mean)
                 rows -= (rows @ encoder_columns) @ encoder_columns.T
-                total += float(weights[start : start + n_rows] @ np.einsum("ij,ij->i", rows, rows))
+                squares = np.einsum("ij,ij->i", rows, rows)
+                total += float(weights[start : start + n_rows] @ squares)
         return total / self.weight
 
     def scatter(self) -> FloatArray:
-        """The scatter about the group's own mean, (p, p)."""
+        """Scatter matrix about the group mean, (p, p)."""
         scatter: Any = 0.0
         unit = max(unit_of(weights) for _, weights in self.chunks)
-        for part, weights in self.chunks:
-            rows = part if self.is_sparse else part - self.shifted_mean
-            half = _sparse_diagonal(np.sqrt(weights / unit)) @ rows
-            scatter = scatter + unit * _to_dense(half.T @ half)
+        for chunk, weights in self.chunks:
+            rows = chunk if self.is_sparse else chunk - self.shifted_mean
+            weighted_rows = _sparse_diagonal(np.sqrt(weights / unit)) @ rows
+            scatter = scatter + unit * _to_dense(weighted_rows.T @ weighted_rows)
         if self.is_sparse:
             scatter -= self.weight * np.outer(self.shifted_mean, self.shifted_mean)
-        # Differences, which rounding may turn.
+        # Rounding may make a zero variance negative.
         np.fill_diagonal(scatter, np.maximum(np.diag(scatter), 0.0))
         return np.asarray(scatter)
 
@@ -204,52 +211,53 @@ class GroupRows:
 def row_indices_by_group(
     labels: CodedLabels, weights: FloatArray | None, n_features: int, limit: GroupLimit
 ) -> dict[Label, IndexArray]:
-    """Where the rows of positive weight of each group are, in the order of labels.
+    """Return the indices of the rows with positive weight, by group in label order.
 
     Raises
     ------
     InvalidInput
-        A bad label, or too many groups.
+        Invalid label, or too many groups.
     """
-    coder = LabelEncoder()
-    codes = coder.encode(labels)
-    codes = codes if weights is None else np.where(weights > 0, codes, -1)
+    encoder = LabelEncoder()
+    codes = encoder.encode(labels)
+    if weights is not None:
+        codes = np.where(weights > 0, codes, -1)
     counts = np.bincount(codes + 1, minlength=1)[1:]
     present = np.flatnonzero(counts).tolist()
-    limit.check([coder.labels[code] for code in present], int(counts.sum()))
-    present.sort(key=coder.labels.__getitem__)
-    return {coder.labels[code]: np.flatnonzero(codes == code) for code in present}
+    limit.check([encoder.labels[code] for code in present], int(counts.sum()))
+    present.sort(key=encoder.labels.__getitem__)
+    return {encoder.labels[code]: np.flatnonzero(codes == code) for code in present}
 
 
 def group_sparse_rows(
-    given: SparseRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
+    rows: SparseRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
 ) -> tuple[list[GroupRows], int]:
-    """Sparse rows of each group, and how many are left out since something is missing in them.
+    """Split sparse rows by group, and return also the number of dropped incomplete rows.
 
     Raises
     ------
     InvalidInput
-        No labels, a bad label, or too many groups.
+        No labels, an invalid label, or too many groups.
     """
-    whole = given.drop_incomplete()
-    if whole.group_labels is None:
-        raise InvalidInput(
-            "The rows carry no group labels", "Allowed: a label for each row", "Name a group"
-        )
-    weights = np.ones(whole.n_rows) if whole.weights is None else whole.weights
+    complete = rows.drop_incomplete()
+    if complete.group_labels is None:
+        raise no_group_labels_error()
+    weights = np.ones(complete.n_rows) if complete.weights is None else complete.weights
+    indices_by_group = row_indices_by_group(
+        complete.group_labels, weights, complete.n_features, limit
+    )
     groups = []
-    with np.errstate(over="ignore", invalid="ignore"):  # found by check_magnitudes
-        for label, own in row_indices_by_group(
-            whole.group_labels, weights, whole.n_features, limit
-        ).items():
-            pilot = _column_shifts(whole.matrix[own], weights[own])
-            rows = _shift_columns(whole.matrix[own], pilot)
-            groups.append(GroupRows.from_rows(label, rows, weights[own], pilot, own))
-    return groups, given.n_rows - whole.n_rows
+    with np.errstate(over="ignore", invalid="ignore"):  # detected by check_magnitudes
+        for label, indices in indices_by_group.items():
+            group_weights = weights[indices]
+            shift = _column_shifts(complete.matrix[indices], group_weights)
+            shifted = _shift_columns(complete.matrix[indices], shift)
+            groups.append(GroupRows.from_rows(label, shifted, group_weights, shift, indices))
+    return groups, rows.n_rows - complete.n_rows
 
 
 def _sparse_diagonal(values: FloatArray) -> Any:
-    """The sparse matrix with these numbers on its diagonal."""
+    """Return the sparse matrix with this diagonal."""
     return scipy.sparse.dia_array((values[None], [0]), shape=(len(values), len(values)))
 
 
@@ -258,44 +266,51 @@ def _to_dense(rows: Any) -> Any:
 
 
 def _column_shifts(rows: CsrArray, weights: FloatArray) -> FloatArray:
-    """Mean of the stored values of each column that stores most of its cells; zero elsewhere."""
+    """Return the shift of each column: the mean of its stored values, or zero.
+
+    It is zero unless most cells of the column are stored.
+    """
     p = rows.shape[1]
     cell_weights = np.repeat(weights, np.diff(rows.indptr))
-    stored = np.bincount(rows.indices, cell_weights, minlength=p)
-    mostly = stored > weights.sum() / 2
-    if not mostly.any():
+    stored_weight = np.bincount(rows.indices, cell_weights, minlength=p)
+    mostly_stored = stored_weight > weights.sum() / 2
+    if not mostly_stored.any():
         return np.zeros(p)
-    # About the last stored value, so that the mean of equal values is exactly that value.
-    last = np.zeros(p)
-    last[rows.indices] = rows.data
-    centred = np.bincount(rows.indices, cell_weights * (rows.data - last[rows.indices]), p)
-    return np.where(mostly, last + centred / np.where(mostly, stored, 1.0), 0.0)
+    # Average relative to the last stored value, so that a constant column is shifted to exactly
+    # zero.
+    last_value = np.zeros(p)
+    last_value[rows.indices] = rows.data
+    differences = rows.data - last_value[rows.indices]
+    sums = np.bincount(rows.indices, cell_weights * differences, p)
+    means = last_value + sums / np.where(mostly_stored, stored_weight, 1.0)
+    return np.where(mostly_stored, means, 0.0)
 
 
-def _shift_columns(rows: CsrArray, pilot: FloatArray) -> CsrArray:
-    """Subtract the pilot, which fills the columns in which it is not zero."""
-    filled, (n, p) = np.flatnonzero(pilot), rows.shape
-    if len(filled) == 0:
+def _shift_columns(rows: CsrArray, shift: FloatArray) -> CsrArray:
+    """Subtract the shift, which densifies the columns where it is not zero."""
+    columns = np.flatnonzero(shift)
+    if len(columns) == 0:
         return rows
-    pilots = (np.tile(pilot[filled], n), np.tile(filled, n), np.arange(n + 1) * len(filled))
-    shifted = scipy.sparse.csr_array(rows - scipy.sparse.csr_array(pilots, shape=(n, p)))
+    n = rows.shape[0]
+    repeated = (np.tile(shift[columns], n), np.tile(columns, n), np.arange(n + 1) * len(columns))
+    shifted = scipy.sparse.csr_array(rows - scipy.sparse.csr_array(repeated, shape=rows.shape))
     shifted.eliminate_zeros()
     return shifted
 
 
 @dataclass(frozen=True, eq=False)
 class SparseSecondMoments:
-    """Second moments of groups of sparse rows about a point, or about each group's own mean.
+    """Matrix-free second moments about a point, or about each group mean.
 
     Parameters
     ----------
-    parts : sequence of GroupRows
+    groups : sequence of GroupRows
     offsets : (k, p) array
-        Means of the groups minus the point; zero about each group's own mean.
+        Group means minus the point; zero if about each group mean.
     forbidden : (p, r) array
-        F, orthonormal columns.
-    outside : (k,) array
-        Variance of each group along F that counts as lost, whatever is chosen beside it.
+        Forbidden directions F, orthonormal columns.
+    excluded_variances : (k,) array
+        Variance along F that counts as error for every allowed subspace.
     """
 
     groups: Sequence[GroupRows]
@@ -307,61 +322,60 @@ class SparseSecondMoments:
     def forbid(
         self, columns: FloatArray, excluded_variances: FloatArray | None = None
     ) -> "SparseSecondMoments":
-        """Those beside (p, r) further orthonormal columns, of whose variance some may be lost."""
-        excluded_variances = (
-            self.excluded_variances if excluded_variances is None else excluded_variances
-        )
-        return replace(
-            self,
-            forbidden=np.hstack([self.forbidden, columns]),
-            excluded_variances=excluded_variances,
-        )
+        """Forbid further orthonormal (p, r) directions."""
+        forbidden = np.hstack([self.forbidden, columns])
+        if excluded_variances is None:
+            return replace(self, forbidden=forbidden)
+        return replace(self, forbidden=forbidden, excluded_variances=excluded_variances)
 
     def select_group(self, group: int) -> "SparseSecondMoments":
-        """That of one group alone."""
-        one = slice(group, group + 1)
+        """Second moments of one group."""
+        index = slice(group, group + 1)
         return SparseSecondMoments(
-            self.groups[one], self.offsets[one], self.forbidden, self.excluded_variances[one]
+            self.groups[index], self.offsets[index], self.forbidden, self.excluded_variances[index]
         )
 
     @property
     def n_groups(self) -> int:
-        """k."""
+        """Number of groups, k."""
         return len(self.groups)
 
     @property
     def n_features(self) -> int:
-        """p."""
+        """Number of features, p."""
         return int(self.offsets.shape[1])
 
     @cached_property
     def traces(self) -> FloatArray:
-        """tr P S_g P of each group, and what counts as lost along F, shape (k,)."""
+        """tr P S_g P plus the excluded variance of each group, shape (k,)."""
         if not self.forbidden.size:
             return np.asarray(self._mean_squares.sum(axis=1) + self.excluded_variances)
         return self._residual_variances(self.forbidden) + self.excluded_variances
 
     @cached_property
     def _mean_squares(self) -> FloatArray:
-        """Mean square of each feature about the point, in all directions, shape (k, p)."""
-        return np.array([part.variances for part in self.groups]) + self.offsets**2
+        """Mean square of each feature about the point, shape (k, p)."""
+        return np.array([group_rows.variances for group_rows in self.groups]) + self.offsets**2
 
     def captured_variances(self, basis: FloatArray) -> FloatArray:
         """c_g(V) = tr(V'P S_g P V), shape (k,)."""
         return self._captured_variances(self._project_out_forbidden(basis))
 
     def residual_variances(self, basis: FloatArray) -> FloatArray:
-        """What a basis beside F loses of each group, accurate however little it is, shape (k,)."""
+        """Residual variance of each group for a basis orthogonal to F, shape (k,).
+
+        It is accurate even if tiny.
+        """
         return self.excluded_variances + self._residual_variances(
             np.hstack([self.forbidden, self._project_out_forbidden(basis)])
         )
 
     def compress(self, basis: FloatArray) -> FloatArray:
-        """V'P S_g P V of every group, shape (k, d, d)."""
+        """Compress: V'P S_g P V of each group, shape (k, d, d)."""
         return symmetrize(basis.T @ self.apply(basis))
 
     def apply(self, basis: FloatArray) -> FloatArray:
-        """P S_g P V of every group, shape (k, p, d)."""
+        """Apply: P S_g P V of each group, shape (k, p, d)."""
         return np.array(
             [self._apply_mixture(unit_weights, basis) for unit_weights in np.eye(self.n_groups)]
         )
@@ -369,7 +383,7 @@ class SparseSecondMoments:
     def leading(
         self, weights: FloatArray, n_components: int, tie_tolerance: float = 0.0
     ) -> LeadingSubspace:
-        """Leading eigenvectors of sum_g weights_g P S_g P, as far as an iteration can tell."""
+        """Leading eigenvectors of sum_g weights_g P S_g P, by iteration (not certified)."""
         return self.approximate_leading(weights, n_components, tie_tolerance=tie_tolerance).leading
 
     def approximate_leading(
@@ -381,31 +395,32 @@ class SparseSecondMoments:
         tie_tolerance: float = 0.0,
         sum_goal: float | None = None,
     ) -> ApproximateSubspace:
-        """The same, with how far the eigenvalue sum may be off.
+        """Approximate leading eigenvectors with an error estimate of their eigenvalue sum.
 
         Parameters
         ----------
         weights : (k,) array
-            Of either sign.
+            Weights of either sign.
         n_components : int
         start : (p, m) array, optional
             Directions near the eigenvectors.
         tie_tolerance : float
         sum_goal : float, optional
-            Enough, as an uncertainty of the eigenvalue sum.
+            Tolerance on the eigenvalue sum at which to stop.
         """
-        used = np.flatnonzero(self._mean_squares.any(axis=0))
-        wanted = n_components + N_GUARD_VECTORS
-        few = max(_MIN_REDUCTION * len(used), wanted) < self.n_features and len(used) > wanted
-        if few and not self.forbidden.size:
-            # Bases of many vectors are then as long as the features that matter.
-            return self._nonzero_features.approximate_leading(
+        nonzero = np.flatnonzero(self._mean_squares.any(axis=0))
+        n_vectors = n_components + N_GUARD_VECTORS
+        is_smaller = max(_MIN_REDUCTION * len(nonzero), n_vectors) < self.n_features
+        if is_smaller and len(nonzero) > n_vectors and not self.forbidden.size:
+            # Work in the nonzero features only.
+            approximation = self._nonzero_features.approximate_leading(
                 weights,
                 n_components,
-                start=None if start is None else start[used],
+                start=None if start is None else start[nonzero],
                 tie_tolerance=tie_tolerance,
                 sum_goal=sum_goal,
-            ).embed(used, self.n_features)
+            )
+            return approximation.embed(nonzero, self.n_features)
         return leading_subspace_krylov(
             lambda block: self._apply_mixture(weights, block),
             self.n_features,
@@ -419,25 +434,27 @@ class SparseSecondMoments:
 
     @cached_property
     def _nonzero_features(self) -> "SparseSecondMoments":
-        """The same without features that are zero in every row, once moved to the point."""
-        used = np.flatnonzero(self._mean_squares.any(axis=0))
-        parts = [part.select_features(used) for part in self.groups]
+        """Second moments without features that equal the point in every row."""
+        nonzero = np.flatnonzero(self._mean_squares.any(axis=0))
         return replace(
-            self, groups=parts, offsets=self.offsets[:, used], forbidden=self.forbidden[used]
+            self,
+            groups=[group_rows.select_features(nonzero) for group_rows in self.groups],
+            offsets=self.offsets[:, nonzero],
+            forbidden=self.forbidden[nonzero],
         )
 
     def n_ritz(self, n_components: int) -> int:
-        """How many leading vectors are found with d of them."""
+        """Return the number of Ritz vectors computed for d components, guard vectors included."""
         return min(n_components + N_GUARD_VECTORS, self.n_features - int(self.forbidden.shape[1]))
 
     def _apply_mixture(self, weights: FloatArray, block: FloatArray) -> FloatArray:
-        """sum_g weights_g P S_g P times a block."""
+        """Apply sum_g weights_g P S_g P to a block."""
         block = self._project_out_forbidden(block)
         image = np.zeros_like(block)
         for group in np.flatnonzero(weights).tolist():
             offset = self.offsets[group]
-            own = self.groups[group].apply_covariance(block) + np.outer(offset, offset @ block)
-            image += weights[group] * own
+            covariance_image = self.groups[group].apply_covariance(block)
+            image += weights[group] * (covariance_image + np.outer(offset, offset @ block))
         return self._project_out_forbidden(image)
 
     def _project_out_forbidden(self, block: FloatArray) -> FloatArray:
@@ -447,19 +464,21 @@ class SparseSecondMoments:
 
     def _captured_variances(self, basis: FloatArray) -> FloatArray:
         """tr(V'S_gV), shape (k,)."""
-        within = np.array([part.captured_variance(basis) for part in self.groups])
-        return np.asarray(within + ((self.offsets @ basis) ** 2).sum(axis=1))
+        within_groups = np.array(
+            [group_rows.captured_variance(basis) for group_rows in self.groups]
+        )
+        return np.asarray(within_groups + ((self.offsets @ basis) ** 2).sum(axis=1))
 
     def _residual_variances(self, basis: FloatArray) -> FloatArray:
-        """tr S_g - tr(V'S_gV), shape (k,).
+        """Residual variances tr S_g - tr(V'S_gV), shape (k,).
 
-        Where nearly everything is captured, the difference would only be rounding; the
-        residual of each row has no such cancellation.
+        If nearly everything is captured, the difference cancels; then it is computed from row
+        residuals.
         """
-        whole = self._mean_squares.sum(axis=1)
+        traces = self._mean_squares.sum(axis=1)
         columns = encoder_columns(basis)
-        losses = whole - self._captured_variances(basis)
-        for group in np.flatnonzero(losses <= CANCELLATION_RATIO * whole).tolist():
-            part = self.groups[group]
-            losses[group] = part.mean_squared_residual(self.offsets[group], columns)
-        return np.asarray(np.maximum(losses, 0.0))
+        residuals = traces - self._captured_variances(basis)
+        for group in np.flatnonzero(residuals <= CANCELLATION_RATIO * traces).tolist():
+            group_rows = self.groups[group]
+            residuals[group] = group_rows.mean_squared_residual(self.offsets[group], columns)
+        return np.asarray(np.maximum(residuals, 0.0))

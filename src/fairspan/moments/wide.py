@@ -1,27 +1,25 @@
-"""Moments that keep the rows: of sparse rows, or of rows that are fewer than their features.
+"""Moments that keep the rows: sparse rows, and wide tables (fewer rows than features).
 
-Sparse rows of many features are fitted by products with them (:mod:`fairspan.moments.sparse`).
+Sparse rows with many features are fitted by products with them (:mod:`fairspan.moments.sparse`).
 
-Few rows have coordinates. About one of them, the pilot, n rows span r < n directions. With an
-orthonormal basis Q of these a row is x = pilot + Ql, and the r coordinates l have ordinary moments.
-A subspace of d dimensions may also hold directions beside the rows: so the basis gets the direction
-of the origin, where errors are measured about that, and min(d, p - r) more along which nothing
-varies. In these m coordinates stands a problem of few features that has the same d and the same
-answer as that of all p.
+Few rows span a low-dimensional space. Shifted by one row, n rows span r < n directions; with an
+orthonormal basis Q of these, a row is x = shift + Ql, and the r coordinates l have ordinary
+moments. A d-dimensional subspace may extend beyond the row space: Q is therefore extended by the
+direction of the origin (if errors are measured about it) and by min(d, p - r) directions without
+variance. The problem in these m coordinates has the same d and the same solution as the problem in
+all p features.
 
-Let B = DW be the rows about the pilot, the rows of W of unit length. The fast way takes their
-products, WW' = TT' by Cholesky, and Q = W'T'^-1, which is applied through the rows and never
-formed. Then ||Q'Q - I|| is up to epsilon ||T^-1||_F^2. Where that is too much for one round, Q'Q,
-summed over blocks of features, gets a second Cholesky (CholeskyQR2, Yamamoto et al. 2015). Where it
-is too much for two, or the rows depend on each other, Householder's QR of W' gives Q to full
-precision. A direction is left out there if no row reaches further into it than n epsilon of its own
-length.
+Let B = DW be the shifted rows, with unit rows W. Cholesky QR takes the Gram matrix WW' = TT' and
+Q = W'T^-T, which is applied through the rows and never formed; its loss of orthogonality
+||Q'Q - I|| is up to eps ||T^-1||_F^2. If that is too large, a second Cholesky factorization of Q'Q,
+summed over blocks of features, is taken (CholeskyQR2, Yamamoto et al. 2015); if it is still too
+large, or the rows are linearly dependent, rank-revealing Householder QR of W' gives Q to full
+precision, dropping directions in which every row's component is below n eps of its length.
 
-However Q was found, products with random columns bound s = ||Q'Q - I|| and how far rows lie beside
-Q. The columns U of a subspace of coordinates are lifted to the span of QU, which leaves of a row Ql
-between 1 - s and 1 + s times what U leaves of l. So s is a share of every error and of the bound,
-and both belong to what a fit cannot resolve; coordinates of which either is more than 1e-8 are not
-used, by a fit or by verification.
+Products with random probes bound s = ||Q'Q - I|| and the distance of the rows from the span of Q. A
+lifted subspace QU leaves between 1 - s and 1 + s times the residual of U, so s is a relative error
+of every group error and of the bound. Both quantities enter the resolution of the certificate;
+neither a fit nor verification uses axes if either exceeds 1e-8.
 """
 
 import numbers
@@ -36,7 +34,7 @@ from scipy.linalg import blas, lapack, qr
 from fairspan.errors import InvalidInput
 from fairspan.linalg.resources import check_memory, explain_memory_errors
 from fairspan.moments.base import BaseMoments, Center, check_magnitudes
-from fairspan.moments.dropped_rows import no_complete_rows, warn_of_lost_groups
+from fairspan.moments.dropped_rows import no_complete_rows_error, warn_of_lost_groups
 from fairspan.moments.group_moments import GroupMoments, dense_moments
 from fairspan.moments.sparse import (
     GroupRows,
@@ -53,38 +51,44 @@ from fairspan.rows.validation import to_finite_float64, to_numeric
 from fairspan.typing import FloatArray, IndexArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
-# How far axes may be from orthonormal by their bound; and by theory after products of rows, and so
-# far that a second round is worth its time.
-MAX_ORTHOGONALITY_DEFECT, _MAX_CHOLQR2_LOSS, _MAX_CHOLQR_LOSS = 3e-11, 1e-9, 1e-11
-# Lengths and angles of lifted columns that are off by less need no correction.
+# Largest accepted bound on ||Q'Q - I|| after Cholesky QR.
+MAX_ORTHOGONALITY_DEFECT = 3e-11
+# A-priori estimate of ||Q'Q - I|| up to which CholeskyQR2 is used, and Householder QR above ...
+_MAX_CHOLQR2_LOSS = 1e-9
+# ... and up to which a single round of Cholesky QR suffices.
+_MAX_CHOLQR_LOSS = 1e-11
+# Orthonormality error of lifted columns that needs no correction.
 _ORTHONORMAL_TOL = 1e-14
-# A direction of which less than this share lies beside others is in their span.
+# Relative residual below which a direction counts as dependent on others.
 _RANK_TOL = 1e-10
-# A basis that reaches no further than this into directions without variance does not need them:
-# they change what it captures by the square of it. Iterations leave as much behind.
+# Components along zero-variance directions below this are ignored: captured variance changes only
+# by the square. Iterative solvers leave residues of this size.
 _PADDING_TOL = 1e-9
-# Axes that are further from orthonormal, or from the rows, are not used; and random columns that
-# show it.
-_MAX_AXES_ERROR, _N_PROBES = 1e-8, 10
-# Of the directions without variance that are drawn; any that no one else would choose.
+# Largest accepted error of the axes, ||Q'Q - I|| or relative distance of rows from the span.
+_MAX_AXES_ERROR = 1e-8
+# Random probes that bound the error of the axes; each bound fails with probability 10^-10.
+_N_PROBES = 10
+# Seed of the zero-variance directions; arbitrary but unlikely to be chosen by users.
 _PADDING_SEED = 0x5AFE_C0DE_2018
-# Means of all groups that differ by less than this share of the root mean square distance of rows
-# from the pilot are the same; so are rows of a group that differ by less than this share of the
-# longest row.
+# Group means (relative to the RMS distance of rows from the shift) and rows of a group (relative to
+# the longest row) that differ by less count as equal.
 _EQUAL_TOL = 1e-14
-# Features that show whether rows differ, and the share of the largest product within which products
-# of equal rows agree.
-_GLANCE, _NEARLY_EQUAL = 16, 1e-12
-# Rows that are copied at once, and features of which axes are formed at once.
-_BLOCK_ROWS, _BLOCK_FEATURES = 64, 2048
+# Features that are compared first to see whether rows are distinct.
+_N_SAMPLED_FEATURES = 16
+# Products of equal rows differ by less than this, relative to the largest product.
+_EQUAL_PRODUCT_TOL = 1e-12
+# Rows copied at a time.
+_BLOCK_ROWS = 64
+# Features processed at a time when forming axes.
+_BLOCK_FEATURES = 2048
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowMoments(BaseMoments):
-    """Weight, mean and variances of each group of rows, and the rows themselves.
+    """Moments that keep the rows instead of p x p matrices.
 
-    What a fit needs of :class:`GroupMoments`, without matrices of p x p numbers. It holds all
-    rows, so it cannot be merged, saved or given away as moments can; `matrices()` can.
+    Offers what a fit needs of :class:`GroupMoments`. Contains all rows, so it cannot be merged or
+    saved; the result of :meth:`to_dense` can.
 
     Attributes
     ----------
@@ -92,7 +96,8 @@ class RowMoments(BaseMoments):
         Labels in sorted order.
     counts, weights : (k,) arrays
     means : (k, p) array
-    parts : tuple of GroupRows
+    group_rows : tuple of GroupRows
+        Rows of each group.
     n_dropped : int
     feature_names : tuple of str or None
     """
@@ -101,54 +106,56 @@ class RowMoments(BaseMoments):
     by_class: ClassVar[None] = None
 
     @classmethod
-    def _from_groups(cls, parts: Sequence[GroupRows], **others: Any) -> Self:
-        with np.errstate(over="ignore", invalid="ignore"):  # found by check_range
+    def _from_groups(cls, groups: Sequence[GroupRows], **others: Any) -> Self:
+        with np.errstate(over="ignore", invalid="ignore"):  # detected by check_range
             return cls(
-                label_array([part.label for part in parts]),
-                np.array([len(part.row_indices) for part in parts]),
-                np.array([part.weight for part in parts]),
-                np.array([part.mean for part in parts]),
-                tuple(parts),
-                mean_corrections=np.array([part.mean_correction for part in parts]),
+                label_array([group.label for group in groups]),
+                np.array([len(group.row_indices) for group in groups]),
+                np.array([group.weight for group in groups]),
+                np.array([group.mean for group in groups]),
+                tuple(groups),
+                mean_corrections=np.array([group.mean_correction for group in groups]),
                 **others,
             )
 
     @cached_property
     def variances(self) -> FloatArray:
         """Variance of each feature about each group's own mean (ddof 0), shape (k, p)."""
-        with np.errstate(over="ignore", invalid="ignore"):  # found by check_range
-            return np.array([part.variances for part in self.group_rows])
+        with np.errstate(over="ignore", invalid="ignore"):  # detected by check_range
+            return np.array([group.variances for group in self.group_rows])
 
     def second_moments_about(self, point: FloatArray | None) -> SparseSecondMoments:
-        """Second moments about a point, or about each group's own mean if it is None."""
-        nothing, offsets = np.zeros(self.n_groups), self.offsets_from(point)
+        """Second moments about a point, or about each group mean if None."""
         return SparseSecondMoments(
-            self.group_rows, offsets, np.empty((self.n_features, 0)), nothing
+            self.group_rows,
+            offsets=self.offsets_from(point),
+            forbidden=np.empty((self.n_features, 0)),
+            excluded_variances=np.zeros(self.n_groups),
         )
 
     def divided_by(self, scale: FloatArray) -> Self:
-        """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
         return self._from_groups(
-            [part.divided_by(scale) for part in self.group_rows],
+            [group.divided_by(scale) for group in self.group_rows],
             n_dropped=self.n_dropped,
             weight_exponent=self.weight_exponent,
         )
 
     @explain_memory_errors()
     def to_dense(self) -> GroupMoments:
-        """The same as moments without rows: k p^2 numbers, which can be merged and saved."""
+        """Convert to dense `GroupMoments` (k p^2 entries), which can be merged and saved."""
         check_memory(self.n_groups, self.n_features)
-        whole = dense_moments(self.group_rows, self.n_features, self.n_dropped)
+        moments = dense_moments(self.group_rows, self.n_features, self.n_dropped)
         return replace(
-            whole,
+            moments,
             feature_names=self.feature_names,
             weight_exponent=self.weight_exponent,
-            is_made_here=True,
+            skip_validation=True,
         )
 
 
 class SparseMoments(RowMoments):
-    """Those of sparse rows: a fit takes products with them."""
+    """Moments of sparse rows; a fit is matrix-free."""
 
     matrix_free = True
 
@@ -156,244 +163,269 @@ class SparseMoments(RowMoments):
     def from_rows(
         cls, rows: SparseRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
     ) -> "SparseMoments":
-        """Moments that hold these rows.
+        """Build from sparse rows.
 
         Raises
         ------
         InvalidInput
-            No rows, a bad label, too many groups, or numbers whose squares overflow.
+            No rows, invalid labels, too many groups, or overflow.
         """
         groups, n_dropped = group_sparse_rows(rows, limit)
         if not groups:
-            raise no_complete_rows(rows, n_dropped)
-        if n_dropped and (
-            orthogonality_loss := rows.lost_groups([group.label for group in groups])
-        ):
-            warn_of_lost_groups(rows, orthogonality_loss)
-        found = cls._from_groups(groups, n_dropped=n_dropped, weight_exponent=rows.weight_exponent)
-        check_magnitudes(found.means, found.variances, None, is_partial=True)
-        return found
+            raise no_complete_rows_error(rows, n_dropped)
+        if n_dropped:
+            lost_groups = rows.lost_groups([group.label for group in groups])
+            if lost_groups:
+                warn_of_lost_groups(rows, lost_groups)
+        moments = cls._from_groups(
+            groups, n_dropped=n_dropped, weight_exponent=rows.weight_exponent
+        )
+        check_magnitudes(moments.means, moments.variances, None, is_partial=True)
+        return moments
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class WideMoments(RowMoments):
-    """Those of rows that are fewer than their features: a fit takes their coordinates.
+    """Moments of a wide table; a fit works in the row space, which is exact.
 
-    That is exact: see :meth:`in_coordinates`.
+    See :meth:`reduce_to_row_space`.
 
     Attributes
     ----------
     rows : (n, p) array
-        B, the rows about the pilot, group by group.
+        Shifted rows B, sorted by group.
     """
 
     rows: FloatArray
 
     @classmethod
     def from_rows(
-        cls, given: ArrayRows | FrameRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
+        cls, rows: ArrayRows | FrameRows, limit: GroupLimit = DEFAULT_GROUP_LIMIT
     ) -> "WideMoments":
-        """Moments that hold a copy of these rows, of which none is left out.
+        """Build from a copy of complete rows.
 
         Raises
         ------
         InvalidInput, InvalidType
-            NaN, infinity, no numbers, missing labels, too many groups, squares that overflow.
+            NaN, infinity, no numbers, missing labels, too many groups, or overflow.
         """
-        assert given.group_labels is not None
-        values = to_numeric(given.array if isinstance(given, ArrayRows) else given.values())
+        assert rows.group_labels is not None
+        values = to_numeric(rows.array if isinstance(rows, ArrayRows) else rows.values())
         n, p = values.shape
-        weights = np.ones(n) if given.weights is None else given.weights
-        indices_by_group = row_indices_by_group(given.group_labels, weights, p, limit)
+        weights = np.ones(n) if rows.weights is None else rows.weights
+        indices_by_group = row_indices_by_group(rows.group_labels, weights, p, limit)
         order = np.concatenate(list(indices_by_group.values()))
-        pilot, rows = values[order[0]].astype(np.float64), np.empty((len(order), p))
+        shift = values[order[0]].astype(np.float64)
+        shifted = np.empty((len(order), p))
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, len(order), _BLOCK_ROWS):
                 block = slice(start, start + _BLOCK_ROWS)
-                np.subtract(values[order[block]], pilot, out=rows[block])
-            found = cls._from_shifted_rows(
-                pilot,
-                rows,
+                np.subtract(values[order[block]], shift, out=shifted[block])
+            moments = cls._from_shifted_rows(
+                shift,
+                shifted,
                 indices_by_group,
                 weights[order],
-                feature_names=given.feature_names,
-                weight_exponent=given.weight_exponent,
+                feature_names=rows.feature_names,
+                weight_exponent=rows.weight_exponent,
             )
-        if len(order) < n or not np.isfinite(found.means).all():  # also rows that do not count
-            to_finite_float64(values, 0, given.feature_names)
-        return found
+        # Rows of zero weight are validated too.
+        if len(order) < n or not np.isfinite(moments.means).all():
+            to_finite_float64(values, 0, rows.feature_names)
+        return moments
 
     @classmethod
     def _from_shifted_rows(
         cls,
-        pilot: FloatArray,
+        shift: FloatArray,
         rows: FloatArray,
-        places: dict[Label, IndexArray],
+        indices_by_group: dict[Label, IndexArray],
         weights: FloatArray,
         **others: Any,
     ) -> "WideMoments":
-        parts, start = [], 0
-        for label, indices in places.items():
-            group_slice = slice(start, start := start + len(indices))
-            parts.append(
-                GroupRows.from_rows(label, rows[group_slice], weights[group_slice], pilot, indices)
+        groups = []
+        start = 0
+        for label, indices in indices_by_group.items():
+            stop = start + len(indices)
+            groups.append(
+                GroupRows.from_rows(label, rows[start:stop], weights[start:stop], shift, indices)
             )
-        return cls._from_groups(parts, rows=rows, **others)
+            start = stop
+        return cls._from_groups(groups, rows=rows, **others)
 
     def replace_features(
         self, shift: FloatArray, rows: FloatArray, names: tuple[str, ...] | None = None
     ) -> "WideMoments":
-        """The same rows with other features, of which these are the numbers about a pilot."""
-        indices_by_group = {part.label: part.row_indices for part in self.group_rows}
-        weights = np.concatenate(
-            [indices for part in self.group_rows for _, indices in part.chunks]
-        )
-        exponent = self.weight_exponent
+        """Replace the features by shifted values of other features."""
+        chunk_weights = [weights for group in self.group_rows for _, weights in group.chunks]
         return self._from_shifted_rows(
-            shift, rows, indices_by_group, weights, feature_names=names, weight_exponent=exponent
+            shift,
+            rows,
+            {group.label: group.row_indices for group in self.group_rows},
+            np.concatenate(chunk_weights),
+            feature_names=names,
+            weight_exponent=self.weight_exponent,
         )
 
     def divided_by(self, scale: FloatArray) -> "WideMoments":
-        """The moments of the rows divided by `scale`, a (p,) array of positive numbers."""
+        """Moments of the rows divided by `scale`, a (p,) array of positive numbers."""
         return self.replace_features(self.shift / scale, self.rows / scale, self.feature_names)
 
     @property
     def shift(self) -> FloatArray:
-        """The first row, (p,)."""
+        """Shift: the first row, (p,)."""
         return self.group_rows[0].shift
 
     @cached_property
     def row_space(self) -> "RowSpace":
-        """Those of the rows alone."""
-        first, same = distinct_rows(self.rows)
-        if len(first) == 1:  # all rows are the pilot
-            nothing = np.empty((len(self.rows), 0))
-            return RowSpace(self, nothing, nothing, np.empty((self.n_features, 0)))
+        """Row space of the shifted rows."""
+        first, inverse = distinct_rows(self.rows)
+        if len(first) == 1:  # all rows equal the shift
+            no_axes = np.empty((len(self.rows), 0))
+            return RowSpace(self, no_axes, no_axes, np.empty((self.n_features, 0)))
         if len(first) == len(self.rows):
-            return self._span_of(self.rows)
-        # Equal rows have equal coordinates, which are found once.
-        found = self._span_of(self.rows[first])
-        mixing = np.zeros((len(self.rows), found.row_weights.shape[1]))
-        mixing[first] = found.row_weights
-        return replace(found, row_coordinates=found.row_coordinates[same], row_weights=mixing)
+            return self._span(self.rows)
+        # Equal rows have equal coordinates, which are computed once.
+        row_space = self._span(self.rows[first])
+        row_weights = np.zeros((len(self.rows), row_space.row_weights.shape[1]))
+        row_weights[first] = row_space.row_weights
+        row_coordinates = row_space.row_coordinates[inverse]
+        return replace(row_space, row_coordinates=row_coordinates, row_weights=row_weights)
 
-    def _span_of(self, distinct: FloatArray) -> "RowSpace":
-        """Return the coordinates of some rows, of which the first is the pilot."""
+    def _span(self, distinct: FloatArray) -> "RowSpace":
+        """Return the row space of distinct shifted rows, of which the first is zero."""
         gram = blas.dsyrk(1.0, distinct.T, trans=1, lower=1)
-        lengths = np.sqrt(np.diag(gram))
-        row_norms = lengths[1:]  # the first row is the pilot
-        if row_norms.size and row_norms.all():
-            found = self._axes_by_cholesky_qr(
-                distinct, gram[1:, 1:] / row_norms / row_norms[:, None], row_norms
-            )
-            if found is not None:
-                found = found.with_error_bounds(distinct, lengths)
-                if (
-                    found.orthogonality_defect <= MAX_ORTHOGONALITY_DEFECT
-                    and found.relative_span_residual <= _MAX_AXES_ERROR
-                ):
-                    return found
-        # From the rows themselves: slower, and twice as many digits.
-        row_norms = np.where(lengths > 0, lengths, 1.0)
-        axes, upper = qr((distinct / row_norms[:, None]).T, mode="economic", check_finite=False)
-        # Columns are exchanged in the short factor: in the long one that is slow.
+        row_norms = np.sqrt(np.diag(gram))
+        row_space = self._span_by_cholesky_qr(distinct, gram, row_norms)
+        if row_space is None:
+            row_space = self._span_by_householder_qr(distinct, row_norms)
+        return row_space
+
+    def _span_by_cholesky_qr(
+        self, distinct: FloatArray, gram: FloatArray, row_norms: FloatArray
+    ) -> "RowSpace | None":
+        """Cholesky QR from the Gram matrix; None if that is not accurate enough."""
+        nonzero_norms = row_norms[1:]  # the first row is the shift, hence zero
+        if not nonzero_norms.size or not nonzero_norms.all():
+            return None
+        unit_gram = gram[1:, 1:] / nonzero_norms / nonzero_norms[:, None]
+        row_space = self._axes_by_cholesky_qr(distinct, unit_gram, nonzero_norms)
+        if row_space is None:
+            return None
+        row_space = row_space.with_error_bounds(distinct, row_norms)
+        if not row_space.orthogonality_defect <= MAX_ORTHOGONALITY_DEFECT:
+            return None
+        if not row_space.relative_span_residual <= _MAX_AXES_ERROR:
+            return None
+        return row_space
+
+    def _span_by_householder_qr(self, distinct: FloatArray, row_norms: FloatArray) -> "RowSpace":
+        """Householder QR of the rows: slower, but with twice the digits."""
+        divisors = np.where(row_norms > 0, row_norms, 1.0)
+        axes, upper = qr((distinct / divisors[:, None]).T, mode="economic", check_finite=False)
+        # Pivot in the small factor; pivoting the tall matrix is slow.
         rotation, upper, order = qr(upper, mode="economic", pivoting=True, check_finite=False)
-        rank = int((np.abs(np.diag(upper)) > len(lengths) * _EPSILON).sum())
-        rows = np.empty((len(lengths), rank))
-        rows[order] = upper[:rank].T
-        rows *= lengths[:, None]
-        found = RowSpace(self, rows, rows[:, :0], axes @ rotation[:, :rank])
-        found = found.with_error_bounds(distinct, lengths)
-        if (
-            not (off := max(found.orthogonality_defect, found.relative_span_residual))
-            <= _MAX_AXES_ERROR
-        ):
+        rank = int((np.abs(np.diag(upper)) > len(row_norms) * _EPSILON).sum())
+        coordinates = np.empty((len(row_norms), rank))
+        coordinates[order] = upper[:rank].T
+        coordinates *= row_norms[:, None]
+        row_space = RowSpace(self, coordinates, coordinates[:, :0], axes @ rotation[:, :rank])
+        row_space = row_space.with_error_bounds(distinct, row_norms)
+        error = max(row_space.orthogonality_defect, row_space.relative_span_residual)
+        if not error <= _MAX_AXES_ERROR:
             raise InvalidInput(
-                f"Coordinates of the rows are off by {off:.0e}",
-                f"Allowed: orthonormal axes that hold every row, up to {_MAX_AXES_ERROR:.0e}",
-                "Fit GroupMoments of the rows, and report this as a defect",
+                f"Row-space axes have an error of {error:.0e}",
+                f"Allowed: orthonormal axes that contain every row, up to {_MAX_AXES_ERROR:.0e}",
+                "Fit GroupMoments of the rows, and report this as a bug",
             )
-        return found
+        return row_space
 
     def _axes_by_cholesky_qr(
-        self, distinct: FloatArray, gram: FloatArray, unit: FloatArray
+        self, distinct: FloatArray, gram: FloatArray, row_norms: FloatArray
     ) -> "RowSpace | None":
-        """From the products of rows of unit length; None where the rows depend on each other."""
+        """Cholesky QR from the Gram matrix of unit rows; None if they are nearly dependent."""
         lower, inverse = _cholesky_with_inverse(gram)
         orthogonality_loss = _EPSILON * float(np.vdot(inverse, inverse))
         if not orthogonality_loss <= _MAX_CHOLQR2_LOSS:
             return None
         if orthogonality_loss > _MAX_CHOLQR_LOSS:
-            again = np.zeros_like(gram)
+            axes_gram = np.zeros_like(gram)
             for start in range(0, self.n_features, _BLOCK_FEATURES):
-                block = (distinct[1:, start : start + _BLOCK_FEATURES] / unit[:, None]).T
+                block = (distinct[1:, start : start + _BLOCK_FEATURES] / row_norms[:, None]).T
                 axes = blas.dtrmm(1.0, inverse, block, side=1, lower=1, trans_a=1, overwrite_b=1)
-                again += blas.dsyrk(1.0, axes, trans=1, lower=1)
-            second_factor, second_inverse = _cholesky_with_inverse(again)
-            lower, inverse = lower @ second_factor, second_inverse @ inverse
-        rows, mixing = np.zeros((2, len(unit) + 1, len(unit)))
-        rows[1:], mixing[1:] = lower * unit[:, None], inverse.T / unit[:, None]
-        return RowSpace(self, rows, mixing, np.empty((self.n_features, 0)))
+                axes_gram += blas.dsyrk(1.0, axes, trans=1, lower=1)
+            second_factor, second_inverse = _cholesky_with_inverse(axes_gram)
+            lower = lower @ second_factor
+            inverse = second_inverse @ inverse
+        n_axes = len(row_norms)
+        coordinates, row_weights = np.zeros((2, n_axes + 1, n_axes))
+        coordinates[1:] = lower * row_norms[:, None]
+        row_weights[1:] = inverse.T / row_norms[:, None]
+        return RowSpace(self, coordinates, row_weights, np.empty((self.n_features, 0)))
 
     def reduce_to_row_space(self, n_components: int | float, center: Center) -> "RowSpace":
-        """Coordinates in which a problem is an ordinary one of few features.
+        """Row space extended for a problem with d components and this center.
 
         Parameters
         ----------
         n_components : int or float
-            d, or a share above 0 and below 1.
+            d, or a fraction in (0, 1).
         center : {"global", "group", "none"}
 
         Returns
         -------
-        Coordinates
+        RowSpace
 
         Raises
         ------
         InvalidInput
-            So many components were requested that matrices of as many coordinates take too much
-            memory.
+            The matrices of that many coordinates do not fit into memory.
         """
-        found, p = self.row_space, self.n_features
+        row_space = self.row_space
         origin = -self.shift
         if center == "none":
-            found = found.extend(origin[:, None])
-        whole = isinstance(n_components, numbers.Integral)
-        wanted = int(n_components) if whole else max(found.n_axes, 1)
-        found = replace(found, n_padding=min(wanted, p - found.n_axes))
-        check_memory(self.n_groups, found.n_axes + found.n_padding)
+            row_space = row_space.extend(origin[:, None])
+        if isinstance(n_components, numbers.Integral):
+            n_padding = int(n_components)
+        else:
+            n_padding = max(row_space.n_axes, 1)
+        n_padding = min(n_padding, self.n_features - row_space.n_axes)
+        row_space = replace(row_space, n_padding=n_padding)
+        check_memory(self.n_groups, row_space.n_axes + n_padding)
         if center == "group":
-            return found
-        # Not the mean of the features, which is rounded at their offset.
-        indices = found.project(origin[:, None])[:, 0] if center == "none" else found.moments.mean
-        return replace(found, point=indices)
+            return row_space
+        if center == "none":
+            return replace(row_space, point=row_space.project(origin[:, None])[:, 0])
+        # Not the feature means, which carry rounding errors of the offset.
+        return replace(row_space, point=row_space.coordinate_moments.mean)
 
     def to_compact_coordinates(
         self, point: FloatArray | None, basis: FloatArray, n_components: int
     ) -> tuple[GroupMoments, FloatArray | None, FloatArray]:
-        """Moments, a point and a basis of any subspace in coordinates that hold all three.
+        """Express moments, a point and a basis in coordinates that contain all three.
 
         Parameters
         ----------
         point : (p,) array or None
         basis : (p, r) array
         n_components : int
-            There are at least that many coordinates.
+            Minimum number of coordinates.
 
         Returns
         -------
         GroupMoments, (m,) array or None, (m, r) array
         """
         columns = basis if point is None else np.column_stack([basis, point - self.shift])
-        found = self.row_space.extend(columns)
-        found = replace(found, n_padding=max(n_components - found.n_axes, 0))
-        inside = found.project(columns)
-        indices = None if point is None else inside[:, -1]
-        return found.moments, indices, inside[:, : basis.shape[1]]
+        row_space = self.row_space.extend(columns)
+        row_space = replace(row_space, n_padding=max(n_components - row_space.n_axes, 0))
+        coordinates = row_space.project(columns)
+        compact_point = None if point is None else coordinates[:, -1]
+        compact_basis = coordinates[:, : basis.shape[1]]
+        return row_space.coordinate_moments, compact_point, compact_basis
 
 
 def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
-    """Return the index of each distinct row where it is first, and which of these each row equals.
+    """Return the first index of each distinct row, and for each row the distinct row it equals.
 
     Parameters
     ----------
@@ -405,32 +437,40 @@ def distinct_rows(rows: FloatArray) -> tuple[IndexArray, IndexArray]:
     (array([0, 1]), array([0, 1, 0]))
     """
     n, p = rows.shape
-    every = np.arange(n)
-    # Rows that differ do so in a few features already, nearly always.
-    n_few = min(p, _GLANCE)
-    few = rows[:, np.arange(n_few) * (p - 1) // max(n_few - 1, 1)]
-    # Numbers that are all distinct in one of these features are the fastest to find.
-    if (np.diff(np.sort(few, axis=0), axis=0) > 0).all(axis=0).any():
-        return every, every
-    if len(np.unique(few, axis=0)) == n:
-        return every, every
+    all_indices = np.arange(n)
+    # Distinct rows nearly always differ in a few features already.
+    n_sampled = min(p, _N_SAMPLED_FEATURES)
+    sampled = rows[:, np.arange(n_sampled) * (p - 1) // max(n_sampled - 1, 1)]
+    # A single feature with distinct values is the fastest proof that rows are distinct.
+    if (np.diff(np.sort(sampled, axis=0), axis=0) > 0).all(axis=0).any():
+        return all_indices, all_indices
+    if len(np.unique(sampled, axis=0)) == n:
+        return all_indices, all_indices
     # Equal rows have nearly equal products with a random vector: only such neighbors are compared.
     products = rows @ np.random.default_rng(_PADDING_SEED).standard_normal(p)
     order = np.argsort(products, kind="stable")
-    is_near = np.diff(products[order]) <= _NEARLY_EQUAL * float(np.abs(products).max())
+    is_near = np.diff(products[order]) <= _EQUAL_PRODUCT_TOL * float(np.abs(products).max())
     candidates = np.unique(order[np.append(is_near, False) | np.append(False, is_near)])
-    same, by_hash = every.copy(), dict[int, list[int]]()
+    first_equal = all_indices.copy()
+    by_hash: dict[int, list[int]] = {}
     for row in candidates.tolist():
-        alike = by_hash.setdefault(hash((rows[row] + 0.0).tobytes()), [])  # -0 is 0
-        same[row] = next((each for each in alike if np.array_equal(rows[each], rows[row])), row)
-        if same[row] == row:
-            alike.append(row)
-    first, which = np.unique(same, return_inverse=True)
-    return first, which
+        key = hash((rows[row] + 0.0).tobytes())  # adding zero turns -0.0 into 0.0
+        same_hash = by_hash.setdefault(key, [])
+        for other in same_hash:
+            if np.array_equal(rows[other], rows[row]):
+                first_equal[row] = other
+                break
+        else:
+            same_hash.append(row)
+    first, inverse = np.unique(first_equal, return_inverse=True)
+    return first, inverse
 
 
 def _cholesky_with_inverse(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """T of a matrix TT' whose lower half is given, and its inverse; NaN where there is none."""
+    """Cholesky factor of a Gram matrix (lower half given) and its inverse.
+
+    The inverse is NaN if the matrix is not positive definite.
+    """
     lower, failed = lapack.dpotrf(gram, lower=1)
     if failed:
         return lower, np.full_like(lower, np.nan)
@@ -439,26 +479,28 @@ def _cholesky_with_inverse(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class RowSpace:
-    """Orthonormal axes about the pilot that hold all rows, and the rows along them.
+    """Orthonormal axes that span the shifted rows, and the coordinates of the rows.
 
-    The first r are B'M; then come some in full, and at last those along which nothing varies.
+    The first axes are B'M (implicit), followed by explicit axes and by padding without variance.
 
     Attributes
     ----------
-    thin : WideMoments
-    rows : (n, r) array
+    moments_of_rows : WideMoments
+        Moments of the rows in all features.
+    row_coordinates : (n, r) array
         Coordinates of the rows.
-    mixing : (n, r') array
-        M; r' = r, or none where the axes are known in full.
-    basis : (p, e) array
-        Axes in full.
+    row_weights : (n, r') array
+        M; empty (r' = 0) if all axes are explicit.
+    explicit_axes : (p, e) array
+        Explicit axes.
     n_padding : int
+        Number of axes without variance.
     point : (m,) array or None
-        About which errors are measured; None where each group has its own mean.
-    stretched : float
-        A bound on ||Q'Q - I||.
-    beside : float
-        A bound on what lies beside the axes of rows, as a share of their length.
+        Center of the errors in coordinates; None for each group mean.
+    orthogonality_defect : float
+        Bound on ||Q'Q - I||.
+    relative_span_residual : float
+        Bound on the distance of rows from the span, relative to their norm.
     """
 
     moments_of_rows: WideMoments
@@ -472,143 +514,159 @@ class RowSpace:
 
     @property
     def n_axes(self) -> int:
-        """How many axes there are without the padding."""
+        """Number of axes without padding."""
         return int(self.row_weights.shape[1] + self.explicit_axes.shape[1])
 
     @property
     def max_components(self) -> int:
-        """Up to how many dimensions no direction without variance is missing."""
+        """Largest number of components for which the padding suffices."""
         spans_all_features = self.n_axes + self.n_padding == len(self.explicit_axes)
         return len(self.explicit_axes) if spans_all_features else self.n_padding
 
     @cached_property
-    def moments(self) -> GroupMoments:
-        """Of the coordinates; means that agree, and rows that are equal, are so exactly."""
-        thin, (n, r) = self.moments_of_rows, self.row_coordinates.shape
+    def coordinate_moments(self) -> GroupMoments:
+        """Dense moments of the coordinates.
+
+        Means and rows that are equal up to rounding are made exactly equal.
+        """
+        n, r = self.row_coordinates.shape
         m = self.n_axes + self.n_padding
         rows = np.zeros((n, m))
         rows[:, :r] = self.row_coordinates
-        found = thin.replace_features(np.zeros(m), rows).to_dense()
-        means, scatters = found.means, found.scatters
+        moments = self.moments_of_rows.replace_features(np.zeros(m), rows).to_dense()
         squares = np.einsum("ij,ij->i", rows, rows)
-        size = squares.max()
-        # As a share of how far rows lie from the pilot: that is what sums of them round.
-        apart = np.linalg.norm(means - means[0], axis=1).max()
-        corrections = found.mean_corrections
-        if apart <= _EQUAL_TOL * np.sqrt(squares.sum() / len(squares)):
-            means, corrections = np.tile(found.mean, (thin.n_groups, 1)), None
-        equal = np.einsum("gii->g", scatters) <= _EQUAL_TOL**2 * size * thin.weights
-        scatters = np.where(equal[:, None, None], 0.0, scatters) if equal.any() else scatters
-        return replace(
-            found,
-            means=means,
-            mean_corrections=corrections,
-            scatters=scatters,
-            is_made_here=True,
-        )
+        # Sums of rows are rounded relative to the distance of rows from the shift.
+        rms_distance = np.sqrt(squares.sum() / len(squares))
+        max_difference = np.linalg.norm(moments.means - moments.means[0], axis=1).max()
+        if max_difference <= _EQUAL_TOL * rms_distance:
+            common_means = np.tile(moments.mean, (moments.n_groups, 1))
+            moments = replace(
+                moments, means=common_means, mean_corrections=None, skip_validation=True
+            )
+        traces = np.einsum("gii->g", moments.scatters)
+        is_constant = traces <= _EQUAL_TOL**2 * squares.max() * moments.weights
+        if is_constant.any():
+            scatters = np.where(is_constant[:, None, None], 0.0, moments.scatters)
+            moments = replace(moments, scatters=scatters, skip_validation=True)
+        return moments
 
     def with_error_bounds(self, distinct: FloatArray, row_norms: FloatArray) -> "RowSpace":
-        """With bounds on ||Q'Q - I||, and on what lies beside Q of rows as a share of their length.
+        """Return a copy with probabilistic bounds on ||Q'Q - I|| and on the span residual.
 
-        By ten random columns: each is too small with a probability of 1e-10 (Halko, Martinsson and
-        Tropp 2011, lemma 4.1). Of Q'Q - I the bound is the root of that on its square.
+        With ten random probes, each bound fails with probability 1e-10 (Halko, Martinsson and Tropp
+        2011, lemma 4.1). The first is the square root of a bound on the squared matrix.
 
         Parameters
         ----------
         distinct : (n, p) array
-            The rows that these are coordinates of.
-        lengths : (n,) array
-            Their lengths.
+            Shifted rows, of which these are the coordinates.
+        row_norms : (n,) array
+            Norms of the shifted rows.
         """
         rng = np.random.default_rng(_PADDING_SEED)
-        along = rng.standard_normal((self.n_axes, _N_PROBES))
-        over = rng.standard_normal((len(self.explicit_axes), _N_PROBES))
-        indices = self
+        axis_probes = rng.standard_normal((self.n_axes, _N_PROBES))
+        feature_probes = rng.standard_normal((len(self.explicit_axes), _N_PROBES))
+        row_space = self
         if distinct is not self.moments_of_rows.rows:
-            indices = replace(self, moments_of_rows=replace(self.moments_of_rows, rows=distinct))
-        once = indices._project_on_axes(indices._lift_axes(along)) - along
-        twice = indices._project_on_axes(indices._lift_axes(once)) - once
-        left = distinct @ over - self.row_coordinates @ indices._project_on_axes(over)
-        left /= np.where(row_norms > 0, row_norms, 1.0)[:, None]
-        beside, stretched = (
-            10 * np.sqrt(2 / np.pi) * float(np.linalg.norm(each, axis=0).max(initial=0.0))
-            for each in (left, twice)
-        )
+            row_space = replace(self, moments_of_rows=replace(self.moments_of_rows, rows=distinct))
+        deviation = row_space._gram_deviation(axis_probes)
+        squared_deviation = row_space._gram_deviation(deviation)
+        projected_probes = row_space._project_on_axes(feature_probes)
+        residual = distinct @ feature_probes - self.row_coordinates @ projected_probes
+        residual /= np.where(row_norms > 0, row_norms, 1.0)[:, None]
         return replace(
-            self, orthogonality_defect=float(np.sqrt(stretched)), relative_span_residual=beside
+            self,
+            orthogonality_defect=float(np.sqrt(_norm_bound(squared_deviation))),
+            relative_span_residual=_norm_bound(residual),
         )
+
+    def _gram_deviation(self, columns: FloatArray) -> FloatArray:
+        """Return (Q'Q - I)C of (m, q) columns C."""
+        return self._project_on_axes(self._lift_axes(columns)) - columns
 
     def span_residuals(self) -> FloatArray:
-        """How far the rows of each group may lie beside the axes, root mean square, shape (k,)."""
-        drifts = np.array([part.shifted_mean for part in self.moments_of_rows.group_rows])
-        lengths = self.moments_of_rows.variances.sum(axis=1) + (drifts**2).sum(axis=1)
-        return np.asarray(self.relative_span_residual * np.sqrt(lengths))
+        """Bound on the RMS distance of each group's rows from the span, shape (k,)."""
+        moments = self.moments_of_rows
+        shifted_means = np.array([group.shifted_mean for group in moments.group_rows])
+        mean_squares = moments.variances.sum(axis=1) + (shifted_means**2).sum(axis=1)
+        return np.asarray(self.relative_span_residual * np.sqrt(mean_squares))
 
     def lift(self, columns: FloatArray) -> FloatArray:
-        """Columns of the features, (p, q), from (m, q) columns of coordinates."""
-        found, padding = self._lift_axes(columns), columns[self.n_axes :]
+        """Lift (m, q) columns of coordinates to (p, q) columns of features."""
+        lifted = self._lift_axes(columns)
+        padding = columns[self.n_axes :]
         if np.linalg.norm(padding) > _PADDING_TOL:
-            found = found + self._padding @ padding
-        lengths = columns.T @ columns
-        orthogonality_loss = found.T @ found - lengths
-        if self.row_weights.size and np.abs(orthogonality_loss).max(initial=0.0) > _ORTHONORMAL_TOL:
-            # Within their span, so that errors are off by no more than a share of themselves.
-            found -= found @ np.linalg.lstsq(lengths, orthogonality_loss, rcond=_RANK_TOL)[0] / 2
-        return found
+            lifted = lifted + self._padding @ padding
+        gram = columns.T @ columns
+        gram_error = lifted.T @ lifted - gram
+        if self.row_weights.size and np.abs(gram_error).max(initial=0.0) > _ORTHONORMAL_TOL:
+            # Correct within the span, so that errors change only in proportion to themselves.
+            lifted -= lifted @ np.linalg.lstsq(gram, gram_error, rcond=_RANK_TOL)[0] / 2
+        return lifted
 
     def project(self, columns: FloatArray) -> FloatArray:
-        """Coordinates, (m, q), of (p, q) columns of the features."""
+        """Return the coordinates (m, q) of (p, q) columns of features."""
         padding = np.zeros((self.n_padding, columns.shape[1]))
-        lengths = np.einsum("ij,ij->j", columns, columns)
-        inside = self._project_on_axes(columns)
-        if (lengths - np.einsum("ij,ij->j", inside, inside) <= _ORTHONORMAL_TOL * lengths).all():
-            return np.vstack([inside, padding])  # nothing lies outside: one pass will do
-        inside, outside = self._decompose(columns)
-        if self.n_padding and np.linalg.norm(outside) > _PADDING_TOL * np.linalg.norm(columns):
-            padding = self._padding.T @ outside
-        return np.vstack([inside, padding])
+        squares = np.einsum("ij,ij->j", columns, columns)
+        coordinates = self._project_on_axes(columns)
+        residual_squares = squares - np.einsum("ij,ij->j", coordinates, coordinates)
+        if (residual_squares <= _ORTHONORMAL_TOL * squares).all():
+            # The columns are in the span: one pass suffices.
+            return np.vstack([coordinates, padding])
+        coordinates, residual = self._decompose(columns)
+        if self.n_padding and np.linalg.norm(residual) > _PADDING_TOL * np.linalg.norm(columns):
+            padding = self._padding.T @ residual
+        return np.vstack([coordinates, padding])
 
     def extend(self, columns: FloatArray) -> "RowSpace":
-        """With axes for what (p, q) columns add to those that are known; without padding."""
-        lengths = np.linalg.norm(columns, axis=0)
-        axes = self._new_axes(columns[:, lengths > 0] / lengths[lengths > 0])
+        """Extend the axes to span (p, q) further columns; removes the padding."""
+        norms = np.linalg.norm(columns, axis=0)
+        axes = self._new_axes(columns[:, norms > 0] / norms[norms > 0])
         return replace(self, explicit_axes=np.hstack([self.explicit_axes, axes]))
 
     def _new_axes(self, columns: FloatArray) -> FloatArray:
-        """Orthonormal axes of what columns add to those that are known."""
-        # Twice: what was nearly inside, or nearly dependent, has lost its digits.
-        for _ in range(2 if columns.size else 0):
-            axes, sizes, _ = qr(self._decompose(columns)[1], mode="economic", pivoting=True)
-            columns = axes[:, : int((np.abs(np.diag(sizes)) > _RANK_TOL).sum())]
+        """Orthonormal axes for the components of columns outside the span."""
+        if not columns.size:
+            return columns
+        for _ in range(2):  # twice: reorthogonalize nearly dependent columns
+            residual = self._decompose(columns)[1]
+            axes, upper, _ = qr(residual, mode="economic", pivoting=True)
+            rank = int((np.abs(np.diag(upper)) > _RANK_TOL).sum())
+            columns = axes[:, :rank]
         return columns
 
     def _lift_axes(self, columns: FloatArray) -> FloatArray:
-        r = self.row_weights.shape[1]
-        found = self.explicit_axes @ columns[r : self.n_axes]
-        return (
-            found + self.moments_of_rows.rows.T @ (self.row_weights @ columns[:r]) if r else found
-        )
+        n_implicit = self.row_weights.shape[1]
+        lifted = self.explicit_axes @ columns[n_implicit : self.n_axes]
+        if not n_implicit:
+            return lifted
+        return lifted + self.moments_of_rows.rows.T @ (self.row_weights @ columns[:n_implicit])
 
     def _project_on_axes(self, columns: FloatArray) -> FloatArray:
-        of_rows = (
-            self.row_weights.T @ (self.moments_of_rows.rows @ columns)
-            if self.row_weights.size
-            else columns[:0]
-        )
-        return np.vstack([of_rows, self.explicit_axes.T @ columns])
+        explicit = self.explicit_axes.T @ columns
+        if not self.row_weights.size:
+            return explicit
+        implicit = self.row_weights.T @ (self.moments_of_rows.rows @ columns)
+        return np.vstack([implicit, explicit])
 
     def _decompose(self, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coordinates of columns along the axes that are known, and what lies beside these."""
-        inside = np.zeros((self.n_axes, columns.shape[1]))
-        # Twice: what lies nearly along the axes has lost its digits.
-        for _ in range(2):
-            step = self._project_on_axes(columns)
-            inside, columns = inside + step, columns - self._lift_axes(step)
-        return inside, columns
+        """Decompose columns into coordinates and the residual outside the span."""
+        coordinates = np.zeros((self.n_axes, columns.shape[1]))
+        residual = columns
+        for _ in range(2):  # twice: reorthogonalize
+            step = self._project_on_axes(residual)
+            coordinates = coordinates + step
+            residual = residual - self._lift_axes(step)
+        return coordinates, residual
 
     @cached_property
     def _padding(self) -> FloatArray:
-        """Orthonormal directions along which nothing varies; always the same."""
-        # Rows that somebody drew with the same seed would leave nothing beside themselves.
+        """Orthonormal directions without variance, reproducible."""
+        # An unusual seed: rows drawn with the same one would span the padding.
         rng = np.random.default_rng(_PADDING_SEED)
         return self._new_axes(rng.standard_normal((self.n_padding, len(self.explicit_axes))).T)
+
+
+def _norm_bound(images: FloatArray) -> float:
+    """Probabilistic bound on the norm of a matrix from its products with random probes."""
+    return float(10 * np.sqrt(2 / np.pi) * np.linalg.norm(images, axis=0).max(initial=0.0))

@@ -618,8 +618,10 @@ class Problem:
 
     def _moment_rounding(self, errors: FloatArray) -> FloatArray:
         """Bound on the effect of inexact second moments on (k,) errors, shape (k,)."""
-        doubt = getattr(self.second_moments, "doubt", None)
-        return np.zeros(self.n_groups) if doubt is None else doubt.of_errors(errors)
+        uncertainty = getattr(self.second_moments, "uncertainty", None)
+        if uncertainty is None:
+            return np.zeros(self.n_groups)
+        return np.asarray(uncertainty.error_bounds(errors))
 
     @property
     def _row_displacement(self) -> FloatArray:

@@ -192,7 +192,7 @@ class ProblemFamily:
         problem = unrestricted.along(
             axes,
             second_moments=DenseSecondMoments(
-                matrices, fixed_errors, offset_rounding, dense_moments.doubt
+                matrices, fixed_errors, offset_rounding, dense_moments.uncertainty
             ),
             parent=unrestricted,
             axes=axes,
@@ -471,7 +471,7 @@ class ProblemFamily:
         p = self._constrained_means.shape[1]
         if restriction.forbids_mean_differences_only:
             forbidden = self._forbidden_basis(n_components)
-            complement = OrthogonalComplement.of_differences(self._difference_directions)
+            complement = OrthogonalComplement.from_differences(self._difference_directions)
             basis = complement.basis
             if forbidden.shape[1] <= p // _FEW_DIRECTIONS_DIVISOR:
                 covariances = complement.compress(self._scatters, 1 / self.moments.weights)
@@ -512,7 +512,7 @@ class ProblemFamily:
         shifted_moments = DenseSecondMoments(
             np.broadcast_to(shift.shifted_second_moment, (k, p, p)),
             offset_rounding_error=unrestricted.dense_moments.offset_rounding_error,
-            doubt=unrestricted.dense_moments.doubt,
+            uncertainty=unrestricted.dense_moments.uncertainty,
         )
         problem = replace(
             unrestricted,
@@ -681,7 +681,7 @@ def build_problem_family(
         coordinates = scaled_moments.reduce_to_row_space(n_components, center)
         orthogonality_defect = coordinates.orthogonality_defect
         span_residuals = coordinates.span_residuals()
-        problem_moments = coordinates.moments
+        problem_moments = coordinates.coordinate_moments
         center_point = coordinates.point
     else:
         problem_moments = scaled_moments
@@ -768,7 +768,7 @@ def _restriction_in_coordinates(
     counts_directions = isinstance(restriction, CovarianceParity) and restriction.tolerance is None
     if not restriction.forbids_mean_differences_only and not counts_directions:
         return restriction
-    moments = coordinates.moments
+    moments = coordinates.coordinate_moments
     n_features = coordinates.moments_of_rows.n_features
     rank = differences_of(restriction, moments).shape[1]
     n_available = n_features - rank

@@ -181,7 +181,7 @@ def equal_means_basis(means: FloatArray, covariances: FloatArray, n_components: 
         variances = np.broadcast_to(variances.min(axis=0), means.shape)
     difference_directions = mean_difference_directions(means, variances)
     check_enough_directions(n_components, means.shape[1], difference_directions.shape[1])
-    return OrthogonalComplement.of_differences(difference_directions).basis
+    return OrthogonalComplement.from_differences(difference_directions).basis
 
 
 def check_enough_directions(n_components: int, n_features: int, rank: int) -> None:
@@ -1027,7 +1027,7 @@ class Uncorrelated(Restriction):
                 "Allowed: columns with at least two distinct values",
                 "Drop them from the restriction and from the rows",
             )
-        by_group = replace(with_columns, by_class=None, is_made_here=True)
+        by_group = replace(with_columns, by_class=None, skip_validation=True)
         if self.within_groups:
             return by_group, positions
         return merge_moments([by_group], lambda label: ""), positions
