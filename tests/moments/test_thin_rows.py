@@ -325,7 +325,7 @@ def test_axes_that_are_not_orthonormal_are_not_used(monkeypatch):
         found.row_space.explicit_axes.T @ found.row_space.explicit_axes, np.eye(11), atol=1e-14
     )
     monkeypatch.setattr("fairspan.moments.wide._MAX_AXES_ERROR", 1e-17)
-    with pytest.raises(InvalidInput, match="Coordinates of the rows are off by"):
+    with pytest.raises(InvalidInput, match="Row-space axes have an error of"):
         _ = thin(X, labels).row_space
 
 

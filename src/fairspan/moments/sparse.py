@@ -106,7 +106,7 @@ class GroupRows:
 
     @cached_property
     def _mean_and_correction(self) -> tuple[FloatArray, FloatArray]:
-        """The mean rounded to float64, and its rounding error."""
+        """Mean rounded to float64, and its rounding error."""
         return exact_sum(self.shift, self.mean_about_shift)
 
     @cached_property
