@@ -65,7 +65,7 @@ def robust_line(
     problem = RobustProblem(
         moments.second_moments("global"),
         moments.proportions,
-        criterion.RobustErrorGap(posed),
+        criterion.radii(posed),
         penalty,
     )
     printed, errors = timed(partial(descend, problem, D, starts.n, starts.steps))

@@ -32,7 +32,7 @@ class Race:
         How many times of each rival count.
     gap : float
         Of the certificate, as a share of the total variance.
-    status, eigen : str
+    status, eigensolver : str
     n_eigenproblems : int
     """
 
@@ -42,7 +42,7 @@ class Race:
     turns: dict[str, int]
     gap: float
     status: str
-    eigen: str
+    eigensolver: str
     n_eigenproblems: int
 
     @property
@@ -75,7 +75,7 @@ def race(rows: Labelled, d: int, effort: Effort, criterion: Any = "minimax_loss"
         turns={name: turns[name] for name in rivals},
         gap=solution.relative_gap,
         status=solution.status.value,
-        eigen=solution.eigensolver,
+        eigensolver=solution.eigensolver,
         n_eigenproblems=solution.n_eigenproblems,
     )
 

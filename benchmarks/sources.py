@@ -146,7 +146,7 @@ def compare(folder: Path, repetitions: int) -> str:
     """All runs, as a table."""
     rows = FileRows.open(folder, ["g"])
     shape = f"{rows.n_rows:,} x {rows.n_features} float64, {len(GROUPS)} groups, {FILES} files."
-    by_two = replace(rows, jobs=2)
+    by_two = replace(rows, n_jobs=2)
     with process() as memory, process() as files:
         n_bytes = memory.submit(hold, folder).result()
         expected = memory.submit(numpy_moments).result()

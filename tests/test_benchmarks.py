@@ -69,7 +69,7 @@ def test_the_printed_algorithm_finds_what_branch_and_bound_proves():
     moments, criterion = toy_moments(), RobustErrorGap(0.3, 0.15)
     fit, posed, _ = fit_moments(moments, 2, criterion=criterion)
     problem = printed.RobustProblem(
-        moments.second_moments("global"), moments.proportions, criterion.RobustErrorGap(posed), 0.3
+        moments.second_moments("global"), moments.proportions, criterion.radii(posed), 0.3
     )
     errors = printed.descend(problem, 2, 4, 300)
     value = criterion.value(errors, posed)

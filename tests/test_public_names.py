@@ -85,7 +85,7 @@ def test_a_missing_group_is_told_before_anything_heavy_is_loaded(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
     )
-    assert "Name the group column with --group" in done.stderr
+    assert "group column with --group" in done.stderr
     assert done.stdout.strip() == "set()"
 
 

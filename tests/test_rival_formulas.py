@@ -113,7 +113,7 @@ def worst_case_of(p, k, d):
 
 def test_rivals_of_the_worst_case_end_above_the_optimum_and_near_it():
     second, best, least = worst_case_of(6, 3, 2)
-    V = worst_case.half_descents(second, best, 2, starts=1, steps=300)
+    V = worst_case.descents(second, best, 2, starts=1, steps=300)
     W, bound = worst_case.mirror_prox(second, best, 2, rounds=200)
     for each in (V, W):
         np.testing.assert_allclose(each.T @ each, np.eye(2), atol=1e-12)
@@ -125,7 +125,7 @@ def test_rivals_find_the_best_angle_in_the_plane():
     second, best, least = worst_case_of(2, 2, 1)
     by_hand, _ = least_of_angles(lambda line: worst_case.largest_loss(second, best, line))
     assert least == pytest.approx(by_hand, rel=1e-6)
-    V = worst_case.half_descents(second, best, 1, starts=2, steps=500)
+    V = worst_case.descents(second, best, 1, starts=2, steps=500)
     assert worst_case.largest_loss(second, best, V) == pytest.approx(by_hand, rel=0.05)
 
 
@@ -155,7 +155,7 @@ def test_all_components_keep_all_variance_and_the_table_has_a_dash_without_an_an
     X, group, label = two_groups(n=400)
     parts = hiding.split(hiding.Rows(X, group, label), seed=0)
     with threadpool_limits(1):  # trees wait for each other with more
-        found = hiding.with_error_bounds(partial(hiders.plain, d=X.shape[1]), parts)
+        found = hiding.judged(partial(hiders.plain, d=X.shape[1]), parts)
     assert found.kept == pytest.approx(1)
     assert all(0 <= each <= 1 for each in astuple(found)[2:])
 
