@@ -212,7 +212,7 @@ def test_dependent_columns_are_named_with_what_they_depend_on():
     frame = pd.DataFrame(X, columns=list("uvwx")).assign(y=y)
     for column, said in (
         (3 * frame["u"] - 2 * frame["w"] + 7, r"'sum' depends on 'u', 'w'\."),
-        (4.5, "These do not vary: 'sum'"),
+        (4.5, "These columns are constant: 'sum'"),
     ):
         with pytest.raises(InvalidInput, match=said):
             regression.least_squares(GroupMoments.from_rows(frame.assign(sum=column), groups), "y")
@@ -247,13 +247,13 @@ NAMED, UNNAMED = (
     GroupMoments.from_rows(rows, ["a", "b"] * 10) for rows in (FRAME.assign(still=1.0), NUMBERS)
 )
 REFUSED = {
-    "no such name": (NAMED, "z", InvalidInput, r"no column 'z'.*'u', 'v', 'y'"),
+    "no such name": (NAMED, "z", InvalidInput, r"target 'z' is not a column.*'u', 'v', 'y'"),
     "no names": (UNNAMED, "y", InvalidInput, "3 columns without names"),
-    "too far": (UNNAMED, 3, InvalidInput, "no column 3"),
+    "too far": (UNNAMED, 3, InvalidInput, "target 3 is not a column"),
     "no number": (UNNAMED, 1.0, InvalidType, "target is 1.0"),
     "no target": (UNNAMED, None, InvalidType, "target is None"),
     "truth value": (UNNAMED, True, InvalidType, "target is True"),
-    "constant": (NAMED, "still", InvalidInput, "target 'still' has the same value"),
+    "constant": (NAMED, "still", InvalidInput, "target 'still' is constant"),
     "alone": (GroupMoments.from_rows(np.ones((4, 1)), ["a"] * 4), 0, InvalidInput, "only column"),
     "rows": (np.ones((4, 2)), 0, InvalidType, "moments is a ndarray"),
 }
@@ -283,7 +283,7 @@ def test_bad_targets(case):
             0,
             np.eye(3)[[0, 2]],
             InvalidInput,
-            "do not vary: component 1",
+            "are constant: component 1",
         ),
     ],
 )
@@ -345,7 +345,7 @@ def test_variances_that_cannot_be_told_are_refused():
     X[0] = [1e6, 0, 0]
     moments = moments_of(X, y, groups)
     with pytest.raises(
-        InvalidInput, match="The group 0 has too few rows for a variance of its own"
+        InvalidInput, match="The group 0 has too few rows to estimate a variance of its own"
     ):
         regression.least_squares(moments, 2, variance="by_group")
     with pytest.raises(InvalidInput, match="at least two blocks"):

@@ -261,9 +261,9 @@ def test_a_constant_column_is_told_once():
     rows = random_rows(1)
     rows.X[:, 2] = 4.0
     moments = GroupMoments.from_rows(rows.X, rows.labels)
-    with pytest.warns(FairspanWarning, match="constant") as told:
+    with pytest.warns(FairspanWarning, match="Constant columns") as warned:
         curve = frontier(moments, 2, scale=True)
-    assert len(told) == 1
+    assert len(warned) == 1
     assert len(curve.locate_all()) >= 6  # a warning would be an error here
 
 
@@ -320,7 +320,7 @@ def test_rows_give_the_frontier_of_their_moments():
 @pytest.mark.parametrize("i", [99, -99, "first", 0.5])
 def test_vertices_that_are_not_there(i):
     curve = curve_of(random_matrices(1), 1)
-    with pytest.raises(InvalidParameter, match="Allowed: a whole number from 0 to"):
+    with pytest.raises(InvalidParameter, match="Allowed: an integer from -"):
         curve.subspace(i)
     last, same = curve.subspace(-1), curve.subspace(len(curve.errors) - 1)
     np.testing.assert_array_equal(last.components, same.components)

@@ -432,13 +432,13 @@ UNUSABLE = {
         InvalidInput,
         "has no column 'sex'",
     ),
-    "too few pulls": ({"n_pulls": 5}, InvalidParameter, "at least 6 pulls, one for each"),
+    "too few pulls": ({"n_pulls": 5}, InvalidParameter, "at least 6 pulls, one per setting"),
     "pulls": ({"n_pulls": 6.0}, InvalidType, "n_pulls is 6.0"),
-    "no test rows": ({"test_size": 0.0}, InvalidParameter, "above 0 and below 1"),
-    "all test rows": ({"test_size": 1}, InvalidParameter, "above 0 and below 1"),
+    "no test rows": ({"test_size": 0.0}, InvalidParameter, "strictly between 0 and 1"),
+    "all test rows": ({"test_size": 1}, InvalidParameter, "strictly between 0 and 1"),
     "test rows": ({"test_size": 20}, InvalidParameter, "test_size is 20"),
     "test share": ({"test_size": None}, InvalidType, "test_size is None"),
-    "scores": ({"scoring": ["r2", "max_error"]}, InvalidType, "Allowed: one score"),
+    "scores": ({"scoring": ["r2", "max_error"]}, InvalidType, "Allowed: a single score"),
     "score": ({"scoring": "fairness"}, ValueError, "fairness"),
     "refit": ({"refit": "mean"}, InvalidParameter, "refit is 'mean'"),
     "seed": ({"random_state": -1}, InvalidParameter, "random_state"),
@@ -593,7 +593,7 @@ def test_regret_stays_below_the_bound(seed):
 @pytest.mark.parametrize("reward", [-0.001, 1.001, math.nan, math.inf, -math.inf, np.float32(2)])
 def test_a_reward_outside_its_range_changes_nothing(reward):
     policy = played([[0.5], []])
-    with pytest.raises(InvalidParameter, match=r"Allowed: a number from 0 to 1\. Divide"):
+    with pytest.raises(InvalidParameter, match=r"Allowed: a number from 0 to 1\. Rescale"):
         policy.update(1, reward)
     assert (policy.counts.tolist(), policy.means[0], policy.n_rounds) == ([1, 0], 0.5, 1)
     assert policy.select() == 1

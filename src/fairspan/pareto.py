@@ -3,7 +3,7 @@
 Among all d-dimensional subspaces, those that minimize w_1 e_1 + w_2 e_2 for nonnegative weights
 form the Pareto frontier: the lower-left boundary of the convex hull of all pairs (e_1(V), e_2(V)).
 Each is the solution of one symmetric eigenproblem, and every boundary point is attained by some V
-of exactly d dimensions (see :mod:`fairspan.solvers.two_groups.geodesic`).
+of exactly d dimensions (see :mod:`fairspan.solvers.two_groups`).
 """
 
 import numbers
@@ -44,6 +44,7 @@ from fairspan.solvers.two_groups.faces import (
 )
 from fairspan.typing import FloatArray
 
+# Criterion that is ordinary PCA.
 _PCA_CRITERION = "total_error"
 # Tolerance of a criterion's solution, relative to its objective; also the smallest `tol` of a
 # frontier, relative to the total variance.
@@ -54,9 +55,11 @@ _ON_FRONTIER_TOL = 1e-8
 _N_OUTER_ANGLES = 64
 # Number of vertices shown in a notebook.
 _MAX_SHOWN_VERTICES = 10
-# Deviation, relative to the extent of the plot, that is invisible; coarser for many features, where
-# each vertex takes time.
-_DISPLAY_TOL, _COARSE_DISPLAY_TOL, _MANY_FEATURES = 1e-4, 2e-3, 300
+# Deviation of a plotted curve that is invisible, relative to the extent of the plot.
+_DISPLAY_TOL = 1e-4
+# The same for more than _MANY_FEATURES features, where each vertex takes time: about a pixel.
+_COARSE_DISPLAY_TOL = 2e-3
+_MANY_FEATURES = 300
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +76,8 @@ class FrontierPosition:
         Criteria that penalize a gap (equal error, error gap, disparity) may lie beyond an end,
         where both errors could decrease.
     distance : float
-        From the polygon through the frontier's vertices, in units of the errors; for an answer on
-        the frontier at most `Frontier.max_deviation`, up to rounding.
+        Distance from the polygon through the frontier's vertices, in units of the errors; for
+        solutions on the frontier at most `Frontier.max_deviation`, up to rounding.
     """
 
     criterion: Criterion
@@ -84,7 +87,7 @@ class FrontierPosition:
 
     @property
     def name(self) -> str:
-        """The criterion's name."""
+        """Name of the criterion."""
         return self.criterion.name
 
 
@@ -92,12 +95,10 @@ def distance_to_polyline(point: FloatArray, polygon: FloatArray) -> float:
     """Smallest distance of a (2,) point from the polyline through (m, 2) vertices."""
     # The first segment has length zero.
     sides = np.diff(polygon, axis=0, prepend=polygon[:1])
-    offsets, squared_lengths = point - (polygon - sides), (sides**2).sum(axis=1)
-    fraction = np.clip(
-        (offsets * sides).sum(axis=1) / np.where(squared_lengths > 0, squared_lengths, 1.0),
-        0.0,
-        1.0,
-    )
+    offsets = point - (polygon - sides)
+    squared_lengths = (sides**2).sum(axis=1)
+    projections = (offsets * sides).sum(axis=1)
+    fraction = np.clip(projections / np.where(squared_lengths > 0, squared_lengths, 1.0), 0.0, 1.0)
     return float(np.linalg.norm(offsets - fraction[:, None] * sides, axis=1).min())
 
 
@@ -188,16 +189,13 @@ class Frontier:
         MissingDependency
             pandas is not installed.
         """
-        columns = {
-            f"{what} of {format_label(group)}": figures[:, g]
-            for what, figures in (
-                ("weight", self.weights),
-                ("error", self.errors),
-                ("loss", self.losses),
-            )
-            for g, group in enumerate(self.groups)
-        }
-        return to_data_frame({**columns, "total error": self.total_errors}, "Frontier.frame()")
+        columns = {}
+        quantities = {"weight": self.weights, "error": self.errors, "loss": self.losses}
+        for quantity, values in quantities.items():
+            for g, group in enumerate(self.groups):
+                columns[f"{quantity} of {format_label(group)}"] = values[:, g]
+        columns["total error"] = self.total_errors
+        return to_data_frame(columns, "Frontier.frame()")
 
     def locate(self, criterion: str | Criterion) -> FrontierPosition:
         """Fit a criterion to the same moments and locate its solution relative to the frontier.
@@ -208,7 +206,7 @@ class Frontier:
 
         Returns
         -------
-        Placed
+        FrontierPosition
 
         Raises
         ------
@@ -220,14 +218,14 @@ class Frontier:
         # Solved eigenproblems are shared by all criteria.
         problem = replace(self._problem, criterion=get_criterion(criterion))
         problem.criterion.check_problem(problem)
-        errors = problem.errors(AutoSolver().solve(problem, _MIN_TOL).components.T)
+        certificate = AutoSolver().solve(problem, _MIN_TOL)
+        errors = problem.errors(certificate.components.T)
         tol = _ON_FRONTIER_TOL * problem.total_variance
         distance = distance_to_polyline(errors, self.errors)
-        # Beyond an end, the error that is smallest there increases again, together with the other
-        # one.
-        is_between_ends = (
-            errors[1] <= self.errors[0, 1] + tol and errors[0] <= self.errors[-1, 0] + tol
-        )
+        # Beyond an end, the error that is smallest there increases again, together with the other.
+        max_first = self.errors[-1, 0]
+        max_second = self.errors[0, 1]
+        is_between_ends = errors[1] <= max_second + tol and errors[0] <= max_first + tol
         on_frontier = bool(is_between_ends and distance <= self.max_deviation + tol)
         return FrontierPosition(problem.criterion, errors, on_frontier, distance)
 
@@ -238,13 +236,13 @@ class Frontier:
 
         Returns
         -------
-        tuple of Placed
+        tuple of FrontierPosition
         """
-        placed = []
+        positions = []
         for name in builtin_names("criterion"):
             with suppress(IncompatibleParameters):
-                placed.append(self.locate(name))
-        return tuple(placed)
+                positions.append(self.locate(name))
+        return tuple(positions)
 
     def achievable_region(self) -> FloatArray:
         """Corners of the convex set of all achievable pairs of errors.
@@ -263,7 +261,9 @@ class Frontier:
         angles = RIGHT_ANGLE + 3 * RIGHT_ANGLE * (1 - np.cos(parameters)) / 2
         with limit_blas_threads(None):
             outer_points = [
-                end for angle in angles for end in supporting_contact(self._problem, float(angle))
+                point
+                for angle in angles
+                for point in supporting_contact(self._problem, float(angle))
             ]
         return np.array([point.errors for point in (*self._vertices, *outer_points)])
 
@@ -294,47 +294,49 @@ class Frontier:
 
     def _repr_html_(self) -> str:
         """HTML table of the vertices and of ordinary PCA, for notebooks."""
-        names, m = [table_name(group) for group in self.groups], len(self.errors)
+        names = [table_name(group) for group in self.groups]
+        m = len(self.errors)
         shown = np.unique(np.linspace(0, m - 1, _MAX_SHOWN_VERTICES).round().astype(int)).tolist()
-        pca, proportions = self.locate(_PCA_CRITERION).errors, self._problem.proportions
-        pca_losses = np.maximum(pca - self._problem.best_errors, 0.0)
-
-        def row(
-            name: str, weights: FloatArray, errors: FloatArray, losses: FloatArray, total: float
-        ) -> tuple[str, ...]:
-            cells = [weights[0], *self.round_to_zero(errors), *self.round_to_zero(losses), total]
-            return name, *(f"{value:.4g}" for value in cells)
-
+        proportions = self._problem.proportions
         totals = self.round_to_zero(self.errors) @ proportions
-        points = (self.weights, self.errors, self.losses, totals)
-        return Table.from_texts(
-            f"{counted(m, 'vertex', 'vertices')}"
-            f"{f' ({len(shown)} shown)' if len(shown) < m else ''}, "
-            f"{counted(self.n_components, 'component')}, center {self.center!r}",
-            (
-                "",
-                f"weight of {names[0]}",
-                *(f"{what} of {name}" for what in ("error", "loss") for name in names),
-                "total error",
-            ),
-            [
-                *(row(f"vertex {i}", *(each[i] for each in points)) for i in shown),
-                row(
-                    "ordinary PCA",
-                    proportions,
-                    pca,
-                    pca_losses,
-                    float(proportions @ self.round_to_zero(pca)),
-                ),
-            ],
-            sections=((len(shown), ""),),
-        )._repr_html_()
+        rows = [
+            self._table_row(
+                f"vertex {i}", self.weights[i], self.errors[i], self.losses[i], totals[i]
+            )
+            for i in shown
+        ]
+        pca_errors = self.locate(_PCA_CRITERION).errors
+        pca_losses = np.maximum(pca_errors - self._problem.best_errors, 0.0)
+        pca_total = float(proportions @ self.round_to_zero(pca_errors))
+        rows.append(self._table_row("ordinary PCA", proportions, pca_errors, pca_losses, pca_total))
+        n_shown = f" ({len(shown)} shown)" if len(shown) < m else ""
+        caption = (
+            f"{counted(m, 'vertex', 'vertices')}{n_shown}, "
+            f"{counted(self.n_components, 'component')}, center {self.center!r}"
+        )
+        header = (
+            "",
+            f"weight of {names[0]}",
+            *(f"error of {name}" for name in names),
+            *(f"loss of {name}" for name in names),
+            "total error",
+        )
+        table = Table.from_texts(caption, header, rows, sections=((len(shown), ""),))
+        return table._repr_html_()
+
+    def _table_row(
+        self, name: str, weights: FloatArray, errors: FloatArray, losses: FloatArray, total: float
+    ) -> tuple[str, ...]:
+        values = [weights[0], *self.round_to_zero(errors), *self.round_to_zero(losses), total]
+        return name, *(f"{value:.4g}" for value in values)
 
     def round_to_zero(self, errors: FloatArray) -> FloatArray:
-        """Return (.., 2) errors or losses of the groups, with zero for what is only rounding."""
-        second = self._problem.second_moments
+        """Set negligible errors or losses of the groups to zero, shape (..., 2)."""
+        second_moments = self._problem.second_moments
         roundings = figure_roundings(
-            second, np.zeros(second.n_groups), by_feature=self._coordinates is None
+            second_moments,
+            np.zeros(second_moments.n_groups),
+            by_feature=self._coordinates is None,
         )
         return np.where(np.abs(errors) <= roundings, 0.0, errors)
 
@@ -393,17 +395,18 @@ def frontier(
     >>> curve.errors
     array([[0., 1.],
            [4., 0.]])
-    >>> curve.place("minimax_error").errors.round(3)
+    >>> curve.locate("minimax_error").errors.round(3)
     array([0.8, 0.8])
     """
-    moments = (
-        X if sensitive_features is None else compute_moments(open_group_rows(X, sensitive_features))
-    )
+    if sensitive_features is None:
+        moments = X
+    else:
+        moments = compute_moments(open_group_rows(X, sensitive_features))
     if not isinstance(moments, GroupMoments | WideMoments) or moments.matrix_free:
         raise not_moments_error(X, "Pass moments, or rows with their sensitive_features")
     if moments.n_groups != 2:
         raise IncompatibleParameters(
-            f"A frontier received {counted(moments.n_groups, 'group')}",
+            f"frontier received {counted(moments.n_groups, 'group')}",
             "Allowed: exactly two groups, whose errors span the plane of the curve",
             "Merge groups until two remain, or compare criteria with audit",
         )
@@ -416,7 +419,7 @@ def frontier(
         moments, n_components, criterion=_PCA_CRITERION, center=center, scale=scale
     )
     with limit_blas_threads(None):
-        points, height, n_solved = frontier_vertices(problem, float(tol) * problem.total_variance)
+        points, max_deviation, n_solved = frontier_vertices(problem, tol * problem.total_variance)
     errors = np.array([point.errors for point in points])
     weights = np.array([point.weights for point in points])
     return Frontier(
@@ -427,7 +430,7 @@ def frontier(
         groups=tuple(moments.labels),
         n_components=int(n_components),
         center=center,
-        max_deviation=height,
+        max_deviation=max_deviation,
         n_eigenproblems=n_solved,
         _vertices=points,
         _pca_subspace=pca,
@@ -439,8 +442,7 @@ def frontier(
 def frontier_for_display(
     moments: GroupMoments | WideMoments, n_components: int, center: Center, *, scale: bool
 ) -> Frontier:
-    """Frontier with the resolution that a plot needs, also if it is short relative to the total
-    variance.
+    """Frontier with the resolution that a plot needs, however short it is.
 
     Parameters and exceptions as for :func:`frontier`.
 
@@ -453,11 +455,11 @@ def frontier_for_display(
     with Stage("tracing the trade-off", unit=EIGENPROBLEMS):
         curve = frontier(moments, n_components, center, scale=scale)
         extent = float(np.ptp(curve.errors, axis=0).max())
-        fraction = _DISPLAY_TOL if moments.n_features <= _MANY_FEATURES else _COARSE_DISPLAY_TOL
+        is_wide = moments.n_features > _MANY_FEATURES
+        display_tol = _COARSE_DISPLAY_TOL if is_wide else _DISPLAY_TOL
         variance = curve._problem.total_variance
-        target_deviation = max(fraction * extent, _MIN_TOL * variance)
-        if curve.max_deviation > target_deviation:
-            curve = frontier(
-                moments, n_components, center, scale=scale, tol=target_deviation / variance
-            )
-        return curve
+        target_deviation = max(display_tol * extent, _MIN_TOL * variance)
+        if curve.max_deviation <= target_deviation:
+            return curve
+        tol = target_deviation / variance
+        return frontier(moments, n_components, center, scale=scale, tol=tol)

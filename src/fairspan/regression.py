@@ -29,15 +29,18 @@ __all__ = [
     "least_squares",
     "principal_component_regression",
 ]
-# A column whose variance given the others is at most this fraction of its own counts as linearly
-# dependent: its coefficient would have fewer than four significant digits.
+# Smallest accepted tolerance of a column, 1 - R^2 of its regression on the others, as in regression
+# diagnostics: below it, its coefficient has fewer than four significant digits.
 _MIN_TOLERANCE = 1e-12
-# Variances below this fraction of what they are computed from are negligible.
+# Variances below this fraction of the squared bound that they are computed from are rounding: a few
+# hundred roundings.
 _VARIANCE_ROUNDING = 1e-13
-# Loadings of a dependent column below this are negligible.
+# Loadings of a dependent column below this are rounding: the root of its tolerance.
 _MIN_LOADING = 1e-6
+# Number of dependent columns that a message lists.
 _MAX_LISTED_COLUMNS = 12
-# Degrees of freedom below this are rounding error.
+# Degrees of freedom below this are rounding: a group whose residuals are zero in every regression
+# has none.
 _FREEDOM_ROUNDING = 1e-6
 
 
@@ -62,7 +65,7 @@ class LeastSquares:
         sigma^2, the weighted sum of squared residuals divided by the degrees of freedom.
     degrees_of_freedom : int
         Number of rows minus number of estimated coefficients, including the intercept.
-    n : int
+    n_rows : int
         Number of rows.
     r2 : float
         Fraction of the target's variance that is explained, over all rows.
@@ -166,12 +169,12 @@ def _target_position(moments: GroupMoments, target: str | int) -> int:
             "Allowed: a GroupMoments of all columns, including the target",
             "Create it with GroupMoments.from_rows, or with matrices() of other moments",
         )
-    names, p = moments.feature_names, moments.n_features
-    columns = (
-        f"{counted(p, 'column')} without names"
-        if names is None
-        else f"the columns {format_list(names)}"
-    )
+    names = moments.feature_names
+    p = moments.n_features
+    if names is None:
+        columns = f"{counted(p, 'column')} without names"
+    else:
+        columns = f"the columns {format_list(names)}"
     if not isinstance(target, str | SupportsIndex) or isinstance(target, bool):
         raise InvalidType(
             f"target is {target!r}",
@@ -207,8 +210,7 @@ def inverse_factor(
     mean_bounds: FloatArray,
     names: Sequence[str],
 ) -> FloatArray:
-    """Factor R with R'R the inverse of a covariance matrix of linearly independent columns, shape
-    (q, q).
+    """Factor R with R'R the inverse of a covariance of independent columns, shape (q, q).
 
     The matrix is scaled to unit diagonal and factorized by pivoted Cholesky: R = L^-1 P' D^-1.
 
@@ -216,10 +218,10 @@ def inverse_factor(
     ----------
     covariance : (q, q) array
         Symmetric and positive semidefinite up to rounding.
-    parts : (q,) array
+    deviation_bounds : (q,) array
         Scale of each column: the sum of the absolute terms of which its deviation is a combination;
         the deviation itself if the column is an original one.
-    means : (q,) array
+    mean_bounds : (q,) array
         The same for the means, which limit the accuracy of the covariance.
     names : sequence of q str
 
@@ -228,11 +230,12 @@ def inverse_factor(
     InvalidInput
         Constant or linearly dependent columns, which are named.
     """
-    shown, variances = [printable(name) for name in names], np.diag(covariance)
+    display_names = [printable(name) for name in names]
+    variances = np.diag(covariance)
     constant = np.flatnonzero(variances <= _VARIANCE_ROUNDING * deviation_bounds**2)
     if len(constant):
         raise InvalidInput(
-            f"These do not vary: {join_truncated([shown[i] for i in constant])}",
+            f"These columns are constant: {join_truncated([display_names[i] for i in constant])}",
             "Allowed: features that vary; the intercept represents the constant",
             "Drop them",
         )
@@ -246,25 +249,37 @@ def inverse_factor(
     if rank == len(order):
         columns = np.diag(1 / deviations)[order]
         return np.asarray(solve_triangular(np.tril(lower), columns, lower=True))
+    raise _dependent_columns_error(lower, order, rank, display_names)
+
+
+def _dependent_columns_error(
+    lower: FloatArray, order: IntegerArray, rank: int, names: Sequence[str]
+) -> InvalidInput:
+    """Error that lists each dependent column with the columns that it depends on.
+
+    Parameters
+    ----------
+    lower : (q, q) array
+        Pivoted Cholesky factor, of which the first `rank` columns are valid.
+    order : (q,) array of int
+        Columns in the order of the factor.
+    rank : int
+    names : sequence of q str
+    """
     # Express each remaining column as a combination of the factorized ones.
-    independent, dependent_rows = lower[:rank, :rank], lower[rank:, :rank]
-    loadings = solve_triangular(independent, dependent_rows.T, lower=True, trans="T").T
-    independent_columns = order[:rank]
-    predictors = [
-        [shown[i] for i in np.sort(independent_columns[np.abs(each) > _MIN_LOADING])]
-        for each in loadings
-    ]
-    dependencies = [
-        f"{shown[column]} depends on {join_truncated(names)}"
-        for column, names in zip(order[rank:], predictors, strict=True)
-    ]
-    suffix = (
-        f"; and {len(dependencies) - _MAX_LISTED_COLUMNS} more"
-        if len(dependencies) > _MAX_LISTED_COLUMNS
-        else ""
-    )
-    raise InvalidInput(
-        f"The features are linearly dependent: {'; '.join(dependencies[:_MAX_LISTED_COLUMNS])}{suffix}",
+    independent_rows = lower[:rank, :rank]
+    dependent_rows = lower[rank:, :rank]
+    loadings = solve_triangular(independent_rows, dependent_rows.T, lower=True, trans="T").T
+    dependencies = []
+    for column, column_loadings in zip(order[rank:], loadings, strict=True):
+        predictors = np.sort(order[:rank][np.abs(column_loadings) > _MIN_LOADING])
+        predictor_names = join_truncated([names[i] for i in predictors])
+        dependencies.append(f"{names[column]} depends on {predictor_names}")
+    listed = "; ".join(dependencies[:_MAX_LISTED_COLUMNS])
+    n_more = len(dependencies) - _MAX_LISTED_COLUMNS
+    suffix = f"; and {n_more} more" if n_more > 0 else ""
+    return InvalidInput(
+        f"The features are linearly dependent: {listed}{suffix}",
         "Allowed: features that are linearly independent of each other and of a constant",
         "Drop the columns named first, or regress on principal components",
     )
@@ -348,7 +363,7 @@ def principal_component_regression(
 ) -> PrincipalComponentRegression:
     """Regress one column on the coordinates of the others in a subspace, with an intercept.
 
-    Minimises sum_i w_i (y_i - c_0 - z_i'c)^2 for z = C D^-1 (x - mean), where C (d, p-1) are the
+    Minimizes sum_i w_i (y_i - c_0 - z_i'c)^2 for z = C D^-1 (x - mean), where C (d, p-1) are the
     subspace's components and D its scale; the coefficients of the features are D^-1 C'c.
 
     Parameters
@@ -404,50 +419,49 @@ def _fit_fields(
             "Split the rows into 20 or more blocks, and pass the moments of each",
         )
     folds = DenseFoldMoments(tuple(moments))
-    figures = _single_fit_fields(folds.total, target, model, variance)
+    fields = _single_fit_fields(folds.total, target, model, variance)
     jackknife_fits = [
         _single_fit_fields(folds.excluding(fold), target, model, variance)
         for fold in range(len(moments))
     ]
 
-    def covariance(*names: str) -> FloatArray:
-        found = np.array([np.hstack([each[name] for name in names]) for each in jackknife_fits])
-        deviations = found - found.mean(axis=0)
+    def jackknife_covariance(*names: str) -> FloatArray:
+        estimates = np.array([np.hstack([fit[name] for name in names]) for fit in jackknife_fits])
+        deviations = estimates - estimates.mean(axis=0)
         return np.asarray((len(deviations) - 1) / len(deviations) * deviations.T @ deviations)
 
-    figures["covariance"] = covariance("coefficients", "intercept")
+    fields["covariance"] = jackknife_covariance("coefficients", "intercept")
     if model is not None:
-        figures["component_covariance"] = covariance("component_coefficients")
-    return figures
+        fields["component_covariance"] = jackknife_covariance("component_coefficients")
+    return fields
 
 
 def _single_fit_fields(
     moments: GroupMoments, target: str | int, model: FairSubspace | None, variance: str
 ) -> dict[str, Any]:
-    """Fields of the result for one set of moments: least squares on the features or their
-    coordinates."""
+    """Fields of the result for one set of moments, on the features or on their coordinates."""
     position = _target_position(moments, target)
     predictors = np.delete(np.arange(moments.n_features), position)
     columns = moments.feature_names
     features = None if columns is None else tuple(columns[i] for i in predictors)
-    if model is None:
-        basis = np.eye(len(predictors))
-        names = (
-            [f"column {i}" for i in predictors] if features is None else list(map(repr, features))
-        )
-    else:
+    if model is not None:
         match = _match_features(model, features, len(predictors))
-        basis = (model.components / (1.0 if model.scale is None else model.scale))[:, match].T
+        scale = 1.0 if model.scale is None else model.scale
+        basis = (model.components / scale)[:, match].T
         names = [f"component {j}" for j in range(model.n_components)]
+    else:
+        basis = np.eye(len(predictors))
+        if features is None:
+            names = [f"column {i}" for i in predictors]
+        else:
+            names = list(map(repr, features))
     n = int(moments.counts.sum())
     degrees_of_freedom = n - len(names) - 1
-    second = moments.second_moments("global")
-    covariance = np.tensordot(moments.proportions, second, axes=1)
-    abs_basis, mean, target_mean = (
-        np.abs(basis).T,
-        moments.mean[predictors],
-        float(moments.mean[position]),
-    )
+    second_moments = moments.second_moments("global")
+    covariance = np.tensordot(moments.proportions, second_moments, axes=1)
+    abs_basis = np.abs(basis).T
+    mean = moments.mean[predictors]
+    target_mean = float(moments.mean[position])
     factor = inverse_factor(
         basis.T @ covariance[np.ix_(predictors, predictors)] @ basis,
         abs_basis @ moments.standard_deviations[predictors],
@@ -465,30 +479,31 @@ def _single_fit_fields(
     coefficients = basis @ component_coefficients
     residual = np.insert(-coefficients, position, 1.0)
     # Rounding may make the error of a perfect fit slightly negative.
-    errors = np.maximum(second @ residual @ residual, 0.0)
+    errors = np.maximum(second_moments @ residual @ residual, 0.0)
     mean_error = float(moments.proportions @ errors)
     # Covariance of the coordinates' coefficients and of the prediction at the mean, which are
     # uncorrelated.
-    within, q = np.zeros((len(names) + 1, len(names) + 1)), len(names)
-    within[:q, :q], within[q, q] = factor.T @ factor, 1.0
+    q = len(names)
+    component_covariance = np.zeros((q + 1, q + 1))
+    component_covariance[:q, :q] = factor.T @ factor
+    component_covariance[q, q] = 1.0
     if variance == "by_group":
-        means = (moments.means[:, predictors] - mean) @ basis
-        within = _group_variance_covariance(
+        component_covariance = _group_variance_covariance(
             moments,
-            basis.T @ second[:, predictors][:, :, predictors] @ basis,
-            means,
-            within,
+            basis.T @ second_moments[:, predictors][:, :, predictors] @ basis,
+            (moments.means[:, predictors] - mean) @ basis,
+            component_covariance,
             errors,
         )
     else:
-        within *= mean_error / degrees_of_freedom
+        component_covariance *= mean_error / degrees_of_freedom
     coefficient_map = np.block([[basis, np.zeros((len(predictors), 1))], [-mean @ basis, 1.0]])
-    figures: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "target": target,
         "feature_names": features,
         "coefficients": coefficients,
         "intercept": target_mean - float(coefficients @ mean),
-        "covariance": coefficient_map @ within @ coefficient_map.T,
+        "covariance": coefficient_map @ component_covariance @ coefficient_map.T,
         "residual_variance": _total_weight(moments) * mean_error / degrees_of_freedom,
         "degrees_of_freedom": degrees_of_freedom,
         "n_rows": n,
@@ -497,28 +512,28 @@ def _single_fit_fields(
         "group_errors": errors,
     }
     if model is None:
-        return figures
+        return fields
     # FairSubspace.transform subtracts nothing if there is no mean.
     subspace_mean = 0.0 if model.mean is None else model.mean[match]
-    return figures | {
+    return fields | {
         "component_coefficients": component_coefficients,
         # Computed from the mean of the rows: the intercept of the features may be far from both.
         "component_intercept": target_mean - float(coefficients @ (mean - subspace_mean)),
-        "component_covariance": within[:q, :q],
+        "component_covariance": component_covariance[:q, :q],
         "subspace": model,
     }
 
 
 def _total_weight(moments: GroupMoments) -> float:
-    """Return the sum of all sample weights, which is infinite where it leaves float64."""
+    """Sum of all sample weights, infinite if it exceeds float64."""
     with np.errstate(over="ignore"):
         return float(np.ldexp(moments.weights.sum(), moments.weight_exponent))
 
 
 def _group_variance_covariance(
     moments: GroupMoments,
-    second: FloatArray,
-    mean_bounds: FloatArray,
+    second_moments: FloatArray,
+    means: FloatArray,
     inverse: FloatArray,
     errors: FloatArray,
 ) -> FloatArray:
@@ -527,7 +542,7 @@ def _group_variance_covariance(
     Parameters
     ----------
     moments : GroupMoments
-    second : (k, q, q) array
+    second_moments : (k, q, q) array
         Second moments of each group's coordinates about the overall mean.
     means : (k, q) array
         Mean of each group's coordinates, relative to the overall mean.
@@ -541,26 +556,27 @@ def _group_variance_covariance(
     InvalidInput
         A group has too few rows to estimate its variance.
     """
-    ones = np.ones((len(mean_bounds), 1))
+    ones = np.ones((len(means), 1))
     group_grams = np.block(
-        [[second, mean_bounds[:, :, None]], [mean_bounds[:, None], ones[:, :, None]]]
+        [[second_moments, means[:, :, None]], [means[:, None], ones[:, :, None]]]
     )
     group_grams *= moments.proportions[:, None, None]
     degrees_of_freedom = moments.counts - np.einsum("ij,gji->g", inverse, group_grams)
     too_few = np.flatnonzero(degrees_of_freedom <= _FREEDOM_ROUNDING)
     if len(too_few):
         names = format_list([moments.labels[i] for i in too_few])
-        which = f"The group {names} has" if len(too_few) == 1 else f"The groups {names} have"
+        if len(too_few) == 1:
+            reason = f"The group {names} has too few rows to estimate a variance of its own"
+        else:
+            reason = f"The groups {names} have too few rows to estimate variances of their own"
         raise InvalidInput(
-            f"{which} too few rows for {'a variance' if len(too_few) == 1 else 'variances'} of "
-            f"{'its' if len(too_few) == 1 else 'their'} own",
+            reason,
             "Allowed: groups that do not determine the regression by themselves",
             'Merge groups, or use variance="pooled"',
         )
     # Mean squared residuals stand for sums divided by the sum of weights, consistently with G^-1.
-    middle_matrix = np.tensordot(
-        moments.proportions * errors / degrees_of_freedom, group_grams, axes=1
-    )
+    variances = moments.proportions * errors / degrees_of_freedom
+    middle_matrix = np.tensordot(variances, group_grams, axes=1)
     return np.asarray(inverse @ middle_matrix @ inverse)
 
 
@@ -568,21 +584,26 @@ def _match_features(
     model: FairSubspace, features: tuple[str, ...] | None, n_features: int
 ) -> IntegerArray:
     """Position of each feature among those of the subspace."""
-    subspace_names, has_names = (
-        model.feature_names,
-        features is not None and model.feature_names is not None,
-    )
-    same_names = sorted(features or ()) == sorted(subspace_names or ())
-    if not (same_names if has_names else model.n_features == n_features):
-        shown = [
-            f" ({format_list(names or ())})" if has_names else ""
-            for names in (subspace_names, features)
-        ]
-        raise InvalidInput(
-            f"The subspace is of {counted(model.n_features, 'feature')}{shown[0]}",
-            f"Allowed: the {counted(n_features, 'column')} besides the target{shown[1]}",
-            "Fit the subspace on the columns of the moments without the target",
-        )
+    subspace_names = model.feature_names
     if features is None or subspace_names is None:
+        if model.n_features != n_features:
+            raise _feature_mismatch(model.n_features, "", n_features, "")
         return np.arange(n_features, dtype=np.int64)
+    if sorted(features) != sorted(subspace_names):
+        raise _feature_mismatch(
+            model.n_features,
+            f" ({format_list(subspace_names)})",
+            n_features,
+            f" ({format_list(features)})",
+        )
     return np.array([subspace_names.index(name) for name in features], dtype=np.int64)
+
+
+def _feature_mismatch(
+    n_model_features: int, model_names: str, n_features: int, names: str
+) -> InvalidInput:
+    return InvalidInput(
+        f"The subspace is of {counted(n_model_features, 'feature')}{model_names}",
+        f"Allowed: the {counted(n_features, 'column')} besides the target{names}",
+        "Fit the subspace on the columns of the moments without the target",
+    )

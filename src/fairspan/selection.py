@@ -1,5 +1,4 @@
-"""Hyperparameter selection by a bandit: the UCB1 policy, and a search that allocates fits with
-it."""
+"""Hyperparameter selection by a bandit: the policy UCB1, and a search that uses it."""
 
 import math
 import numbers
@@ -27,10 +26,12 @@ from fairspan.typing import FloatArray, IntegerArray
 
 __all__ = ["UCB1", "UCB1SearchCV"]
 
+# Names in scikit-learn's table of what is measured in each pull.
+_MEASUREMENTS = ("test_score", "fit_time", "score_time")
+
 
 def upper_confidence_bounds(means: FloatArray, counts: IntegerArray) -> FloatArray:
-    """Upper confidence bound of each arm, mean_i + sqrt(2 ln t / n_i), t being the total number of
-    plays.
+    """Upper confidence bound of each arm: mean_i + sqrt(2 ln t / n_i) after t plays in total.
 
     Parameters
     ----------
@@ -44,16 +45,18 @@ def upper_confidence_bounds(means: FloatArray, counts: IntegerArray) -> FloatArr
     (a,) array
         Infinite for arms that were never played.
     """
+    log_plays = math.log(max(counts.sum(), 1))
     with np.errstate(divide="ignore", invalid="ignore"):  # for arms that were never played
-        half_widths = np.sqrt(2.0 * math.log(max(counts.sum(), 1)) / counts)
+        half_widths = np.sqrt(2.0 * log_plays / counts)
     return np.where(counts > 0, means + half_widths, np.inf)
 
 
 class UCB1:
     """Bandit policy for rewards in [0, 1]: play the arm with the largest upper confidence bound.
 
-    Each arm is played once, in order. After t plays, the arm with the largest mean_i + sqrt(2 ln t
-    / n_i) is played, n_i being the number of plays of arm i; ties go to the first such arm.
+    Each arm is played once, in order. After t plays, the arm with the largest
+    mean_i + sqrt(2 ln t / n_i) is played, n_i being the number of plays of arm i; ties go to the
+    first such arm.
 
     Parameters
     ----------
@@ -255,14 +258,17 @@ class UCB1:
 
     def _suboptimality_gaps(self, true_means: Any) -> FloatArray:
         """Suboptimality gaps Delta_i, shape (n_arms,)."""
-        said = f"true_means is {true_means!r}"
-        allowed = f"Allowed: {counted(self.n_arms, 'number')} from 0 to 1, one for each arm"
+        invalid_means = InvalidParameter(
+            f"true_means is {true_means!r}",
+            f"Allowed: {counted(self.n_arms, 'number')} from 0 to 1, one per arm",
+            "Pass such numbers",
+        )
         try:
             means = np.asarray(true_means, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InvalidParameter(said, allowed, "Pass such numbers") from error
+            raise invalid_means from error
         if means.shape != (self.n_arms,) or not ((means >= 0) & (means <= 1)).all():
-            raise InvalidParameter(said, allowed, "Pass such numbers")
+            raise invalid_means
         return np.asarray(means.max() - means)
 
 
@@ -271,8 +277,8 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
 
     Like scikit-learn's GridSearchCV, but instead of fitting every setting on every split it treats
     a setting as an **arm** and one fit on a random train/test split as a **pull**. Every arm is
-    pulled once; after that, always the one with the largest upper confidence bound mean_i + sqrt(2
-    ln t / n_i) (Auer et al. 2002), so that poor settings receive few fits.
+    pulled once; after that, always the one with the largest upper confidence bound
+    mean_i + sqrt(2 ln t / n_i) (Auer et al. 2002), so that poor settings receive few fits.
 
     **Splits.** Pull j of every arm uses split j, so that arms are compared on the same rows. The
     test part is stratified by group if `sensitive_features` is passed (under this name, or routed
@@ -351,7 +357,10 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
     """
 
     # Parameters of scikit-learn's searches that are fixed here.
-    n_jobs, pre_dispatch, verbose, error_score = None, 1, 0, "raise"
+    n_jobs = None
+    pre_dispatch = 1
+    verbose = 0
+    error_score = "raise"
     return_train_score = False
     # Function that returns split number j; set during a search.
     _make_split: Callable[[int], tuple[IntegerArray, IntegerArray]] | None = None
@@ -408,7 +417,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         if self.test_size in (0, 1):
             raise InvalidParameter(
                 f"test_size is {self.test_size!r}",
-                "Allowed: a fraction of the rows between 0 and 1",
+                "Allowed: a fraction of the rows, strictly between 0 and 1",
                 "Choose a number in between",
             )
         if not callable(self.refit):
@@ -424,7 +433,7 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         if self.n_pulls < n_settings:
             raise InvalidParameter(
                 f"n_pulls is {self.n_pulls}",
-                f"Allowed: at least {counted(n_settings, 'pull')}, one for each setting",
+                f"Allowed: at least {counted(n_settings, 'pull')}, one per setting of the grid",
                 "Increase n_pulls or reduce the grid",
             )
         X, y = indexable(X, y)
@@ -446,18 +455,19 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         search._make_split = partial(stratified_split, strata, float(self.test_size), int(seed))
         BaseSearchCV.fit(search, X, y, **params)
         del search._make_split
-        settings, errors = search.cv_results_["params"], search.errors_
+        settings = search.cv_results_["params"]
+        errors = search.errors_
         search.n_splits_ = int(search.cv_results_["n_pulls"].max())
         # scikit-learn 1.9 sets private attributes during fit and removes them afterwards.
         private_attributes = {
-            name: each for name, each in vars(self).items() if name.startswith("_")
+            name: value for name, value in vars(self).items() if name.startswith("_")
         }
         self.__dict__ = private_attributes | vars(search)
         if errors:
-            reasons = "; ".join(f"{settings[arm]!r}: {why}" for arm, why in errors.items())
+            reasons = "; ".join(f"{settings[arm]!r}: {reason}" for arm, reason in errors.items())
             warn(
-                f"{len(errors)} of {counted(len(settings), 'setting')} failed and were left out; "
-                f"errors_ keeps the reasons. {reasons}"
+                f"{len(errors)} of {counted(len(settings), 'setting')} failed and were dropped; "
+                f"see errors_. {reasons}"
             )
         return self
 
@@ -467,65 +477,49 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         Pull j of an arm is scored on split j. A single failure retires an arm: its mean score is
         then undefined, as in scikit-learn's searches, so more pulls could not make it the best.
         """
-        settings, arms = list(ParameterGrid(self.param_grid)), list[int]()
-        counts, errors = np.zeros(len(settings), dtype=np.int64), dict[int, str]()
-        # For each arm (row) and split (column); NaN if not measured.
-        measurement_names = ("test_score", "fit_time", "score_time")
-        scores, *durations = measurements = np.full((3, len(settings), self.n_pulls), np.nan)
+        settings = list(ParameterGrid(self.param_grid))
+        arms: list[int] = []
+        counts = np.zeros(len(settings), dtype=np.int64)
+        errors: dict[int, str] = {}
+        # Axes: kind of measurement, arm, split; NaN if not measured.
+        measurements = np.full((len(_MEASUREMENTS), len(settings), self.n_pulls), np.nan)
+        scores = measurements[0]
         results: dict[str, Any] = {}
         while len(arms) < self.n_pulls and len(errors) < len(settings):
-            arm, start = select_arm(scores, counts, errors), time.perf_counter()
+            arm = select_arm(scores, counts, errors)
+            start = time.perf_counter()
             try:
                 with warnings.catch_warnings(), np.errstate(invalid="ignore"):
                     # Such a score retires its setting, which is reported once.
                     warnings.filterwarnings("ignore", "One or more of the test scores are non-fin")
                     split = check_cv([self._make_split(int(counts[arm]))])  # type: ignore[misc]
                     results = evaluate_candidates([settings[arm]], split)
-                measured = [float(results[f"mean_{kind}"][-1]) for kind in measurement_names]
+                measured = [float(results[f"mean_{kind}"][-1]) for kind in _MEASUREMENTS]
                 if not np.isfinite(measured[0]):
                     errors[arm] = f"The score is {measured[0]}, not a finite number"
-            except (
-                Exception
-            ) as error:  # of any type: the failure is recorded and the search continues
+            # A model may raise anything: the failure is recorded and the search continues.
+            except Exception as error:
                 errors[arm] = f"{type(error).__name__}: {error}"
                 measured = [np.nan, time.perf_counter() - start, 0.0]
             measurements[:, arm, counts[arm]] = measured
             counts[arm] += 1
             arms.append(arm)
         if len(errors) == len(settings):
-            arm, reason = min(errors.items())
-            is_type_error = reason.startswith(("TypeError", InvalidType.__name__))
-            failed = f"All {len(settings)} settings of the grid failed, the first"
-            if len(settings) == 1:
-                failed = "The only setting of the grid failed,"
-            raise (InvalidType if is_type_error else InvalidInput)(
-                f"{failed} with {reason.removesuffix('.')}",
-                "Allowed: a grid with at least one setting that can be fitted to these data",
-                f"Try estimator.set_params(**{settings[arm]!r}).fit on the same data",
-            )
+            raise _all_settings_failed(settings, errors)
         scores[~np.isfinite(scores)] = np.nan
-        means, standard_deviations = score_stats = np.full((2, len(settings)), np.nan)
-        usable_arms = np.setdiff1d(np.arange(len(settings)), list(errors))
-        usable_scores = scores[usable_arms]
-        score_stats[:, usable_arms] = (
-            least_squares_means(usable_scores),
-            np.nanstd(usable_scores, axis=1),
-        )
         # scikit-learn's table has one row per pull; replace it in place by one row per setting.
         placeholders = [{"test_scores": 0.0, "fit_time": 0.0, "score_time": 0.0}] * len(settings)
         results.clear()
         results.update(self._format_results(settings, 1, placeholders))
-        results |= {f"split{i}_test_score": scores[:, i].copy() for i in range(counts.max())}
-        for kind, seconds in zip(measurement_names[1:], durations, strict=True):
+        for split_number in range(counts.max()):
+            results[f"split{split_number}_test_score"] = scores[:, split_number].copy()
+        for kind, seconds in zip(_MEASUREMENTS[1:], measurements[1:], strict=True):
             results[f"mean_{kind}"] = np.nanmean(seconds, axis=1)
             results[f"std_{kind}"] = np.nanstd(seconds, axis=1)
-        # Failed arms share the last rank.
-        ranks = rankdata(np.where(np.isnan(means), np.inf, -means), method="min").astype(np.int32)
-        results.update(
-            mean_test_score=means, std_test_score=standard_deviations, rank_test_score=ranks
-        )
+        results.update(_score_columns(scores, list(errors)))
         results["n_pulls"] = counts
-        self.n_pulls_, self.arms_ = len(arms), np.array(arms, dtype=np.int64)
+        self.n_pulls_ = len(arms)
+        self.arms_ = np.array(arms, dtype=np.int64)
         self.errors_ = dict(sorted(errors.items()))
 
     def __sklearn_tags__(self) -> Any:
@@ -535,12 +529,47 @@ class UCB1SearchCV(BaseSearchCV):  # type: ignore[misc]
         return tags
 
 
+def _all_settings_failed(
+    settings: list[dict[str, Any]], errors: dict[int, str]
+) -> InvalidType | InvalidInput:
+    """Error with the reason of the first setting."""
+    arm, reason = min(errors.items())
+    is_type_error = reason.startswith(("TypeError", InvalidType.__name__))
+    error_type = InvalidType if is_type_error else InvalidInput
+    if len(settings) == 1:
+        failed = "The only setting of the grid failed,"
+    else:
+        failed = f"All {len(settings)} settings of the grid failed, the first"
+    return error_type(
+        f"{failed} with {reason.removesuffix('.')}",
+        "Allowed: a grid with at least one setting that can be fitted to these data",
+        f"Try estimator.set_params(**{settings[arm]!r}).fit on the same data",
+    )
+
+
+def _score_columns(scores: FloatArray, failed: list[int]) -> dict[str, Any]:
+    """Mean, deviation and rank of each arm's scores, as in scikit-learn's searches."""
+    n_arms = len(scores)
+    usable_arms = np.setdiff1d(np.arange(n_arms), failed)
+    means = np.full(n_arms, np.nan)
+    means[usable_arms] = least_squares_means(scores[usable_arms])
+    deviations = np.full(n_arms, np.nan)
+    deviations[usable_arms] = np.nanstd(scores[usable_arms], axis=1)
+    # Failed arms share the last rank.
+    losses = np.where(np.isnan(means), np.inf, -means)
+    return {
+        "mean_test_score": means,
+        "std_test_score": deviations,
+        "rank_test_score": rankdata(losses, method="min").astype(np.int32),
+    }
+
+
 def select_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int]) -> int:
     """Arm chosen by UCB1 among those that have not failed; at least one must remain.
 
-    Rewards are the scores without the splits' effects, less the smallest and divided by the range
-    of them all, so that they lie in [0, 1] whatever the units of the score. All rewards are mapped
-    again after each pull; the order of the arms' means is that of their :func:`least_squares_means`.
+    Rewards are scores without split effects, scaled to [0, 1] by their minimum and range, whatever
+    the units of the score. The scaling is updated after each pull; the order of the arms' means
+    equals that of their :func:`least_squares_means`.
 
     Parameters
     ----------
@@ -556,10 +585,13 @@ def select_arm(scores: FloatArray, counts: IntegerArray, failed: Container[int])
     usable_arms = np.array([arm for arm in range(len(scores)) if arm not in failed])
     observed = scores[usable_arms, : counts.max()]
     adjusted = observed - split_effects(observed)
-    minimum, maximum = np.nanmin(adjusted), np.nanmax(adjusted)
+    minimum = np.nanmin(adjusted)
+    score_range = np.nanmax(adjusted) - minimum
     # If all scores are equal, all rewards are zero.
-    rewards = (np.nanmean(adjusted, axis=1) - minimum) / ((maximum - minimum) or 1.0)
-    return int(usable_arms[np.argmax(upper_confidence_bounds(rewards, counts[usable_arms]))])
+    divisor = 1.0 if score_range == 0 else score_range
+    rewards = (np.nanmean(adjusted, axis=1) - minimum) / divisor
+    bounds = upper_confidence_bounds(rewards, counts[usable_arms])
+    return int(usable_arms[np.argmax(bounds)])
 
 
 def least_squares_means(scores: FloatArray) -> FloatArray:
@@ -573,17 +605,17 @@ def least_squares_means(scores: FloatArray) -> FloatArray:
     scores : (a, s) array
         At least one score per row; NaN if not measured.
     """
-    seen = scores[:, ~np.isnan(scores).all(axis=0)]
-    if not np.isnan(seen).any():
-        return np.asarray(
-            seen.mean(axis=1)
-        )  # also the least-squares mean, without its rounding error
-    effects = split_effects(seen)
-    return np.asarray(np.nanmean(seen - effects, axis=1) + effects.mean())
+    is_used = ~np.isnan(scores).all(axis=0)
+    observed = scores[:, is_used]
+    if not np.isnan(observed).any():
+        # The plain mean is the least-squares mean too, without its rounding error.
+        return np.asarray(observed.mean(axis=1))
+    effects = split_effects(observed)
+    return np.asarray(np.nanmean(observed - effects, axis=1) + effects.mean())
 
 
 def split_effects(scores: FloatArray) -> FloatArray:
-    """How much easier each split is than the first one, by least squares.
+    """Least-squares estimate of how much easier each split is than the first one.
 
     The model score_ij = arm_i + split_j is fitted to the observed scores (least-squares or
     population marginal means: Searle, Speed and Milliken 1980, The American Statistician 34). Each
@@ -662,7 +694,7 @@ def stratified_split(
     strata : (n,) array of int
     test_size : float
         Fraction of rows, between 0 and 1.
-    seed, index : int
+    seed, split_number : int
 
     Returns
     -------
@@ -671,7 +703,7 @@ def stratified_split(
 
     Examples
     --------
-    >>> train, test = stratified_split(np.array([0, 0, 0, 0, 1, 1]), 0.3, seed=0, index=0)
+    >>> train, test = stratified_split(np.array([0, 0, 0, 0, 1, 1]), 0.3, 0, split_number=0)
     >>> len(test), bool(4 in test) != bool(5 in test)
     (2, True)
     """
