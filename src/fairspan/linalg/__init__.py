@@ -10,20 +10,21 @@ from fairspan.linalg.eigen import (
     EigenCache,
     Eigendecomposition,
     LeadingSubspace,
-    SmallestEigenvalueSum,
-    basis_rounding_bound,
-    column_rms,
-    error_rounding_bound,
     graded_eigh,
-    is_valid_scatter,
     is_zero,
     leading_subspace,
     normalize_signs,
     scaled_to_one,
-    smallest_eigenvalue_sum,
     symmetric_root,
     symmetrize,
     unit_of,
+)
+from fairspan.linalg.eigenvalue_sums import (
+    SmallestEigenvalueSum,
+    basis_rounding_bound,
+    column_rms,
+    error_rounding_bound,
+    smallest_eigenvalue_sum,
 )
 from fairspan.linalg.krylov import (
     N_GUARD_VECTORS,
@@ -31,6 +32,7 @@ from fairspan.linalg.krylov import (
     leading_subspace_krylov,
     orthonormalize_against,
 )
+from fairspan.linalg.scatter import is_valid_scatter
 
 __all__ = [
     "N_GUARD_VECTORS",

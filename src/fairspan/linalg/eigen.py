@@ -1,4 +1,4 @@
-"""Eigendecompositions of symmetric matrices, and rigorous sums of their smallest eigenvalues.
+"""Eigendecompositions of symmetric matrices, with ties, signs and a cache.
 
 LAPACK's absolute error is a multiple of the largest eigenvalue. If one column in a small unit makes
 that 1e16 times the eigenvalues that matter, these are pure rounding error. Widely separated leading
@@ -11,22 +11,13 @@ costs little more than its leading part and serves every number of components an
 for large ones only the leading part is kept. The cache evicts its oldest entries when it gets too
 large.
 
-The least error of a d-dimensional subspace is a sum of small eigenvalues. Computed as the trace
-minus the largest eigenvalues it can have a relative error above 100 %: 400 % where one column is
-1e8 times as large as the others. Here the s largest eigenvectors X are deflated instead. Let U be
-their orthogonal complement, N = U'MU, R = X'MU, and theta the smallest eigenvalue of X'MX. For any
-s with theta > lambda_1(N), the sum of the smallest eigenvalues of M is at least that of N less
-tr R'(X'MX - lambda_1(N) I)^-1 R.
-
-A Cholesky factorization tests whether a matrix is a possible scatter matrix.
-
 Signs of eigenvectors are arbitrary; displayed components are normalized by :func:`normalize_signs`.
 """
 
 import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import scipy.linalg
@@ -50,9 +41,9 @@ _INACCURATE_RATIO = 1e-5
 # A deflated eigenvalue must be this many times the largest remaining one.
 _MIN_DEFLATION_RATIO = 16.0
 # Eigenvalues below this ratio of the largest count as zero.
-_ZERO_RATIO = 1e-60
-_EPS = float(np.finfo(np.float64).eps)
-_TINY = float(np.finfo(np.float64).tiny)
+ZERO_RATIO = 1e-60
+EPS = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
 # Loadings within this relative distance of the largest count as tied with it, so that the sign of
 # (1, -1) / sqrt(2) does not depend on the last bit.
 _SIGN_TOL = 1e-8
@@ -228,9 +219,9 @@ def graded_eigh(matrix: FloatArray, max_deflated: int) -> tuple[FloatArray, Floa
     matrix : (p, p) array
         Symmetric.
     max_deflated : int
-        Of so many largest eigenvalues, those far above the rest are deflated first. The others are
-        then accurate relative to their own size, if the large entries of the matrix are confined to
-        few rows and columns.
+        Maximum number of leading eigenvalues to deflate; only those far above the rest are. The
+        others are then accurate relative to their own size, if the large entries of the matrix are
+        confined to few rows and columns.
 
     Returns
     -------
@@ -281,7 +272,7 @@ def _n_deflated(values: FloatArray, max_deflated: int) -> int:
     # Largest remaining magnitude after deflating s eigenvalues.
     remaining = np.maximum(np.abs(values[p - n_candidates - 1 : p - 1]), most_negative)[::-1]
     deflated = values[p - n_candidates :][::-1]
-    smallest_nonzero = max(_ZERO_RATIO * largest, _TINY)
+    smallest_nonzero = max(ZERO_RATIO * largest, TINY)
     separated = np.flatnonzero(
         deflated > _MIN_DEFLATION_RATIO * np.maximum(remaining, smallest_nonzero)
     )
@@ -290,7 +281,7 @@ def _n_deflated(values: FloatArray, max_deflated: int) -> int:
     # Deflation rotates the subspace by eps * (largest / last deflated), which perturbs the
     # remaining eigenvalues by the square of that angle times the last deflated one. This must be
     # negligible.
-    accurate = separated[deflated[separated] / largest * (remaining[-1] / largest) >= _EPS]
+    accurate = separated[deflated[separated] / largest * (remaining[-1] / largest) >= EPS]
     last = accurate[-1] if len(accurate) else separated[0]
     return int(last) + 1
 
@@ -439,138 +430,6 @@ class EigenCache:
         return sum(result.vectors.size for result in self._cache.values())
 
 
-# Rounding error of a second-moment entry, in units of eps times the root mean squares of its two
-# columns; it depends on the order in which the rows are summed.
-_ENTRY_ROUNDING = 8.0
-# Errors below this ratio of the variance are computed without subtraction.
-_DIRECT_RATIO = 1e-4
-# Rotation of a subspace by rounding its basis to float64, in units of eps.
-_ROTATION_ROUNDING = 16.0
-# Gap below the deflated eigenvalues, relative to the largest remaining one, from which the
-# neglected coupling is tiny.
-_MIN_GAP_RATIO = 1e-3
-# Rounding error of a scaled scatter entry (a correlation).
-_CORRELATION_TOL = 1e-9
-# Deviations below this ratio of the mean are rounding errors of the rows.
-_MEAN_ROUNDING = 1e-12
-# Squares of smaller deviations underflow.
-_UNDERFLOW = 1.5e-154
-
-
-class SmallestEigenvalueSum(NamedTuple):
-    """Sum of the smallest eigenvalues, with a bound on its rounding error.
-
-    Attributes
-    ----------
-    value : float
-        Computed sum.
-    rounding_error : float
-        Bound on its rounding error: `value - rounding_error` is a rigorous lower bound.
-    """
-
-    value: float
-    rounding_error: float
-
-
-def smallest_eigenvalue_sum(
-    matrices: FloatArray,
-    weights: FloatArray,
-    n_leading: int,
-    spectrum: Eigendecomposition | None = None,
-) -> SmallestEigenvalueSum:
-    """Return the sum of all but the d largest eigenvalues of sum_g weights_g S_g.
-
-    Parameters
-    ----------
-    matrices : (k, p, p) array
-        S_g, symmetric.
-    weights : (k,) array
-        Of any sign.
-    n_leading : int
-        Number d of eigenvalues to leave out.
-    spectrum : Eigendecomposition, optional
-        Decomposition of the mixture, if available.
-
-    Returns
-    -------
-    SmallestEigenvalueSum
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fairspan.linalg import smallest_eigenvalue_sum
-    >>> matrices = np.array([[[1e16, 1e8, 0.0], [1e8, 3.0, 0.5], [0.0, 0.5, 1.0]]])
-    >>> round(smallest_eigenvalue_sum(matrices, np.ones(1), 1).value, 12)
-    3.0
-    """
-    used = np.flatnonzero(weights)
-    used = used[[not is_zero(matrices[g]) for g in used.tolist()]]
-    p = matrices.shape[1]
-    d = n_leading
-    if d == p or len(used) == 0:
-        return SmallestEigenvalueSum(0.0, 0.0)
-    if len(used) < len(weights):
-        matrices = matrices[used]
-        weights = weights[used]
-    if spectrum is None:
-        values, vectors, _ = graded_eigh(np.tensordot(weights, matrices, axes=1), d)
-    else:
-        values = spectrum.values[::-1]
-        vectors = np.ascontiguousarray(spectrum.vectors[:, ::-1])
-    images = matrices @ vectors
-    rms = column_rms(matrices)
-    basis_rounding = basis_rounding_bound(np.sqrt((rms**2).sum(axis=1)), np.zeros(len(rms)))
-    sums: list[SmallestEigenvalueSum] = []
-    for n_deflated in _deflation_candidates(values, d):
-        n_remaining = p - n_deflated
-        complement = vectors[:, :n_remaining]
-        inner = complement.T @ images[:, :, :n_remaining]
-        compressed = symmetrize(np.tensordot(weights, inner, axes=1))
-        norms = np.sqrt(np.einsum("gij,gij->g", inner, inner))
-        row_norms = np.sqrt(np.einsum("ij,ij->i", complement, complement))
-        entry_rounding = _ENTRY_ROUNDING * (rms @ row_norms) ** 2
-        rounding = float(
-            np.abs(weights) @ (_EPS * (2 * p * norms + entry_rounding) + basis_rounding)
-        )
-        # Products of subnormal numbers have a larger relative rounding error.
-        rounding += _TINY * p
-        if n_deflated == d:
-            value = float(np.trace(compressed))
-            # The compressed matrix is nearly diagonal: a norm bounds its largest eigenvalue.
-            deviation = compressed - np.diag(values[:n_remaining])
-            largest = float(values[n_remaining - 1]) + float(np.linalg.norm(deviation))
-        else:
-            eigenvalues = np.linalg.eigvalsh(compressed)
-            value = float(eigenvalues[: p - d].sum())
-            largest = float(eigenvalues[-1])
-        neglected = 0.0
-        if n_deflated:
-            image = np.tensordot(weights, images[:, :, n_remaining:], axes=1)
-            neglected = _coupling_bound(image, vectors, n_remaining, largest)
-        sums.append(SmallestEigenvalueSum(value - neglected, rounding))
-        if neglected <= rounding:
-            break
-    return max(sums, key=lambda candidate: candidate.value - candidate.rounding_error)
-
-
-def _coupling_bound(
-    image: FloatArray, vectors: FloatArray, n_remaining: int, largest: float
-) -> float:
-    """Return the coupling term tr R'(X'MX - largest I)^-1 R; infinite without a gap.
-
-    X are the eigenvectors after the first `n_remaining`, and R = X'MU with the others.
-    """
-    shifted = symmetrize(vectors[:, n_remaining:].T @ image)
-    shifted.flat[:: len(shifted) + 1] -= largest
-    # Use all of X'MX, not only its smallest eigenvalue: R is largest where X'MX is.
-    factor, failed = scipy.linalg.lapack.dpotrf(shifted, lower=True)
-    if failed:
-        return np.inf
-    coupling = image.T @ vectors[:, :n_remaining]
-    solution, _ = scipy.linalg.lapack.dtrtrs(factor, coupling, lower=True)
-    return float(np.vdot(solution, solution))
-
-
 def scaled_to_one(vectors: FloatArray) -> FloatArray:
     """Divide each vector by a power of two so that its largest entry is at least 1/2 and below 1.
 
@@ -605,98 +464,3 @@ def unit_of(weights: FloatArray) -> float:
     """
     largest = float(weights.max(initial=0.0))
     return math.ldexp(1.0, math.frexp(largest)[1] - 1) if largest > 0 else 1.0
-
-
-def column_rms(matrices: FloatArray) -> FloatArray:
-    """Root mean square of each column in each group, shape (k, p)."""
-    return np.asarray(np.sqrt(np.maximum(np.einsum("gii->gi", matrices), 0.0)))
-
-
-def error_rounding_bound(
-    column_rms: FloatArray, errors: FloatArray, row_norms: FloatArray
-) -> FloatArray:
-    """Return a rounding bound of tr(E'S_gE), E = I - VV', for each group.
-
-    Parameters
-    ----------
-    column_rms : (k, p) array
-        Root mean squares of the columns.
-    errors : (k,) array
-        tr(E'S_gE).
-    row_norms : (p,) array
-        Norms of the rows of E.
-
-    Returns
-    -------
-    (k,) array
-    """
-    entry_term = _ENTRY_ROUNDING * (column_rms @ row_norms) ** 2
-    # Larger errors are computed as differences of sums of p terms, whose rounding errors accumulate
-    # like a random walk.
-    variances = (column_rms**2).sum(axis=1)
-    sum_factor = max(4.0, np.sqrt(len(row_norms)))
-    subtracted = np.where(errors > _DIRECT_RATIO * variances, sum_factor * variances, 0.0)
-    product_rounding = _EPS * (2 * len(row_norms) * errors + entry_term + subtracted)
-    return np.asarray(product_rounding + basis_rounding_bound(np.sqrt(variances), errors))
-
-
-def basis_rounding_bound(root_traces: FloatArray, errors: FloatArray) -> FloatArray:
-    """Bound on the effect on the groups' errors of rounding a basis to float64, shape (k,).
-
-    Rounding rotates the subspace by a few eps, in the worst case along the direction of largest
-    variance.
-
-    Parameters
-    ----------
-    root_traces : (k,) array
-        sqrt(tr S_g).
-    errors : (k,) array
-    """
-    rotated = _ROTATION_ROUNDING * _EPS * root_traces
-    return np.asarray(2 * rotated * np.sqrt(np.maximum(errors, 0.0)) + rotated**2)
-
-
-def _deflation_candidates(values: FloatArray, n_leading: int) -> list[int]:
-    """Candidate numbers of eigenvectors to deflate, best first: the largest with a gap below it."""
-    p = len(values)
-    leading = values[p - n_leading :][::-1]
-    following = values[p - n_leading - 1 : p - 1][::-1]
-    remaining = np.maximum(np.abs(following), max(-float(values[0]), 0.0))
-    smallest_nonzero = max(_ZERO_RATIO * float(np.abs(values).max()), _TINY)
-    gap_ratios = (leading - following) / np.maximum(remaining, smallest_nonzero)
-    separated = np.flatnonzero(gap_ratios > _MIN_GAP_RATIO)
-    if len(separated) == 0:
-        return [0]
-    last_separated = int(separated[-1]) + 1
-    most_separated = int(np.argmax(gap_ratios)) + 1
-    return list(dict.fromkeys([last_separated, most_separated, 0]))
-
-
-def is_valid_scatter(scatter: FloatArray, mean: FloatArray, weight: float) -> bool:
-    """Return whether a (p, p) matrix is a possible scatter of rows with this mean and weight.
-
-    The matrix is scaled by the size of each feature, including the rounding error of its rows. It
-    is a valid scatter only if the result has a Cholesky factor. This takes p^3 / 3 operations, less
-    than a tenth of the eigendecomposition of a fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> is_valid_scatter(np.array([[1.0, 1.0], [1.0, 1.0]]), np.zeros(2), 3.0)
-    True
-    >>> is_valid_scatter(np.array([[1.0, 2.0], [2.0, 1.0]]), np.zeros(2), 3.0)
-    False
-    """
-    variances = np.diag(scatter)
-    if not (variances >= 0).all():
-        return False
-    deviation_rounding = np.maximum(_MEAN_ROUNDING * np.abs(mean), _UNDERFLOW)
-    scales = np.sqrt(variances) + np.sqrt(weight) * deviation_rounding
-    with np.errstate(over="ignore"):
-        scaled = scatter / scales[:, None]
-        scaled /= scales
-    if np.abs(scaled).max(initial=0.0) > 1 + _CORRELATION_TOL:
-        return False
-    scaled[np.diag_indices_from(scaled)] += _CORRELATION_TOL * len(scaled)
-    _, failed = scipy.linalg.lapack.dpotrf(scaled.T, lower=True, overwrite_a=True, clean=False)
-    return bool(failed == 0)
