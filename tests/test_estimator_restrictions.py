@@ -180,7 +180,7 @@ def test_errors_that_cannot_be_equal_within_a_restriction_name_it():
     rows = random_rows(75, n=120, p=4)
     rows.X[rows.labels == "a"] *= 9
     with pytest.raises(
-        IncompatibleParameters, match=r"the restriction leaves.*leave the restriction out"
+        IncompatibleParameters, match=r"the restriction allows.*drop the restriction"
     ):
         fit(rows, 2, criterion="equal_error")
 

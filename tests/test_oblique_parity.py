@@ -281,7 +281,7 @@ def test_a_share_of_every_groups_variance():
     assert (1 - model.group_errors_ / _traces(model) >= 0.7).all()
     fewer = fit(ROWS.X, LABELS[2], model.n_components_ - 1)
     assert (1 - fewer.group_errors_ / _traces(fewer) < 0.7).any()
-    with pytest.raises(IncompatibleParameters, match="which the group with the least share"):
+    with pytest.raises(IncompatibleParameters, match="the smallest fraction kept by a group"):
         fit(ROWS.X, LABELS[2], 0.999999)
 
 

@@ -220,7 +220,7 @@ def test_a_share_of_variance(criterion, share, center):
         thin, dense = both(X, labels, d=share, criterion=criterion, center=center)
     except IncompatibleParameters:
         moments = GroupMoments.from_rows(X, labels)
-        with pytest.raises(IncompatibleParameters, match="the group with the least share"):
+        with pytest.raises(IncompatibleParameters, match="the smallest fraction kept by a group"):
             FairPCA(share, criterion=criterion, center=center).fit_moments(moments)
         return
     assert thin.n_components_ == dense.n_components_

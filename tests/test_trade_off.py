@@ -253,7 +253,7 @@ def test_landmarks_are_all_criteria_that_have_an_answer():
     landmarks = {placed.name: placed for placed in apart.locate_all()}
     assert set(builtin_names("criterion")) - set(landmarks) == {"equal_error"}
     assert all(landmarks[name].on_frontier for name in PARETO)
-    with pytest.raises(IncompatibleParameters, match="least reachable gap"):
+    with pytest.raises(IncompatibleParameters, match="smallest achievable gap"):
         apart.locate("equal_error")
 
 

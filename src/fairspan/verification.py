@@ -58,7 +58,7 @@ from fairspan.rows.groups import Label, format_list, label_array, label_type
 from fairspan.rows.label_matching import KnownLabels, check_types
 from fairspan.rows.opening import match_groups, open_rows
 from fairspan.solvers import solve
-from fairspan.solvers.growing_subspace import OPTIMA_SHARE
+from fairspan.solvers.growing_subspace import OPTIMA_TOL
 from fairspan.typing import FloatArray
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -547,7 +547,7 @@ class _Judged:
             return np.zeros(len(traces))
         tol = self.subspace.require_certificate().tol
         share = (
-            max(_SUBSPACE_OPTIMA_TOL, OPTIMA_SHARE * tol) if 0 <= tol < 1 else _SUBSPACE_OPTIMA_TOL
+            max(_SUBSPACE_OPTIMA_TOL, OPTIMA_TOL * tol) if 0 <= tol < 1 else _SUBSPACE_OPTIMA_TOL
         )
         return share * np.maximum(traces, self.whole.total_variance)
 

@@ -273,7 +273,7 @@ def test_three_lines_beside_a_column_of_large_numbers():
 
 def test_equal_errors_out_of_reach_beside_large_numbers():
     first, second = np.diag([1e10, 1.0, 2.0]), np.diag([1.1e10, 3.0, 5.0])
-    with pytest.raises(IncompatibleParameters, match=r"the least reachable gap is 2\."):
+    with pytest.raises(IncompatibleParameters, match=r"the smallest achievable gap is 2\."):
         BoundarySearch().solve(problem_of([first, second], 2, EqualError()), 1e-9)
 
 

@@ -163,7 +163,7 @@ REFUSED = [
     ),
     (
         (*replacing(FIT, data="{loud_csv}"), "--criterion", "equal_error"),
-        ["least reachable gap", "error_gap"],
+        ["smallest achievable gap", "error_gap"],
     ),
     # Models, and rows that do not fit them
     (

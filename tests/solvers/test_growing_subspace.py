@@ -37,7 +37,7 @@ class Growing(Solver):
     solver: Solver
     name = "growing"
 
-    def objection(self, problem):
+    def unsupported_reason(self, problem):
         return self.solver.unsupported_reason(problem)
 
     def solve(self, problem, tol, random_state=None):
@@ -220,7 +220,7 @@ def test_nearly_flat_spectra_are_solved_as_if_never_projected(criterion, rate):
 def test_that_no_subspace_has_equal_errors_is_said_of_all_dimensions():
     matrices = np.array([np.eye(40), 2 * np.eye(40)])
     for solver in (BoundarySearch(), Growing(BoundarySearch())):
-        with pytest.raises(IncompatibleParameters, match="the least reachable gap is 38"):
+        with pytest.raises(IncompatibleParameters, match="the smallest achievable gap is 38"):
             solver.solve(problem_of(matrices, 2, EqualError()), 1e-6)
 
 

@@ -60,7 +60,7 @@ def test_a_warm_start_ends_where_a_cold_one_does(p: int, spectrum: str) -> None:
     near = fit_subspace(diagonal_moments(p, spectrum, 0.1), 3, criterion="nash_welfare").certificate
     moments = diagonal_moments(p, spectrum)
     cold, warm = (
-        fit_subspace(moments, 3, criterion="nash_welfare", near=each).certificate
+        fit_subspace(moments, 3, criterion="nash_welfare", warm_start=each).certificate
         for each in (None, near)
     )
     assert cold.status == warm.status == "optimal"
@@ -135,7 +135,7 @@ def test_every_criterion_is_fitted_again_in_many_features(
     reasons = [finding.message for finding in audit.findings if finding.code == "FS110"]
     if criterion == "equal_error" and reasons:
         # Without a part of the rows no subspace may have equal errors, as a fit of the rest says.
-        assert all("the least reachable gap is" in reason for reason in reasons)
+        assert all("the smallest achievable gap is" in reason for reason in reasons)
         return
     assert np.isfinite([each.cross_fitted_loss for each in audit.models[0].groups]).all()
     # A report solves for dozens of dimensions, from the weights of the one before.

@@ -1,1 +1,1 @@
-"""Finding the subspace and proving how good it is."""
+"""Solvers: find a subspace and the dual weights that prove its quality."""

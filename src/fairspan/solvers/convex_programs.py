@@ -1,15 +1,14 @@
-"""Programs that solvers pose: semidefinite ones, and those over a simplex or a product of several.
+"""Convex programs used by the solvers: conic programs, and programs over products of simplices.
 
-Semidefinite programs are solved by Clarabel (Goulart and Chen 2024). It minimises x'Px / 2 + q.x
-subject to b - Ax in a product of cones. A symmetric matrix is in the cone of positive semidefinite
-ones by its upper triangle, column by column, with the entries off the diagonal times sqrt(2): then
-the product of two such vectors is that of the matrices.
+Semidefinite programs are solved by Clarabel (Goulart and Chen 2024), which minimizes x'Px / 2 + q.x
+subject to b - Ax in a product of cones. A symmetric matrix is represented by its upper triangle,
+column by column, with off-diagonal entries scaled by sqrt(2), so that inner products are preserved.
 
-The model of a dual is a saddle program: maximise
-s.m - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2 - t_j(sum_i m_i C_i) over one simplex for each block
-of m, t_j the sum of the j largest eigenvalues. As t_j(C) = min j u + tr Z over Z >= 0 and
-Z >= C - u I, it is one conic program; the multipliers of its second constraint are the shares Y,
-0 <= Y <= I with tr Y = j, for which t_j(C) = <C, Y>.
+The dual model is a saddle-point problem: maximize s.m - |F'(m - c)|^2 / 2 - damping |m - c|^2 / 2 -
+t_j(sum_i m_i C_i) over a simplex for each block of m, where t_j is the sum of the j largest
+eigenvalues. Since t_j(C) = min j u + tr Z over Z >= 0 and Z >= C - u I, it is one conic program;
+the multipliers of the second constraint are the matrix Y, 0 <= Y <= I, tr Y = j, with t_j(C) = <C,
+Y>.
 """
 
 from functools import lru_cache
@@ -21,17 +20,19 @@ import scipy
 from fairspan.problem.problem import SINGLE_BLOCK, Blocks
 from fairspan.typing import FloatArray
 
-# Slopes below this, in the scaled program, are rounding; as much is added to the diagonal. So are
-# gains below this share of the largest.
+# Gradients below this in the scaled program (numbers of at most size one) are rounding, as some
+# 1e3 eps; it is also the ridge added to the diagonal, which makes every system solvable.
 _GRADIENT_TOL = 1e-13
-# Up to so many entries a program over a simplex begins at a vertex, as it does where more than so
-# many are not zero; and so many multipliers a saddle program begins with.
-_VERTEX_START_SIZE, _MAX_WARM_SUPPORT = 4, 64
-# Of the conic program, gap and feasibility.
+# Up to this many entries a program over a simplex starts at a vertex, whatever start is given.
+_VERTEX_START_SIZE = 4
+# A start with more nonzeros is ignored, since these would leave the support one at a time. Also the
+# largest number of multipliers that a saddle-point problem starts with or adds at a time.
+_MAX_WARM_SUPPORT = 64
+# Tolerance of gap and feasibility of the conic program.
 _CONIC_TOL = 1e-12
-# Of numbers that many times as large as the constraints, no digit of these is left.
+# Coefficients larger than the constraints by this factor leave the constraints no digits.
 _MAX_COEFFICIENT_RATIO = 1e15
-# Less is nothing.
+# Smallest normal number, to avoid division by zero.
 _TINY = float(np.finfo(np.float64).tiny)
 
 _TriangleEntries = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]
@@ -39,13 +40,13 @@ _TriangleEntries = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]
 
 @lru_cache(64)
 def _triangle_entries(n: int) -> _TriangleEntries:
-    """Rows, columns and factors of the entries of a matrix's upper triangle."""
+    """Rows, columns and scale factors of the upper triangle's entries."""
     columns, rows = np.tril_indices(n)
     return rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0))
 
 
 def svec(matrices: FloatArray) -> FloatArray:
-    """Symmetric (.., n, n) matrices as vectors, shape (.., n (n + 1) / 2).
+    """Vectorize symmetric (..., n, n) matrices, shape (..., n (n + 1) / 2).
 
     Examples
     --------
@@ -57,7 +58,7 @@ def svec(matrices: FloatArray) -> FloatArray:
 
 
 def smat(vector: FloatArray, n: int) -> FloatArray:
-    """The symmetric (n, n) matrix of a vector.
+    """Symmetric (n, n) matrix of a vector; the inverse of :func:`svec`.
 
     Examples
     --------
@@ -84,59 +85,65 @@ def solve_conic(
     Parameters
     ----------
     quadratic : (n, n) array, optional
-        P, positive semidefinite; none for a linear objective.
+        P, positive semidefinite; None for a linear objective.
     linear : (n,) array
         q.
     constraints : (m, n) array
         A.
-    right : (m,) array
+    rhs : (m,) array
         b.
-    sizes : (int, int, tuple of int)
-        How many rows are zero, then not negative; then the orders of the positive semidefinite
-        matrices.
-    tolerance : float
-        Of gap and feasibility, as Clarabel counts them.
+    cone_sizes : (int, int, tuple of int)
+        Number of rows in the zero cone and in the nonnegative cone, and the orders of the positive
+        semidefinite matrices.
+    tol : float
+        Tolerance of gap and feasibility in Clarabel.
 
     Returns
     -------
     x : (n,) array
     duals : (m,) array
-        Multipliers of the rows of A.
+        Dual variables of the rows of A.
     status : str
-        As Clarabel says it; other than "Solved", x is the nearest point found, or NaN.
+        Status reported by Clarabel; unless it is "Solved", x is the last iterate or NaN.
     """
-    import clarabel  # imported where it is used: most fits do without
+    import clarabel  # Imported lazily: most fits do not need it.
 
     n_zero, n_positive, orders = cone_sizes
     cones = [clarabel.ZeroConeT(n_zero), clarabel.NonnegativeConeT(n_positive)]
     cones += [clarabel.PSDTriangleConeT(order) for order in orders]
-    r_factor = scipy.sparse.csc_matrix(
-        (len(linear),) * 2 if quadratic is None else np.triu(quadratic)
-    )
-    data = r_factor, linear, scipy.sparse.csc_matrix(constraints), rhs, cones
+    n = len(linear)
+    upper_triangle = np.triu(quadratic) if quadratic is not None else (n, n)
+    sparse_quadratic = scipy.sparse.csc_matrix(upper_triangle)
+    sparse_constraints = scipy.sparse.csc_matrix(constraints)
+    data = sparse_quadratic, linear, sparse_constraints, rhs, cones
     settings = clarabel.DefaultSettings()
-    settings.verbose, settings.max_threads = False, 1
+    settings.verbose = False
+    settings.max_threads = 1
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tol
-    x, duals, status = np.full(len(linear), np.nan), np.full(len(rhs), np.nan), "no solution"
-    largest = max(float(np.abs(r_factor).max()), float(np.abs(linear).max(initial=0.0)))
-    if not largest <= _MAX_COEFFICIENT_RATIO * max(
-        float(abs(constraints).max()), float(np.abs(rhs).max())
-    ):
+    x = np.full(n, np.nan)
+    duals = np.full(len(rhs), np.nan)
+    status = "no solution"
+    max_cost = max(float(np.abs(sparse_quadratic).max()), float(np.abs(linear).max(initial=0.0)))
+    max_constraint = max(float(abs(constraints).max()), float(np.abs(rhs).max()))
+    # NaN must fail this test.
+    if not max_cost <= _MAX_COEFFICIENT_RATIO * max_constraint:
         return x, duals, status
-    # Regularised equations leave an error of 1e-10 to 1e-8, so they are the second choice. Shorter
-    # steps end with some digits more.
+    # Regularization leaves errors of 1e-10 to 1e-8, so it is tried second. Shorter steps give a few
+    # more digits.
     settings.max_step_fraction = 0.9
-    for regularised in (False, True):
-        settings.static_regularization_enable = regularised
-        settings.dynamic_regularization_enable = regularised
+    for is_regularized in (False, True):
+        settings.static_regularization_enable = is_regularized
+        settings.dynamic_regularization_enable = is_regularized
         try:
             solution = clarabel.DefaultSolver(*data, settings).solve()
         except BaseException as error:
-            # A panic of its Rust code, at numbers that overflow, is no subclass of Exception.
+            # A panic in its Rust code, on overflow, is a BaseException that is not an Exception.
             if type(error).__name__ != "PanicException":
                 raise
             continue
-        x, duals, status = np.array(solution.x), np.array(solution.z), str(solution.status)
+        x = np.array(solution.x)
+        duals = np.array(solution.z)
+        status = str(solution.status)
         if status in ("Solved", "AlmostSolved"):
             break
     return x, duals, status
@@ -150,24 +157,25 @@ def minimize_on_simplex(
     ridge: float = 0.0,
     start: FloatArray | None = None,
 ) -> FloatArray:
-    """Minimise |F'x|^2 / 2 + added |x|^2 / 2 + b.x over x >= 0 with sum x = 1 in each block.
+    """Minimize |F'x|^2 / 2 + ridge |x|^2 / 2 + b.x over x >= 0 with sum 1 in each block.
 
-    By an active set method, which never forms FF': few entries are not zero, of many.
+    Active-set method that never forms FF'; suited to solutions with few nonzeros among many
+    entries.
 
     Parameters
     ----------
     factor : (n, s) array
-        F; a trace of identity is added to FF' where it is singular.
+        F; a multiple of the identity is added to FF', in case it is singular.
     linear : (n,) array
         b.
     blocks : Blocks
-        Of x.
-    added : float
-        Not negative.
+        Blocks of x.
+    ridge : float
+        Nonnegative.
     start : (n,) array, optional
-        On a simplex for each block. Of few entries none is needed: where several points are the
-        best, one that stays where it was shows nothing new. Of many that are not zero none is used:
-        they would leave one by one.
+        Feasible starting point. Ignored for few entries: if the minimizer is not unique, staying at
+        the start would reveal nothing new. Ignored if it has many nonzeros, which would leave the
+        support one at a time.
 
     Returns
     -------
@@ -179,27 +187,30 @@ def minimize_on_simplex(
     array([0.8, 0.2])
     """
     n = len(linear)
-    block_of, indicator, ones = (
-        blocks.block_indices(n),
-        blocks.indicator_matrix(n),
-        np.ones(len(blocks)),
-    )
+    block_of = blocks.block_indices(n)
+    indicator = blocks.indicator_matrix(n)
+    ones = np.ones(len(blocks))
     squared_norms = np.einsum("is,is->i", factor, factor)
     scale = max(float(squared_norms.sum() + n * ridge), float(np.abs(linear).max()), _TINY)
-    factor, linear, ridge = factor / np.sqrt(scale), linear / scale, ridge / scale + _GRADIENT_TOL
+    factor = factor / np.sqrt(scale)
+    linear = linear / scale
+    ridge = ridge / scale + _GRADIENT_TOL
     if start is None or n <= _VERTEX_START_SIZE or np.count_nonzero(start) > _MAX_WARM_SUPPORT:
         x = np.zeros(n)
         x[blocks.argmax(-squared_norms / (2 * scale) - linear)] = 1.0
     else:
         x = start.copy()
     support = np.flatnonzero(x).tolist()
-    # Each round the value falls; the limit only guards against rounding that goes in circles.
+    # The objective decreases in each round; the limit guards against cycling due to rounding.
     for _ in range(20 * n):
-        # The least with only these entries, of any sign.
-        rows, within, m = factor[support], indicator[:, support], len(support)
+        # Minimizer on this support, of any sign.
+        rows = factor[support]
+        block_rows = indicator[:, support]
+        m = len(support)
         system = np.zeros((m + len(indicator),) * 2)
         system[:m, :m] = rows @ rows.T + ridge * np.eye(m)
-        system[m:, :m], system[:m, m:] = within, within.T
+        system[m:, :m] = block_rows
+        system[:m, m:] = block_rows.T
         target = np.linalg.solve(system, np.append(-linear[support], ones))[:m]
         if target.min() < 0:
             step = target - x[support]
@@ -211,7 +222,7 @@ def minimize_on_simplex(
             continue
         x[support] = target
         gradient = factor @ (target @ rows) + ridge * x + linear
-        # How far below the level of the block's own entries.
+        # Relative to the level within the block.
         gradient -= blocks.sums(gradient * x)[block_of]
         entering = int(gradient.argmin())
         if entering in support or gradient[entering] >= -_GRADIENT_TOL:
@@ -239,36 +250,43 @@ def solve_saddle_point(
         F.
     damping : float
     center : (m,) array
-        c, on a simplex for each block.
+        c, feasible.
     matrices : (m, r, r) array
         C, symmetric.
-    rank : int
+    n_eigenvalues : int
         j, from 1 to r - 1.
     blocks : Blocks
-        Of m.
+        Blocks of m.
 
     Returns
     -------
     multipliers : (m,) array
-    shares : (r, r) array
-        NaN, both, where Clarabel finds no solution.
+    occupations : (r, r) array
+        Y, the multipliers of Z >= C - u I.
+        Both are NaN if Clarabel finds no solution.
     """
     n, r = matrices.shape[:2]
     block_of = blocks.block_indices(n)
-    # What a block has in common is the same for every m; the rest has numbers of size one.
+    # What the entries of a block have in common adds a constant: subtract it, and scale the rest to
+    # size one.
     mean_eigenvalues = blocks.sums(center * np.einsum("irr->i", matrices) / r)
     matrices = matrices - mean_eigenvalues[block_of, None, None] * np.eye(r)
     slopes = slopes - blocks.sums(center * slopes)[block_of]
     scale = float(max(np.abs(matrices).max(), np.abs(slopes).max())) or 1.0
-    matrices, slopes, damping = matrices / scale, slopes / scale, damping / scale
+    matrices = matrices / scale
+    slopes = slopes / scale
+    damping = damping / scale
     factor = factor / np.sqrt(scale)
-    linear, target = slopes + damping * center, center @ factor
-    # Few of many multipliers are not zero: those that would raise the value join the others.
+    linear = slopes + damping * center
+    target = center @ factor
+    # Few of many multipliers are nonzero: start with some, and add those that would raise the
+    # value.
     is_active = np.isin(np.arange(n), np.argsort(-center, kind="stable")[:_MAX_WARM_SUPPORT])
     is_active[blocks.argmax(center)] = True
     while True:
-        active, solution = np.flatnonzero(is_active), np.zeros(n)
-        solution[is_active], shares = _solve_saddle_on_support(
+        active = np.flatnonzero(is_active)
+        solution = np.zeros(n)
+        solution[is_active], occupations = _solve_saddle_on_support(
             linear[is_active],
             factor[is_active],
             damping,
@@ -277,16 +295,16 @@ def solve_saddle_point(
             n_eigenvalues,
             blocks.select(active),
         )
-        if is_active.all() or not (np.isfinite(solution).all() and np.isfinite(shares).all()):
-            return solution, shares
+        if is_active.all() or not (np.isfinite(solution).all() and np.isfinite(occupations).all()):
+            return solution, occupations
         reduced_gains = linear - factor @ (solution @ factor - target) - damping * solution
-        reduced_gains -= np.einsum("irs,rs->i", matrices, shares)
+        reduced_gains -= np.einsum("irs,rs->i", matrices, occupations)
         reduced_gains -= blocks.sums(reduced_gains * solution)[block_of]
         reduced_gains[is_active] = 0.0
         entering = np.argsort(-reduced_gains, kind="stable")[:_MAX_WARM_SUPPORT]
         entering = entering[reduced_gains[entering] > _CONIC_TOL]
         if not entering.size:
-            return solution, shares
+            return solution, occupations
         is_active[entering] = True
 
 
@@ -299,29 +317,34 @@ def _solve_saddle_on_support(
     n_eigenvalues: int,
     blocks: Blocks,
 ) -> tuple[FloatArray, FloatArray]:
-    """Maximise q.m - |F'm - z|^2 / 2 - damping |m|^2 / 2 - t_j(sum_i m_i C_i), z the target."""
-    (n, r), indicator = matrices.shape[:2], blocks.indicator_matrix(len(linear))
-    # Only what the factor spans of the target counts.
+    """Maximize q.m - |F'm - z|^2 / 2 - damping |m|^2 / 2 - t_j(sum_i m_i C_i) with target z."""
+    n, r = matrices.shape[:2]
+    indicator = blocks.indicator_matrix(len(linear))
+    # Only the component of the target in the row space of the factor matters.
     q, r_factor = np.linalg.qr(factor.T)
-    identity, n_entries = svec(np.eye(r)), r * (r + 1) // 2
-    # The unknowns are m, u, the triangle of Z, and y = F'm.
-    quadratic = np.repeat([damping, 0.0, 1.0], [n, 1 + n_entries, len(r_factor)])
+    identity = svec(np.eye(r))
+    n_entries = r * (r + 1) // 2
+    # The variables are m, u, svec(Z) and y = F'm.
+    quadratic_diagonal = np.repeat([damping, 0.0, 1.0], [n, 1 + n_entries, len(r_factor)])
     linear_cost = np.concatenate([-linear, [n_eigenvalues], identity, -target @ q])
-    entries, minus_identity = (
-        scipy.sparse.identity(n_entries),
-        -scipy.sparse.identity(len(r_factor)),
-    )
-    simplex_rows, nonnegative_rows = (
-        [indicator, None, None, None],
-        [-scipy.sparse.identity(n), None, None, None],
-    )
+    entries = scipy.sparse.identity(n_entries)
+    minus_identity = -scipy.sparse.identity(len(r_factor))
+    # Each block sums to one.
+    simplex_rows = [indicator, None, None, None]
+    # y = F'm.
+    factor_rows = [r_factor, None, None, minus_identity]
+    # m >= 0.
+    nonnegative_rows = [-scipy.sparse.identity(n), None, None, None]
+    # Z + u I - sum_i m_i C_i is positive semidefinite, and so is Z.
     dominance_rows = [svec(matrices).T, -identity[:, None], -entries, None]
-    psd_rows, factor_rows = [None, None, -entries, None], [r_factor, None, None, minus_identity]
+    psd_rows = [None, None, -entries, None]
     rows = scipy.sparse.bmat(
         [simplex_rows, factor_rows, nonnegative_rows, dominance_rows, psd_rows]
     )
-    right = np.append(np.ones(len(indicator)), np.zeros(rows.shape[0] - len(indicator)))
-    cones = len(indicator) + len(r_factor), n, (r, r)
-    x, duals, _ = solve_conic(np.diag(quadratic), linear_cost, rows, right, cones, _CONIC_TOL)
+    rhs = np.append(np.ones(len(indicator)), np.zeros(rows.shape[0] - len(indicator)))
+    cone_sizes = len(indicator) + len(r_factor), n, (r, r)
+    quadratic = np.diag(quadratic_diagonal)
+    x, duals, _ = solve_conic(quadratic, linear_cost, rows, rhs, cone_sizes, _CONIC_TOL)
     multipliers = blocks.normalize(x[:n]) if np.isfinite(x).all() else x[:n]
-    return multipliers, smat(duals[-2 * n_entries : -n_entries], r)
+    dominance_duals = duals[-2 * n_entries : -n_entries]
+    return multipliers, smat(dominance_duals, r)

@@ -1,24 +1,26 @@
-"""Subspaces of exactly d dimensions: local descent, rounding, and rank reduction.
+"""Subspaces of exactly d dimensions: local descent, rounding of relaxed solutions, rank reduction.
 
-What is minimised is the largest score, or a sum of the largest scores of several blocks. Moving V
-to V + UX, U the orthogonal complement, changes the error e_g by -2 <B_g, X> in first order,
-B_g = U'S_gV. For multipliers m of the scores F_i, w_g = sum_i m_i dF_i/de_g and M = sum_g w_g S_g,
-the second order is sum_(i, j) (a_j - b_i) X_ij^2 in the bases of U and V that make U'MU = diag(b)
-and V'MV = diag(a). So the quadratic model is diagonal, and each step is a program over multipliers
-on a simplex for each block of scores.
+The objective is the largest score, or a sum of the largest scores of several blocks. Moving V to V
++ UX, U spanning the orthogonal complement, changes the error e_g to first order by -2 <B_g, X>, B_g
+= U'S_gV. With multipliers m of the scores F_i, w_g = sum_i m_i dF_i/de_g and M = sum_g w_g S_g, the
+second-order term is sum_(i, j) (a_j - b_i) X_ij^2 in the bases of U and V in which U'MU = diag(b)
+and V'MV = diag(a). The quadratic model is therefore diagonal, and each step is a program over
+multipliers on a simplex for each block of scores.
 
-Each step is the better of two: one with curvatures made positive, which goes down, and Newton's on
-the scores that stay largest, which ends it. Both are corrected for scores that bend differently,
-and damped as far as needed. Saddle points end a descent too: a search has other starts.
+Each iteration takes the better of two steps: a descent step with curvatures made positive, and a
+Newton step on the active scores, which gives fast local convergence. Both get a second-order
+correction where scores curve differently, and are damped as needed. A descent may also end at a
+saddle point, so the search uses several starts.
 
-Curvatures can lie many orders of magnitude apart, as where V holds the direction of a column of
-large numbers. So what is small is told for each column of X by itself.
+Curvatures can differ by many orders of magnitude, for example if V contains the direction of a
+column of large numbers, so thresholds are set per column of X.
 
-Rank reduction (Pataki 1998) makes a relaxed solution of as few dimensions as its value needs. P
-with 0 <= P <= I and tr P = d is given as columns sqrt(lb_j) u_j, P = sum_j lb_j u_j u_j'. Let F
-be its r eigenvectors with eigenvalues between 0 and 1. As long as the symmetric r x r matrices
-outnumber the equations that keep the value, there is a direction Delta along which P + t F Delta F'
-keeps it; walking until an eigenvalue reaches 0 or 1 makes r smaller.
+Rank reduction (Pataki 1998) turns a relaxed solution into one of the smallest rank that its value
+requires. P with 0 <= P <= I and tr P = d is given as columns sqrt(lb_j) u_j, P = sum_j lb_j u_j
+u_j'. Let F be its r eigenvectors with eigenvalues strictly between 0 and 1. As long as the
+dimension of the symmetric r x r matrices exceeds the number of equations that keep the value, there
+is a direction Delta along which P + t F Delta F' keeps it; moving until an eigenvalue reaches 0 or
+1 reduces r.
 """
 
 import math
@@ -34,37 +36,45 @@ from fairspan.problem.problem import SINGLE_BLOCK, AffinePieces, Blocks, Problem
 from fairspan.solvers.convex_programs import minimize_on_simplex, smat, svec
 from fairspan.typing import FloatArray
 
+# Steps of a descent; most end after 5 to 30.
 _MAX_STEPS = 200
-# A step that keeps less than this share of its promise is corrected; less than that, damped.
-_GOOD_DECREASE, _SUFFICIENT_DECREASE = 0.5, 0.1
-# Damping, as a share of the largest curvature: its range, and by what it grows and shrinks.
-_MIN_DAMPING, _MAX_DAMPING, _DAMPING_INCREASE, _DAMPING_DECREASE = 1e-4, 1e8, 8.0, 16.0
-# Curvatures are taken to be this share of a column's at least: of a step that goes down, and of
-# Newton's.
-_MIN_DESCENT_CURVATURE, _MIN_NEWTON_CURVATURE = 1e-3, 1e-8
-# Scores with a multiplier below this are not active; pieces closer to the largest than this share
-# of the pieces' size are.
+# A step with less than the first fraction of the predicted decrease is corrected, with less than
+# the second one damped.
+_GOOD_DECREASE = 0.5
+_SUFFICIENT_DECREASE = 0.1
+# Damping relative to the largest curvature: range, and factors of increase and decrease.
+_MIN_DAMPING = 1e-4
+_MAX_DAMPING = 1e8
+_DAMPING_INCREASE = 8.0
+_DAMPING_DECREASE = 16.0
+# Lower limits of curvatures relative to their column's scale: for the descent step and for the
+# Newton step.
+_MIN_DESCENT_CURVATURE = 1e-3
+_MIN_NEWTON_CURVATURE = 1e-8
+# Scores with smaller multipliers are inactive; a piece is active if its distance from the maximum
+# of its block is within this fraction of the magnitude of the pieces.
 _ACTIVE_TOL = 1e-9
-# Scores are uncertain by this share of the errors in them.
+# Relative rounding error of scores.
 _SCORE_ROUNDING = 1e-15
-# Differences for second derivatives are this share of the errors.
+# Relative step of finite differences of the errors.
 _FINITE_DIFFERENCE_STEP = 1e-5
-# Share of a group's variance below which the slope of the robust error gap is taken at it.
+# Fraction of a group's variance at which the gradient of the robust error gap is evaluated for
+# smaller errors.
 _MIN_ERROR_RATIO = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """A subspace, and what it leaves there.
+    """Subspace with its errors, scores and multipliers.
 
     Attributes
     ----------
     basis : (p, d) array
     errors : (k,) array
     scores : (m,) array
-        The sum of the largest of each block is minimised: this is the value.
+        The objective is the sum of the block maxima.
     multipliers : (m,) array
-        On a simplex for each block: those of the step that led here.
+        On a simplex for each block: the multipliers of the step that led here.
     value : float
     """
 
@@ -78,54 +88,60 @@ class Iterate:
     def from_basis(
         cls, problem: Problem, basis: FloatArray, multipliers: FloatArray | None = None
     ) -> "Iterate":
-        """Where no multipliers are known, the largest scores share them evenly."""
-        errors, blocks = problem.errors(basis), score_blocks(problem)
+        """Evaluate a basis.
+
+        Without multipliers, the largest scores of each block share them equally.
+        """
+        errors = problem.errors(basis)
+        blocks = score_blocks(problem)
         scores = scores_and_gradients(problem, errors)[0]
         largest = blocks.maxima(scores)
         if multipliers is None:
-            multipliers = blocks.normalize(
-                (scores == largest[blocks.block_indices(len(scores))]) * 1.0
-            )
+            is_largest = scores == largest[blocks.block_indices(len(scores))]
+            multipliers = blocks.normalize(is_largest * 1.0)
         return cls(basis, errors, scores, multipliers, float(largest.sum()))
 
 
 def score_blocks(problem: Problem) -> Blocks:
-    """The blocks of the scores."""
+    """Blocks of the scores."""
     return SINGLE_BLOCK if problem.pieces is None else problem.pieces.blocks
 
 
 def scores_and_gradients(problem: Problem, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The criterion as smooth functions of the (k,) errors, whose largest count.
+    """Smooth scores at (k,) errors, whose block maxima sum to the objective, and their gradients.
 
     Returns
     -------
     scores : (m,) array
-        Each a sum of functions of one error.
-    derivatives : (m, k) array
+        Each is a sum of functions of a single error.
+    gradients : (m, k) array
     """
     if problem.pieces is not None:
         return problem.pieces.piece_values(errors), problem.pieces.coefficients
     criterion: Any = problem.criterion
     scores = criterion.scores(errors, problem)
     if criterion.has_concave_scores:
-        # At an error of zero the slope is infinite; just beyond it is finite and says the same.
+        # At zero error the gradient is infinite; evaluate it slightly above, where it is finite.
         traces = problem.second_moments.traces
-        least = _MIN_ERROR_RATIO * np.where(traces > 0, traces, max(float(traces.max()), 1.0))
-        errors = np.maximum(errors, least)
+        replacement = max(float(traces.max()), 1.0)
+        min_errors = _MIN_ERROR_RATIO * np.where(traces > 0, traces, replacement)
+        errors = np.maximum(errors, min_errors)
     return scores, criterion.score_gradients(errors, problem)
 
 
 def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
-    """Walk downhill from a (p, d) basis until no step lowers the value.
+    """Descend from a (p, d) basis to a local minimum.
 
     Returns
     -------
-    Point
-        Never above the start but by rounding.
+    Iterate
+        Never worse than the start, except for rounding.
     int
-        How many steps, with one eigenproblem each.
+        Number of steps, each with one eigenproblem.
     """
-    point, damping, n_steps = Iterate.from_basis(problem, basis), 0.0, 0
+    point = Iterate.from_basis(problem, basis)
+    damping = 0.0
+    n_steps = 0
     while n_steps < _MAX_STEPS and basis.shape[0] > basis.shape[1]:
         n_steps += 1
         model = QuadraticModel(problem, point)
@@ -136,221 +152,227 @@ def descend(problem: Problem, basis: FloatArray) -> tuple[Iterate, int]:
 
 
 def _descent_step(model: "QuadraticModel", damping: float) -> tuple[Iterate, float]:
-    """The best of the steps tried, damped more and more until one keeps its promise.
+    """Best of the trial steps, with increasing damping until one achieves its predicted decrease.
 
-    Also the damping to begin the next with. Of those alike, the first: it is Newton's, which is
-    precise; where none is lower, the point itself.
+    Also returns the damping to start the next step with. Among equally good candidates the first
+    wins: the Newton step, which is the most accurate. If none improves, the current point is
+    returned.
     """
-    point, candidates = model.point, list[Iterate]()
-    has_single_scores = len(point.scores) == len(
-        model.blocks
-    )  # a score alone has no other to part from
+    point = model.point
+    candidates: list[Iterate] = []
     damping = damping / _DAMPING_DECREASE if damping > _MIN_DAMPING else 0.0
     while True:
         step, multipliers, predicted_decrease = model.descent_step(point.scores, damping)
         safe_point = model.retract(step, multipliers)
-        newton_step = None if candidates else model.newton_step(multipliers, point.scores)
-        if newton_step is not None:
-            candidates.append(next_piece := model.retract(*newton_step))
-            kept = point.value - next_piece.value >= _GOOD_DECREASE * predicted_decrease
-            if not has_single_scores and not (kept and next_piece.value <= safe_point.value):
-                corrected = model.second_order_correction(next_piece.scores, newton_step[0])
-                newton_step = model.newton_step(multipliers, corrected)
-                candidates += [] if newton_step is None else [model.retract(*newton_step)]
+        good_decrease = _GOOD_DECREASE * predicted_decrease
+        # Newton steps are not damped, so they are tried in the first round only.
+        if not candidates:
+            candidates += _newton_candidates(model, multipliers, safe_point.value, good_decrease)
         candidates.append(safe_point)
-        if (
-            not has_single_scores
-            and point.value - min(each.value for each in candidates)
-            < _GOOD_DECREASE * predicted_decrease
-        ):
+        decrease = point.value - min(candidate.value for candidate in candidates)
+        if not model.has_single_scores and decrease < good_decrease:
             corrected = model.second_order_correction(safe_point.scores, step)
-            candidates.append(model.retract(*model.descent_step(corrected, damping)[:2]))
-        least = min(each.value for each in candidates) + model.rounding
-        best = next(each for each in candidates if each.value <= least)
+            corrected_step, multipliers, _ = model.descent_step(corrected, damping)
+            candidates.append(model.retract(corrected_step, multipliers))
+        max_value = min(candidate.value for candidate in candidates) + model.rounding
+        best = next(candidate for candidate in candidates if candidate.value <= max_value)
         sufficient = max(_SUFFICIENT_DECREASE * predicted_decrease, model.rounding)
-        if (
-            point.value - best.value >= sufficient
-            or predicted_decrease <= sufficient
-            or damping > _MAX_DAMPING
-        ):
+        is_sufficient = point.value - best.value >= sufficient
+        cannot_improve = predicted_decrease <= sufficient or damping > _MAX_DAMPING
+        if is_sufficient or cannot_improve:
             if best.value > point.value + model.rounding:
-                # The multipliers balance the scores here, wherever the steps lead.
+                # The new multipliers balance the scores here, even if the step was not useful.
                 best = replace(point, multipliers=best.multipliers)
             return best, damping
         damping = max(_DAMPING_INCREASE * damping, _MIN_DAMPING)
 
 
+def _newton_candidates(
+    model: "QuadraticModel", multipliers: FloatArray, safe_value: float, good_decrease: float
+) -> list[Iterate]:
+    """Newton step, and the corrected one where the first decreases the objective too little."""
+    newton_step = model.newton_step(multipliers, model.point.scores)
+    if newton_step is None:
+        return []
+    newton_point = model.retract(*newton_step)
+    is_good = model.point.value - newton_point.value >= good_decrease
+    if model.has_single_scores or (is_good and newton_point.value <= safe_value):
+        return [newton_point]
+    corrected = model.second_order_correction(newton_point.scores, newton_step[0])
+    corrected_step = model.newton_step(multipliers, corrected)
+    if corrected_step is None:
+        return [newton_point]
+    return [newton_point, model.retract(*corrected_step)]
+
+
 class QuadraticModel:
-    """First and second order of the scores around a point, weighed by its multipliers.
+    """Quadratic model of the scores around a point, for its multipliers.
 
     Attributes
     ----------
     basis : (p, d) array
     complement : (p, p - d) array
-        V and U in the bases that make M diagonal.
-    derivatives : (m, k) array
-        A, of the scores in the errors.
-    descents : (k, p - d, d) array
-        B, half the descent of each error along X.
+        V and U, rotated to diagonalize M.
+    score_gradients : (m, k) array
+        A, the gradients of the scores with respect to the errors.
+    half_descents : (k, p - d, d) array
+        B_g, such that the error e_g falls by 2 <B_g, X>.
     curvatures : (p - d, d) array
-        a_j - b_i, of either sign.
-    bends : (k,) array
-        Second derivatives of the weighed scores in each group's error.
+        a_j - b_i, positive or negative.
+    error_curvatures : (k,) array
+        Second derivative of the weighted scores in each error.
     rounding : float
-        How far scores are off.
-    sizes : (d,) array
-        Of curvatures and slopes in each column of X.
+        Rounding error of the scores.
+    column_scales : (d,) array
+        Scale of curvatures and gradients in each column of X.
     """
 
     def __init__(self, problem: Problem, point: Iterate) -> None:
-        self.problem, self.point, self.blocks = problem, point, score_blocks(problem)
-        basis, errors, second = point.basis, point.errors, problem.second_moments
+        self.problem = problem
+        self.point = point
+        self.blocks = score_blocks(problem)
+        basis = point.basis
+        errors = point.errors
         self.score_gradients = scores_and_gradients(problem, errors)[1]
-        weights, images = point.multipliers @ self.score_gradients, second.apply(basis)
+        weights = point.multipliers @ self.score_gradients
+        images = problem.second_moments.apply(basis)
         complement = np.linalg.qr(basis, mode="complete")[0][:, basis.shape[1] :]
         compressed = symmetrize(basis.T @ np.tensordot(weights, images, axes=1))
         inner_values, inner_rotation, _ = graded_eigh(compressed, max(len(compressed) - 1, 0))
         mixture = problem.dense_moments.mixture(weights)
-        outer_values, outer_rotation = np.linalg.eigh(
-            symmetrize(complement.T @ mixture @ complement)
-        )
-        self.basis, self.complement = basis @ inner_rotation, complement @ outer_rotation
+        outer_compressed = symmetrize(complement.T @ mixture @ complement)
+        outer_values, outer_rotation = np.linalg.eigh(outer_compressed)
+        self.basis = basis @ inner_rotation
+        self.complement = complement @ outer_rotation
         self.half_descents = self.complement.T @ images @ inner_rotation
         self.curvatures = inner_values[None, :] - outer_values[:, None]
         difference_step = _FINITE_DIFFERENCE_STEP * errors
-        slope_change = (
-            weights - point.multipliers @ scores_and_gradients(problem, errors - difference_step)[1]
-        )
+        shifted_gradients = scores_and_gradients(problem, errors - difference_step)[1]
+        slope_change = weights - point.multipliers @ shifted_gradients
         self.error_curvatures = np.divide(
             slope_change, difference_step, out=np.zeros_like(errors), where=difference_step > 0
         )
-        sizes = np.abs(self.score_gradients)
-        self.rounding = _SCORE_ROUNDING * self.blocks.sum_of_maxima(sizes @ errors)
-        gradient_scale = sizes.sum(axis=1).max() * np.abs(self.half_descents).max(axis=(0, 1))
-        largest = np.maximum(np.abs(self.curvatures).max(axis=0), gradient_scale)
-        # Columns without any are those of a tie, and measured like the least of the others.
-        nonzero_scales = largest[largest > np.finfo(np.float64).eps * largest.max()]
-        self.column_scales = np.maximum(
-            largest, nonzero_scales.min() if len(nonzero_scales) else 1.0
-        )
+        magnitudes = np.abs(self.score_gradients)
+        self.rounding = _SCORE_ROUNDING * self.blocks.sum_of_maxima(magnitudes @ errors)
+        gradient_scale = magnitudes.sum(axis=1).max() * np.abs(self.half_descents).max(axis=(0, 1))
+        scales = np.maximum(np.abs(self.curvatures).max(axis=0), gradient_scale)
+        # Columns of scale zero belong to a tie, and get the smallest scale of the others.
+        nonzero_scales = scales[scales > np.finfo(np.float64).eps * scales.max()]
+        min_scale = nonzero_scales.min() if len(nonzero_scales) else 1.0
+        self.column_scales = np.maximum(scales, min_scale)
+
+    @property
+    def has_single_scores(self) -> bool:
+        """Whether every block has a single score, so that no step needs a correction."""
+        return len(self.point.scores) == len(self.blocks)
 
     def retract(self, step: FloatArray, multipliers: FloatArray) -> Iterate:
-        """The point to which a step X leads."""
+        """Iterate that a step X leads to."""
         basis = np.linalg.qr(self.basis + self.complement @ step)[0]
         return Iterate.from_basis(self.problem, basis, multipliers)
 
     def descent_step(
         self, scores: FloatArray, damping: float = 0.0
     ) -> tuple[FloatArray, FloatArray, float]:
-        """With curvatures made positive, and larger by a share: a descent direction.
+        """Descent step: curvatures are made positive and increased by the damping.
 
         Returns
         -------
-        along : (p - d, d) array
-            X.
+        step : (p - d, d) array
+            The step X.
         multipliers : (m,) array
-            With which it was found.
-        promise : float
-            By how much the model lets the value fall.
+            Multipliers of the step.
+        predicted_decrease : float
+            Decrease of the objective according to the model.
         """
-        curvatures = (
-            np.maximum(np.abs(self.curvatures), _MIN_DESCENT_CURVATURE * self.column_scales)
-            + damping * self.column_scales
-        )
-        scaled_gradients = (np.sqrt(2) * self.half_descents / np.sqrt(curvatures)).reshape(
-            len(self.half_descents), -1
-        )
+        min_curvatures = _MIN_DESCENT_CURVATURE * self.column_scales
+        positive_curvatures = np.maximum(np.abs(self.curvatures), min_curvatures)
+        curvatures = positive_curvatures + damping * self.column_scales
+        scaled_gradients = np.sqrt(2) * self.half_descents / np.sqrt(curvatures)
+        scaled_gradients = scaled_gradients.reshape(len(scaled_gradients), -1)
         multipliers = minimize_on_simplex(
             self.score_gradients @ scaled_gradients,
             -scores,
             self.blocks,
             start=self.point.multipliers,
         )
-        step = (
-            np.tensordot(multipliers @ self.score_gradients, self.half_descents, axes=1)
-            / curvatures
-        )
+        weights = multipliers @ self.score_gradients
+        step = np.tensordot(weights, self.half_descents, axes=1) / curvatures
         model_value = float(multipliers @ scores) - float(np.vdot(step, curvatures * step))
         return step, multipliers, self.blocks.sum_of_maxima(scores) - model_value
 
     def newton_step(
         self, multipliers: FloatArray, scores: FloatArray
     ) -> tuple[FloatArray, FloatArray] | None:
-        """Newton's step for the scores with a multiplier to become equal, with true curvatures.
+        """Newton step that equalizes the active scores, and its multipliers; None if there is none.
 
-        The step X = B_w / curvatures with B_w = sum_g w_g B_g is stationary, and changes the errors
-        by -falls w, where w = A'm + bends * change of the errors. So the multipliers m, of any
-        sign, and the level of each block solve one linear system.
+        The curvatures are the true ones. The step X = B_w / curvatures with B_w = sum_g w_g B_g is
+        stationary and changes the errors by -error_response w, where w = A'm + error_curvatures *
+        change of the errors. The multipliers m, of either sign, and the level of each block
+        therefore solve one linear system.
         """
-        is_active = np.flatnonzero(multipliers > _ACTIVE_TOL)
-        derivatives, blocks = self.score_gradients[is_active], self.blocks.select(is_active)
-        n, k, least = (
-            len(is_active),
-            len(self.half_descents),
-            _MIN_NEWTON_CURVATURE * self.column_scales,
-        )
+        active = np.flatnonzero(multipliers > _ACTIVE_TOL)
+        gradients = self.score_gradients[active]
+        blocks = self.blocks.select(active)
+        n = len(active)
+        k = len(self.half_descents)
+        min_curvatures = _MIN_NEWTON_CURVATURE * self.column_scales
         signs = np.where(self.curvatures < 0, -1.0, 1.0)
-        curvatures = signs * np.maximum(np.abs(self.curvatures), least)
-        error_response = (
-            2
-            * self.half_descents.reshape(k, -1)
-            @ (self.half_descents / curvatures).reshape(k, -1).T
-        )
+        curvatures = signs * np.maximum(np.abs(self.curvatures), min_curvatures)
+        descents = 2 * self.half_descents.reshape(k, -1)
+        error_response = descents @ (self.half_descents / curvatures).reshape(k, -1).T
         if self.error_curvatures.any():
             error_response = np.linalg.solve(
                 np.eye(k) + error_response * self.error_curvatures, error_response
             )
-        score_response, indicator = (
-            derivatives @ error_response @ derivatives.T,
-            blocks.indicator_matrix(n),
-        )
-        size = float(np.abs(score_response).max())
-        if not 0 < size < np.inf:
+        score_response = gradients @ error_response @ gradients.T
+        indicator = blocks.indicator_matrix(n)
+        scale = float(np.abs(score_response).max())
+        if not 0 < scale < np.inf:
             return None
-        system = np.block(
-            [
-                [score_response / size, indicator.T],
-                [indicator, np.zeros((len(indicator), len(indicator)))],
-            ]
-        )
-        block_maxima = blocks.maxima(scores[is_active])[blocks.block_indices(n)]
-        rhs = np.append((scores[is_active] - block_maxima) / size, np.ones(len(indicator)))
+        zeros = np.zeros((len(indicator), len(indicator)))
+        system = np.block([[score_response / scale, indicator.T], [indicator, zeros]])
+        block_maxima = blocks.maxima(scores[active])[blocks.block_indices(n)]
+        rhs = np.append((scores[active] - block_maxima) / scale, np.ones(len(indicator)))
         solution = np.linalg.lstsq(system, rhs, rcond=1e-14)[0][:n]
         if (solution < 0).any():
             return None
-        candidates, weights = np.zeros(len(multipliers)), solution @ derivatives
-        candidates[is_active] = solution
+        new_multipliers = np.zeros(len(multipliers))
+        new_multipliers[active] = solution
+        weights = solution @ gradients
         weights = weights - self.error_curvatures * (error_response @ weights)
-        return np.tensordot(weights, self.half_descents, axes=1) / curvatures, candidates
+        step = np.tensordot(weights, self.half_descents, axes=1) / curvatures
+        return step, new_multipliers
 
-    def second_order_correction(self, trial: FloatArray, step: FloatArray) -> FloatArray:
-        """Scores from which a step leads to where those after this step are right to second order.
+    def second_order_correction(self, scores: FloatArray, step: FloatArray) -> FloatArray:
+        """Scores corrected such that the next step is accurate to second order (Maratos 1978).
 
-        Scores bend differently while the model bends all alike, so after a long step along their
-        common level they part by its square, and the largest rises (Maratos 1978).
+        The model curves all scores alike while the true scores curve differently, so after a long
+        step along their common level they differ by its square, and the largest increases.
         """
-        return np.asarray(
-            trial + 2 * self.score_gradients @ np.tensordot(self.half_descents, step, axes=2)
-        )
+        linear_changes = np.tensordot(self.half_descents, step, axes=2)
+        return np.asarray(scores + 2 * self.score_gradients @ linear_changes)
 
 
 def best_local_descent(
-    problem: Problem, soft: FloatArray, candidates: Sequence[FloatArray]
+    problem: Problem, soft: FloatArray, further_starts: Sequence[FloatArray]
 ) -> FloatArray:
-    """The best (p, d) basis found by descent from a (p, r) soft one and other subspaces."""
+    """Best (p, d) basis found by local descents from a soft (p, r) basis and other subspaces."""
     leading = np.linalg.eigh(soft @ soft.T)[1][:, ::-1][:, : problem.n_components]
-    found = (descend(problem, start)[0] for start in (leading, *candidates))
-    return min(found, key=lambda point: point.value).basis
+    minima = (descend(problem, start)[0] for start in (leading, *further_starts))
+    return min(minima, key=lambda point: point.value).basis
 
 
-# Eigenvalues of P closer to 0 or 1 than this are taken as 0 or 1.
+# Eigenvalues of P within this distance of 0 or 1 are set to 0 or 1.
 _INTEGRALITY_TOL = 1e-9
-# Singular values of equations of length one above this are not zero.
+# Singular values of the normalized equations above this are nonzero.
 _RANK_TOL = 1e-10
 
 
 def soft_basis(values: FloatArray, vectors: FloatArray, n_components: int) -> FloatArray:
-    """Columns sqrt(lb_j) u_j from eigenvalues lb_j and eigenvectors; those within rounding whole.
+    """Columns sqrt(lb_j) u_j from eigenvalues lb_j and eigenvectors u_j.
+
+    Eigenvalues within rounding of 0 or 1 are set to 0 or 1.
 
     Parameters
     ----------
@@ -358,114 +380,112 @@ def soft_basis(values: FloatArray, vectors: FloatArray, n_components: int) -> Fl
     vectors : (p, n) array
         Orthonormal.
     n_components : int
-        The sum of the eigenvalues.
+        Sum of the eigenvalues.
 
     Returns
     -------
     (p, r) array
-        Columns of length one first.
+        Columns of unit length first.
     """
-    whole, is_fractional = (
-        values > 1 - _INTEGRALITY_TOL,
-        (values > _INTEGRALITY_TOL) & (values <= 1 - _INTEGRALITY_TOL),
-    )
-    remaining, shares = n_components - np.count_nonzero(whole), values[is_fractional]
-    if remaining <= 0 or not len(shares):
-        return vectors[:, whole]
-    return np.hstack(
-        [vectors[:, whole], vectors[:, is_fractional] * np.sqrt(shares * remaining / shares.sum())]
-    )
+    is_one = values > 1 - _INTEGRALITY_TOL
+    is_fractional = (values > _INTEGRALITY_TOL) & (values <= 1 - _INTEGRALITY_TOL)
+    remaining = n_components - np.count_nonzero(is_one)
+    fractional = values[is_fractional]
+    if remaining <= 0 or not len(fractional):
+        return vectors[:, is_one]
+    # Fractional eigenvalues are scaled so that the sum stays d.
+    lengths = np.sqrt(fractional * remaining / fractional.sum())
+    return np.hstack([vectors[:, is_one], vectors[:, is_fractional] * lengths])
 
 
 def max_relaxed_rank(n_components: int, n_groups: int) -> int:
-    """d + floor(sqrt(2 k + 1/4) - 3/2): no relaxed optimum needs more dimensions."""
+    """Largest rank that a relaxed optimum needs, d + floor(sqrt(2 k + 1/4) - 3/2)."""
     return n_components + math.floor(math.sqrt(2 * n_groups + 0.25) - 1.5)
 
 
 def reduce_rank(
     second_moments: SecondMoments, pieces: AffinePieces, soft: FloatArray
 ) -> FloatArray:
-    """A relaxed solution of the least rank that counting equations promises, no worse in value.
+    """Reduce the rank of a relaxed solution without increasing its value.
 
-    All active pieces (those equal to the largest of their block) keep equal values, whose sum over
-    the blocks never rises; an inactive one that catches up joins them.
+    The rank is reduced as far as a count of equations guarantees. Active pieces (equal to the
+    maximum of their block) keep equal values, whose sum over the blocks never increases; an
+    inactive piece that becomes maximal joins them.
 
     Parameters
     ----------
-    second : SecondMoments
-    pieces : Pieces
-        What must not rise.
+    second_moments : SecondMoments
+    pieces : AffinePieces
+        Pieces whose block maxima must not increase.
     soft : (p, r) array
         Columns sqrt(lb_j) u_j.
 
     Returns
     -------
     (p, r) array
-        With two groups d dimensions, with three to five d + 1, and so on (:func:`max_relaxed_rank`).
+        At most d columns for two groups, d + 1 for three to five, and so on
+        (:func:`max_relaxed_rank`).
     """
-    is_active, which = (
-        np.zeros(len(pieces.offsets), dtype=bool),
-        pieces.blocks.block_indices(len(pieces.offsets)),
-    )
+    is_active = np.zeros(len(pieces.offsets), dtype=bool)
+    block_of = pieces.blocks.block_indices(len(pieces.offsets))
     lengths = np.linalg.norm(soft, axis=0)
     n_components = round(float(lengths @ lengths))
     soft = soft_basis(lengths**2, soft / np.where(lengths > 0, lengths, 1.0), n_components)
-    # Each round an eigenvalue becomes whole or a piece joins.
+    # Each round makes an eigenvalue integral or a piece active.
     for _ in range(soft.shape[1] + len(is_active)):
         eigenvalues = np.einsum("ij,ij->j", soft, soft)
         is_fractional = eigenvalues <= 1 - _INTEGRALITY_TOL
-        integral_columns, eigenvalues = soft[:, ~is_fractional], eigenvalues[is_fractional]
+        integral_columns = soft[:, ~is_fractional]
+        eigenvalues = eigenvalues[is_fractional]
         vectors = soft[:, is_fractional] / np.sqrt(eigenvalues)
         errors = second_moments.residual_variances(soft)
         piece_values = pieces.piece_values(errors)
-        # Both what is active now and what stopped an earlier step.
-        is_active |= piece_values >= pieces.blocks.maxima(piece_values)[
-            which
-        ] - _ACTIVE_TOL * pieces.magnitude(errors)
-        chosen = np.flatnonzero(is_active)
-        blocks, rows = pieces.blocks.select(chosen), pieces.coefficients[chosen]
+        # Pieces that are active now, and those that stopped an earlier step.
+        tol = _ACTIVE_TOL * pieces.magnitude(errors)
+        is_active |= piece_values >= pieces.blocks.maxima(piece_values)[block_of] - tol
+        active = np.flatnonzero(is_active)
+        blocks = pieces.blocks.select(active)
+        rows = pieces.coefficients[active]
         matrices = second_moments.compress(vectors)
-        kept = np.tensordot(blocks.differences_from_first(rows), matrices, axes=1)
-        direction = symmetric_null_direction(np.concatenate([np.eye(len(eigenvalues))[None], kept]))
+        # The trace stays d, and active pieces of a block stay equal.
+        equal_pieces = np.tensordot(blocks.differences_from_first(rows), matrices, axes=1)
+        equations = np.concatenate([np.eye(len(eigenvalues))[None], equal_pieces])
+        direction = symmetric_null_direction(equations)
         if direction is None:
             break
         difference_step = np.einsum("gij,ij->g", matrices, direction)
         if rows[list(blocks.starts)].sum(axis=0) @ difference_step < 0:
-            direction, difference_step = -direction, -difference_step
-        # Until an eigenvalue is 0 or 1, or another piece catches up with the active ones.
-        block_maxima = pieces.blocks.argmax(np.where(is_active, piece_values, -np.inf))[which]
+            direction = -direction
+            difference_step = -difference_step
+        # Move until an eigenvalue reaches 0 or 1, or another piece becomes active.
+        largest_active = pieces.blocks.argmax(np.where(is_active, piece_values, -np.inf))
+        block_maxima = largest_active[block_of]
         piece_rates = -pieces.coefficients @ difference_step
-        closing_rates, distances = (
-            piece_rates - piece_rates[block_maxima],
-            np.maximum(piece_values[block_maxima] - piece_values, 0.0),
-        )
+        closing_rates = piece_rates - piece_rates[block_maxima]
+        distances = np.maximum(piece_values[block_maxima] - piece_values, 0.0)
         approaches = ~is_active & (closing_rates > 0)
         step_to_piece = np.divide(
             distances, closing_rates, out=np.full(len(is_active), np.inf), where=approaches
         )
-        low, high = 1 / np.sqrt(eigenvalues), 1 / np.sqrt(1 - eigenvalues)
-        downward = -np.linalg.eigvalsh(low[:, None] * direction * low)[0]
-        upward = np.linalg.eigvalsh(high[:, None] * direction * high)[-1]
-        step_to_boundary, next_piece = (
-            float(1 / max(downward, upward)),
-            int(np.argmin(step_to_piece)),
-        )
+        scale_to_zero = 1 / np.sqrt(eigenvalues)
+        scale_to_one = 1 / np.sqrt(1 - eigenvalues)
+        downward = -np.linalg.eigvalsh(scale_to_zero[:, None] * direction * scale_to_zero)[0]
+        upward = np.linalg.eigvalsh(scale_to_one[:, None] * direction * scale_to_one)[-1]
+        step_to_boundary = float(1 / max(downward, upward))
+        next_piece = int(np.argmin(step_to_piece))
         is_active[next_piece] |= step_to_piece[next_piece] < step_to_boundary
-        values, turn = np.linalg.eigh(
-            np.diag(eigenvalues)
-            + min(step_to_boundary, float(step_to_piece[next_piece])) * direction
-        )
-        fractional_columns = soft_basis(
-            values, vectors @ turn, n_components - integral_columns.shape[1]
-        )
+        step = min(step_to_boundary, float(step_to_piece[next_piece]))
+        values, rotation = np.linalg.eigh(np.diag(eigenvalues) + step * direction)
+        n_remaining = n_components - integral_columns.shape[1]
+        fractional_columns = soft_basis(values, vectors @ rotation, n_remaining)
         soft = np.hstack([integral_columns, fractional_columns])
     return soft
 
 
 def symmetric_null_direction(equations: FloatArray) -> FloatArray | None:
-    """A symmetric matrix at right angles to all of these; None if there is none to be had for sure.
+    """Symmetric matrix orthogonal to all equations; None if there is none within tolerance.
 
-    It exists whenever r (r + 1) / 2 exceeds the number of equations.
+    One exists whenever r (r + 1) / 2 exceeds the number of equations.
 
     Parameters
     ----------
@@ -473,8 +493,8 @@ def symmetric_null_direction(equations: FloatArray) -> FloatArray | None:
         Symmetric.
     """
     rows = svec(equations)
-    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
-    _, values, axes = np.linalg.svd(rows / np.where(sizes > 0, sizes, 1.0))
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    _, values, axes = np.linalg.svd(rows / np.where(norms > 0, norms, 1.0))
     if len(axes) <= np.count_nonzero(values > _RANK_TOL):
         return None
     return smat(axes[-1], equations.shape[1])

@@ -1,25 +1,26 @@
-"""Any solver, for many features: inside a subspace that grows as needed, and what that may lack.
+"""Solve problems of many features within a growing search subspace, and bound what it misses.
 
-The problem is solved exactly within a subspace W of few dimensions, whose compressed second moments
-are small matrices. Then the mixtures that its bound rests on are looked at in all p dimensions:
-their leading eigenvectors join W, and the problem is solved again, until W holds them. Errors stay
-those of the whole rows throughout.
+The problem is solved exactly within a subspace W of few dimensions, whose projected second moments
+are small matrices. The mixtures that its bound rests on are then examined in all p dimensions:
+their leading eigenvectors are added to W and the problem is solved again, until W contains them.
+Errors always refer to the full second moments.
 
-What W may lack is then bounded. Where the second moments are matrices the bound is proven, or the
-problem is solved without a subspace: its spectrum is nearly flat, or one column is so large that
-rounding would be as large as the gap. Where they are no matrices, it rests on eigenvectors found by
-iteration, which cannot exclude that a larger eigenvalue was missed, and a closed gap is called
+What W may miss is then bounded. If the second moments are matrices, the bound is proven, or else
+the problem is solved without a subspace, as when the spectrum is nearly flat, or one column is so
+large that rounding would be as large as the gap. Without matrices the bound rests on iteratively
+computed eigenvectors, which cannot exclude a missed eigenvalue, so a closed gap is reported as
 estimated.
 
-Let M be a mixture of the second moments, W orthonormal columns, H = W'MW and G = MW - WH; and let
-beta be at least every eigenvalue of M on the complement of W. For each eta > 0 Young's inequality
-gives M <= (H + G'G / eta) + (beta + eta) I on the two parts, so the d largest eigenvalues of the
-right side bound those of M. If beta lies below eigenvalue d by delta, the sum of the d largest
-exceeds that within W by |G|_F^2 / delta at most: a residual of 1e-5 proves ten digits.
+Let M be a mixture of the second moments, W orthonormal columns, H = W'MW, G = MW - WH, and beta an
+upper bound on the eigenvalues of M on the orthogonal complement of W. For every eta > 0, Young's
+inequality gives M <= (H + G'G / eta) + (beta + eta) I on the two subspaces, so the d largest
+eigenvalues of the right-hand side bound those of M. If beta is below eigenvalue d by delta, the sum
+of the d largest exceeds the Ritz sum by at most |G|_F^2 / delta: a residual of 1e-5 proves ten
+digits.
 
-A residual cannot exclude that W misses an eigenvalue; beta does. It is proven by a Cholesky
-factorisation, in floating point (Rump 2006). One serves all mixtures: second moments have no
-negative eigenvalues, so each is at most the sum that gives every group its largest weight.
+Residuals cannot exclude that W misses an eigenvalue, but beta can. It is proven by a floating-point
+Cholesky factorization (Rump 2006). One factorization serves all mixtures: second moments are
+positive semidefinite, so each mixture is at most the one that gives every group its largest weight.
 """
 
 from dataclasses import dataclass, field, replace
@@ -47,25 +48,30 @@ from fairspan.problem.problem import Problem
 from fairspan.problem.reduction import Reduction
 from fairspan.typing import FloatArray
 
-# Second moments whose leading eigenvectors are found by iteration.
+# Second moments whose leading eigenvectors can be computed iteratively.
 IterativeMoments = DenseSecondMoments | SparseSecondMoments
 
-_EPSILON, _TINY = float(np.finfo(np.float64).eps), 1e-150
-# What float64 can resolve, as a share of the trace.
+_EPSILON = float(np.finfo(np.float64).eps)
+# Added where a number may be zero, so that it can be divided by; its square is still a normal
+# number.
+_TINY = 1e-150
+# Resolution of sums of eigenvalues in float64, relative to the trace: some hundred epsilon.
 TRACE_ROUNDING = 1e-13
-# Directions in which a solution is pulled out of W, as a share of the pull.
+# Smallest relevant norm of the residual of a solution, relative to its image: eigenvalue sums miss
+# the square of it, which float64 does not resolve.
 _RESIDUAL_TOL = 1e-9
-# Bounds are looked for this share below eigenvalue d at least, so that rounding has room.
+# Smallest relative distance of the complement bound from eigenvalue d, to allow for rounding.
 _MIN_MARGIN = 1e-6
 
 
 def complement_eigenvalue_bound(
     matrix: FloatArray, basis: FloatArray, image: FloatArray, bound: float, size: float
 ) -> float:
-    """Bound on every eigenvalue beside W, near a level; infinite if the level is too low.
+    """Proven bound on the eigenvalues on the complement of W; infinite if a trial value fails.
 
-    If level I - (I - WW') M (I - WW') has a Cholesky factor in floating point, its least eigenvalue
-    is at least minus (p + 1) epsilon times its trace (Rump 2006).
+    The bound is close to the trial value. If bound I - (I - WW') M (I - WW') has a floating-point
+    Cholesky factor, its smallest eigenvalue is at least minus (p + 1) epsilon times its trace (Rump
+    2006).
 
     Parameters
     ----------
@@ -73,10 +79,10 @@ def complement_eigenvalue_bound(
         M, symmetric.
     basis, image : (p, m) arrays
         W, orthonormal, and MW.
-    level : float
-        What is to be proven.
+    bound : float
+        Trial value.
     size : float
-        At least |M|_F; more, where M is a difference of larger matrices and has their rounding.
+        At least |M|_F; larger if M is a difference of larger matrices and carries their rounding.
 
     Returns
     -------
@@ -101,14 +107,16 @@ def complement_eigenvalue_bound(
         trace = float(np.trace(shifted))
         # The lower triangle of the transposed array, which LAPACK reads without a copy.
         info = lapack.dpotrf(shifted.T, lower=1, clean=0, overwrite_a=1)[1]
-    # Rounding in the products, each term at its largest.
+    # Rounding error of the products, with every term at its largest.
     rounding = 4 * (p + m) * _EPSILON * np.sqrt(m + 1) * size
-    return np.inf if info else float(bound + 2 * (p + 1) * _EPSILON * trace + rounding)
+    if info:
+        return np.inf
+    return float(bound + 2 * (p + 1) * _EPSILON * trace + rounding)
 
 
 @dataclass(frozen=True, eq=False)
 class ProjectedMixture:
-    """A mixture M of the second moments as a subspace W sees it.
+    """Rayleigh-Ritz projection of a mixture M of second moments onto a subspace W.
 
     Attributes
     ----------
@@ -117,10 +125,10 @@ class ProjectedMixture:
         H = W'MW.
     residual_gram : (m, m) array
         G'G, G = MW - WH.
-    n_beside : int
-        p - m.
+    complement_dim : int
+        p - m, the dimension of the complement.
     leading : LeadingSubspace
-        Some leading eigenvectors of H, d or more.
+        At least the d leading eigenvectors of H (Ritz vectors).
     """
 
     weights: FloatArray
@@ -130,88 +138,96 @@ class ProjectedMixture:
     leading: LeadingSubspace
 
     def ritz_sum(self, n_components: int) -> float:
-        """t_d(H)."""
+        """Ritz sum t_d(H)."""
         return float(self.leading.eigenvalues[:n_components].sum())
 
     def missing_sum_estimate(self, n_components: int) -> float:
-        """What W lacks of t_d(M), to first order, if it holds all leading vectors."""
-        return self.gained(self.leading.vectors[:, :n_components], n_components)
+        """First-order estimate of t_d(M) - t_d(H).
 
-    def gained(self, coordinates: FloatArray, n_components: int) -> float:
-        """Return what a basis within W captures more of M where its residual joins W.
+        It presumes that W contains approximations of all leading eigenvectors.
+        """
+        return self.residual_gain(self.leading.vectors[:, :n_components], n_components)
 
-        To first order, and if W holds all leading vectors of M.
+    def residual_gain(self, coordinates: FloatArray, n_components: int) -> float:
+        """First-order estimate of what a basis captures more of M once its residual is in W.
+
+        It presumes that W contains approximations of all leading eigenvectors.
 
         Parameters
         ----------
         coordinates : (m, r) array
-            Of the basis within W.
+            Coordinates of the basis within W.
         n_components : int
             d.
         """
         values = self.leading.eigenvalues
-        squares = max(float(np.vdot(coordinates, self.residual_gram @ coordinates)), 0.0)
+        squared_norm = max(float(np.vdot(coordinates, self.residual_gram @ coordinates)), 0.0)
         distance = float(values[n_components - 1] - values[-1])
-        return squares / distance if distance > 0 else float(np.sqrt(squares * n_components))
+        if distance > 0:
+            return squared_norm / distance
+        return float(np.sqrt(squared_norm * n_components))
 
     def complement_bound_target(self, n_components: int, goal: float) -> float:
-        """A bound on M beside W with which the excess stays within the goal."""
+        """Bound on the complement eigenvalues for which the excess stays within the goal."""
         values = self.leading.eigenvalues
         eigenvalue_d = float(values[n_components - 1])
         margin = max((eigenvalue_d - float(values[-1])) / 2, _MIN_MARGIN * abs(eigenvalue_d))
-        # Below a share of the goal for each component, eigenvalues beside do not matter.
-        return max(
-            eigenvalue_d - margin, goal / (4 * n_components), _EPSILON * float(values[0]) + _TINY
-        )
+        # Complement eigenvalues below a fraction of the goal per component do not matter.
+        negligible = goal / (4 * n_components)
+        rounding = _EPSILON * float(values[0]) + _TINY
+        return max(eigenvalue_d - margin, negligible, rounding)
 
     def restrict_to_leading(self) -> "ProjectedMixture":
-        """As the leading eigenvectors alone see it: others may be far from what they stand for."""
-        values, turn = self.leading.eigenvalues, self.leading.vectors
+        """Project onto the leading Ritz vectors only, since others may have large residuals."""
+        values = self.leading.eigenvalues
+        ritz_coordinates = self.leading.vectors
         n = len(values)
         return ProjectedMixture(
             self.weights,
             np.diag(values),
-            turn.T @ self.residual_gram @ turn,
-            self.complement_dim + len(turn) - n,
-            LeadingSubspace(values, np.eye(n), n, turn[:, :0], 0.0),
+            ritz_coordinates.T @ self.residual_gram @ ritz_coordinates,
+            self.complement_dim + len(ritz_coordinates) - n,
+            LeadingSubspace(values, np.eye(n), n, ritz_coordinates[:, :0], 0.0),
         )
 
     def top_sum_excess(self, n_components: int, complement_bound: float) -> float:
-        """By how much t_d(M) may exceed t_d(H), if `ceiling` bounds M beside W.
+        """Upper bound on t_d(M) - t_d(H), given an upper bound on the complement eigenvalues.
 
-        What the d leading eigenvalues have above the last of them is left out of both: t_d of a sum
-        is at most the sum of both t_d, and large numbers then leave no rounding.
+        The excess of the d leading eigenvalues over the last of them is subtracted from both: t_d
+        is subadditive, and large numbers then leave no rounding error.
         """
-        d, values = n_components, self.leading.eigenvalues
-        if self.complement_dim == 0 or not np.isfinite(complement_bound):
-            return np.inf if self.complement_dim else 0.0
-        eigenvalue_d, vectors = float(values[d - 1]), self.leading.vectors[:, :d]
-        # The whole distance raises eigenvalues within the least, and those beside to the last.
-        size = max(float(np.trace(self.residual_gram)) / d, _TINY**2)
-        eta = (
-            eigenvalue_d - complement_bound
-            if eigenvalue_d > complement_bound
-            else float(np.sqrt(size))
-        )
+        if self.complement_dim == 0:
+            return 0.0
+        if not np.isfinite(complement_bound):
+            return np.inf
+        d = n_components
+        values = self.leading.eigenvalues
+        eigenvalue_d = float(values[d - 1])
+        vectors = self.leading.vectors[:, :d]
+        # eta equal to the full distance raises eigenvalues in W least, and those of the complement
+        # up to eigenvalue d.
+        eta = eigenvalue_d - complement_bound
+        if not eigenvalue_d > complement_bound:
+            mean_squared_residual = max(float(np.trace(self.residual_gram)) / d, _TINY**2)
+            eta = float(np.sqrt(mean_squared_residual))
         shifted = self.compressed - (vectors * (values[:d] - eigenvalue_d)) @ vectors.T
         shifted = shifted + self.residual_gram / eta
         shifted.flat[:: len(shifted) + 1] -= eigenvalue_d
         raised = np.maximum(np.linalg.eigvalsh(shifted)[-d:], 0.0)
-        beside = max(complement_bound + eta - eigenvalue_d - float(raised[0]), 0.0) * min(
-            d, self.complement_dim
-        )
+        raised_complement = max(complement_bound + eta - eigenvalue_d - float(raised[0]), 0.0)
+        complement_excess = raised_complement * min(d, self.complement_dim)
         rounding = 4 * len(shifted) * abs(eigenvalue_d) + 8 * float(np.abs(values[:d]).sum())
-        return float(raised.sum()) + beside + _EPSILON * rounding
+        return float(raised.sum()) + complement_excess + _EPSILON * rounding
 
 
 @dataclass(frozen=True, eq=False)
 class _ProjectedMoments(DenseSecondMoments):
-    """W'S_gW, whose sums of smallest eigenvalues have room for what W lacks.
+    """Projected second moments W'S_gW, whose eigenvalue sums allow for what W misses.
 
     Attributes
     ----------
-    lacking : dict of bytes to float
-        By how much t_d of a mixture may exceed what is within, by the bytes of its weights.
+    missing_sums : dict of bytes to float
+        Bound on t_d(M) - t_d(H) of each mixture, keyed by the bytes of its weights.
     """
 
     missing_sums: dict[bytes, float] = field(default_factory=dict)
@@ -219,22 +235,22 @@ class _ProjectedMoments(DenseSecondMoments):
     def smallest_eigenvalue_sum(
         self, weights: FloatArray, n_components: int
     ) -> SmallestEigenvalueSum:
-        """That of a mixture; a proven bound on that in all features once what is lacking is."""
-        least = super().smallest_eigenvalue_sum(weights, n_components)
-        return least._replace(
-            rounding_error=least.rounding_error + self.missing_sums.get(weights.tobytes(), 0.0)
-        )
+        """Sum of the smallest eigenvalues; a bound in all features once it allows for W."""
+        smallest = super().smallest_eigenvalue_sum(weights, n_components)
+        missing = self.missing_sums.get(weights.tobytes(), 0.0)
+        return smallest._replace(rounding_error=smallest.rounding_error + missing)
 
 
 @dataclass(frozen=True, eq=False)
 class SearchSubspace:
-    """A subspace W with the images S_gW.
+    """Search subspace W with the images S_gW.
 
     Attributes
     ----------
-    full : IterativeMoments
-    n_held : int
-        How many leading eigenvectors of a mixture W is to hold, d or more.
+    full_moments : IterativeMoments
+        Second moments S_g in all features.
+    n_ritz : int
+        Number of leading eigenvectors of a mixture that W should contain, at least d.
     basis : (p, m) array
     images : (k, p, m) array
     compressed : (k, m, m) array
@@ -249,29 +265,31 @@ class SearchSubspace:
     _mixtures: dict[bytes, ProjectedMixture] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def from_basis(cls, full: IterativeMoments, n_held: int, basis: FloatArray) -> "SearchSubspace":
-        """The span of (p, m) orthonormal columns."""
-        images = full.apply(basis)
-        return cls(full, n_held, basis, images, symmetrize(basis.T @ images))
+    def from_basis(
+        cls, full_moments: IterativeMoments, n_ritz: int, basis: FloatArray
+    ) -> "SearchSubspace":
+        """Subspace spanned by (p, m) orthonormal columns."""
+        images = full_moments.apply(basis)
+        return cls(full_moments, n_ritz, basis, images, symmetrize(basis.T @ images))
 
     @cached_property
     def projected_moments(self) -> _ProjectedMoments:
-        """W'S_gW, and what lies outside of W."""
+        """Projected second moments, with the variance outside of W."""
         outside = self.full_moments.traces - np.einsum("gii->g", self.compressed)
-        # The difference is good enough unless nearly everything lies within.
+        # The difference is accurate unless nearly all variance lies within W.
         if (outside <= CANCELLATION_RATIO * self.full_moments.traces).any():
             outside = self.full_moments.residual_variances(self.basis)
         return _ProjectedMoments(self.compressed, outside)
 
     def expand(self, columns: FloatArray) -> "SearchSubspace":
-        """The space with the span of (p, r) columns too; the same object if they add nothing."""
+        """Return the subspace extended by (p, r) columns; the same object if they add nothing."""
         existing = self.basis
         if isinstance(self.full_moments, SparseSecondMoments):
-            # What a restriction forbids would grow with columns that add little.
+            # Otherwise components along forbidden directions would be amplified in columns that add
+            # little.
             existing = np.hstack([self.full_moments.forbidden, existing])
-        new_columns = orthonormalize_against(existing, columns)[
-            :, : len(existing) - existing.shape[1]
-        ]
+        max_columns = len(existing) - existing.shape[1]
+        new_columns = orthonormalize_against(existing, columns)[:, :max_columns]
         if new_columns.shape[1] == 0:
             return self
         images = self.full_moments.apply(new_columns)
@@ -290,7 +308,7 @@ class SearchSubspace:
         )
 
     def project_mixture(self, weights: FloatArray) -> ProjectedMixture:
-        """The mixture sum_g weights_g S_g within; looked at once."""
+        """Projection of the mixture sum_g weights_g S_g, computed once."""
         key = weights.tobytes()
         if key not in self._mixtures:
             compressed = np.tensordot(weights, self.compressed, axes=1)
@@ -302,245 +320,288 @@ class SearchSubspace:
         return self._mixtures[key]
 
     def _image(self, weights: FloatArray) -> FloatArray:
-        """MW of the mixture sum_g weights_g S_g, shape (p, m)."""
+        """Image MW of the mixture, shape (p, m)."""
         return np.tensordot(weights, self.images, axes=1)
 
     def ritz_vectors(self, weights: FloatArray) -> FloatArray:
-        """What the space knows of the leading eigenvectors of a mixture, shape (p, n_held)."""
+        """Ritz vectors of a mixture, shape (p, n_ritz)."""
         return np.asarray(self.basis @ self.project_mixture(weights).leading.vectors)
 
     def residual_directions(
-        self, weights: FloatArray, basis: FloatArray, least_gain: float
+        self, weights: FloatArray, coordinates: FloatArray, min_gain: float
     ) -> FloatArray:
-        """Return where to, outside of W, a mixture pulls a basis within, in (m, d) coordinates.
+        """Residual of a mixture applied to an (m, d) basis within W: the directions outside of W.
 
-        A solution need not be made of leading eigenvectors. Directions along which it would gain
-        less than `least_gain` are left out: of a basis that is not converged, each makes others
-        appear, and there is no end of them.
+        A solution need not be spanned by leading eigenvectors. If the solution would gain at most
+        `min_gain` from these directions, none is returned: until a basis has converged, each
+        direction added makes others appear, without end.
         """
-        if self.project_mixture(weights).gained(basis, basis.shape[1]) <= least_gain:
+        mixture = self.project_mixture(weights)
+        if mixture.residual_gain(coordinates, coordinates.shape[1]) <= min_gain:
             return self.basis[:, :0]
-        image = self._image(weights) @ basis
-        outside = image - self.basis @ (self.basis.T @ image)
+        image = self._image(weights) @ coordinates
+        residual = image - self.basis @ (self.basis.T @ image)
         rounding = TRACE_ROUNDING * float(np.abs(weights) @ self.full_moments.traces)
-        least = max(_RESIDUAL_TOL * float(np.linalg.norm(image)), rounding)
-        return outside if float(np.linalg.norm(outside)) > least else outside[:, :0]
+        min_norm = max(_RESIDUAL_TOL * float(np.linalg.norm(image)), rounding)
+        if float(np.linalg.norm(residual)) > min_norm:
+            return residual
+        return residual[:, :0]
 
     def prove_missing_sums(
         self, mixtures: list[FloatArray], n_components: int, goal: float
     ) -> dict[bytes, float]:
-        """By how much t_d of each mixture may exceed what is within, by the bytes of its weights.
+        """Proven bounds on t_d(M) - t_d(H) for all mixtures, keyed by the bytes of their weights.
 
-        One factorisation for all, beside W; where that is too much to ask, or leaves more than the
-        goal, one of the mixture alone, beside its own leading vectors.
+        One joint factorization on the complement of W; if it fails, or leaves more than the goal
+        for a mixture, a separate one on the complement of that mixture's Ritz vectors.
         """
-        second, d = self.full_moments, n_components
+        second = self.full_moments
+        d = n_components
         assert isinstance(second, DenseSecondMoments)
         projected = [self.project_mixture(weights) for weights in mixtures]
-        targets = [each.complement_bound_target(d, goal) for each in projected]
-        # Each mixture divided by the bound that it needs: the sum is to stay below one.
+        targets = [mixture.complement_bound_target(d, goal) for mixture in projected]
+        # Each mixture divided by its target: the envelope must have complement eigenvalues of at
+        # most one.
         scaled_weights = np.maximum(mixtures, 0.0) / np.array(targets)[:, None]
         order = np.argsort(-scaled_weights.max(axis=1))
-        joint_bounds, n_separate = np.full(len(mixtures), np.inf), 0
+        joint_bounds = np.full(len(mixtures), np.inf)
+        # Mixtures with the largest weights are set apart until a factorization succeeds: 1, 3, 7,
+        # ...
+        n_separate = 0
         while n_separate < len(mixtures) and not np.isfinite(joint_bounds).any():
             joint = order[n_separate:]
             envelope = scaled_weights[joint].max(axis=0)
             image = np.tensordot(envelope, self.images, axes=1)
-            matrix, size = second.mixture(envelope), second.norm_bound(envelope)
+            matrix = second.mixture(envelope)
+            size = second.norm_bound(envelope)
             joint_bounds[joint] = complement_eigenvalue_bound(matrix, self.basis, image, 1.0, size)
             n_separate = 2 * n_separate + 1
-        found: dict[bytes, float] = {}
-        for mixture, level, complement_bound in zip(projected, targets, joint_bounds, strict=True):
-            excess = mixture.top_sum_excess(d, float(complement_bound) * level)
+        missing_sums: dict[bytes, float] = {}
+        for mixture, target, joint_bound in zip(projected, targets, joint_bounds, strict=True):
+            excess = mixture.top_sum_excess(d, float(joint_bound) * target)
             if excess > goal:
-                weights, ritz_coordinates = mixture.weights, mixture.leading.vectors
-                matrix, size = second.mixture(weights), second.norm_bound(weights)
-                basis, image = (
-                    self.basis @ ritz_coordinates,
-                    self._image(weights) @ ritz_coordinates,
-                )
-                separate_bound = complement_eigenvalue_bound(matrix, basis, image, level, size)
-                excess = min(
-                    excess, mixture.restrict_to_leading().top_sum_excess(d, separate_bound)
-                )
-            found[mixture.weights.tobytes()] = excess
-        return found
+                excess = min(excess, self._prove_separately(mixture, d, target))
+            missing_sums[mixture.weights.tobytes()] = excess
+        return missing_sums
+
+    def _prove_separately(
+        self, mixture: ProjectedMixture, n_components: int, target: float
+    ) -> float:
+        """Proven bound on t_d(M) - t_d(H) of one mixture, with its own factorization."""
+        second_moments = self.full_moments
+        assert isinstance(second_moments, DenseSecondMoments)
+        weights = mixture.weights
+        ritz_coordinates = mixture.leading.vectors
+        matrix = second_moments.mixture(weights)
+        size = second_moments.norm_bound(weights)
+        basis = self.basis @ ritz_coordinates
+        image = self._image(weights) @ ritz_coordinates
+        separate_bound = complement_eigenvalue_bound(matrix, basis, image, target, size)
+        return mixture.restrict_to_leading().top_sum_excess(n_components, separate_bound)
 
 
-# Without matrices, a solution that lacks nothing is made more precise in at most so many rounds:
-# components then agree with those of matrices to seven digits, and where eigenvalues lie close
-# together further rounds would each gain next to nothing.
-_REFINING_ROUNDS = 8
-# Where second moments are matrices, LAPACK takes over after so many rounds.
-_MAX_ROUNDS, _MAX_DENSE_ROUNDS = 60, 6
-# Of the gap to reach: what the solver within may leave; what W may lack of an eigenvalue sum; and
-# where nothing is proven.
-_INNER_GAP_SHARE, _MISSING_SHARE, _MISSING_SHARE_ESTIMATED = 0.25, 0.25, 1e-3
-# Residuals are made smaller than needed: a ceiling near eigenvalue d is then enough.
+# Without matrices, a solution that misses nothing is refined in at most this many rounds:
+# components then agree with those of matrices to seven digits, and further rounds would gain next
+# to nothing each if eigenvalues are close.
+_MAX_REFINING_ROUNDS = 8
+# Maximum number of rounds; fewer with matrices, where LAPACK takes over.
+_MAX_ROUNDS = 60
+_MAX_DENSE_ROUNDS = 6
+# Fractions of the gap: for the inner solver, and for what W may miss of an eigenvalue sum; together
+# they leave half of it for rounding.
+_INNER_GAP_FRACTION = 0.25
+_MISSING_FRACTION = 0.25
+# The latter if nothing is proven: estimates cost little, so the bound is moved by a thousandth
+# only.
+_MISSING_FRACTION_ESTIMATED = 1e-3
+# Residuals are made smaller than needed, so that a complement bound close to eigenvalue d suffices.
 _SAFETY_FACTOR = 0.2
-# The share of the gap, were the objective all variance, to which the groups' own optima are found.
-OPTIMA_SHARE = 1e-4
-# Of what is missed at first, the share to which mixtures are found, whose weights still move.
+# Accuracy of the groups' optima, relative to the gap if the objective were the total variance.
+OPTIMA_TOL = 1e-4
+# Accuracy of the leading eigenvectors of mixtures, relative to what is missing; they need not be
+# more accurate, since the weights still change.
 _INITIAL_MIXTURE_TOL = 1e-6
-# The share of an eigenvalue sum over which the slope of the bound is taken.
+# Relative step over which the slope of the bound is estimated.
 _SLOPE_STEP = 1e-3
-# Mixtures that join W in one round; the robust error gap rests on dozens.
+# Mixtures added per round; the robust error gap depends on dozens.
 _MAX_NEW_MIXTURES = 4
 
 
 def solve_growing(
     problem: Problem, solver: Solver, tol: float, random_state: Any = None
 ) -> Certificate:
-    """Find a subspace whose gap is at most `tol`, a share of the objective, for many features.
+    """Find a subspace with a gap of at most `tol`, relative to the objective, for many features.
 
     Parameters
     ----------
     problem : Problem
     solver : Solver
-        Of the small problems.
+        Solver for the projected problems.
     tol : float
     random_state : object
 
     Raises
     ------
-    Incompatible
-        As the solver inside.
+    IncompatibleParameters
+        Raised by the inner solver.
     """
-    # What is found on the way counts only where it is proven.
+    # Eigenvectors found on the way are kept only if they are proven.
     search_problem = _without_solved_eigenproblems(problem) if problem.has_matrices else problem
-    growth = _SubspaceSearch(search_problem, solver, tol, random_state)
+    search = _SubspaceSearch(search_problem, solver, tol, random_state)
     try:
-        solution = growth.run()
+        solution = search.run()
     except (SubspaceInsufficient, IncompatibleParameters):
-        # That nothing is compatible within W says nothing of all dimensions.
+        # Infeasibility within W does not imply infeasibility in all dimensions.
         if not problem.has_matrices:
             raise
         solution = solver.solve(problem, tol, random_state)
-        count = growth.n_eigenproblems + solution.n_eigenproblems
-        return replace(solution, n_eigenproblems=count)
+        n_eigenproblems = search.n_eigenproblems + solution.n_eigenproblems
+        return replace(solution, n_eigenproblems=n_eigenproblems)
     if problem.has_matrices:
-        # The groups' own optima, which all is reported against, are not found again.
-        whole, found = problem.parent or problem, search_problem.parent or search_problem
-        for separate_bound, best in zip(np.eye(problem.n_groups), found.group_optima, strict=True):
-            whole.dense_moments.eigen_cache.add(separate_bound, best)
+        # Cache the groups' optima, which losses refer to.
+        eigen_cache = problem.unrestricted.dense_moments.eigen_cache
+        optima = search_problem.unrestricted.group_optima
+        for weights, optimum in zip(np.eye(problem.n_groups), optima, strict=True):
+            eigen_cache.add(weights, optimum)
     return solution
 
 
 def _without_solved_eigenproblems(problem: Problem) -> Problem:
-    """The same without what is known of its eigenvectors."""
-    whole = None if problem.parent is None else _without_solved_eigenproblems(problem.parent)
-    return replace(problem, second_moments=replace(problem.dense_moments), parent=whole)
+    """Copy of a problem without its cached eigenproblems."""
+    parent = None if problem.parent is None else _without_solved_eigenproblems(problem.parent)
+    return replace(problem, second_moments=replace(problem.dense_moments), parent=parent)
 
 
 class SubspaceInsufficient(Exception):
-    """A subspace of few dimensions proves nothing: it is never raised to users."""
+    """No small subspace proves the bound; never raised to users."""
+
+
+def _bound_mixtures(problem: Problem, solution: Certificate) -> list[FloatArray]:
+    """Weights of the mixtures that the lower bound of a solution rests on."""
+    if isinstance(solution.proof, SupportingLinesProof):
+        return list(np.unique(solution.proof.lines, axis=0))
+    return [problem.criterion.dual_feasible_weights(solution.weights, problem)]
 
 
 class _SubspaceSearch:
-    """One problem, and the subspaces that grow for it."""
+    """Search for one problem."""
 
     def __init__(self, problem: Problem, solver: Solver, tol: float, random_state: Any) -> None:
-        self.problem, self.solver = problem, solver
-        self.tol, self.random_state = tol, random_state
-        self.is_dense, self.n_components = problem.has_matrices, problem.n_components
+        self.problem = problem
+        self.solver = solver
+        self.tol = tol
+        self.random_state = random_state
+        self.is_dense = problem.has_matrices
+        self.n_components = problem.n_components
         self.second_moments = cast(IterativeMoments, problem.second_moments)
-        # Each group's second moment as the criterion counts it, and its variance.
+        # Unit weights of each group in the units of the criterion, and the groups' variances in
+        # these units.
         self.group_weights = list(np.diag(1 / problem.divisors))
-        counted = self.second_moments.traces / problem.divisors
-        self.optima_goal = OPTIMA_SHARE * tol * float(problem.proportions @ counted)
-        self.variance_floor = TRACE_ROUNDING * float(counted.max())
+        variances = self.second_moments.traces / problem.divisors
+        self.optima_goal = OPTIMA_TOL * tol * float(problem.proportions @ variances)
+        self.variance_floor = TRACE_ROUNDING * float(variances.max())
         self.n_eigenproblems = 0
-        # What W may lack of the groups' own optima in all directions, beside a restriction.
+        # Bound on what W misses of the unrestricted groups' optima, under a restriction.
         self.optima_missing = 0.0
 
     def run(self) -> Certificate:
-        """Solve within, and grow, until nothing is lacking.
+        """Solve within W and expand it until nothing relevant is missing.
 
         Raises
         ------
         SubspaceInsufficient
-            Second moments are matrices, and something is lacking after all rounds.
+            The second moments are matrices, and something is still missing after all rounds.
         """
-        criterion = self.problem.criterion
         expanded = self._initial_subspace()
-        # The groups' own optima count where losses are measured against them.
-        losses = criterion.uses_excess_loss and self.problem.parent is None and self.is_dense
-        groups = self.group_weights if losses else []
+        # The groups' optima matter if losses are measured against them.
+        uses_excess_loss = self.problem.criterion.uses_excess_loss
+        needs_optima = uses_excess_loss and self.problem.parent is None and self.is_dense
+        optima_mixtures = self.group_weights if needs_optima else []
         n_refined = 0
         for _ in range(_MAX_DENSE_ROUNDS if self.is_dense else _MAX_ROUNDS):
             space = expanded
-            inside = self.problem.along(
-                space.basis,
-                second_moments=space.projected_moments,
-                criterion=criterion.with_defaults(self.problem),
-            )
-            reduction = Reduction(inside, space.basis)
-            solution = self.solver.solve(inside, _INNER_GAP_SHARE * self.tol, self.random_state)
-            self.n_eigenproblems += solution.n_eigenproblems
-            mixtures = groups + (
-                list(np.unique(solution.proof.lines, axis=0))
-                if isinstance(solution.proof, SupportingLinesProof)
-                else [inside.criterion.dual_feasible_weights(solution.weights, inside)]
-            )
-            goal = self._missing_sum_goal(inside, solution, mixtures[-1])
-            # A closed gap within needs its leading eigenvectors only.
+            reduction, solution = self._solve_inside(space)
+            mixtures = optima_mixtures + _bound_mixtures(reduction.problem, solution)
+            goal = self._missing_sum_goal(reduction.problem, solution, mixtures[-1])
+            # If the gap within W is closed, only the leading eigenvectors are needed.
             residuals = space.basis[:, :0]
             is_closed = solution.status == Status.OPTIMAL
             if not (is_closed and self.is_dense):
-                least_gain = _SAFETY_FACTOR * goal
-                if is_closed and n_refined < _REFINING_ROUNDS:
-                    least_gain = 0.0
-                    n_refined += not any(
-                        space.project_mixture(weights).missing_sum_estimate(self.n_components)
-                        > _SAFETY_FACTOR * goal
-                        for weights in mixtures
-                    )
-                basis = Projector(solution.components).basis
-                residuals = space.residual_directions(solution.weights, basis, least_gain)
+                min_gain = _SAFETY_FACTOR * goal
+                if is_closed and n_refined < _MAX_REFINING_ROUNDS:
+                    min_gain = 0.0
+                    n_refined += not self._misses_any(space, mixtures, goal)
+                coordinates = Projector(solution.components).basis
+                residuals = space.residual_directions(solution.weights, coordinates, min_gain)
             expanded = self._expand(space, mixtures, goal, residuals)
             if expanded is space:
                 return self._lift_solution(space, reduction, solution)
         if self.is_dense:
             raise SubspaceInsufficient
-        self._estimate_lacking(space, mixtures)
+        self._estimate_missing_sums(space, mixtures)
         return self._lift_solution(space, reduction, solution)
 
-    def _initial_subspace(self) -> SearchSubspace:
-        """First that of the groups' own optima, which all is reported against."""
-        problem, columns = self.problem, list[FloatArray]()
-        whole, axes = problem.parent, problem.axes
-        if not self.is_dense:
-            columns = [each.vectors for each in (*problem.group_optima, problem.pooled_optimum)]
-        elif whole is None or axes is None:
-            for (
-                separate_bound
-            ) in self.group_weights:  # from those of the one before: groups often vary alike
-                start = columns[-1] if columns else None
-                columns.append(self._find_leading(separate_bound, self.optima_goal, start))
-        else:
-            # Near those of all directions, which losses are measured against.
-            growth = _SubspaceSearch(whole, self.solver, self.tol, self.random_state)
-            ritz_coordinates = growth.find_group_optima()
-            self.n_eigenproblems += growth.n_eigenproblems
-            self.optima_missing = growth.optima_missing
-            columns = [np.linalg.qr(axes.T @ ritz_coordinates)[0]]
-        if problem.criterion.requires_equal_errors and problem.n_groups > 1:
-            # Whether errors can be equal shows where the two groups differ most.
-            apart = np.array([1.0, -1.0])
-            columns += [self._find_leading(each, self.variance_floor) for each in (apart, -apart)]
-        first, *others = columns
-        space = SearchSubspace.from_basis(
-            self.second_moments, self.second_moments.n_ritz(self.n_components), first
+    def _solve_inside(self, space: SearchSubspace) -> tuple[Reduction, Certificate]:
+        """Solve the problem within W."""
+        inside = self.problem.along(
+            space.basis,
+            second_moments=space.projected_moments,
+            criterion=self.problem.criterion.with_defaults(self.problem),
         )
+        solution = self.solver.solve(inside, _INNER_GAP_FRACTION * self.tol, self.random_state)
+        self.n_eigenproblems += solution.n_eigenproblems
+        return Reduction(inside, space.basis), solution
+
+    def _misses_any(self, space: SearchSubspace, mixtures: list[FloatArray], goal: float) -> bool:
+        """Whether W is estimated to miss too much of one of the mixtures."""
+        estimates = [
+            space.project_mixture(weights).missing_sum_estimate(self.n_components)
+            for weights in mixtures
+        ]
+        return any(missing > _SAFETY_FACTOR * goal for missing in estimates)
+
+    def _initial_subspace(self) -> SearchSubspace:
+        """Initial subspace, from the groups' optima."""
+        problem = self.problem
+        if not self.is_dense:
+            optima = (*problem.group_optima, problem.pooled_optimum)
+            columns = [optimum.vectors for optimum in optima]
+        elif problem.parent is None or problem.axes is None:
+            columns = self._approximate_group_optima()
+        else:
+            # The restricted optima are close to those in all directions, which losses refer to.
+            search = _SubspaceSearch(problem.parent, self.solver, self.tol, self.random_state)
+            unrestricted_optima = search.find_group_optima()
+            self.n_eigenproblems += search.n_eigenproblems
+            self.optima_missing = search.optima_missing
+            columns = [np.linalg.qr(problem.axes.T @ unrestricted_optima)[0]]
+        if problem.criterion.requires_equal_errors and problem.n_groups > 1:
+            # Whether errors can be equal depends on the directions in which the two groups differ
+            # most.
+            difference = np.array([1.0, -1.0])
+            for weights in (difference, -difference):
+                columns.append(self._find_leading(weights, self.variance_floor))
+        first, *others = columns
+        n_ritz = self.second_moments.n_ritz(self.n_components)
+        space = SearchSubspace.from_basis(self.second_moments, n_ritz, first)
         return space.expand(np.hstack([first[:, :0], *others]))
 
+    def _approximate_group_optima(self) -> list[FloatArray]:
+        """Leading eigenvectors of each group, (p, m) columns."""
+        columns: list[FloatArray] = []
+        for weights in self.group_weights:
+            # Warm-started with the previous group, since groups often vary alike.
+            start = columns[-1] if columns else None
+            columns.append(self._find_leading(weights, self.optima_goal, start))
+        return columns
+
     def find_group_optima(self) -> FloatArray:
-        """Find the groups' own optima, prove and remember them: (p, m) columns that hold them.
+        """Find, prove and cache the groups' optima; return (p, m) columns that contain them.
 
         Raises
         ------
         SubspaceInsufficient
-            Something is lacking after all rounds.
+            Something is still missing after all rounds.
         """
         space = self._initial_subspace()
         for _ in range(_MAX_DENSE_ROUNDS):
@@ -554,17 +615,20 @@ class _SubspaceSearch:
     def _find_leading(
         self, weights: FloatArray, sum_goal: float, start: FloatArray | None = None
     ) -> FloatArray:
-        """Leading eigenvectors of a mixture in all dimensions, and some beyond them."""
+        """Leading eigenvectors of a mixture in all dimensions, with some guard vectors."""
         self.n_eigenproblems += 1
-        goal = sum_goal if self.is_dense else None
-        return self.second_moments.approximate_leading(
-            weights, self.n_components, start=start, sum_goal=goal
-        ).vectors
+        leading = self.second_moments.approximate_leading(
+            weights,
+            self.n_components,
+            start=start,
+            sum_goal=sum_goal if self.is_dense else None,
+        )
+        return leading.vectors
 
     def _missing_sum_goal(
         self, inside: Problem, solution: Certificate, weights: FloatArray
     ) -> float:
-        """What W may lack of an eigenvalue sum, such that the bound falls by a share of the gap."""
+        """Part of an eigenvalue sum that W may miss: it costs the bound a fraction of the gap."""
         if isinstance(solution.proof, SupportingLinesProof):
             errors = inside.errors(Projector(solution.components).basis)
             slopes = self.problem.criterion.score_gradients(
@@ -572,15 +636,18 @@ class _SubspaceSearch:
             )
             bound_slope = max(float(np.abs(slopes).sum(axis=1).max()), 1.0)
         else:
-            # That of a logarithm falls with a share of the sum, of any size.
+            # The bound of a logarithm decreases with the relative change of the sum.
             top = inside.second_moments.leading(weights, self.n_components).eigenvalue_sum
-            step, least = _SLOPE_STEP * top, float(weights @ self.second_moments.traces) - top
-            bounds = [inside.criterion.lower_bound(least - x, weights, inside) for x in (0.0, step)]
-            bound_slope = (bounds[0] - bounds[1]) / step if bounds[0] > bounds[1] else 1.0
-        share = _MISSING_SHARE if self.is_dense else _MISSING_SHARE_ESTIMATED
-        # Weights of a logarithm are inverse variances, so rounding is that of the mixture itself.
+            step = _SLOPE_STEP * top
+            smallest = float(weights @ self.second_moments.traces) - top
+            bound = inside.criterion.lower_bound(smallest, weights, inside)
+            lowered_bound = inside.criterion.lower_bound(smallest - step, weights, inside)
+            bound_slope = (bound - lowered_bound) / step if bound > lowered_bound else 1.0
+        fraction = _MISSING_FRACTION if self.is_dense else _MISSING_FRACTION_ESTIMATED
+        # For Nash welfare, weights are inverse variances, so the rounding error is that of the
+        # mixture.
         rounding = TRACE_ROUNDING * float(np.abs(weights) @ self.second_moments.traces)
-        return max(share * self.tol * solution.scale / bound_slope, rounding)
+        return max(fraction * self.tol * solution.scale / bound_slope, rounding)
 
     def _expand(
         self,
@@ -589,29 +656,24 @@ class _SubspaceSearch:
         goal: float,
         residuals: FloatArray,
     ) -> SearchSubspace:
-        """With what W lacks of the worst mixtures; the same object if it lacks little of all.
+        """Expand W by what it misses of the worst mixtures; return W itself if it misses little.
 
         Raises
         ------
         SubspaceInsufficient
-            More may be lacking of matrices than the goal, for all that can be proven.
+            The second moments are matrices, and it cannot be proven that little is missing.
         """
         target = _SAFETY_FACTOR * goal
         estimates = [
             (space.project_mixture(weights).missing_sum_estimate(self.n_components), weights)
             for weights in mixtures
         ]
-        insufficient = sorted(
-            (each for each in estimates if each[0] > target), key=lambda each: -each[0]
-        )
-        columns = [
-            self._find_leading(
-                weights,
-                max(_INITIAL_MIXTURE_TOL * missing, target / 4),
-                space.ritz_vectors(weights),
-            )
-            for missing, weights in insufficient[:_MAX_NEW_MIXTURES]
-        ]
+        insufficient = [(missing, weights) for missing, weights in estimates if missing > target]
+        insufficient.sort(key=lambda pair: -pair[0])
+        columns = []
+        for missing, weights in insufficient[:_MAX_NEW_MIXTURES]:
+            sum_goal = max(_INITIAL_MIXTURE_TOL * missing, target / 4)
+            columns.append(self._find_leading(weights, sum_goal, space.ritz_vectors(weights)))
         expanded = space.expand(np.hstack([residuals, *columns]))
         if expanded is not space:
             return expanded
@@ -622,63 +684,56 @@ class _SubspaceSearch:
             if max(missing_sums.values()) > goal:
                 raise SubspaceInsufficient
             return space
-        columns = self._estimate_lacking(space, mixtures, goal)
+        columns = self._estimate_missing_sums(space, mixtures, goal)
         return space.expand(np.hstack([space.basis[:, :0], *columns]))
 
-    def _estimate_lacking(
+    def _estimate_missing_sums(
         self, space: SearchSubspace, mixtures: list[FloatArray], goal: float = 0.0
     ) -> list[FloatArray]:
-        """Record what W lacks of each mixture, as far as an iteration in all features can tell.
+        """Record what W misses of each mixture, estimated by an iteration in all features.
 
         Returns
         -------
         list of (p, m) arrays
-            Leading eigenvectors of the mixtures of which W lacks more than the goal.
+            Leading eigenvectors of the mixtures of which W misses more than the goal.
         """
         columns = []
         for weights in mixtures:
             self.n_eigenproblems += 1
-            sought = self.second_moments.approximate_leading(weights, self.n_components)
-            envelope = sought.leading.eigenvalue_sum + sought.sum_error
-            missing = max(
-                envelope - space.project_mixture(weights).ritz_sum(self.n_components), 0.0
-            )
+            approximation = self.second_moments.approximate_leading(weights, self.n_components)
+            max_sum = approximation.leading.eigenvalue_sum + approximation.sum_error
+            ritz_sum = space.project_mixture(weights).ritz_sum(self.n_components)
+            missing = max(max_sum - ritz_sum, 0.0)
             space.projected_moments.missing_sums[weights.tobytes()] = missing
             if missing > goal:
-                columns.append(sought.vectors)
+                columns.append(approximation.vectors)
         return columns
 
     def _cache_group_optima(self, space: SearchSubspace) -> None:
-        """The groups' own optima, which all is reported against: they are not found again."""
-        solved, missing_sums = (
-            self.problem.dense_moments.eigen_cache,
-            space.projected_moments.missing_sums,
-        )
-        self.optima_missing = max(
-            (missing_sums.get(each.tobytes(), 0.0) for each in self.group_weights), default=0.0
-        )
-        for separate_bound in np.eye(self.problem.n_groups):
-            values, vectors = (
-                space.project_mixture(separate_bound).leading.eigenvalues,
-                space.ritz_vectors(separate_bound),
-            )
-            solved.add(
-                separate_bound,
-                LeadingSubspace.from_eigenpairs(values, vectors, self.n_components, 0.0),
-            )
+        """Cache the groups' optima, which losses refer to."""
+        missing_sums = space.projected_moments.missing_sums
+        missing = [missing_sums.get(weights.tobytes(), 0.0) for weights in self.group_weights]
+        self.optima_missing = max(missing, default=0.0)
+        eigen_cache = self.problem.dense_moments.eigen_cache
+        for weights in np.eye(self.problem.n_groups):
+            values = space.project_mixture(weights).leading.eigenvalues
+            vectors = space.ritz_vectors(weights)
+            optimum = LeadingSubspace.from_eigenpairs(values, vectors, self.n_components, 0.0)
+            eigen_cache.add(weights, optimum)
 
     def _lift_solution(
         self, space: SearchSubspace, reduction: Reduction, solution: Certificate
     ) -> Certificate:
-        """The solution in all features, with a bound lowered by what the subspace may lack.
+        """Lift the solution to all features and lower its bound by what W may miss.
 
         Raises
         ------
         SubspaceInsufficient
-            Second moments are matrices, and rounding is in the way, of which there is less without
-            a subspace.
+            The second moments are matrices and rounding prevents a proof; without a subspace there
+            is less.
         """
-        problem, inside = self.problem, reduction.problem
+        problem = self.problem
+        inside = reduction.problem
         coordinates = Projector(solution.components).basis
         assert solution.proof is not None
         if self.is_dense and problem.parent is None:
@@ -688,7 +743,7 @@ class _SubspaceSearch:
         gap, _ = solution.proof.gap(inside, coordinates, inside.errors(coordinates))
         if problem.parent is None and problem.criterion.is_nonnegative:
             gap = min(gap, objective)
-        found = certify(
+        certificate = certify(
             problem,
             basis,
             solution.proof,
@@ -698,20 +753,23 @@ class _SubspaceSearch:
             solver=solution.solver,
             lower_bound=objective - gap - self.optima_missing,
         )
-        # Two groups leave a gap open for no other reason.
+        # With two groups, a gap stays open for no other reason.
         is_open_in_subspace = solution.status == Status.OPEN_GAP and problem.n_groups > 2
-        if self.is_dense and not is_open_in_subspace and found.status != Status.OPTIMAL:
+        is_optimal = certificate.status == Status.OPTIMAL
+        if self.is_dense and not is_open_in_subspace and not is_optimal:
             raise SubspaceInsufficient
-        proven = self.is_dense or found.status != Status.OPTIMAL
-        # The objective is as uncertain as the groups' own optima that it is measured against.
+        is_proven = self.is_dense or not is_optimal
+        # The objective is as uncertain as the groups' optima it is measured against.
         optima_uncertainty = self.optima_missing if problem.criterion.uses_excess_loss else 0.0
+        max_bound = certificate.lower_bound
+        trace = [
+            replace(point, lower_bound=min(point.lower_bound, max_bound))
+            for point in certificate.trace
+        ]
         return replace(
-            found,
-            resolution=found.resolution + optima_uncertainty,
-            status=found.status if proven else Status.ESTIMATED,
+            certificate,
+            resolution=certificate.resolution + optima_uncertainty,
+            status=certificate.status if is_proven else Status.ESTIMATED,
             eigensolver="projected" if self.is_dense else "matrix-free",
-            trace=tuple(
-                replace(step, lower_bound=min(step.lower_bound, found.lower_bound))
-                for step in found.trace
-            ),
+            trace=tuple(trace),
         )

@@ -1,8 +1,8 @@
-"""Solving a problem with a solver that takes it, at a dimension or the smallest that will do.
+"""Solve a problem with a suitable solver, for a given dimension or the smallest sufficient one.
 
-Nested components are solved one after the other: a step is the problem of one component in the
-complement of those before it (:func:`fairspan.problem.reduction.deflate_reduction`), solved and proven as
-any other.
+Nested components are computed one at a time: each step is a problem with one component in the
+orthogonal complement of the previous ones (:func:`fairspan.problem.reduction.deflate_reduction`),
+solved and proven like any other.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,93 +33,94 @@ from fairspan.problem.restrictions import encoder_not_resolved
 from fairspan.registry import builtin_names, resolve_object
 from fairspan.typing import FloatArray
 
-# A share that is met up to rounding is met.
+# Rounding allowance when a fraction of variance is compared: a few thousand eps, for sums of as
+# many eigenvalues.
 _FRACTION_ROUNDING = 1e-12
-# A group with less than this share of another's variance has none: its rows differ by rounding.
+# A group whose variance is below this fraction of another's counts as constant: its rows differ by
+# rounding only.
 _VARIANCE_ROUNDING = 1e-20
-# The solvers that others ask; and that are given a small subspace, where that pays.
+# Exact solvers, which work within a search subspace where that is faster.
 _EXACT_SOLVERS = ("boundary", "dual_newton")
-# A subspace of few dimensions, with one thread, over LAPACK's time: 0.45 to 0.95 at p = 500, d = 5
-# to 20; at p = 500 and 1000 0.4 to 1 at d = p / 14, 0.65 to 1.3 at p / 10 and 0.8 to 1.7 at p / 8;
-# of faces, p = 1764, 0.45 at d = 100 and 0.85 at d = 200.
+# Run time within a search subspace relative to LAPACK, single-threaded: 0.45 to 0.95 at p = 500,
+# d = 5 to 20; 0.4 to 1 at d = p / 14, 0.65 to 1.3 at p / 10 and 0.8 to 1.7 at p / 8 (p = 500 and
+# 1000); for face images with p = 1764, 0.45 at d = 100 and 0.85 at d = 200.
 SMALL_SUBSPACES_FROM = 500
 _MAX_COMPONENT_RATIO = 1 / 8
-# (tr M)^2 / |M|_F^2 counts the eigenvalues that matter. Rows of noise have p / 3 and more, and take
-# 1.2 to 3.9 times as long; eigenvalues that fall like 1 / i or exp(-40 i / p) have p / 18 and less.
+# (tr M)^2 / |M|_F^2 is the effective rank. For noise it is p / 3 or more, and the search takes 1.2
+# to 3.9 times as long as LAPACK; for spectra like 1 / i or exp(-40 i / p) it is at most p / 18.
 _MAX_EFFECTIVE_RANK_RATIO = 1 / 8
-# As a share of the objective, what a subspace is not grown to prove.
+# Below this relative tolerance no search subspace is used: its bounds would not be tight enough.
 _MIN_SUBSPACE_TOL = 1e-12
-# What an oblique encoder may add to the objective, as a multiple of tolerance and resolution: it is
-# computed in another way, with other roundings.
-_MOST_ADDED = 4.0
+# Error that an oblique encoder may add to the objective, as a multiple of tolerance plus
+# resolution: it is computed by different formulas, hence with different rounding errors.
+_MAX_ADDED_ERROR = 4.0
 
 
 @dataclass(frozen=True)
 class AutoSolver(Solver):
-    """The first solver that is exact for the problem.
+    """Solver that delegates to the first exact solver that supports the problem.
 
-    For one and two groups the boundary search, and so for linear criteria of any number; otherwise
-    Newton's method on the dual.
+    The boundary search for one and two groups and for linear criteria; otherwise Newton's method on
+    the dual.
     """
 
     name: ClassVar[str] = "auto"
 
     def unsupported_reason(self, problem: Problem) -> str | None:
-        """Why neither can take this problem; None if one can."""
+        """Reason why no exact solver supports the problem; None if one does."""
         boundary, dual_newton = _exact_solvers()
         return boundary.unsupported_reason(problem) and dual_newton.unsupported_reason(problem)
 
     def solve(self, problem: Problem, tol: float, random_state: object = None) -> Certificate:
-        """Solve by the boundary search if it can, else by Newton's method on the dual."""
+        """Solve by boundary search where it is supported, else by Newton's method on the dual."""
         boundary, dual_newton = _exact_solvers()
-        able = boundary if boundary.unsupported_reason(problem) is None else dual_newton
-        return solve_problem(problem, able, tol, random_state)
+        is_supported = boundary.unsupported_reason(problem) is None
+        solver = boundary if is_supported else dual_newton
+        return solve_problem(problem, solver, tol, random_state)
 
 
 def solve_problem(
     problem: Problem, solver: Solver, tol: float, random_state: Any = None
 ) -> Certificate:
-    """Solve with a solver that takes it, within a subspace that grows where this pays.
+    """Solve with a given solver, within a growing search subspace where that is faster.
 
-    Where there are no matrices it is the only way.
+    Without matrices, this is the only way.
     """
-    if problem.has_matrices and not (
-        problem.limit is None
-        and solver.name in _EXACT_SOLVERS
-        and _subspace_is_faster(problem, tol)
-    ):
+    may_use_subspace = problem.limit is None and solver.name in _EXACT_SOLVERS
+    if problem.has_matrices and not (may_use_subspace and _subspace_is_faster(problem, tol)):
         return solver.solve(problem, tol, random_state)
-    # Imported where it is needed: most problems are of few features.
+    # Imported lazily: most problems have few features.
     from fairspan.solvers.growing_subspace import solve_growing
 
     return solve_growing(problem, solver, tol, random_state)
 
 
 def _subspace_is_faster(problem: Problem, tol: float) -> bool:
-    """Whether a small subspace is faster, and proves as much as is requested."""
-    p, q, criterion = problem.n_features, problem.proportions, problem.criterion
-    if (
-        p < SMALL_SUBSPACES_FROM
-        or problem.n_components > _MAX_COMPONENT_RATIO * p
-        or tol < _MIN_SUBSPACE_TOL
-    ):
+    """Whether a search subspace is faster and can prove the requested tolerance."""
+    p = problem.n_features
+    q = problem.proportions
+    if p < SMALL_SUBSPACES_FROM or problem.n_components > _MAX_COMPONENT_RATIO * p:
         return False
-    # With more groups the answer to the robust error gap is not made of leading eigenvectors.
-    if criterion.has_concave_scores and problem.n_groups > 2:
+    if tol < _MIN_SUBSPACE_TOL:
         return False
-    variance = float(q @ (problem.dense_moments.traces - problem.dense_moments.excluded_variances))
-    frobenius_norm = float(np.linalg.norm(problem.dense_moments.mixture(q)))
+    # With more groups, the solution for the robust error gap is not spanned by leading
+    # eigenvectors.
+    if problem.criterion.has_concave_scores and problem.n_groups > 2:
+        return False
+    second_moments = problem.dense_moments
+    variance = float(q @ (second_moments.traces - second_moments.excluded_variances))
+    frobenius_norm = float(np.linalg.norm(second_moments.mixture(q)))
     return variance**2 <= _MAX_EFFECTIVE_RANK_RATIO * p * frobenius_norm**2
 
 
 @cache
 def _exact_solvers() -> tuple[Solver, ...]:
-    """The boundary search, and Newton's method on the dual."""
+    """Instances of the exact solvers: boundary search, Newton's method on the dual."""
     return tuple(map(get_solver, _EXACT_SOLVERS))
 
 
 def get_solver(solver: object, **parameters: Any) -> Solver:
-    """A solver from its name and parameters, or the object itself.
+    """Get a solver by name, with parameters, or return the given object.
 
     Raises
     ------
@@ -137,38 +138,38 @@ def get_solver(solver: object, **parameters: Any) -> Solver:
 
 
 def check_supported(solver: Solver, problem: Problem) -> None:
-    """Raise Incompatible, naming the solvers that work, if this one cannot take the problem.
+    """Raise IncompatibleParameters if a solver does not support a problem, naming those that do.
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
     """
     problem.criterion.check_problem(problem)
-    objection = solver.unsupported_reason(problem)
-    if objection is None:
+    reason = solver.unsupported_reason(problem)
+    if reason is None:
         return
     groups = "one group" if problem.n_groups == 1 else f"{problem.n_groups} groups"
-    # The exact ones come first.
+    # The exact solvers come first.
     others = [get_solver(name) for name in builtin_names("solver") if name != "auto"]
-    able = [each.name for each in others if each.unsupported_reason(problem) is None]
+    supported = [other.name for other in others if other.unsupported_reason(problem) is None]
     raise IncompatibleParameters(
-        f"The solver {solver.name!r} received the criterion {problem.criterion.name!r} of "
-        f"{groups}, but {objection}",
-        f"Solvers that support it: {', '.join(map(repr, able)) or 'none'}",
-        "Use solver='auto'" if able else "Choose another criterion, or join groups",
+        f"The solver {solver.name!r} does not support the criterion {problem.criterion.name!r} "
+        f"with {groups}: {reason}",
+        f"Solvers that support it: {', '.join(map(repr, supported)) or 'none'}",
+        "Use solver='auto'" if supported else "Choose another criterion, or merge groups",
     )
 
 
 def select_solver(family: ProblemFamily, reduction: Reduction, solver: Solver) -> Any:
-    """The solver that takes a problem: the requested one, or that of a limit.
+    """Solver for a reduced problem: the requested one, or the one that its limit needs.
 
     Raises
     ------
-    Incompatible
-        The requested one cannot take it.
+    IncompatibleParameters
+        The requested solver does not support the problem.
     """
     if reduction.problem.limit is not None:
-        # Imported where it is needed: it brings half of the solvers with it.
+        # Imported lazily: this loads half of the solvers.
         from fairspan.solvers.covariance_limit import solver_for_limit
 
         return solver_for_limit(reduction.problem, family.restriction, solver)
@@ -183,26 +184,26 @@ def solve_reduction(
     random_state: Any = None,
     solve_with: Callable[[Problem, Any, float, Any], Certificate] = solve_problem,
 ) -> Certificate:
-    """Solve a reduced problem, and bring the answer back to the features of the larger one.
+    """Solve a reduced problem and lift the solution to the larger one.
 
     Parameters
     ----------
     reduction : Reduction
     solver : Solver
-        One that takes its problem.
+        A solver that supports the reduced problem.
     tol : float
-        Largest gap to call optimal, as a share of the objective.
+        Largest gap that counts as optimal, relative to the objective.
     random_state : int, Generator, RandomState or None
-    way : callable
-        As :func:`solve_problem`.
+    solve_with : callable
+        Called like :func:`solve_problem`.
 
     Raises
     ------
-    Incompatible
-        The solver finds that no subspace is allowed.
+    IncompatibleParameters
+        No feasible subspace exists.
     """
-    # Only the largest steps should use threads; they say so themselves.
-    # What overflows on the way, beside a column of large numbers, is looked at in the end.
+    # Single-threaded: only the largest steps profit from threads, and enable them themselves.
+    # Floating point errors on the way are ignored, since the result is checked in the end.
     with limit_blas_threads(None), np.errstate(all="ignore"):
         problem, axes = _without_idle_features(reduction.problem)
         certificate = solve_with(problem, solver, tol, random_state)
@@ -216,7 +217,8 @@ def solve_reduction(
                 trace=certificate.trace,
                 solver=certificate.solver,
             )
-    columns, proof = certificate.components.T, certificate.proof
+    columns = certificate.components.T
+    proof = certificate.proof
     if reduction.axes is not None:
         columns = normalize_signs(reduction.lift(columns))
         proof = None if proof is None else proof.change_coordinates(reduction.axes)
@@ -232,66 +234,65 @@ def _without_idle_features(problem: Problem) -> tuple[Problem, FloatArray | None
     All subspaces are equally good there, and in many features the eigenproblems of zeros would take
     as long as any others. Other problems are returned as they are, without axes.
     """
-    p, d = problem.n_features, problem.n_components
+    p = problem.n_features
+    d = problem.n_components
     if not problem.has_matrices or d == p or problem.limit is not None:
         return problem, None
-    second = problem.dense_moments
-    if not is_zero(second.matrices[0]) or second.traces.any():
+    second_moments = problem.dense_moments
+    if not is_zero(second_moments.matrices[0]) or second_moments.traces.any():
         return problem, None
     axes = np.eye(p, d)
-    small = problem.along(
+    small_problem = problem.along(
         axes,
         second_moments=DenseSecondMoments(np.zeros((problem.n_groups, d, d))),
         axes=None if problem.axes is None else problem.axes @ axes,
     )
-    return small, axes
+    return small_problem, axes
 
 
 def with_unrestricted_errors(reduction: Reduction, certificate: Certificate) -> Certificate:
-    """With errors and losses in all directions, and what all lose beside those of a restriction."""
+    """Return the certificate with errors and losses over all directions, and the offset added."""
     unrestricted = reduction.problem.unrestricted
-    # Nested components are beside others, in fewer coordinates; what they lose is told of all.
+    # For a step of nested components the coordinates differ; its losses are those of the prefix.
     if unrestricted.n_features == certificate.components.shape[1]:
         if unrestricted is not reduction.problem:
             projector = reduction.projector(certificate.components)
-            certificate = replace(
-                certificate, errors=reconstruction_errors(projector, unrestricted.second_moments)
-            )
+            errors = reconstruction_errors(projector, unrestricted.second_moments)
+            certificate = replace(certificate, errors=errors)
             if reduction.oblique_shift is not None and certificate.status is Status.OPTIMAL:
                 _check_encoder(reduction, certificate)
-        certificate = replace(
-            certificate, losses=np.maximum(certificate.errors - unrestricted.best_errors, 0.0)
-        )
+        losses = np.maximum(certificate.errors - unrestricted.best_errors, 0.0)
+        certificate = replace(certificate, losses=losses)
     return certificate.with_offset(reduction.problem.objective_offset)
 
 
-def _check_encoder(reduction: Reduction, found: Certificate) -> None:
-    """Make sure that the encoder, whose entries may be large, loses no more than its components.
+def _check_encoder(reduction: Reduction, certificate: Certificate) -> None:
+    """Check that the encoder, whose entries may be large, loses no more than its components.
 
     Raises
     ------
-    Incompatible
+    IncompatibleParameters
     """
-    objective = found.objective + reduction.problem.objective_offset
-    more = float(reduction.problem.proportions @ found.errors) - objective
-    if more > _MOST_ADDED * (found.absolute_tol + found.resolution):
-        share = more / objective if objective > 0 else np.inf
-        raise encoder_not_resolved(f"rounding of the encoder adds {share:.0e} of the error")
+    objective = certificate.objective + reduction.problem.objective_offset
+    added_error = float(reduction.problem.proportions @ certificate.errors) - objective
+    if added_error > _MAX_ADDED_ERROR * (certificate.absolute_tol + certificate.resolution):
+        fraction = added_error / objective if objective > 0 else np.inf
+        raise encoder_not_resolved(f"rounding of the encoder adds {fraction:.0e} of the error")
 
 
 def solve_for_dimension(
     family: ProblemFamily, solver: Solver, n_components: int, tol: float, random_state: Any = None
 ) -> tuple[Reduction, Certificate]:
-    """Solve for a dimension.
+    """Solve for a given dimension; return the reduction and the certificate.
 
     Raises
     ------
-    Incompatible
-        The solver cannot take the problem, or finds that no subspace is allowed.
+    IncompatibleParameters
+        The solver does not support the problem, or no feasible subspace exists.
     """
     reduction = family.reduction_at(n_components)
-    able = select_solver(family, reduction, solver)
-    return reduction, solve_reduction(reduction, able, tol, random_state)
+    supported_solver = select_solver(family, reduction, solver)
+    return reduction, solve_reduction(reduction, supported_solver, tol, random_state)
 
 
 def solve_for_variance_kept(
@@ -301,27 +302,25 @@ def solve_for_variance_kept(
     tol: float,
     random_state: Any = None,
 ) -> tuple[Reduction, Certificate]:
-    """Solve for the smallest dimension that keeps this share of every group's variance.
+    """Solve for the smallest dimension that keeps a fraction of every group's variance.
 
-    The share that a criterion leaves to a group need not grow with the dimension, so every
-    dimension is tried, from the first at which each group's own best subspace would do.
+    The fraction that a criterion keeps for a group need not increase with the dimension, so every
+    dimension is tried, starting with the first that could suffice for each group alone.
 
     Raises
     ------
-    Incompatible
-        No dimension keeps it, or the solver cannot take the problem.
+    IncompatibleParameters
+        No dimension suffices, or the solver does not support the problem.
     """
     max_components = family.max_components
     rejected: list[Certificate] = []
     infeasibility: IncompatibleParameters | None = None
-    for d in range(
-        min(_min_components(family.template, min_variance_kept), max_components), max_components + 1
-    ):
+    min_components = min(_min_components(family.template, min_variance_kept), max_components)
+    for d in range(min_components, max_components + 1):
         try:
             reduction, certificate = solve_for_dimension(family, solver, d, tol, random_state)
-        except (
-            IncompatibleParameters
-        ) as error:  # such as equal errors that are out of reach for this d
+        except IncompatibleParameters as error:
+            # For example, equal errors may be infeasible for this dimension.
             infeasibility = error
             continue
         if keeps_variance(family, certificate, min_variance_kept):
@@ -332,54 +331,59 @@ def solve_for_variance_kept(
     raise variance_not_kept(family, min_variance_kept, rejected)
 
 
-def keeps_variance(family: ProblemFamily, found: Certificate, min_variance_kept: float) -> bool:
-    """Whether every group keeps this share of its variance."""
-    return _smallest_variance_kept(family, found) >= min_variance_kept - _FRACTION_ROUNDING
+def keeps_variance(
+    family: ProblemFamily, certificate: Certificate, min_variance_kept: float
+) -> bool:
+    """Whether every group keeps at least this fraction of its variance."""
+    return _smallest_variance_kept(family, certificate) >= min_variance_kept - _FRACTION_ROUNDING
 
 
 def variance_not_kept(
-    family: ProblemFamily, min_variance_kept: float, tried: Sequence[Certificate]
+    family: ProblemFamily, min_variance_kept: float, rejected: Sequence[Certificate]
 ) -> IncompatibleParameters:
-    """What to raise where none of the dimensions that were tried keeps a share."""
-    best = max(_smallest_variance_kept(family, each) for each in tried)
+    """Error for the case that no dimension keeps the requested variance."""
+    best = max(_smallest_variance_kept(family, certificate) for certificate in rejected)
+    # Rounded down, so that the value in the message is accepted.
+    max_fraction = np.floor(best * 1e6) / 1e6
     return IncompatibleParameters(
-        f"n_components is {min_variance_kept!r}, a share of every group's variance, with the criterion "
-        f"{family.template.criterion.name!r} and restriction {family.restriction!r}",
-        f"Allowed: at most {np.floor(best * 1e6) / 1e6:g}, which the group with the least share "
-        f"keeps with up to {family.max_components} components",
-        "Choose a smaller share, another criterion, or a looser restriction",
+        f"n_components is {min_variance_kept!r}, a fraction of every group's variance, with the "
+        f"criterion {family.template.criterion.name!r} and restriction {family.restriction!r}",
+        f"Allowed: at most {max_fraction:g}, the smallest fraction kept by a group with up to "
+        f"{family.max_components} components",
+        "Choose a smaller fraction, another criterion, or a looser restriction",
     )
 
 
 def _min_components(problem: Problem, min_variance_kept: float) -> int:
-    """The first d with t_d(S_g) >= share tr S_g for every group."""
-    p, traces = problem.n_features, problem.second_moments.traces
+    """Smallest d with t_d(S_g) >= fraction * tr S_g for every group."""
+    p = problem.n_features
+    traces = problem.second_moments.traces
     n_components = 1
     for group in np.flatnonzero(_has_variance(traces)):
-        # Solving for each dimension asks for the same decompositions.
-        captured = np.cumsum(
-            problem.dense_moments.eigen_cache.decomposition(np.eye(len(traces))[group]).values
-        )
-        sufficient = np.flatnonzero(
-            captured >= (min_variance_kept - _FRACTION_ROUNDING) * traces[group]
-        )
-        n_components = max(n_components, int(sufficient[0]) + 1 if len(sufficient) else p)
+        # Solving each dimension reuses these decompositions.
+        indicator = np.eye(len(traces))[group]
+        captured = np.cumsum(problem.dense_moments.eigen_cache.decomposition(indicator).values)
+        threshold = (min_variance_kept - _FRACTION_ROUNDING) * traces[group]
+        sufficient = np.flatnonzero(captured >= threshold)
+        needed = int(sufficient[0]) + 1 if len(sufficient) else p
+        n_components = max(n_components, needed)
     return n_components
 
 
-def _smallest_variance_kept(family: ProblemFamily, found: Certificate) -> float:
-    """1 - e_g / tr S_g of the group for which it is least; a group without variance keeps all."""
+def _smallest_variance_kept(family: ProblemFamily, certificate: Certificate) -> float:
+    """Smallest 1 - e_g / tr S_g over groups; 1 if no group has variance."""
     traces = family.template.second_moments.traces
-    varies = _has_variance(traces)
-    return 1.0 - float((found.errors[varies] / traces[varies]).max(initial=0.0))
+    has_variance = _has_variance(traces)
+    error_fractions = certificate.errors[has_variance] / traces[has_variance]
+    return 1.0 - float(error_fractions.max(initial=0.0))
 
 
 def _has_variance(traces: FloatArray) -> npt.NDArray[np.bool_]:
-    """Which groups have variance."""
+    """Which groups have variance, shape (k,)."""
     return np.asarray(traces > _VARIANCE_ROUNDING * traces.max())
 
 
-# Two groups have no other component that is as good but with the same variances.
+# Up to this many groups, tied components have the same group variances.
 _UNIQUE_UP_TO_GROUPS = 2
 
 
@@ -390,45 +394,50 @@ def solve_nested(
     tol: float,
     random_state: Any = None,
 ) -> tuple[Reduction, Certificate]:
-    """The first d components, one after the other, with a certificate of each step and prefix.
+    """Compute nested components one at a time, with a certificate for each step and each prefix.
 
     Parameters
     ----------
     family : ProblemFamily
     solver : Solver
     n_components : int or float
-        d; or the share of every group's variance that they are to keep, as few as do.
+        d, or the fraction of every group's variance to keep with as few components as possible.
     tol : float
-    state : int, Generator, RandomState or None
+    random_state : int, Generator, RandomState or None
 
     Raises
     ------
-    Incompatible
-        The solver, or the restriction, cannot take the problem; no number of components keeps that
-        share.
+    IncompatibleParameters
+        The solver or restriction does not support the problem, or no number of components keeps the
+        requested variance.
     """
     prefixes = _nested_prefixes(family, solver, tol, random_state)
     if isinstance(n_components, float):
-        share, certificate = n_components, list[Certificate]()
-        for each in islice(prefixes, family.max_components):
-            certificate.append(each)
-            if keeps_variance(family, each, share):
-                break
-        else:
-            raise variance_not_kept(family, share, certificate)
+        certificates = _prefixes_for_variance(family, prefixes, n_components)
     else:
         select_solver(family, family.reduction_at(n_components), solver)
-        certificate = list(islice(prefixes, n_components))
-    *before, max_components = certificate
-    return family.reduction_at(len(certificate)), replace(
-        max_components, prefixes=tuple(replace(each, steps=()) for each in before)
-    )
+        certificates = list(islice(prefixes, n_components))
+    *shorter, last = certificates
+    certificate = replace(last, prefixes=tuple(replace(prefix, steps=()) for prefix in shorter))
+    return family.reduction_at(len(certificates)), certificate
+
+
+def _prefixes_for_variance(
+    family: ProblemFamily, prefixes: Iterator[Certificate], min_variance_kept: float
+) -> list[Certificate]:
+    """Return as few prefixes as keep a fraction of every group's variance."""
+    certificates: list[Certificate] = []
+    for prefix in islice(prefixes, family.max_components):
+        certificates.append(prefix)
+        if keeps_variance(family, prefix, min_variance_kept):
+            return certificates
+    raise variance_not_kept(family, min_variance_kept, certificates)
 
 
 def _nested_prefixes(
     family: ProblemFamily, solver: Solver, tol: float, random_state: Any
 ) -> Iterator[Certificate]:
-    """The first d components for d = 1, 2, .., of which each takes one more step."""
+    """Yield the certificate of the first d components for d = 1, 2, ..."""
     first_problem = family.reduction_at(1)
     components = np.empty((0, family.template.n_features))
     steps: list[Certificate] = []
@@ -443,11 +452,14 @@ def _nested_prefixes(
         if d > 1:
             prefix = _evaluate_prefix(family.reduction_at(d), components, step)
             n_eigenproblems += 1
-        # What groups lose is told of all components so far.
-        prefix_figures = {
-            name: getattr(prefix, name) for name in ("errors", "losses", "total_variance")
-        }
-        steps.append(replace(step, **prefix_figures))
+        # Losses are those of all components up to this one.
+        step = replace(
+            step,
+            errors=prefix.errors,
+            losses=prefix.losses,
+            total_variance=prefix.total_variance,
+        )
+        steps.append(step)
         point = TracePoint(n_eigenproblems, prefix.lower_bound, prefix.objective)
         yield replace(
             prefix,
@@ -460,12 +472,13 @@ def _nested_prefixes(
 def _evaluate_prefix(
     reduction: Reduction, components: FloatArray, step: Certificate
 ) -> Certificate:
-    """Components as an answer of as many dimensions, with the bound that a step's weights prove.
+    """Certificate of components as a joint solution, with the bound that a step's weights prove.
 
-    Weights of the groups prove a bound for any number of dimensions; those of the last step are
-    seldom the best ones.
+    Group weights prove a bound for any dimension; those of the last step are rarely the best.
     """
-    basis = components.T if reduction.axes is None else reduction.axes.T @ components.T
+    basis = components.T
+    if reduction.axes is not None:
+        basis = reduction.axes.T @ basis
     # Without matrices no eigenvalue sum is proven.
     lower_bound = None if reduction.problem.has_matrices else -np.inf
     certificate = evaluate_solution(
@@ -480,24 +493,21 @@ def _evaluate_prefix(
 def _solve_next_component(
     problem: Problem, solver: Solver, tol: float, random_state: Any = None
 ) -> Certificate:
-    """One component: of several as good, the one of most pooled variance.
+    """Compute one component; among tied solutions, choose the one with the largest pooled variance.
 
-    They are among the tied eigenvectors of the mixture that proves the bound.
+    They lie among the tied eigenvectors of the mixture that proves the bound.
     """
     certificate = solve_problem(problem, solver, tol, random_state)
-    if (
-        problem.n_groups <= _UNIQUE_UP_TO_GROUPS
-        or certificate.eigensolver != "dense"
-        or not certificate.proof
-    ):
+    if problem.n_groups <= _UNIQUE_UP_TO_GROUPS:
+        return certificate
+    if certificate.eigensolver != "dense" or not certificate.proof:
         return certificate
     tied = problem.second_moments.leading(certificate.weights, 1).tied_vectors
     if not tied.shape[1]:
         return certificate
     compressed = problem.second_moments.compress(tied)
-    max_variance_component = (
-        tied @ np.linalg.eigh(np.tensordot(problem.proportions, compressed, axes=1))[1][:, -1:]
-    )
+    pooled = np.tensordot(problem.proportions, compressed, axes=1)
+    max_variance_component = tied @ np.linalg.eigh(pooled)[1][:, -1:]
     if problem.objective(max_variance_component) > certificate.objective + certificate.absolute_tol:
         return certificate
     return certify(

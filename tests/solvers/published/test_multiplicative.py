@@ -182,7 +182,8 @@ def test_what_it_takes():
         assert solver.unsupported_reason(problem_of(matrices, 2, criterion)) is None
     assert "minimax" in solver.unsupported_reason(problem_of(matrices, 2, ErrorGap()))
     assert "two groups" in solver.unsupported_reason(problem_of(matrices[:1], 2, MinimaxLoss()))
-    for wrong in ({"max_iter": 0}, {"step": 0.0}, {"step": -1.0}, {"step": "small"}):
-        kind = InvalidType if wrong == {"step": "small"} else InvalidParameter
+    step_sizes = [{"step_size": value} for value in (0.0, -1.0, "small")]
+    for wrong in ({"max_iter": 0}, *step_sizes):
+        kind = InvalidType if "small" in wrong.values() else InvalidParameter
         with pytest.raises(kind):
             MultiplicativeWeights(**wrong)

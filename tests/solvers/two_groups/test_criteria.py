@@ -254,7 +254,7 @@ def test_errors_within_a_tolerance_against_every_angle(seed, tolerance):
     gaps = np.abs(errors[0] - errors[1])
     allowed = gaps <= tolerance + 1e-4
     if gaps.min() > tolerance + 1e-4:
-        with pytest.raises(IncompatibleParameters, match="least reachable gap") as refused:
+        with pytest.raises(IncompatibleParameters, match="smallest achievable gap") as refused:
             solve(problem)
         told = float(str(refused.value.args[0]).rsplit(" ", 1)[1])
         assert told == pytest.approx(gaps.min(), rel=1e-5)

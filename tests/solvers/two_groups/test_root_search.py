@@ -42,9 +42,9 @@ def search_of(matrices, d, coefficients=EACH, *, constrained=False):
 def proven(search):
     """The dual at the weights that the search gives, by numpy alone."""
     matrices = search.second_moments.matrices
-    mixture = np.tensordot(search.weights_at(search.weight), matrices, axes=1)
+    mixture = np.tensordot(search.weights_at(search.best_t), matrices, axes=1)
     bound = np.trace(mixture) - top_sum(mixture, search.problem.n_components)
-    return bound / (1 - search.weight) if search.constrained else bound
+    return bound / (1 - search.best_t) if search.constrained else bound
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -1,1 +1,1 @@
-"""Any number of groups: the dual of the relaxed problem, and solvers that are built on it."""
+"""Solvers for any number of groups, based on the dual of the relaxed problem."""

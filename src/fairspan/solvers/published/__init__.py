@@ -1,1 +1,1 @@
-"""The published algorithms, kept as their papers have them, for reference and comparison."""
+"""Published algorithms, implemented as in their papers, for reference and comparison."""

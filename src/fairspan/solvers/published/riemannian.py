@@ -1,16 +1,15 @@
 """Vu et al. (2022): Riemannian subgradient descent for the (robust) error gap.
 
-Algorithm 1 is kept as the paper has it, as reference and baseline: constant steps, random starts,
-and no bound of its own. Two things differ, and neither changes a subspace that it visits. It steps
-on V (p x d) where the paper steps on the orthogonal complement U: the subspaces are the same for
-both retractions, and few components are then far cheaper. And all starts advance together as one
-stack.
+Algorithm 1 is implemented as in the paper, for reference and comparison: constant steps, random
+starts, no bound of its own. Two things differ without changing the subspaces visited. Steps are
+taken on V (p x d) instead of the orthogonal complement U, which is equivalent for both retractions
+and much cheaper for few components. All starts advance together as one stack.
 
-A retraction R maps a point V and a tangent step X to the manifold {V : V'V = I_d} such that
-R(V, 0) = V and R(V, tX) = V + tX + O(t^2); see Absil, Mahony & Sepulchre (2008), section 4.1. The
-tangent space at V is {X : V'X + X'V = 0}. Steps along the Grassmannian have V'X = 0, and there both
-retractions span the same subspace, that of V + X: they differ in the basis only. They take stacks:
-any leading axes hold independent points.
+A retraction R maps a point V and a tangent step X to the manifold {V : V'V = I_d} such that R(V, 0)
+= V and R(V, tX) = V + tX + O(t^2); see Absil, Mahony & Sepulchre (2008), section 4.1. The tangent
+space at V is {X : V'X + X'V = 0}. Steps along the Grassmannian satisfy V'X = 0; both retractions
+then span the same subspace, that of V + X, and differ in the basis only. They accept stacks:
+leading axes hold independent points.
 """
 
 from collections.abc import Callable
@@ -38,29 +37,27 @@ class RiemannianSubgradient(Solver):
     Parameters
     ----------
     max_iter : int, default=1000
-        T. Every step has the length gamma = 1 / sqrt(T + 1), which has units of 1 / variance: the
-        paper standardises the features.
+        T. Every step has length gamma = 1 / sqrt(T + 1), in units of 1 / variance: the paper
+        standardizes the features.
     n_starts : int, default=20
-        Random starting points.
+        Number of random starting points.
     retraction : {"qr", "polar"}
-        Both give the same subspaces.
-    returned : {"best", "last"}
-        Which subspace on the way from each start is returned: the best one visited, or the last
-        one, as the paper has it. The last one may be far worse.
+        Both yield the same subspaces.
+    return_iterate : {"best", "last"}
+        Which iterate of each start to return: the best one visited, or the last one, as in the
+        paper, which can be far worse.
 
     Raises
     ------
     InvalidParameter, InvalidType
-        Fewer steps or starts than one, or another retraction or choice.
+        `max_iter` or `n_starts` is less than one, or another value is unknown.
 
-    Notes
-    -----
     With errors e, weights v of the active ordered pair of groups and radii eps, the step is V +
-    gamma (I - VV')GV, G = sum_g (2 abs(v_g) sqrt(eps_g / e_g) + 2 v_g) S_g, and then back to
-    orthonormal columns. For two groups this is the paper's gradient; for more, the other groups'
-    terms v_g = q_g stay in it. Subspaces are compared by the criterion
-    and not by the paper's equation (6), which may underestimate it. The lower bound comes from
-    `solver="auto"`, which solves the problem once more.
+    gamma (I - VV')GV, G = sum_g (2 abs(v_g) sqrt(eps_g / e_g) + 2 v_g) S_g, followed by a
+    retraction. For two groups this is the gradient of the paper; for more, the terms v_g = q_g of
+    the other groups are included. Subspaces are compared by the criterion, not by equation (6) of
+    the paper, which may underestimate it. The lower bound comes from `solver="auto"`, which solves
+    the problem in addition.
 
     Examples
     --------
@@ -85,83 +82,91 @@ class RiemannianSubgradient(Solver):
         check_integer("max_iter", self.max_iter)
         check_integer("n_starts", self.n_starts)
         check_choice("retraction", self.retraction, tuple(RETRACTIONS))
-        check_choice("returned", self.return_iterate, ("best", "last"))
+        check_choice("return_iterate", self.return_iterate, ("best", "last"))
 
     def unsupported_reason(self, problem: Problem) -> str | None:
-        """Why it cannot take this problem; None if it can."""
+        """Reason why the solver does not support a problem; None if it does."""
         if not isinstance(problem.criterion, ErrorGap):
-            return "it takes 'error_gap' and 'robust_error_gap' only"
-        return "it takes two groups or more" if problem.n_groups < 2 else None
+            return "it supports 'error_gap' and 'robust_error_gap' only"
+        return "it needs at least two groups" if problem.n_groups < 2 else None
 
     def solve(self, problem: Problem, tol: float, random_state: Any = None) -> Certificate:
-        """Descend from random starts.
+        """Descend from random starting points.
 
         Parameters
         ----------
         problem : Problem
         tol : float
-            A share of the objective; decides the status only.
+            Relative gap; only used to decide the status.
         random_state : int, Generator, RandomState or None
-            Source of the random starts. None is the seed 0: the same call gives the same answer.
+            Source of the random starts. None means seed 0, so that results are reproducible.
 
         Returns
         -------
         Certificate
-            Its trace has one point for each start.
+            Its trace has one point per start.
         """
         shape = (self.n_starts, problem.n_features, problem.n_components)
-        starts = np.linalg.qr(
-            as_generator(0 if random_state is None else random_state).standard_normal(shape)
-        )[0]
+        rng = as_generator(0 if random_state is None else random_state)
+        starts = np.linalg.qr(rng.standard_normal(shape))[0]
         bases = self._descend(problem, starts)
-        values = list(map(problem.objective, bases))
-        # A bound for all subspaces of d dimensions, whoever proves it.
+        values = [problem.objective(basis) for basis in bases]
+        # A lower bound on the value of every d-dimensional subspace, from another solver.
         reference = AutoSolver().solve(replace(problem, allow_extra=False), tol)
-        lower_bound, n_eigenproblems = reference.lower_bound, reference.n_eigenproblems
+        lower_bound = reference.lower_bound
+        n_eigenproblems = reference.n_eigenproblems
+        trace = [
+            TracePoint(n_eigenproblems, lower_bound, upper_bound)
+            for upper_bound in np.minimum.accumulate(values)
+        ]
         return certify(
             problem,
             bases[int(np.argmin(values))],
             cast(Proof, reference.proof),
             tol=tol,
             n_eigenproblems=n_eigenproblems,
-            trace=[
-                TracePoint(n_eigenproblems, lower_bound, each)
-                for each in np.minimum.accumulate(values)
-            ],
+            trace=trace,
             solver=self.name,
         )
 
     def _descend(self, problem: Problem, bases: FloatArray) -> FloatArray:
-        """The best or last basis on the way from each of the (n, p, d) starts, same shape."""
-        second_moments, scores = problem.second_moments, _PaperScores(problem)
+        """Best or last iterate of each of the (n, p, d) starts, same shape."""
+        second_moments = problem.second_moments
+        scores = _PaperScores(problem)
         n, p, d = bases.shape
-        gamma, retract = 1 / np.sqrt(self.max_iter + 1), RETRACTIONS[self.retraction]
-        best, best_values = bases.copy(), np.full(n, np.inf)
+        gamma = 1 / np.sqrt(self.max_iter + 1)
+        retract = RETRACTIONS[self.retraction]
+        best = bases.copy()
+        best_values = np.full(n, np.inf)
         for step in track("descending", range(self.max_iter + 1)):
-            images = second_moments.apply(bases.transpose(1, 0, 2).reshape(p, n * d)).reshape(
-                -1, p, n, d
-            )
+            # The axes of bases are (start, feature, component); of images (group, feature, start,
+            # component).
+            columns = bases.transpose(1, 0, 2).reshape(p, n * d)
+            images = second_moments.apply(columns).reshape(-1, p, n, d)
             captured = np.einsum("npd,gpnd->gn", bases, images)
             errors = np.maximum(second_moments.traces[:, None] - captured, scores.min_errors)
             values, active = scores.values_and_active_pairs(errors)
             improved = values < best_values
             if improved.any():
-                best[improved], best_values[improved] = bases[improved], values[improved]
+                best[improved] = bases[improved]
+                best_values[improved] = values[improved]
             if step < self.max_iter:
-                ascent = np.einsum("gn,gpnd->npd", scores.doubled_gradients(errors, active), images)
+                gradients = scores.doubled_gradients(errors, active)
+                ascent = np.einsum("gn,gpnd->npd", gradients, images)
                 bases = retract(bases, gamma * horizontal_projection(bases, ascent))
         return best if self.return_iterate == "best" else bases
 
 
 class _PaperScores:
-    """Equation (6) of the paper for every ordered pair, at many errors (k, n) at once.
+    """Equation (6) of the paper for every ordered pair, vectorized over errors (k, n).
 
-    F_i(e) = sum_g v_ig e_g + 2 |v_ig| sqrt(eps_g e_g) + v_ig eps_g: the criterion's score i, except
-    where a group with v_ig < 0 has an error below its radius.
+    F_i(e) = sum_g v_ig e_g + 2 |v_ig| sqrt(eps_g e_g) + v_ig eps_g. It equals score i of the
+    criterion, except where a group with v_ig < 0 has an error below its radius.
     """
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.criterion = problem, cast(ErrorGap, problem.criterion)
+        self.problem = problem
+        self.criterion = cast(ErrorGap, problem.criterion)
         self.radii = self.criterion.radii(problem)[:, None]
         self.linear = self.criterion.pair_weights(problem)
         self.root_coefficients = 2 * np.abs(self.linear) * np.sqrt(self.radii.T)
@@ -171,28 +176,29 @@ class _PaperScores:
     def values_and_active_pairs(
         self, errors: FloatArray
     ) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-        """The criterion's value, and the pair that is largest in equation (6), each (n,)."""
+        """Values of the criterion and indices of the maximal pairs in equation (6), shape (n,)."""
         scores = self.linear @ errors + self.root_coefficients @ np.sqrt(errors) + self.constant
-        return self.criterion.scores(errors.T, self.problem).max(axis=-1), scores.argmax(axis=0)
+        values = self.criterion.scores(errors.T, self.problem).max(axis=-1)
+        return values, scores.argmax(axis=0)
 
     def doubled_gradients(self, errors: FloatArray, active: npt.NDArray[np.intp]) -> FloatArray:
-        """2 dF/de_g of the active pair, shape (k, n).
+        """Twice the gradient of the active pair, 2 dF/de_g, shape (k, n).
 
-        Where an error is zero, zero replaces the infinite theta / sqrt(e): as a function of U,
-        sqrt(e) = |S^(1/2) U| has it among its subgradients there.
+        Where an error is zero, zero replaces the infinite term in 1 / sqrt(e): it is a subgradient
+        of sqrt(e) = |S^(1/2) U| as a function of U.
         """
         inverse = np.where(errors > self.min_errors, 1 / np.sqrt(np.maximum(errors, 1e-300)), 0.0)
         return np.asarray(2 * self.linear[active].T + self.root_coefficients[active].T * inverse)
 
 
-# An error below this share of the group's variance is rounding.
+# Errors below this fraction of the group's variance are negligible.
 _ERROR_ROUNDING = 1e-14
 
 Retraction = Callable[[FloatArray, FloatArray], FloatArray]
 
 
 def horizontal_projection(basis: FloatArray, directions: FloatArray) -> FloatArray:
-    """(I - VV')X: the part of a direction that turns the subspace, not its basis.
+    """Part of a direction that changes the subspace and not just its basis, (I - VV')X.
 
     Parameters
     ----------
@@ -204,13 +210,13 @@ def horizontal_projection(basis: FloatArray, directions: FloatArray) -> FloatArr
     Returns
     -------
     (..., p, d) array
-        Tangent at V, and orthogonal to it.
+        Tangent at V and orthogonal to V.
     """
     return np.asarray(directions - basis @ (np.swapaxes(basis, -1, -2) @ directions))
 
 
 def qr_retraction(basis: FloatArray, step: FloatArray) -> FloatArray:
-    """The orthonormal factor of V + X, whose triangular factor has a positive diagonal.
+    """QR retraction: the orthonormal factor of V + X, with a positive diagonal of R.
 
     Parameters
     ----------
@@ -230,13 +236,13 @@ def qr_retraction(basis: FloatArray, step: FloatArray) -> FloatArray:
            [0.7071]])
     """
     factor, triangle = np.linalg.qr(basis + step)
-    # LAPACK's diagonal may be negative, which would turn V into -V at a step of zero.
+    # LAPACK's diagonal may be negative, which would map V to -V for a zero step.
     diagonal = np.diagonal(triangle, axis1=-2, axis2=-1)
     return np.asarray(factor * np.where(diagonal < 0, -1.0, 1.0)[..., None, :])
 
 
 def polar_retraction(basis: FloatArray, step: FloatArray) -> FloatArray:
-    """(V + X)(I + X'X)^(-1/2): the orthonormal matrix closest to V + X.
+    """Polar retraction (V + X)(I + X'X)^(-1/2): the orthonormal matrix closest to V + X.
 
     Parameters
     ----------
@@ -249,10 +255,8 @@ def polar_retraction(basis: FloatArray, step: FloatArray) -> FloatArray:
     -------
     (..., p, d) array
 
-    Notes
-    -----
-    Through the singular value decomposition of V + X: squaring X first would cost half of the
-    digits after a long step.
+    Computed by a singular value decomposition of V + X: squaring X would lose half of the digits
+    after a long step.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Two groups: exact solutions on the boundary of the trade-off between their errors."""
+"""Exact solvers for two groups, on the boundary of the trade-off between their errors."""
