@@ -31,7 +31,7 @@ def fit(rows=ROWS, n_components=2, weights=None, **settings):
 @WEIGHTED
 @CENTERS
 @CRITERIA
-def test_group_figures_are_those_of_the_rows(criterion, center, weighted):
+def test_group_errors_are_those_of_the_rows(criterion, center, weighted):
     weights = ROWS.weights if weighted else np.ones(120)
     model = fit(weights=weights, criterion=criterion, center=center)
     mean = np.average(ROWS.X, axis=0, weights=weights)

@@ -44,7 +44,7 @@ def test_excess_loss_is_measured_against_each_groups_own_pca():
     assert metrics.excess_loss(MODEL, X, GROUPS) == pytest.approx(by_group(loss))
 
 
-def test_captured_variance_ratio():
+def test_variance_kept_ratio():
     def ratio(rows):
         return 1 - squared_residuals(rows).sum() / ((rows - MODEL.mean_) ** 2).sum()
 

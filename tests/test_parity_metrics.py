@@ -97,7 +97,7 @@ def test_intersections_agree_with_fairlearn():
     assert parity.max_distance == pytest.approx(frame.difference(), abs=1e-12)
 
 
-def test_signed_bias_of_predictions_is_fairlearns_with_a_sign():
+def test_prediction_bias_of_predictions_is_fairlearns_with_a_sign():
     X = RNG.normal(size=(N, 2)) + (SEX == "m")[:, None]
 
     def predict(rows):
@@ -108,7 +108,7 @@ def test_signed_bias_of_predictions_is_fairlearns_with_a_sign():
     assert metrics.prediction_bias(predict, X, SEX, "m") == pytest.approx(-theirs, abs=1e-12)
 
 
-def test_signed_bias_takes_models_and_names_of_columns():
+def test_prediction_bias_takes_models_and_names_of_columns():
     from sklearn.linear_model import LogisticRegression
 
     frame = pd.DataFrame(RNG.normal(size=(N, 2)) + (SEX == "m")[:, None], columns=["u", "v"])
@@ -140,7 +140,7 @@ def test_the_rest_may_be_some_of_the_groups():
         metrics.label_bias(hired, team, "a", reference=["a", "b"])
 
 
-def test_signed_bias_of_a_models_probabilities_is_of_the_positive_label():
+def test_prediction_bias_of_a_models_probabilities_is_of_the_positive_label():
     rows = np.random.default_rng(0).standard_normal((60, 2))
     answers, sex = np.where(rows[:, 0] > 0, "yes", "no"), np.array(["f", "m", "m"] * 20)
     model = LogisticRegression().fit(rows, answers)
@@ -154,7 +154,7 @@ def test_signed_bias_of_a_models_probabilities_is_of_the_positive_label():
         metrics.prediction_bias(lambda X: X[:, 0], rows, sex, "f", probabilities=True)
 
 
-def test_signed_bias_of_a_constant_classifier_is_zero():
+def test_prediction_bias_of_a_constant_classifier_is_zero():
     X = np.ones((N, 1))
     assert metrics.prediction_bias(lambda rows: -np.ones(len(rows)), X, SEX, "f") == 0
     with pytest.raises(InvalidInput, match="pos_label is 1, which does not occur in"):
@@ -215,7 +215,7 @@ def test_groups_that_agree_are_at_distance_zero():
     assert (parity.holds(0.0), parity.holds(use_upper_bound=True)) == (True, False)
 
 
-def test_below_epsilon_for_the_estimate_and_for_the_upper_end():
+def test_parity_holds_by_the_estimate_and_by_the_upper_bound():
     parity = metrics.statistical_parity(LABELS, SEX, epsilon=0.5)
     with pytest.raises(InvalidParameter, match=r"epsilon is 1\.5"):
         parity.holds(1.5)
@@ -455,6 +455,6 @@ def test_huge_weights_and_many_resamples_are_no_trouble():
     np.testing.assert_allclose(parity.distribution, plain.distribution, rtol=1e-12)
 
 
-def test_signed_bias_of_a_path_is_refused():
+def test_prediction_bias_of_a_path_is_refused():
     with pytest.raises(InvalidType, match="X is the path 'people"):
         metrics.prediction_bias(len, "people.parquet", "sex", "female")

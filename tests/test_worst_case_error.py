@@ -137,7 +137,7 @@ def test_radii_are_checked():
         metrics.worst_case_error(FAIR, X, GROUPS, {"a": 1.0})
 
 
-def test_a_search_chooses_what_error_plus_gap_prefers():
+def test_a_search_chooses_what_neg_error_plus_gap_prefers():
     """The scorer is -(ARE + ABDiff) of each fold's held-out rows, computed here by hand."""
     folds = [(np.arange(90)[30:], np.arange(30)), (np.arange(60), np.arange(60, 90))]
     grid = {"criterion__penalty": [0.0, 0.5, 2.0]}
