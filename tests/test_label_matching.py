@@ -108,10 +108,10 @@ def test_other_groups_of_the_same_type_do_not_hold():
 
 
 def test_one_text_of_two_labels_matches_neither():
-    known = KnownLabels.of(["1", "1.0"])
+    known = KnownLabels.from_groups(["1", "1.0"])
     assert known.match(CodedLabels.from_labels([1.0, 2.0])).to_list() == [1.0, 2.0]
     mixed = CodedLabels.from_labels([1, "1"])
-    assert KnownLabels.of([1, 2]).match(mixed) is mixed
+    assert KnownLabels.from_groups([1, 2]).match(mixed) is mixed
 
 
 def test_both_spellings_in_one_column_stay_an_error():
@@ -214,12 +214,12 @@ def test_rows_that_are_fewer_than_features_and_sparse_rows_match():
 def test_files_match_by_the_types_of_their_columns(tmp_path):
     model = fitted(1, 2, 10)
     FRAME.assign(g=labels(1, 2, 10)).to_csv(tmp_path / "rows.csv", index=False)
-    with pytest.warns(FairspanWarning, match="text in these rows and whole numbers in the model"):
+    with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
         checked = verify(model, tmp_path / "rows.csv", "g")
     assert checked.holds, checked.messages
     text = fitted("1", "2", "10")
     FRAME.assign(g=labels(1, 2, 10)).to_parquet(tmp_path / "rows.parquet")
-    with pytest.warns(FairspanWarning, match="whole numbers in these rows and text in the model"):
+    with pytest.warns(FairspanWarning, match="integers in these rows and text in the model"):
         assert verify(text, tmp_path / "rows.parquet", "g").holds
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -252,10 +252,10 @@ def test_collections_in_parts_match_their_labels():
     dask_frame = pytest.importorskip("dask.dataframe")
     model = fitted(1, 2, 10)
     rows = dask_frame.from_pandas(FRAME.assign(g=labels("1", "2", "10")), npartitions=3)
-    with pytest.warns(FairspanWarning, match="text in these rows and whole numbers in the model"):
+    with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
         assert verify(model, rows, "g").holds
     expected = audit(model, FRAME, labels(1, 2, 10), folds=None).to_records()
-    with pytest.warns(FairspanWarning, match="text in these rows and whole numbers in the model"):
+    with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
         found = audit(model, rows, "g", folds=None).to_records()
     assert [each["group"] for each in found] == [each["group"] for each in expected]
 
@@ -264,5 +264,5 @@ def test_streams_match_their_labels():
     pa = pytest.importorskip("pyarrow")
     model = fitted(1, 2, 10)
     table = pa.Table.from_pandas(FRAME.assign(g=labels("1", "2", "10")))
-    with pytest.warns(FairspanWarning, match="text in these rows and whole numbers in the model"):
+    with pytest.warns(FairspanWarning, match="text in these rows and integers in the model"):
         assert verify(model, pa.RecordBatchReader.from_stream(table), "g").holds

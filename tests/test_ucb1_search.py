@@ -426,7 +426,7 @@ def test_every_setting_fails():
 
 UNUSABLE = {
     "one row": ({"X": X[:1], "sensitive_features": GROUPS[:1]}, InvalidInput, "n_samples=1"),
-    "fewer groups": ({"sensitive_features": GROUPS[1:]}, InvalidInput, "The lengths differ"),
+    "fewer groups": ({"sensitive_features": GROUPS[1:]}, InvalidInput, "Inconsistent lengths"),
     "no such column": (
         {"X": pd.DataFrame(X, columns=list("vwxyz")), "sensitive_features": "sex"},
         InvalidInput,

@@ -242,7 +242,7 @@ def _moments_from(given: Any, groups: Any, weight: Any, y: Any, subspace: FairSu
         if isinstance(moments, GroupMoments):
             has_classes = moments.by_class is not None
             if has_classes or not _are_same_labels(moments.labels, certificate.groups):
-                known = KnownLabels.of_certificate(certificate, has_classes=has_classes)
+                known = KnownLabels.from_certificate(certificate, has_y=has_classes)
                 moments = moments.matched_to(known)
         check_types(moments.labels, certificate.groups)
         return moments
@@ -250,7 +250,7 @@ def _moments_from(given: Any, groups: Any, weight: Any, y: Any, subspace: FairSu
         groups = SingleGroup(str(certificate.groups[0]))
     rows = open_rows(given, groups, {"y": y}, weight, subspace.on_missing)
     has_y = y is not None
-    rows = match_groups(rows, KnownLabels.of_certificate(certificate, has_classes=has_y))
+    rows = match_groups(rows, KnownLabels.from_certificate(certificate, has_y=has_y))
     needs_all = bool(getattr(certificate.restriction, "columns", ()))
     moments = (compute_group_moments if needs_all else compute_moments)(rows, has_y=has_y)
     check_types(moments.labels, certificate.groups)

@@ -13,7 +13,7 @@ N = 90
 PLACE = np.arange(N) % 3
 TABLE = pd.DataFrame(np.random.default_rng(0).standard_normal((N, 3)), columns=list("abc"))
 CODES = np.array([1, 2, 10])[PLACE]
-NOTICE = "text in these rows and whole numbers in the model"
+NOTICE = "text in these rows and integers in the model"
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_certificate_of_numbered_groups_holds_with_a_csv_file(run, fitted):
 def test_labels_that_cannot_be_compared_are_bad_input(run, fitted):
     model, rows = fitted
     TABLE.assign(g=np.array(["x", "y", "z"])[PLACE]).to_csv(rows, index=False)
-    said = ["'x', 'y', 'z' (text)", "1, 2, 10 (whole number)"]
+    said = ["'x', 'y', 'z' (text)", "1, 2, 10 (integer)"]
     assert "hold" not in run("verify", model, rows, "--group", "g", status=2, err=said).out
 
 
@@ -62,6 +62,6 @@ def test_held_out_rows_of_another_format_match(run, fitted, tmp_path):
     held_out = tmp_path / "test.parquet"
     TABLE.assign(g=CODES).to_parquet(held_out)
     words = ("audit", rows, "--group", "g", "-d", 1, "--test", held_out, "--json")
-    found = run(*words, err="whole numbers in these rows and text in the model").facts
+    found = run(*words, err="integers in these rows and text in the model").facts
     # Groups of models that were fitted on text are text, in its order.
     assert [each["group"] for each in found["models"][0]["groups"]] == ["1", "10", "2"]

@@ -206,7 +206,7 @@ def saved(path, n, seed, columns, labels, classes=None):
     [
         ("xzw", ["a", "b"], ["'y' missing", "'w' additional"]),
         ("x", ["a", "b"], ["'y', 'z' missing"]),
-        ("xyz", [1, 2], ["of different types", "text against whole number", "--label-type text"]),
+        ("xyz", [1, 2], ["of different types", "text against integer", "--label-type text"]),
         ("xyz", [("a", 1), ("b", 2)], ["text against 2 attributes (text, whole num", "('a', 1)"]),
     ],
     ids=["missing and extra", "missing", "type", "attributes"],

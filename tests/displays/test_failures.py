@@ -104,7 +104,7 @@ def test_rows_that_were_opened_bring_their_own_groups(tmp_path):
     names = [f"x{i}" for i in range(4)]
     frame = pd.DataFrame(ROWS.X, columns=names).assign(g=ROWS.labels)
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    rows = FileRows.open(tmp_path / "rows.csv", groups=["g"])
+    rows = FileRows.open(tmp_path / "rows.csv", group_columns=["g"])
     fair = FairPCA(2).fit(frame[names], sensitive_features=ROWS.labels)
     shown = [
         displays.GroupLossDisplay.from_estimator(fair, *given).frame()

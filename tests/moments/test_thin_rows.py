@@ -253,7 +253,7 @@ def test_rows_with_missing_cells_or_groups_can_be_dropped(share):
                 reason="older scipy makes a single row of it",
             ),
         ),
-        (scipy.sparse.csr_array(np.eye(4)), InvalidInput, "lengths differ"),
+        (scipy.sparse.csr_array(np.eye(4)), InvalidInput, "Inconsistent lengths"),
         (scipy.sparse.csr_array(np.eye(3) * 1e200), InvalidInput, "Divide the column"),
     ],
 )

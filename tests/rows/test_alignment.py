@@ -193,7 +193,7 @@ def test_the_advice_for_labels_that_were_reset_takes_them_by_position():
 
 
 def test_lengths_that_differ_are_named_first():
-    with pytest.raises(InvalidInput, match="The lengths differ: 59 rows in X, 60 labels"):
+    with pytest.raises(InvalidInput, match="Inconsistent lengths: 59 rows in X, 60 labels"):
         fitted(X, GROUPS)
 
 

@@ -42,7 +42,7 @@ def test_following_the_advice_reads_the_column(tmp_path, text, advice, passed, n
     with pytest.raises(InvalidInput) as caught:
         FairPCA(1).fit(path, sensitive_features="g")
     message = str(caught.value)
-    assert f"FileRows.open(path, groups, {advice})" in message
+    assert f"FileRows.open(path, group_columns, {advice})" in message
     assert "--" not in message
     rows = FileRows.open(path, ["g"], **passed)
     (block,) = rows.blocks()

@@ -329,9 +329,9 @@ def test_blocks_of_another_width_are_named(client):
 def test_lengths_that_differ(client):
     array, frames = da.from_array(X, chunks=200), dd.from_pandas(sexed()[NAMES], npartitions=3)
     for labels in (GROUPS[:-1], da.from_array(GROUPS[:-1], chunks=200)):
-        with pytest.raises(InvalidInput, match=r"lengths differ: 600 rows in X, 599"):
+        with pytest.raises(InvalidInput, match=r"Inconsistent lengths: 600 rows in X, 599"):
             GroupMoments.from_rows(array, labels)
-    with pytest.raises(InvalidInput, match=r"lengths differ: 600 rows in X, 599"):
+    with pytest.raises(InvalidInput, match=r"Inconsistent lengths: 600 rows in X, 599"):
         GroupMoments.from_rows(frames, GROUPS[:-1])
     with pytest.raises(InvalidInput, match=r"sample_weight has shape \(599,\) for 600 rows"):
         GroupMoments.from_rows(frames, GROUPS, WEIGHTS[:-1])
@@ -342,13 +342,13 @@ def test_lengths_that_differ(client):
         with pytest.raises(InvalidInput, match="X has 3 partitions, but sensitive_features has"):
             GroupMoments.from_rows(frames, labels)
     shifted = da.from_array(GROUPS, chunks=((200, 199, 201),))
-    with pytest.raises(InvalidInput, match=r"partition [12]: The lengths differ: 200 rows"):
+    with pytest.raises(InvalidInput, match=r"partition [12]: Inconsistent lengths: 200 rows"):
         GroupMoments.from_rows(frames, shifted)
     weights = da.from_array(WEIGHTS, chunks=((200, 199, 201),))
     with pytest.raises(InvalidInput, match=r"partition [12]: sample_weight has shape"):
         GroupMoments.from_rows(frames, GROUPS, weights)
     gap = dd.concat([frames.partitions[:1], frames[frames.a > 1e9].partitions[:1]])
-    with pytest.raises(InvalidInput, match=r"partition 1: The lengths differ: no rows in X, 400"):
+    with pytest.raises(InvalidInput, match=r"partition 1: Inconsistent lengths: no rows in X, 400"):
         GroupMoments.from_rows(gap, da.from_array(GROUPS, chunks=((200, 400),)))
 
 

@@ -58,7 +58,7 @@ def test_many_blocks_are_numbered_and_add_up(tmp_path, ending):
     labels = rng.choice(["a", "b", "c"], n)
     path = tmp_path / f"many.{ending}"
     WRITERS[ending](pd.DataFrame(X, columns=names).assign(g=labels), path)
-    rows = FileRows.open(path, groups=["g"])
+    rows = FileRows.open(path, group_columns=["g"])
     blocks = list(rows.blocks())
     assert len(blocks) > 5
     assert rows.n_rows == (None if ending == "csv" else n)
@@ -110,7 +110,7 @@ def test_labels_written_by_polars(tmp_path, kind):
     frame.write_parquet(tmp_path / "t.parquet")
     frame.write_ipc(tmp_path / "t.arrow")
     for name in ("t.parquet", "t.arrow"):
-        assert labels_of(FileRows.open(tmp_path / name, groups=["g"])) == ["a", "b", "a"]
+        assert labels_of(FileRows.open(tmp_path / name, group_columns=["g"])) == ["a", "b", "a"]
 
 
 def test_column_names_with_dots_and_brackets(tmp_path):
@@ -126,7 +126,7 @@ def test_the_index_that_pandas_wrote_is_no_feature_unless_named(tmp_path):
     frame.to_parquet(path)
     assert FileRows.open(path).feature_names == tuple(pd.read_parquet(path).columns)
     assert FileRows.open(path, features=["*"]).feature_names == ("x", "id")
-    assert FileRows.open(path, groups=["id"]).feature_names == ("x",)
+    assert FileRows.open(path, group_columns=["id"]).feature_names == ("x",)
     frame.rename_axis(None).to_parquet(path)
     assert parquet.read_schema(path).names == ["x", "__index_level_0__"]
     assert FileRows.open(path).feature_names == ("x",)
@@ -143,7 +143,7 @@ def test_a_folder_may_hold_empty_parts(tmp_path):
     frame = pd.DataFrame({"x": [1.0, 2.0], "g": ["a", "b"]})
     frame.iloc[:0].to_parquet(tmp_path / "0.parquet")
     frame.to_parquet(tmp_path / "1.parquet")
-    rows = FileRows.open(tmp_path, groups=["g"])
+    rows = FileRows.open(tmp_path, group_columns=["g"])
     assert (rows.n_rows, values_of(rows).tolist(), labels_of(rows)) == (
         2,
         [[1.0], [2.0]],
@@ -158,14 +158,14 @@ def test_parts_with_labels_of_different_types_are_an_error(tmp_path):
         InvalidInput,
         match=r"2.parquet holds (large_)?string in column 'g', but .*1.parquet holds int64",
     ):
-        compute_group_moments(FileRows.open(tmp_path, groups=["g"]))
+        compute_group_moments(FileRows.open(tmp_path, group_columns=["g"]))
 
 
 _READ_ALL = """
 import sys, pyarrow
-from fairspan.moments.group_moments import accumulate
+from fairspan.moments.group_moments import compute_group_moments
 from fairspan.rows.files.file_rows import FileRows
-moments = accumulate(FileRows.open(sys.argv[1], groups=["g"]))
+moments = compute_group_moments(FileRows.open(sys.argv[1], group_columns=["g"]))
 print(int(moments.counts.sum()), pyarrow.default_memory_pool().max_memory())
 """
 
@@ -204,7 +204,7 @@ def write(folder, name, **columns):
 def test_sub_folders_name_columns_of_whole_numbers_or_text(tmp_path):
     write(tmp_path, "year=2023/sex=f/a.parquet", x=[1.0, 2.0])
     write(tmp_path, "year=2024/sex=m/b.parquet", x=[3.0])
-    rows = FileRows.open(tmp_path, groups=["sex"])
+    rows = FileRows.open(tmp_path, group_columns=["sex"])
     assert rows.feature_names == ("x", "year")
     assert values_of(rows).tolist() == [[1, 2023], [2, 2023], [3, 2024]]
     assert labels_of(rows) == ["f", "f", "m"]
@@ -214,7 +214,7 @@ def test_sub_folders_name_columns_of_whole_numbers_or_text(tmp_path):
 def test_what_only_looks_like_a_number_is_text(tmp_path):
     write(tmp_path, "zip=01/a.parquet", x=[1.0])
     write(tmp_path, "zip=1/b.parquet", x=[2.0])
-    assert labels_of(FileRows.open(tmp_path, groups=["zip"])) == ["01", "1"]
+    assert labels_of(FileRows.open(tmp_path, group_columns=["zip"])) == ["01", "1"]
 
 
 def test_names_are_unquoted_and_no_value_is_a_missing_label(tmp_path):
@@ -236,14 +236,14 @@ def test_folders_of_each_kind(tmp_path, ending):
     write(tmp_path, f"_notes/3.{ending}", y=[3.0])
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / ".hidden.parquet").write_bytes(b"none of ours")
-    rows = FileRows.open(tmp_path, groups=["g"])
+    rows = FileRows.open(tmp_path, group_columns=["g"])
     assert values_of(rows).tolist() == [[1.5, 0], [2, 0], [3, 1]]
     assert labels_of(rows) == ["a", "b", "b"]
 
 
 def test_a_column_in_the_file_comes_before_the_name_of_its_folder(tmp_path):
     write(tmp_path, "g=a/1.parquet", x=[1.0], g=["own"])
-    assert labels_of(FileRows.open(tmp_path, groups=["g"])) == ["own"]
+    assert labels_of(FileRows.open(tmp_path, group_columns=["g"])) == ["own"]
 
 
 def test_files_of_other_depth_or_kind_or_none(tmp_path):
@@ -272,21 +272,25 @@ def test_one_file_of_another_schema_is_named(tmp_path, other, message):
     write(tmp_path, "1.parquet", x=[1.0], y=[2.0], g=["a"])
     write(tmp_path, "2.parquet", **other)
     with pytest.raises(InvalidInput, match=message) as caught:
-        FileRows.open(tmp_path, groups=["g"])
+        FileRows.open(tmp_path, group_columns=["g"])
     assert str(tmp_path / "2.parquet") in str(caught.value)
 
 
 def test_columns_in_another_order_and_of_another_width_are_the_same(tmp_path):
     write(tmp_path, "1.parquet", x=np.array([1, 2], np.int8), y=[0.5, 1], g=["a", "b"])
     write(tmp_path, "2.parquet", g=["b"], y=np.array([2], np.float32), x=[3.0])
-    assert values_of(FileRows.open(tmp_path, groups=["g"])).tolist() == [[1, 0.5], [2, 1], [3, 2]]
+    assert values_of(FileRows.open(tmp_path, group_columns=["g"])).tolist() == [
+        [1, 0.5],
+        [2, 1],
+        [3, 2],
+    ]
 
 
 @pytest.mark.parametrize("name", ["--5", "9223372036854775808", "-", "9" * 30])
 def test_folders_of_what_is_no_number_or_too_large_a_one_are_text(tmp_path, name):
     write(tmp_path, f"g={name}/a.parquet", x=[1.0])
     write(tmp_path, "g=1/b.parquet", x=[2.0])
-    assert sorted(labels_of(FileRows.open(tmp_path, groups=["g"]))) == sorted([name, "1"])
+    assert sorted(labels_of(FileRows.open(tmp_path, group_columns=["g"]))) == sorted([name, "1"])
 
 
 def test_no_value_among_numbers_is_missing(tmp_path):
@@ -319,14 +323,14 @@ def test_files_that_are_passed_over_are_named(tmp_path):
     write(tmp_path, "1.parquet", x=[1.0], g=["a"])
     write(tmp_path, "2.parquet", x=[1.0], g=["b"]).rename(tmp_path / "2")
     with pytest.warns(FairspanWarning, match="skipped: '2'"):
-        FileRows.open(tmp_path, groups=["g"])
+        FileRows.open(tmp_path, group_columns=["g"])
 
 
 def test_names_of_folders_and_a_column_of_another_kind_are_refused(tmp_path):
     write(tmp_path, "g=a/1.parquet", x=[1.0])
     write(tmp_path, "g=b/2.parquet", x=[1.0], g=[2.5])
     with pytest.raises(InvalidInput, match=r"holds double in column 'g', but .* holds string"):
-        FileRows.open(tmp_path, groups=["g"])
+        FileRows.open(tmp_path, group_columns=["g"])
 
 
 @settings(

@@ -74,7 +74,7 @@ def as_csv(case, folder):
 
 def as_processes(case, folder):
     rows = FileRows.open(
-        as_folder(case, folder)[0], ["g"], weight=case.weight, on_missing=case.on_missing
+        as_folder(case, folder)[0], ["g"], weight_column=case.weight, on_missing=case.on_missing
     )
     return replace(rows, jobs=2), None, None
 

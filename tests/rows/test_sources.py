@@ -361,9 +361,7 @@ def test_texts_of_one_width_are_coded_as_a_list_of_them(n_labels):
 def test_another_type_in_a_later_block_names_the_row_of_the_table():
     coder = LabelEncoder()
     coder.encode(CodedLabels.from_labels(["a", "b"]))
-    with pytest.raises(
-        InvalidInput, match=r"mix text with whole number \(row 102 \(index 101\): 1\)"
-    ):
+    with pytest.raises(InvalidInput, match=r"mix text with integer \(row 102 \(index 101\): 1\)"):
         coder.encode(CodedLabels.from_labels(["a", 1]), first_row=100)
 
 

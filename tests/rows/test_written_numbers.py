@@ -168,7 +168,7 @@ def test_other_codes_are_refused(tmp_path, values):
 @pytest.mark.parametrize(
     ("cells", "advice"),
     [
-        (["3,404", "465", "1,25"], "FileRows.open(path, groups, csv={'decimal': ','})"),
+        (["3,404", "465", "1,25"], "FileRows.open(path, group_columns, csv={'decimal': ','})"),
         (["1.000,5", "465"], "csv={'thousands': '.', 'decimal': ','}"),
         (["3,404", "465"], "csv={'thousands': ','} reads '3,404' as 3404; csv={"),
         (["1.5", "?", "#DIV/0!"], "na_values=['?', '#DIV/0!']"),

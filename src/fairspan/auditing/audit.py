@@ -50,7 +50,7 @@ from fairspan.rows.opening import (
     match_groups,
     open_rows,
     row_remedies,
-    warn_of_unused_categories,
+    warn_about_unused_categories,
 )
 from fairspan.rows.protocol import GroupLimit, OnMissing, Rows
 
@@ -430,7 +430,7 @@ def audit(
                 on_missing,
                 attributes=attributes,
             )
-            warn_of_unused_categories(rows)
+            warn_about_unused_categories(rows)
             audited = audited_models(models, rows.n_features)
             rows = match_groups(rows, known_labels_of(audited, has_classes=y is not None))
             return audit_rows(audited, rows, options=options, max_groups=max_groups)

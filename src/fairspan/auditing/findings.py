@@ -42,7 +42,7 @@ from fairspan.moments.of_rows import Moments
 from fairspan.rows.groups import Label, format_list
 from fairspan.rows.label_checks import (
     are_numbers,
-    listed_pairs,
+    format_spellings,
     padded_labels,
     placeholder_labels,
     similar_labels,
@@ -957,7 +957,7 @@ def _labels_spelled_differently(labels: Sequence[Label]) -> Iterator[Finding]:
         yield make_finding(
             "FS405",
             "Labels that differ only by case, blanks or Unicode normal form: "
-            f"{listed_pairs(pairs)}. They count as different groups. Use one spelling in the group "
+            f"{format_spellings(pairs)}. They count as different groups. Use one spelling in the group "
             "column.",
             groups=tuple(label for spellings in pairs for label in spellings),
         )

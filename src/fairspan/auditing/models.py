@@ -155,7 +155,7 @@ def known_labels_of(models: Any, *, has_classes: bool = False) -> KnownLabels:
         own = getattr(model, "subspace", None) or getattr(model, "subspace_", model)
         certificate = getattr(own, "certificate", None)
         if certificate is not None and len(certificate.groups) > 1:
-            return KnownLabels.of_certificate(certificate, has_classes=has_classes)
+            return KnownLabels.from_certificate(certificate, has_y=has_classes)
     return KnownLabels()
 
 

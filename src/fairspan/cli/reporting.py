@@ -150,7 +150,7 @@ def build_file_report(
     held_out = None
     if test is not None:
         held_out = open_held_out_rows(test, read_options, moments.feature_names, beside, clusters)
-        held_out = match_groups(held_out, KnownLabels.of(moments.labels))
+        held_out = match_groups(held_out, KnownLabels.from_groups(moments.labels))
     report = build_report(
         moments,
         rows,

@@ -77,9 +77,9 @@ def na_values(reading: ReadOptions) -> "NaValues | None":
     if not reading.na_values:
         return None
     import_optional("pyarrow", "arrow", "Reading a file with --na-values")
-    from fairspan.rows.files.na_values import na_values_of_words  # takes its time
+    from fairspan.rows.files.na_values import parse_na_words  # takes its time
 
-    return na_values_of_words(reading.na_values)
+    return parse_na_words(reading.na_values)
 
 
 def open_row_source(
@@ -99,7 +99,7 @@ def open_row_source(
         (*options.groups, *[name for name in (options.y_column, clusters) if name is not None]),
         options.features,
         options.exclude,
-        weight=options.weight,
+        weight_column=options.weight,
         on_missing=options.on_missing,
         csv=csv_format(options),
         na_values=na_values(options),
@@ -226,10 +226,10 @@ def _non_numeric_error(
     """Build the error for non-numeric columns, with the most likely remedy."""
     part = rows.parts[0]
     dtypes = {name: str(rows.schema.field(name).type) for name in columns}
-    if part.form is not None and "binary" in dtypes.values():  # as what cannot be decoded is
+    if part.csv_format is not None and "binary" in dtypes.values():  # as what cannot be decoded is
         from fairspan.rows.files.csv_errors import csv_read_error
 
-        return csv_read_error(part.path, part.form, UnicodeError())
+        return csv_read_error(part.path, part.csv_format, UnicodeError())
     advice = advice_on_numbers(rows, columns)
     # Prefer a column that looks like numbers over one of names.
     column = next(iter(advice), columns[0])

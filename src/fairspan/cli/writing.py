@@ -211,15 +211,15 @@ class MomentsFolderRows(FileRows):
     def create(cls, rows: FileRows, folder: Path, label: str | None) -> "MomentsFolderRows":
         """Create from file rows after checking the folder; raises InvalidInput."""
         chosen = rows.selection
-        form = rows.parts[0].form if rows.parts else None
+        csv_format = rows.parts[0].csv_format if rows.parts else None
         options: dict[str, list[str]] = {
             "features": list(chosen.feature_names),
             "groups": list(chosen.group_columns if label is None else chosen.group_columns[:-1]),
             "label": [] if label is None else [label],
             "weight": [] if chosen.weight_column is None else [chosen.weight_column],
             "on_missing": [chosen.on_missing],
-            "na_values": rows.parts[0].na_values.spelled() if rows.parts else [],
-            "format": [] if form is None else [*map(str, astuple(form))],
+            "na_values": rows.parts[0].na_values.to_words() if rows.parts else [],
+            "format": [] if csv_format is None else [*map(str, astuple(csv_format))],
         }
         paths = dict.fromkeys(part.path for part in rows.parts)
         fingerprints = {

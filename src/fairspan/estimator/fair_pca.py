@@ -41,7 +41,7 @@ from fairspan.rows.opening import (
     open_group_rows,
     open_rows,
     row_remedies,
-    warn_of_unused_categories,
+    warn_about_unused_categories,
 )
 from fairspan.rows.protocol import KEEPING_MISSING, ON_MISSING, BaseRows, GroupLimit, OnMissing
 from fairspan.rows.remedies import group_limit_remedies
@@ -685,7 +685,7 @@ class FairPCA(
             self.on_missing,
             attributes=() if restriction is None else restriction.columns,
         )
-        warn_of_unused_categories(rows)
+        warn_about_unused_categories(rows)
         reserved_columns = _reserved_columns(rows, y_used)
         previous_moments = None
         if incremental and hasattr(self, "moments_"):

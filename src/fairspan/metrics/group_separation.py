@@ -180,11 +180,11 @@ def _match_groups(
 ) -> tuple[tuple[Label, ...], IntegerArray]:
     """Replace held-out labels by training labels that are equal as text."""
     labels = CodedLabels(list(test_groups), np.asarray(codes, dtype=np.intp))
-    known = KnownLabels.of(groups)
+    known = KnownLabels.from_groups(groups)
     matched = known.match(labels)
     if matched is labels:
         return test_groups, codes
-    notice = known.notice(labels)
+    notice = known.describe_matches(labels)
     if notice is not None:
         warn(notice)
     return factorize_sorted(matched)

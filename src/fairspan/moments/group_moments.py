@@ -44,7 +44,7 @@ from fairspan.rows.groups import (
 )
 from fairspan.rows.label_matching import KnownLabels
 from fairspan.rows.matrices import DeviceRows, SparseRows
-from fairspan.rows.opening import open_rows, row_remedies, warn_of_unused_categories
+from fairspan.rows.opening import open_rows, row_remedies, warn_about_unused_categories
 from fairspan.rows.protocol import (
     DEFAULT_GROUP_LIMIT,
     BaseRows,
@@ -55,12 +55,12 @@ from fairspan.rows.protocol import (
     aggregate,
 )
 from fairspan.rows.weights import (
-    LARGEST_WEIGHT,
-    SMALLEST_WEIGHT,
+    MAX_WEIGHT,
+    MIN_WEIGHT,
     exponent_for,
     in_units,
     is_extreme,
-    warn_of_negligible,
+    warn_about_negligible,
 )
 from fairspan.storage import (
     MOMENTS_SCHEMA,
@@ -77,7 +77,7 @@ _MAX_SPARSE_DENSITY = 1 / 12
 # Largest relative correction of a mean: half a unit in the last place, rounded up.
 _MAX_MEAN_CORRECTION = float(np.finfo(np.float64).eps)
 # Largest weight of a group: 1e20 rows of the largest weight of a row.
-_MAX_GROUP_WEIGHT = 1e20 * LARGEST_WEIGHT
+_MAX_GROUP_WEIGHT = 1e20 * MAX_WEIGHT
 # Largest absolute exponent of the unit of weights: beyond that of subnormal numbers.
 _MAX_EXPONENT = 1500
 # Accepted asymmetry of a covariance, relative to the standard deviations of its features.
@@ -164,7 +164,7 @@ class GroupMoments(BaseMoments):
         exponent = self.weight_exponent
         if type(exponent) is not int or exponent % 2 or abs(exponent) > _MAX_EXPONENT:
             raise _invalid_moments_error(f"weight_exponent is {exponent!r}")
-        out_of_range = (self.weights < SMALLEST_WEIGHT) | (self.weights > _MAX_GROUP_WEIGHT)
+        out_of_range = (self.weights < MIN_WEIGHT) | (self.weights > _MAX_GROUP_WEIGHT)
         for name, is_invalid in (("counts", self.counts < 0), ("weights", out_of_range)):
             if is_invalid.any():
                 raise _invalid_moments_error(
@@ -250,7 +250,7 @@ class GroupMoments(BaseMoments):
         limit = GroupLimit(max_groups, max_memory=max_memory)
         with caller_remedies(row_remedies(X)):
             rows = open_rows(X, sensitive_features, {"y": y}, sample_weight, on_missing)
-            warn_of_unused_categories(rows)
+            warn_about_unused_categories(rows)
             return compute_group_moments(rows, limit, has_y=y is not None)
 
     @classmethod
@@ -585,7 +585,7 @@ class GroupMoments(BaseMoments):
         matched = known.match(labels)
         if matched is labels:
             return self
-        if (notice := known.notice(labels)) is not None:
+        if (notice := known.describe_matches(labels)) is not None:
             warn(notice)
         return self._matched_to(known)
 
@@ -711,7 +711,7 @@ def _invalid_moments_error(received: str) -> InvalidInput:
         received,
         "Allowed: symmetric matrices (k, p, p) without negative eigenvalues, means (k, p), "
         "positive weights (k,), none less than 1e-200 of the largest, within "
-        f"{SMALLEST_WEIGHT:.0e} to {_MAX_GROUP_WEIGHT:.0e} for the constructor, "
+        f"{MIN_WEIGHT:.0e} to {_MAX_GROUP_WEIGHT:.0e} for the constructor, "
         "counts (k,) of zero or more, and k distinct groups; all finite. "
         "The constructor takes groups in sorted order, from_covariances in any",
         "Check each argument; if matrices were rounded, set their negative eigenvalues to zero",
@@ -799,8 +799,8 @@ def _common_exponent(parts: Sequence[GroupMoments]) -> int:
     weighted = [part for part in parts if part.n_groups]
     smallest = [np.frexp(part.weights.min())[1] + part.weight_exponent for part in weighted]
     largest = [np.frexp(part.weights.max())[1] + part.weight_exponent for part in weighted]
-    min_exponent = int(np.frexp(SMALLEST_WEIGHT)[1])
-    max_exponent = int(np.frexp(LARGEST_WEIGHT)[1])
+    min_exponent = int(np.frexp(MIN_WEIGHT)[1])
+    max_exponent = int(np.frexp(MAX_WEIGHT)[1])
     if not weighted or (min(smallest) >= min_exponent and max(largest) <= max_exponent):
         return 0
     exponent = int(max(largest)) - max_exponent
@@ -816,9 +816,9 @@ def _in_common_units(parts: Sequence[GroupMoments], exponent: int) -> list[Group
     remaining = {label for part in scaled for label in part.labels}
     if sum(part.n_groups for part in scaled) < sum(part.n_groups for part in parts):
         all_labels = dict.fromkeys(label for part in parts for label in part.labels)
-        limit = math.ldexp(SMALLEST_WEIGHT, exponent)
+        limit = math.ldexp(MIN_WEIGHT, exponent)
         lost = [label for label in all_labels if label not in remaining]
-        warn_of_negligible("A part", limit, lost)
+        warn_about_negligible("A part", limit, lost)
     return scaled
 
 

@@ -191,7 +191,7 @@ def compute_dense_moments(
     if not by_cluster:
         return compute_group_moments(rows, limit, has_y=has_y)
     if isinstance(rows, BaseRows) and rows.keeps_missing:
-        grouped = MappedRows.wrap(rows, _drop_cluster, is_completed=False)
+        grouped = MappedRows.wrap(rows, _drop_cluster, fills_missing=False)
         return compute_group_moments(grouped, limit, has_y=has_y)
     return compute_fold_moments(rows, Folds(2, by_cluster=True), limit, has_y=has_y).total
 

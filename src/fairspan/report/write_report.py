@@ -239,7 +239,7 @@ def write_report(
     with caller_remedies({} if test is None else row_remedies(test[0])):
         held_out = _opened_test(test, on_missing, attributes)
         if held_out is not None:
-            held_out = match_groups(held_out, KnownLabels.of(moments.labels))
+            held_out = match_groups(held_out, KnownLabels.from_groups(moments.labels))
         report = build_report(moments, rows, settings, origin, models=given, test=held_out)
     report = add_displays(report)
     write_page(path, report)

@@ -1,1 +1,1 @@
-"""Rows wherever they are held, read as blocks of numbers with the group of each row."""
+"""Data sources: read rows as blocks of numbers with group labels, wherever they are stored."""

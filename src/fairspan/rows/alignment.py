@@ -1,7 +1,7 @@
-"""Pandas indexes of rows and of the values passed beside them.
+"""Pandas indexes of rows and of the values that are passed with them.
 
 Values are matched with rows by position. Users of pandas expect a match by index, so indexes that
-disagree are refused.
+disagree raise an error.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,12 +10,12 @@ from typing import Any
 from fairspan.errors import InvalidInput
 from fairspan.rows.groups import to_python_label
 
-# What pandas calls labels that are all numbers; none of them equals a text.
-_NUMERIC_KINDS = frozenset({"integer", "floating"})
+# Names that pandas infers for labels that are all numbers; no number equals a text.
+_NUMERIC_TYPES = frozenset({"integer", "floating"})
 
 
 def check_alignment(values: Mapping[str, Any]) -> None:
-    """Make sure that matching by position does not contradict any two pandas indexes.
+    """Check that matching by position does not contradict any two pandas indexes.
 
     Two indexes agree if they are equal in the same order, or if they have no label in common (after
     `reset_index`, for example). Objects without a pandas index agree with everything.
@@ -23,8 +23,8 @@ def check_alignment(values: Mapping[str, Any]) -> None:
     Parameters
     ----------
     values : mapping of str to object
-        The rows and whatever is passed beside them, by the names that messages use. A mapping
-        among them holds one column for each of its names.
+        The rows and the values that are passed with them, by their names in messages. A value that
+        is a mapping contains columns by name.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def check_alignment(values: Mapping[str, Any]) -> None:
             continue
         for other_name, other in distinct.items():
             if _share_labels(other, index) and not _equal_as_objects(other, index):
-                raise _misaligned(other_name, other, name, index)
+                raise _misalignment_error(other_name, other, name, index)
         distinct[name] = index
 
 
@@ -58,10 +58,10 @@ def _indexes_of(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def pandas_index(value: Any) -> Any | None:
-    """Return the index of a pandas object, also inside one of narwhals; None of anything else."""
+    """Return the index of a pandas object, also if narwhals wraps it; None for anything else."""
     native = value.to_native() if hasattr(value, "to_native") else value
     index = getattr(native, "index", None)
-    # Lists and Arrow arrays have a method `index`, and the index of a Dask frame is lazy.
+    # Lists and Arrow arrays have an `index` method, and the index of a Dask frame is lazy.
     is_index = hasattr(index, "equals") and hasattr(index, "get_indexer")
     return index if is_index else None
 
@@ -70,14 +70,14 @@ def _share_labels(first: Any, second: Any) -> bool:
     """Return whether two indexes have a label in common."""
     if first.nlevels != second.nlevels:
         return False
-    # Known without a look at each label, as after `reset_index` of rows that had names.
-    kinds = {first.inferred_type, second.inferred_type}
-    if "string" in kinds and kinds & _NUMERIC_KINDS:
+    # Fast path: numbers and texts differ, as after `reset_index` of rows that had names.
+    types = {first.inferred_type, second.inferred_type}
+    if "string" in types and types & _NUMERIC_TYPES:
         return False
     try:
-        # By hash, as labels of several types have no order; `isin` would read text as dates.
+        # intersection() hashes: labels may not be sortable, and `isin` would parse text as dates.
         return len(first.intersection(second, sort=False)) > 0
-    except TypeError:  # unhashable labels, by which no user can match
+    except TypeError:  # unhashable labels cannot be matched
         return False
 
 
@@ -88,39 +88,42 @@ def _equal_as_objects(first: Any, second: Any) -> bool:
     return bool(first.astype(object).equals(second.astype(object)))
 
 
-def _misaligned(first_name: str, first: Any, second_name: str, second: Any) -> InvalidInput:
-    """Return the error for two indexes that share labels and differ."""
-    place = _first_difference(first.astype(object), second.astype(object))
-    labels = [
-        repr(to_python_label(index[place])) if place < len(index) else "no row"
-        for index in (first, second)
-    ]
-    remedy = _realignment(first_name, first, second_name, second)
+def _misalignment_error(first_name: str, first: Any, second_name: str, second: Any) -> InvalidInput:
+    """Build the error for two indexes that share labels and differ."""
+    position = _first_difference(first.astype(object), second.astype(object))
+    first_label = _format_index_label(first, position)
+    second_label = _format_index_label(second, position)
+    remedy = _realignment_remedy(first_name, first, second_name, second)
     if len(first) == len(second):
         remedy += f"; if the rows are in the same order already, pass {second_name}.to_numpy()"
     return InvalidInput(
         f"The pandas indexes of {first_name} and {second_name} share labels but are not equal: at "
-        f"position {place}, {first_name} has {labels[0]} and {second_name} has {labels[1]}",
+        f"position {position}, {first_name} has {first_label} and {second_name} has {second_label}",
         "Allowed: equal indexes in the same order, or indexes without a common label, as values "
         "are matched by position",
         remedy,
     )
 
 
+def _format_index_label(index: Any, position: int) -> str:
+    return repr(to_python_label(index[position])) if position < len(index) else "no row"
+
+
 def _first_difference(first: Any, second: Any) -> int:
-    """Return the first position at which two unequal indexes differ."""
-    same, different = 0, max(len(first), len(second))
-    while different - same > 1:
-        middle = (same + different) // 2
+    """Return the first position at which two unequal indexes differ, by bisection."""
+    n_equal = 0
+    n_unequal = max(len(first), len(second))
+    while n_unequal - n_equal > 1:
+        middle = (n_equal + n_unequal) // 2
         if first[:middle].equals(second[:middle]):
-            same = middle
+            n_equal = middle
         else:
-            different = middle
-    return same
+            n_unequal = middle
+    return n_equal
 
 
-def _realignment(first_name: str, first: Any, second_name: str, second: Any) -> str:
-    """Return the advice that matches two pandas objects by index."""
+def _realignment_remedy(first_name: str, first: Any, second_name: str, second: Any) -> str:
+    """Return advice on how to match two pandas objects by index."""
     if not first.is_unique or not second.is_unique:
         return f"Take {first_name} and {second_name} from the same rows of one table"
     if first.isin(second).all():

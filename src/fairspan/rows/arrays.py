@@ -1,4 +1,4 @@
-"""Rows in memory with labels and sample weights, and those in what numpy reads as an array."""
+"""Rows in memory, with labels and sample weights; and rows of numpy arrays."""
 
 from __future__ import annotations
 
@@ -47,22 +47,26 @@ if TYPE_CHECKING:
 else:
     nw = LazyModule("narwhals.stable.v2")
 
-# Whole numbers within such a range are coded by a table of the whole range.
+# Integers within a range this small are encoded by subtracting the minimum: a category for each
+# integer of the range costs little memory.
 _MAX_TABLE_RANGE = 1 << 12
-# Up to so many different texts, by so many of the first, each is compared with all of them.
-_MAX_COMPARED_TEXTS, _N_SAMPLED_TEXTS = 12, 256
+# If the first rows contain at most this many distinct texts, all rows are compared with each text:
+# with more texts a dictionary is faster.
+_MAX_COMPARED_TEXTS = 12
+# Number of these first rows.
+_N_SAMPLED_TEXTS = 256
 
-_NAMES_OR_LABELS = "Allowed: the name of a column of X, or one label for each row"
+_NAMES_OR_LABELS = "Allowed: the name of a column of X, or one label per row"
 
 
 @dataclass(frozen=True)
 class ArrayBackend:
-    """The package and the device of an array.
+    """Array API namespace and device of an array.
 
     Attributes
     ----------
     xp : module
-        The functions of the Array API standard for it.
+        Array API namespace.
     device : object
     """
 
@@ -70,43 +74,43 @@ class ArrayBackend:
     device: Any
 
     def to_device(self, values: AnyArray) -> Any:
-        """A numpy array, brought here."""
-        if not values.flags.writeable:  # torch warns about those
+        """Copy a numpy array to the device."""
+        if not values.flags.writeable:  # torch warns about read-only arrays
             values = values.copy()
         return self.xp.asarray(values, device=self.device)
 
     def float64(self, array: Any) -> Any:
-        """An array in double precision."""
+        """Cast an array to float64."""
         return self.xp.astype(array, self.xp.float64, copy=False)
 
 
 @dataclass(frozen=True)
 class SingleGroup:
-    """In place of labels: all rows are of one group, of this label."""
+    """Placeholder for labels: all rows belong to one group."""
 
     label: str
 
     def labels_for(self, n_rows: int) -> CodedLabels:
-        """The label of each of so many rows."""
+        """Return the labels of `n_rows` rows."""
         return CodedLabels([self.label], np.zeros(n_rows, dtype=np.intp))
 
 
 def as_eager_frame(X: Any) -> nw.DataFrame[Any] | None:
-    """X as a narwhals frame if it is a data frame that holds its rows; None otherwise.
+    """Return `X` as an eager narwhals DataFrame; None if it is not one.
 
     Raises
     ------
     InvalidInput
-        Two columns of the same name.
+        Two columns with the same name.
     """
-    if type(X) is np.ndarray:  # known at once
+    if type(X) is np.ndarray:  # fast path
         return None
     try:
         frame = nw.from_native(X, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
         raise InvalidInput(
             f"Several columns of X have the same name ({' '.join(str(error).split())})",
-            "Allowed: columns of different names",
+            "Allowed: unique column names",
             "Rename them",
         ) from error
     return frame if isinstance(frame, nw.DataFrame) else None
@@ -116,18 +120,18 @@ def labels_from_columns(
     frame: Any,
     names: Sequence[str],
     bins: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
-    unknown: Mapping[str, str] = MappingProxyType({}),
+    missing_labels: Mapping[str, str] = MappingProxyType({}),
 ) -> CodedLabels:
-    """Columns of a data frame or a pyarrow Table; several are crossed.
+    """Return labels from columns of a data frame or pyarrow Table; several columns are crossed.
 
     Parameters
     ----------
     frame : narwhals DataFrame, or pyarrow Table
     names : sequence of str
     bins : mapping of column to tuple of float
-        Columns of numbers that are cut into groups.
-    unknown : mapping of column to str
-        The label of rows in which that of a column is missing.
+        Bin edges of numeric columns.
+    missing_labels : mapping of column to str
+        Label for missing values, by column.
     """
     columns = []
     for name in names:
@@ -135,36 +139,31 @@ def labels_from_columns(
             labels = _bin_labels(numeric_columns(frame.select([name]))[0], name, bins[name])
         else:
             labels = labels_from_series(frame[name], (name,))
-        columns.append(labels.fill_missing(unknown[name]) if name in unknown else labels)
+        if name in missing_labels:
+            labels = labels.fill_missing(missing_labels[name])
+        columns.append(labels)
     return CodedLabels.cross(columns)
 
 
 def _bin_labels(numbers: AnyArray, name: str, edges: tuple[float, ...]) -> CodedLabels:
-    """Numbers by the bin that they are in, which holds its lower edge and not its upper one."""
+    """Bin numbers into left-closed intervals."""
     formatted_edges = [f"{edge:.15g}" for edge in edges]
     intervals = [f"{low} to below {high}" for low, high in pairwise(formatted_edges)]
-    distinct = [f"below {formatted_edges[0]}", *intervals, f"{formatted_edges[-1]} or more", None]
+    categories = [f"below {formatted_edges[0]}", *intervals, f"{formatted_edges[-1]} or more", None]
     codes = np.where(np.isnan(numbers), len(edges) + 1, np.digitize(numbers, edges))
-    return CodedLabels(distinct, codes, (name,))
+    return CodedLabels(categories, codes, (name,))
 
 
 def labels_from_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
-    """One column of a data frame or a pyarrow Table."""
+    """Return labels from one column of a data frame or pyarrow Table."""
     native = series.to_native() if hasattr(series, "to_native") else series
     if hasattr(native, "dictionary_encode"):
         labels = _labels_from_arrow(native)
     elif hasattr(getattr(native, "cat", None), "codes"):
-        # Missing is coded as -1, which then points at the last one.
-        distinct = [*native.cat.categories.tolist(), None]
-        codes = native.cat.codes.to_numpy().astype(np.intp) % len(distinct)
-        counts = np.bincount(codes, minlength=len(distinct))[:-1]
-        unused = [distinct[code] for code in np.flatnonzero(counts == 0).tolist()]
-        # Bins, as pandas.cut makes them, are edges that somebody chose; some may well be empty.
-        unused = [label for label in unused if type(label).__name__ != "Interval"]
-        labels = CodedLabels(distinct, codes, unused=tuple(unused))
+        labels = _labels_from_categorical(native.cat)
     elif (
         series.dtype.is_integer()
-        and series.dtype not in (nw.Int128, nw.UInt128)  # numpy has no type for those
+        and series.dtype not in (nw.Int128, nw.UInt128)  # numpy has no 128-bit integers
         and series.null_count() == 0
     ):
         labels = _labels_from_array(series.to_numpy(), "")
@@ -173,20 +172,32 @@ def labels_from_series(series: Any, names: tuple[Any, ...]) -> CodedLabels:
     return replace(labels, column_names=tuple(name for name in names if name not in (None, "")))
 
 
+def _labels_from_categorical(accessor: Any) -> CodedLabels:
+    """Return labels from the accessor `cat` of a categorical pandas Series."""
+    categories = [*accessor.categories.tolist(), None]
+    # Code -1 (missing) wraps around to the last category, None.
+    codes = accessor.codes.to_numpy().astype(np.intp) % len(categories)
+    counts = np.bincount(codes, minlength=len(categories))[:-1]
+    unused = [categories[code] for code in np.flatnonzero(counts == 0).tolist()]
+    # Intervals come from pandas.cut with edges that the user chose; empty bins are expected.
+    unused = [label for label in unused if type(label).__name__ != "Interval"]
+    return CodedLabels(categories, codes, unused=tuple(unused))
+
+
 def label_type_of_series(series: Any) -> type | None:
-    """Return the Python type of labels in a narwhals Series; None where that is not known."""
-    kind = series.dtype
-    if kind == nw.Boolean:
+    """Return the Python type of the labels in a narwhals Series; None if unknown."""
+    dtype = series.dtype
+    if dtype == nw.Boolean:
         return bool
-    if kind.is_integer():
+    if dtype.is_integer():
         return int
-    if kind.is_float():
+    if dtype.is_float():
         return float
-    return str if kind == nw.String else None
+    return str if dtype == nw.String else None
 
 
 def _labels_from_array(array: AnyArray, name: str) -> CodedLabels:
-    """One or two dimensions; columns of the second are crossed.
+    """Return labels from a 1-D or 2-D array; columns of a 2-D array are crossed.
 
     Raises
     ------
@@ -194,10 +205,10 @@ def _labels_from_array(array: AnyArray, name: str) -> CodedLabels:
         Dates or durations.
     """
     kind = array.dtype.kind
-    if kind in "mM":  # as plain numbers they would pass for labels
+    if kind in "mM":  # tolist() would turn them into integers
         raise InvalidType(
-            f"{name} holds dates or durations ({array.dtype})",
-            "Allowed: text, numbers and truth values",
+            f"{name} contains dates or durations ({array.dtype})",
+            "Allowed: text, numbers and booleans",
             "Convert them, for example with astype(str)",
         )
     if array.ndim == 2:
@@ -207,35 +218,44 @@ def _labels_from_array(array: AnyArray, name: str) -> CodedLabels:
     if kind not in "iub":
         return CodedLabels.from_labels(array.tolist())
     if kind != "b" and len(array):
-        low, high = int(array.min()), int(array.max())
+        low = int(array.min())
+        high = int(array.max())
         if high - low < _MAX_TABLE_RANGE:
-            # A table of all whole numbers in the range is far faster than sorting the rows.
-            if array.dtype.itemsize == 8:  # where whole numbers beyond those of intp have room
-                codes = (array - array.dtype.type(low)).astype(np.intp, copy=False)
-            else:
-                codes = array.astype(np.intp)
-                codes -= low
-            return CodedLabels(list(range(low, high + 1)), codes)
-    distinct, codes = np.unique(array, return_inverse=True)
-    return CodedLabels(distinct.tolist(), codes)
+            # Offset encoding is far faster than sorting.
+            return CodedLabels(list(range(low, high + 1)), _offset_codes(array, low))
+    categories, codes = np.unique(array, return_inverse=True)
+    return CodedLabels(categories.tolist(), codes)
+
+
+def _offset_codes(array: AnyArray, low: int) -> IndexArray:
+    """Return integers less their minimum, as codes."""
+    if array.dtype.itemsize == 8:  # uint64 may exceed intp, so subtract first
+        offsets = array - array.dtype.type(low)
+        return np.asarray(offsets, dtype=np.intp)
+    codes = array.astype(np.intp)
+    codes -= low
+    return codes
 
 
 def _labels_from_text_array(array: AnyArray) -> CodedLabels:
-    """Texts of one width, found by comparing all with each: a few times as fast as Python's own."""
-    codes, distinct = np.empty(len(array), dtype=np.intp), list[str]()
-    rest, left = np.arange(len(array)), array
-    while len(left):
-        if len(distinct) == _MAX_COMPARED_TEXTS:  # the first did not show that there are more
+    """Return labels from a fixed-width text array, by comparing all rows with each text."""
+    codes = np.empty(len(array), dtype=np.intp)
+    categories: list[str] = []
+    remaining = array
+    remaining_rows = np.arange(len(array))
+    while len(remaining):
+        if len(categories) == _MAX_COMPARED_TEXTS:  # more distinct texts than the sample suggested
             return CodedLabels.from_labels(array.tolist())
-        same = left == left[0]
-        codes[rest[same]] = len(distinct)
-        distinct.append(str(left[0]))
-        rest, left = rest[~same], left[~same]
-    return CodedLabels(distinct, codes)
+        is_equal = remaining == remaining[0]
+        codes[remaining_rows[is_equal]] = len(categories)
+        categories.append(str(remaining[0]))
+        remaining_rows = remaining_rows[~is_equal]
+        remaining = remaining[~is_equal]
+    return CodedLabels(categories, codes)
 
 
 def _labels_from_arrow(column: Any) -> CodedLabels:
-    """An Arrow column, coded by Arrow itself, which is many times faster than Python."""
+    """Return labels from an Arrow column, dictionary-encoded by Arrow."""
     from pyarrow import types
 
     try:
@@ -243,14 +263,15 @@ def _labels_from_arrow(column: Any) -> CodedLabels:
             column if types.is_dictionary(column.type) else column.dictionary_encode()
         )
         dictionary_array = dictionary_array.unify_dictionaries().combine_chunks()
-    except NotImplementedError:  # lists and the like: no labels, which the coder says
+    except NotImplementedError:  # lists etc.: the encoder raises
         return CodedLabels.from_labels(column.to_pylist())
-    distinct = dictionary_array.dictionary.to_pylist()
-    codes = dictionary_array.indices.cast("int64")  # narrow ones have no room for one code more
+    categories = dictionary_array.dictionary.to_pylist()
+    # Narrow index types may lack room for one more code.
+    codes = dictionary_array.indices.cast("int64")
     if codes.null_count:
-        codes = codes.fill_null(len(distinct))
-        distinct.append(None)
-    return CodedLabels(distinct, arrow_to_numpy(codes))
+        codes = codes.fill_null(len(categories))
+        categories.append(None)
+    return CodedLabels(categories, arrow_to_numpy(codes))
 
 
 def resolve_labels(
@@ -260,12 +281,20 @@ def resolve_labels(
     name: str = "sensitive_features",
     rows_name: str = "X",
 ) -> CodedLabels:
-    """Labels in columns of X, where they are named, or beside the rows; by these names in messages.
+    """Resolve labels given as column names of `X` or as one value per row.
+
+    Parameters
+    ----------
+    values : array-like, column name(s) of X, or SingleGroup
+    n_rows : int
+    X : object
+    name, rows_name : str
+        Names of the labels and of the rows in messages.
 
     Raises
     ------
     InvalidInput
-        A column that is not there, lengths that differ, or a shape that is no column.
+        Unknown column, inconsistent lengths, or an invalid shape.
     """
     if isinstance(values, SingleGroup):
         return values.labels_for(n_rows)
@@ -275,9 +304,9 @@ def resolve_labels(
         return labels_from_columns(frame, names)
     if isinstance(values, str):
         raise InvalidInput(
-            f"{name} is the name {values!r}, but {rows_name} has no column names",
+            f"{name} is the column name {values!r}, but {rows_name} has no column names",
             _NAMES_OR_LABELS,
-            "Pass X as a data frame, or pass the labels themselves",
+            "Pass X as a data frame, or pass an array of labels",
         )
     labels = labels_from_values(values, name)
     check_consistent_length(n_rows, len(labels), f"labels in {name}", rows_name)
@@ -287,28 +316,30 @@ def resolve_labels(
 def resolve_labels_and_weights(
     X: Any, n_rows: int, sensitive_features: Any, sample_weight: Any
 ) -> dict[str, Any]:
-    """Labels and weights of rows in memory, checked: where they are given, beside X or by name.
+    """Resolve and validate labels and weights, given by value or by column name.
 
     Weights out of range are scaled; `weight_exponent` is the exponent of their unit.
 
     Raises
     ------
     InvalidInput
-        As of :func:`labels_of` and :func:`check_sample_weight`.
+        Same as for :func:`resolve_labels` and :func:`check_sample_weight`.
     """
-    if isinstance(sample_weight, str) and (frame := as_eager_frame(X)) is not None:
-        sample_weight = weights_from_column(frame, sample_weight)
+    if isinstance(sample_weight, str):
+        frame = as_eager_frame(X)
+        if frame is not None:
+            sample_weight = weights_from_column(frame, sample_weight)
     labels = resolve_labels(sensitive_features, n_rows, X)
     weights, exponent = scaled_weights(check_sample_weight(sample_weight, n_rows), labels)
     return {"group_labels": labels, "weights": weights, "weight_exponent": exponent}
 
 
 def source_column_names(values: Any) -> tuple[Any, ...]:
-    """Names of the columns that labels come from: of a data frame, or of a series that has one.
+    """Column names of a data frame, or the name of a series.
 
     Examples
     --------
-    >>> names_of(["a", "b"])
+    >>> source_column_names(["a", "b"])
     ()
     """
     if hasattr(values, "columns"):
@@ -318,44 +349,46 @@ def source_column_names(values: Any) -> tuple[Any, ...]:
 
 
 def resolve_group_columns(frame: nw.DataFrame[Any], sensitive_features: Any) -> list[str]:
-    """Columns of the frame that `sensitive_features` names; none if it holds labels.
+    """Return the group columns if `sensitive_features` names columns; empty if it contains labels.
+
+    A string names a column. A list of strings contains labels if there are as many as rows or more
+    than columns; else it names columns.
 
     Raises
     ------
     InvalidInput
-        A name that the frame does not have, or a list that could be names or labels.
+        Unknown column, or an ambiguous list (names or labels).
     """
     if isinstance(sensitive_features, str):
-        names = [sensitive_features]
-    elif (
-        isinstance(sensitive_features, list | tuple)
-        and len(sensitive_features) > 0
-        and all(isinstance(each, str) for each in sensitive_features)
-    ):
-        names = list(dict.fromkeys(sensitive_features))
-        if len(sensitive_features) == len(frame):
-            if not set(names).issubset(frame.columns):
-                return []
-            raise InvalidInput(
-                f"sensitive_features {format_list(names)} could be column names or labels of the "
-                f"{counted(len(frame), 'row')}",
-                _NAMES_OR_LABELS,
-                "Pass labels as an array, or a table with more rows",
-            )
-        if len(sensitive_features) > len(frame.columns):
+        check_columns([sensitive_features], frame.columns)
+        return [sensitive_features]
+    if not isinstance(sensitive_features, list | tuple) or len(sensitive_features) == 0:
+        return []
+    if not all(isinstance(value, str) for value in sensitive_features):
+        return []
+    names = list(dict.fromkeys(sensitive_features))
+    if len(sensitive_features) == len(frame):
+        if not set(names).issubset(frame.columns):
             return []
-    else:
+        raise InvalidInput(
+            f"sensitive_features {format_list(names)} could be column names or labels of the "
+            f"{counted(len(frame), 'row')}",
+            _NAMES_OR_LABELS,
+            "Pass labels as an array, or a table with more rows",
+        )
+    if len(sensitive_features) > len(frame.columns):
         return []
     check_columns(names, frame.columns)
     return names
 
 
 def labels_from_values(values: Any, name: str) -> CodedLabels:
-    """Labels of any kind, by this name in messages."""
+    """Factorize labels given as an array, series, data frame or list; `name` is for messages."""
     if isinstance(values, CodedLabels):
         return values
-    values, native = to_host(values), None
-    if type(values) is not np.ndarray:  # which is known at once
+    values = to_host(values)
+    native = None
+    if type(values) is not np.ndarray:  # fast path
         pandas = nw.dependencies.get_pandas()
         if pandas is not None and isinstance(values, (pandas.Categorical, pandas.CategoricalIndex)):
             values = pandas.Series(values)
@@ -367,17 +400,15 @@ def labels_from_values(values: Any, name: str) -> CodedLabels:
     if isinstance(native, nw.Series):
         return labels_from_series(native, (native.name,))
     if isinstance(values, list | tuple):
-        # Rows of several attributes; of a single one they are plain labels.
+        # Rows of several attributes; single-attribute rows are unwrapped.
         if values and isinstance(values[0], list):
             values = [tuple(row) for row in values]
-        return CodedLabels.from_labels(
-            [each[0] if isinstance(each, tuple) and len(each) == 1 else each for each in values]
-        )
+        return CodedLabels.from_labels([_unwrap(label) for label in values])
     if np.ma.is_masked(values):
         raise InvalidInput(
-            f"{name} has masked labels",
+            f"{name} contains masked labels",
             "Allowed: a label for every row",
-            "Drop these rows, or give them a group of their own such as 'unknown'",
+            "Drop these rows, or assign them to a separate group such as 'unknown'",
         )
     array = np.asarray(values)
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
@@ -385,29 +416,33 @@ def labels_from_values(values: Any, name: str) -> CodedLabels:
     return _labels_from_array(array, name)
 
 
+def _unwrap(label: Any) -> Any:
+    return label[0] if isinstance(label, tuple) and len(label) == 1 else label
+
+
 def _invalid_labels_error(name: str, values: Any, shape: tuple[int, ...]) -> InvalidInput:
     return InvalidInput(
         f"{name} is of type {type(values).__name__} and shape {shape}",
-        "Allowed: labels of shape (n,), or (n, a) for a attributes whose intersections count",
+        "Allowed: labels of shape (n,), or (n, a) for intersections of a attributes",
         "Pass one label, or one row of labels, for each row of X",
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InMemoryRows(BaseRows, ABC):
-    """Rows that can be read from any place, with labels and weights on the host.
+    """Base class of rows in memory, with random access.
 
     Attributes
     ----------
-    labels : CodedLabels or None
+    group_labels : CodedLabels or None
     weights : (n,) array or None
     weight_exponent : int
         Binary exponent of the unit of the weights.
     on_missing : {"error", "drop", "em", "em-drop-empty"}
-    first_position : int
-        Rows of the whole table before these, where they are a part of it.
+    row_offset : int
+        Number of rows of the whole table before these.
     first_row : int
-        Number of the first of them in messages.
+        Row number of the first row in messages.
     """
 
     group_labels: CodedLabels | None = None
@@ -420,16 +455,16 @@ class InMemoryRows(BaseRows, ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """(n, p)."""
+        """Shape (n, p)."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if they have any."""
+        """Feature names, if any."""
         return None
 
     @property
     def n_features(self) -> int:
-        """p, the number of features."""
+        """Number of features, p."""
         return int(self.shape[1])
 
     @property
@@ -439,26 +474,26 @@ class InMemoryRows(BaseRows, ABC):
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups."""
+        """Names of the group columns; empty if unnamed."""
         return () if self.group_labels is None else self.group_labels.column_names
 
     @property
     def keeps_missing(self) -> bool:
-        """Whether rows keep cells that are missing, as NaN."""
+        """Whether missing cells are kept, as NaN."""
         return self.on_missing in KEEPING_MISSING
 
     @property
     def validate(self) -> Callable[[AnyArray, int, tuple[str, ...] | None], FloatArray]:
-        """What makes sure that values are numbers, and that none is missing if none may be."""
+        """Validation function for values: with or without missing cells."""
         return to_float64_with_missing if self.keeps_missing else to_finite_float64
 
     def select_features(self, names: tuple[str, ...]) -> Self:
-        """The same rows, whose width must fit where there are no names to select by.
+        """Return the same rows; without names only the number of features is checked.
 
         Raises
         ------
         InvalidInput
-            Another number of columns.
+            Wrong number of columns.
         """
         if self.n_features != len(names):
             raise InvalidInput(
@@ -470,37 +505,38 @@ class InMemoryRows(BaseRows, ABC):
 
     @abstractmethod
     def read_slice(self, start: int, stop: int) -> AnyArray:
-        """Some rows as numbers, not checked, shape (stop - start, p); not to be written to."""
+        """Unvalidated values of a row range, shape (stop - start, p); must not be modified."""
 
     @abstractmethod
-    def take(self, places: IndexArray) -> Self:
-        """Return some of the rows, by their positions."""
+    def take(self, indices: IndexArray) -> Self:
+        """Select rows by position."""
 
     def without_dropped(self) -> tuple[Self, int]:
-        """Return the rows that are not left out since something is missing, and how many are.
+        """Return the rows without incomplete ones, and the number of dropped rows.
 
-        Where none remains, all rows are returned: their sums raise an error that says why.
+        If none remains, all rows are returned: aggregating them raises an error with the reason.
 
         Raises
         ------
         InvalidInput, InvalidType
-            As :func:`make_row_block`: what is wrong is found before rows change their numbers.
+            Same as for :func:`make_row_block`, raised before row numbers change.
         """
         labels = self.group_labels
         if labels is None or self.on_missing == "error":
             return self, 0
-        left_out = labels.missing_mask
-        size = rows_per_block(self.n_features)
+        drop_mask = labels.missing_mask
         drops = {"drop": np.any, "em-drop-empty": np.all}.get(self.on_missing)
-        starts = () if drops is None else range(0, self.n_rows, size)
-        for start in starts:
-            part = slice(start, min(start + size, self.n_rows))
-            values = self.read_slice(start, part.stop)
-            if values.dtype.kind != "f":
-                values = to_numeric(values)
-            if not np.isfinite(values).all():
-                assert drops is not None
-                left_out[part] |= drops(np.isnan(values), axis=1)
+        if drops is not None:
+            size = rows_per_block(self.n_features)
+            for start in range(0, self.n_rows, size):
+                part = slice(start, min(start + size, self.n_rows))
+                values = self.read_slice(start, part.stop)
+                if values.dtype.kind != "f":
+                    values = to_numeric(values)
+                if np.isfinite(values).all():
+                    continue
+                drop_mask[part] |= drops(np.isnan(values), axis=1)
+                # Called for its validation only.
                 make_row_block(
                     self.first_row + start,
                     values,
@@ -509,17 +545,18 @@ class InMemoryRows(BaseRows, ABC):
                     self.feature_names,
                     self.on_missing,
                 )
-        n_dropped = int(left_out.sum())
+        n_dropped = int(drop_mask.sum())
         if n_dropped in (0, self.n_rows):
             return self, 0
-        return self.take(np.flatnonzero(~left_out)), n_dropped
+        return self.take(np.flatnonzero(~drop_mask)), n_dropped
 
     def extra_columns(self, start: int, stop: int) -> Any:
-        """Other columns of some rows that were requested, if any."""
+        """Pass-through columns of a row range, if requested."""
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
-        size, names = rows_per_block(self.n_features), self.feature_names
+        size = rows_per_block(self.n_features)
+        feature_names = self.feature_names
         for start in range(0, self.n_rows, size):
             stop = min(start + size, self.n_rows)
             yield make_row_block(
@@ -527,7 +564,7 @@ class InMemoryRows(BaseRows, ABC):
                 self.read_slice(start, stop),
                 None if self.group_labels is None else self.group_labels[start:stop],
                 None if self.weights is None else self.weights[start:stop],
-                names,
+                feature_names,
                 self.on_missing,
                 self.extra_columns(start, stop),
             )
@@ -540,68 +577,69 @@ class ArrayRows(InMemoryRows):
     Parameters
     ----------
     array : array-like of shape (n, p)
-        Numbers of any precision; never copied as a whole.
+        Numeric values of any precision; never copied in full.
     """
 
     array: Any
 
     def __post_init__(self) -> None:
-        given = self.array
-        object.__setattr__(self, "array", _as_array(given))
-        check_shape(self.array.shape, given)
+        X = self.array
+        object.__setattr__(self, "array", _as_array(X))
+        check_shape(self.array.shape, X)
         check_dtype(self.array.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, p)."""
+        """Shape (n, p)."""
         return tuple(self.array.shape)
 
     def to_array(self) -> FloatArray:
-        """All rows at once, checked, shape (n, p)."""
+        """All rows, validated, shape (n, p)."""
         return self.validate(self.array, 0, None)
 
-    def take(self, places: IndexArray) -> Self:
-        """Return some of the rows, by their positions."""
+    def take(self, indices: IndexArray) -> Self:
+        """Select rows by position."""
         assert self.group_labels is not None
-        weights = None if self.weights is None else self.weights[places]
-        array = np.asarray(self.array)[places]
-        return replace(self, array=array, group_labels=self.group_labels[places], weights=weights)
+        weights = None if self.weights is None else self.weights[indices]
+        array = np.asarray(self.array)[indices]
+        return replace(self, array=array, group_labels=self.group_labels[indices], weights=weights)
 
     def read_slice(self, start: int, stop: int) -> AnyArray:
-        """Some rows as they are in the array."""
+        """Return a row range of the array."""
         return np.asarray(self.array[start:stop])
 
 
 class ArrayAdapter(SourceAdapter):
-    """Arrays of numpy, and what numpy reads as one."""
+    """Adapter for numpy arrays and array-likes."""
 
     def accepts(self, X: Any) -> bool:
-        """Whether it is one."""
+        """Return whether `X` is an array-like."""
         return hasattr(X, "__array__") or isinstance(X, list | tuple)
 
     def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> ArrayRows:
-        """Rows of an array, whose groups and weights are beside it."""
+        """Open the rows of an array."""
         array = ArrayRows(X).array
         if array.dtype.kind in "iu":
             warn_if_rounded({"X": array})
-        beside = resolve_labels_and_weights(X, len(array), sensitive_features, sample_weight)
-        return ArrayRows(array, on_missing=on_missing, **beside)
+        metadata = resolve_labels_and_weights(X, len(array), sensitive_features, sample_weight)
+        return ArrayRows(array, on_missing=on_missing, **metadata)
 
 
 def is_from_package(X: Any, package: str) -> bool:
-    """Whether an object is of a class of a package, which need not be installed."""
+    """Return whether an object's class comes from a package, without importing it."""
     return any(cls.__module__.split(".")[0] == package for cls in type(X).__mro__)
 
 
 def is_device_array(X: Any) -> bool:
-    """Whether it is an array of another package than numpy, which may lie on a GPU."""
+    """Return whether `X` is a non-numpy array, possibly on a GPU."""
     is_numpy = isinstance(X, np.ndarray | np.generic)
     return not is_numpy and (hasattr(X, "__array_namespace__") or is_from_package(X, "torch"))
 
 
-def _as_array(values: Any) -> Any:
+def _reject_unsupported(values: Any) -> None:
+    """Raise for sparse, lazy and masked objects, which numpy would convert to something else."""
     if hasattr(values, "tocsr"):
         raise InvalidType(
             "X is a sparse matrix",
@@ -611,16 +649,20 @@ def _as_array(values: Any) -> Any:
     if hasattr(values, "collect"):
         raise InvalidType(
             f"X is a lazy {type(values).__name__}",
-            "Allowed: arrays and data frames that hold their rows",
+            "Allowed: arrays and eager data frames",
             "Call collect() on it first",
         )
-    rows = values if isinstance(values, list | tuple) else [values]
-    if any(isinstance(each, np.ma.MaskedArray) and np.ma.is_masked(each) for each in rows):
+    arrays = values if isinstance(values, list | tuple) else [values]
+    if any(isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array) for array in arrays):
         raise InvalidInput(
             "X is an array with masked cells",
-            "Allowed: complete rows",
+            "Allowed: arrays without masked entries",
             "Fill in or drop the masked rows first",
         )
+
+
+def _as_array(values: Any) -> Any:
+    _reject_unsupported(values)
     try:
         array = np.asarray(values)
     except ValueError as error:  # rows of different lengths
@@ -631,9 +673,9 @@ def _as_array(values: Any) -> Any:
         ) from error
     if array.ndim == 0 and array.dtype.kind in "OSU":
         raise InvalidType(
-            f"X is of type {type(values).__name__}, which holds no rows here",
+            f"X is of type {type(values).__name__}, which is not a table",
             "Allowed: arrays and data frames of shape (n rows, p features)",
-            "Read the rows into one of these first",
+            "Load the rows into one of these first",
         )
     return array
 
@@ -641,73 +683,85 @@ def _as_array(values: Any) -> Any:
 def check_sample_weight(
     sample_weight: Any, n_rows: int, *, is_part: bool = False
 ) -> FloatArray | None:
-    """Sample weights as a (n,) float64 array, or None; all may be zero in a part of a table.
+    """Validate sample weights; returns an (n,) float64 array, or None.
+
+    Parameters
+    ----------
+    sample_weight : array-like or None
+    n_rows : int
+    is_part : bool
+        Whether the rows are one partition of a table, in which all weights may be zero.
 
     Raises
     ------
     InvalidInput
-        A weight is negative or not finite, all are zero, or their number is not that of the rows.
+        A weight is negative or not finite, all are zero, or lengths are inconsistent.
     """
     if sample_weight is None:
         return None
     if isinstance(sample_weight, str):
         raise InvalidInput(
-            f"sample_weight is the name {sample_weight!r}, but X has no column names",
-            "Allowed: the name of a column of X, or one weight for each row",
-            "Pass X as a data frame, or pass the weights themselves",
+            f"sample_weight is the column name {sample_weight!r}, but X has no column names",
+            "Allowed: the name of a column of X, or one weight per row",
+            "Pass X as a data frame, or pass an array of weights",
         )
     try:
         sample_weight = to_host(sample_weight)
         weights = np.asarray(sample_weight)
-        if np.ma.is_masked(sample_weight) or weights.dtype.kind not in "fiubO":
-            # numpy would drop a mask or an imaginary part, and read text and dates as numbers.
-            raise TypeError(f"masked, or of type {weights.dtype}")
-        objects = weights.ravel().tolist() if weights.dtype.kind == "O" else []
-        if any(isinstance(each, str | bytes) for each in objects):
-            raise TypeError("text among objects")
+        _reject_non_numeric_weights(sample_weight, weights)
         weights = weights.astype(np.float64, copy=False)
     except (ValueError, TypeError) as error:
         raise InvalidInput(
-            f"sample_weight holds values that are no numbers ({shown_reason(error)})",
+            f"sample_weight contains non-numeric values ({shown_reason(error)})",
             "Allowed: finite numbers, zero or above",
             "Convert the weights to numbers",
         ) from error
     if weights.shape != (n_rows,):
         raise InvalidInput(
             f"sample_weight has shape {weights.shape} for {counted(n_rows, 'row')}",
-            "Allowed: one weight for each row",
-            "Take X and the weights from the same rows",
+            "Allowed: one weight per row",
+            "Pass X and the weights of the same rows",
         )
     return _check_weight_range(weights, "sample_weight", may_be_zero=is_part)
 
 
+def _reject_non_numeric_weights(sample_weight: Any, weights: AnyArray) -> None:
+    """Raise TypeError for weights that `astype` would convert to numbers silently."""
+    # numpy would drop a mask or an imaginary part, and read text and dates as numbers.
+    if np.ma.is_masked(sample_weight) or weights.dtype.kind not in "fiubO":
+        raise TypeError(f"masked, or of type {weights.dtype}")
+    if weights.dtype.kind != "O":
+        return
+    if any(isinstance(weight, str | bytes) for weight in weights.ravel().tolist()):
+        raise TypeError("text among objects")
+
+
 def weights_from_column(frame: Any, name: str) -> FloatArray:
-    """Sample weights in a column of a table, or of a part of it, where all may be zero.
+    """Return the validated sample weights in a column; all may be zero, as in one partition.
 
     Raises
     ------
     InvalidInput
-        A weight is missing, negative or not finite, or the column holds no numbers.
+        A weight is missing, negative or not finite, or the column is not numeric.
     """
     column = nw.from_native(frame, eager_only=True)[name]
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
         raise InvalidInput(
-            f"The column of weights {name!r} holds no numbers, only values of type "
-            f"{native_dtype(column)}",
+            f"The weight column {name!r} is not numeric ({native_dtype(column)})",
             "Allowed: finite weights, zero or above",
-            "Name a column of numbers",
+            "Pass the name of a numeric column",
         )
     return _check_weight_range(
-        series_to_float64(column), f"The column of weights {name!r}", may_be_zero=True
+        series_to_float64(column), f"The weight column {name!r}", may_be_zero=True
     )
 
 
 def _check_weight_range(weights: FloatArray, name: str, *, may_be_zero: bool) -> FloatArray:
-    # NaN, if there is one, is the smallest and the largest.
+    # If a weight is NaN, then so are minimum and maximum.
     is_usable = not len(weights) or (weights.min() >= 0 and np.isfinite(weights.max()))
     if not is_usable or not (may_be_zero or weights.any()):
         raise InvalidInput(
-            f"{name} holds a negative, NaN or infinite weight, or no positive one",
+            f"{name} contains a negative, NaN or infinite weight, or no positive one",
             "Allowed: finite weights, zero or above, not all zero",
             "Correct or drop the rows with such weights",
         )
@@ -715,17 +769,20 @@ def _check_weight_range(weights: FloatArray, name: str, *, may_be_zero: bool) ->
 
 
 def to_host(values: Any) -> Any:
-    """Values on the host, wherever they are."""
+    """Copy values to the host if they are on a device."""
     return to_numpy(values) if is_device_array(values) else values
 
 
 def to_numpy(array: Any) -> AnyArray:
-    """An array as numpy's; what numpy has no name for (bfloat16) must be converted before."""
+    """Convert a device array to numpy.
+
+    Types that numpy lacks (bfloat16) must be converted first.
+    """
     if is_torch_array(array):
         return np.asarray(array.detach().cpu().numpy())
     if is_cupy_array(array):
         return np.asarray(array.get())
     try:
         return np.asarray(array)
-    except (TypeError, ValueError, RuntimeError):  # those that move only if told to
+    except (TypeError, ValueError, RuntimeError):  # arrays that require an explicit transfer
         return np.asarray(np.from_dlpack(array))

@@ -1,7 +1,7 @@
-"""Rows with further columns that are no features: attributes such as age, which a restriction uses.
+"""Rows with attribute columns, such as age, that are used by a restriction but are not features.
 
-Readers of these rows see the features alone; moments are computed of all columns, and keep them
-beside those of the features.
+Reading these rows yields the features only; moments are computed for all columns and stored with
+those of the features.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,12 +31,12 @@ ColumnKey = str | int
 def column_positions(
     columns: Sequence[ColumnKey], names: Sequence[str] | None, n_columns: int
 ) -> tuple[int, ...]:
-    """Where some columns are among all: by name, or by number where they have no names.
+    """Positions of columns, given by name, or by index if unnamed.
 
     Raises
     ------
     InvalidInput
-        A column that is not there, or none that is left as a feature.
+        Unknown column, or no feature left.
 
     Examples
     --------
@@ -44,40 +44,40 @@ def column_positions(
     ((1,), (0,))
     """
     available: list[ColumnKey] = list(range(n_columns)) if names is None else list(names)
-    unknown = [each for each in columns if each not in available]
+    unknown = [column for column in columns if column not in available]
     if unknown or len(available) == len(columns):
         raise InvalidInput(
-            f"The restriction names the columns {format_list(list(columns))}, and the rows have "
+            f"The restriction uses the columns {format_list(list(columns))}, but the rows have "
             f"{format_list(available)}",
-            "Allowed: columns of the rows, by name, or by position where they have no names, that "
-            "leave at least one feature",
+            "Allowed: columns of the rows, by name, or by position if unnamed, leaving at least "
+            "one feature",
             "Correct the columns of the restriction, or pass rows that have them",
         )
-    return tuple(available.index(each) for each in columns)
+    return tuple(available.index(column) for column in columns)
 
 
 @dataclass(frozen=True, eq=False)
 class RowsWithAttributes(WrappedRows):
-    """Rows whose features are all columns but some.
+    """Rows whose features are all columns except the attributes.
 
     Attributes
     ----------
-    whole : RowSource or PartitionedRows
-        With all columns.
+    source : RowSource or PartitionedRows
+        Rows with all columns.
     attributes : tuple of str or int
-        The columns that are no features.
+        Attribute columns.
     """
 
     attributes: tuple[ColumnKey, ...]
 
     @classmethod
     def wrap(cls, rows: Rows, attributes: Sequence[ColumnKey]) -> Rows:
-        """The same rows, read in blocks or where they lie.
+        """Wrap rows, in blocks or partitioned.
 
         Raises
         ------
         InvalidInput
-            A column that is not there, or none that is left as a feature.
+            Unknown column, or no feature left.
         """
         column_positions(attributes, rows.feature_names, rows.n_features)
         if isinstance(rows, PartitionedRows):
@@ -95,31 +95,31 @@ class RowsWithAttributes(WrappedRows):
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if they have any."""
+        """Feature names, if any."""
         names = self.source.feature_names
         return None if names is None else tuple(names[i] for i in self.feature_positions)
 
     @property
     def n_features(self) -> int:
-        """p, the number of features."""
+        """Number of features, p."""
         return len(self.feature_positions)
 
     @property
     def reserved_columns(self) -> tuple[str, ...]:
-        """Names of the columns that new rows need not have."""
-        attribute_names = tuple(each for each in self.attributes if isinstance(each, str))
+        """Columns that new rows do not need."""
+        attribute_names = tuple(name for name in self.attributes if isinstance(name, str))
         return (*self.source_info.reserved_columns, *attribute_names)
 
     def select_features(self, names: tuple[str, ...]) -> Self:
-        """The same rows with these features, in this order, and the same attributes."""
-        attribute_names = tuple(map(str, self.attributes))
+        """Return the same rows with these features, in this order, and the same attributes."""
         if self.source.feature_names is None:
             return self
+        attribute_names = map(str, self.attributes)
         return replace(self, source=self.source.select_features((*names, *attribute_names)))
 
 
 class _AttributeBlocks(RowsWithAttributes):
-    """Rows that are read in blocks."""
+    """Wrapper of a `RowSource`."""
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
@@ -129,10 +129,10 @@ class _AttributeBlocks(RowsWithAttributes):
 
 
 class _AttributePartitions(RowsWithAttributes):
-    """Rows that are read where they lie."""
+    """Wrapper of `PartitionedRows`."""
 
-    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
-        """The tally's result over all parts; None if there are no rows."""
+    def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
+        """Aggregate all partitions; None if there are no rows."""
         assert isinstance(self.source, PartitionedRows)
-        change = partial(_AttributeBlocks, attributes=self.attributes)
-        return self.source.aggregate(MappedAggregator(tally, change))
+        wrap = partial(_AttributeBlocks, attributes=self.attributes)
+        return self.source.aggregate(MappedAggregator(aggregator, wrap))

@@ -1,7 +1,7 @@
-"""Which columns of a table are features, groups and weights, and how its batches become blocks.
+"""Selection of the feature, group and weight columns of a table.
 
-A column of text becomes an indicator (1 or 0) for each of its categories, named "column=category".
-A model keeps the names of its features, which is all that is needed to encode other rows alike.
+Text columns are one-hot encoded as indicators named "column=category". A model stores its feature
+names, from which other rows are encoded the same way.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,42 +27,47 @@ from fairspan.rows.protocol import (
     aggregate,
 )
 from fairspan.rows.validation import check_columns
-from fairspan.rows.weights import WeightScale, WeightTally
+from fairspan.rows.weights import WeightAggregator, WeightScale
 
-# A column of more different texts is a name or an identifier.
+# A column with more distinct texts is treated as a name or an identifier.
 MAX_CATEGORIES = 1000
 
 
-def is_text_type(kind: Any) -> bool:
-    """Whether a pyarrow type holds text."""
+def is_text_type(dtype: Any) -> bool:
+    """Return whether a pyarrow type is text, possibly dictionary-encoded."""
     from pyarrow import types
 
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+    if types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    return bool(
+        types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
+    )
 
 
-def is_number(kind: Any) -> bool:
-    """Whether a pyarrow type holds whole or real numbers, or nothing at all."""
+def is_numeric_type(dtype: Any) -> bool:
+    """Return whether a pyarrow type is integer, floating or null."""
     from pyarrow import types
 
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_null(kind))
+    return bool(types.is_integer(dtype) or types.is_floating(dtype) or types.is_null(dtype))
 
 
-def label_type(kind: Any) -> type | None:
-    """Return the Python type of labels in a column of a pyarrow type; None for no labels."""
+def python_label_type(dtype: Any) -> type | None:
+    """Return the Python type of labels in a column of a pyarrow type; None if it has no labels."""
     from pyarrow import types
 
-    if is_text_type(kind):
+    if is_text_type(dtype):
         return str
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    checks = {bool: types.is_boolean, int: types.is_integer, float: types.is_floating}
-    return next((each for each, is_one in checks.items() if is_one(kind)), None)
+    if types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    if types.is_boolean(dtype):
+        return bool
+    if types.is_integer(dtype):
+        return int
+    return float if types.is_floating(dtype) else None
 
 
 def infer_categories(names: Sequence[str], columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The columns, and their categories, that features of these names are made of.
+    """Infer the categorical columns and their categories from one-hot feature names.
 
     Examples
     --------
@@ -70,49 +75,52 @@ def infer_categories(names: Sequence[str], columns: Sequence[str]) -> dict[str, 
     {'job': ('clerk', 'smith')}
     """
     longest_first = sorted(map(str, columns), key=len, reverse=True)
-    found: dict[str, tuple[str, ...]] = {}
+    categories: dict[str, tuple[str, ...]] = {}
     known = set(columns)
-    for name in [name for name in names if name not in known]:
-        column = next((each for each in longest_first if name.startswith(f"{each}=")), None)
+    for name in names:
+        if name in known:
+            continue
+        column = next((column for column in longest_first if name.startswith(f"{column}=")), None)
         if column is not None:
-            found[column] = (*found.get(column, ()), name.removeprefix(f"{column}="))
-    return found
+            category = name.removeprefix(f"{column}=")
+            categories[column] = (*categories.get(column, ()), category)
+    return categories
 
 
 @dataclass(frozen=True)
 class ColumnSelection:
-    """Columns of a table by what they are for.
+    """Columns of a table by role.
 
     Attributes
     ----------
     available : tuple of str
-        All columns of the table; unnamed ones have numbers.
+        All columns of the table; unnamed ones are numbered.
     vector_lengths : mapping of column to int
-        Columns that hold vectors of fixed length.
+        Length of the vectors in each vector column.
     features : tuple of str
-        Columns that are features, in this order.
-    groups : tuple of str
-        Columns that make the groups; none if groups are not needed.
-    weight : str or None
+        Feature columns, in order.
+    group_columns : tuple of str
+        Group columns; empty if no groups are needed.
+    weight_column : str or None
         Column of sample weights.
     on_missing : {"error", "drop", "em", "em-drop-empty"}
-        What to do with rows in which a feature or the group is missing.
-    everyone : Everyone or None
-        In place of group columns, the label of all rows.
+        How to treat rows in which a feature or the group is missing.
+    single_group : SingleGroup or None
+        Single group of all rows, in place of group columns.
     categories : mapping of column to tuple of str
-        Columns of text, and the categories that have an indicator each.
+        Text columns and their one-hot encoded categories.
     ignore_unseen : bool
-        Whether a text that is no known category is 0 in all indicators; otherwise it is an error.
+        Whether unseen categories are encoded as all zeros instead of raising.
     extra_columns : tuple of str
-        Columns that blocks hold as they are.
+        Columns that are passed through to blocks unchanged.
     bins : mapping of column to tuple of float
-        Group columns of numbers, and the edges at which these are cut into groups.
-    unknown : mapping of column to str
-        Group columns, and the label of rows in which theirs is missing.
+        Bin edges of numeric group columns.
+    missing_labels : mapping of column to str
+        Label used for missing values, by group column.
     known_labels : KnownLabels
         Labels of a fit, to which those of the rows are matched.
     weight_scale : WeightScale
-        Unit of the weights of rows that are read in parts.
+        Unit of the weights of partitioned rows.
     """
 
     available: tuple[Any, ...]
@@ -135,46 +143,46 @@ class ColumnSelection:
         cls,
         available: Sequence[str],
         vector_lengths: Mapping[str, int],
-        groups: Sequence[str] = (),
+        group_columns: Sequence[str] = (),
         features: Sequence[str] = (),
         exclude: Sequence[str] = (),
         *,
-        weight: str | None = None,
+        weight_column: str | None = None,
         on_missing: OnMissing = "error",
-        everyone: SingleGroup | None = None,
+        single_group: SingleGroup | None = None,
         default_exclude: Sequence[str] = (),
     ) -> "ColumnSelection":
-        """Choose columns by name and pattern.
+        """Select columns by name and pattern.
 
         Parameters
         ----------
         available : sequence of str
         vector_lengths : mapping of str to int
-        groups : sequence of str
-            Group columns; several make their intersections.
+        group_columns : sequence of str
+            Group columns; several are crossed.
         features, exclude : sequences of str
-            Patterns such as "PAY_*". Without `features`, all columns are taken but the groups, the
-            weight and those in `default_exclude`.
-        weight : str, optional
+            Patterns such as "PAY_*". By default, all columns except the groups, the weight and
+            `default_exclude`.
+        weight_column : str, optional
         on_missing : {"error", "drop", "em", "em-drop-empty"}
-        everyone : Everyone, optional
+        single_group : SingleGroup, optional
         default_exclude : sequence of str
-            Columns that are features only if a pattern takes them.
+            Columns that are features only if a pattern matches them.
 
         Raises
         ------
         InvalidInput
-            A column or pattern that the table does not have, a column that is both group and
-            weight, or no feature left.
+            Unknown column, unmatched pattern, a column used as both group and weight, or no
+            features left.
         """
         check_choice("on_missing", on_missing, ON_MISSING)
-        reserved = (*groups, *([] if weight is None else [weight]))
+        reserved = _join_names(group_columns, weight_column)
         check_columns(reserved, available)
-        if weight in groups:
+        if weight_column in group_columns:
             raise InvalidInput(
-                f"The column {weight!r} is named as a group and as the weight",
-                "Allowed: a column of weights beside those of groups",
-                "Name another column, or leave the weight out",
+                f"Column {weight_column!r} is used as both group and weight",
+                "Allowed: different columns for groups and weights",
+                "Pass another column, or omit the weight",
             )
         for pattern in (*features, *exclude):
             if not any(fnmatchcase(name, pattern) for name in available):
@@ -183,138 +191,158 @@ class ColumnSelection:
                     f"The columns are {format_list(available)}",
                     "Correct the pattern; * matches any text",
                 )
-        chosen = tuple(
+        excluded = {*reserved, *(name for name in available if _matches(name, exclude))}
+        if not features:
+            excluded.update(default_exclude)
+        selected = tuple(
             name
             for name in available
-            if name not in reserved
-            and (
-                any(fnmatchcase(name, f) for f in features)
-                if features
-                else name not in default_exclude
-            )
-            and not any(fnmatchcase(name, e) for e in exclude)
+            if name not in excluded and (not features or _matches(name, features))
         )
-        if not chosen:
+        if not selected:
             raise InvalidInput(
-                "No column is left as a feature",
+                "No feature columns are left",
                 f"The columns are {format_list(available)}",
-                "Loosen the patterns of features and exclude",
+                "Relax the patterns of features and exclude",
             )
-        groups = tuple(dict.fromkeys(groups))
-        return cls(tuple(available), vector_lengths, chosen, groups, weight, on_missing, everyone)
+        return cls(
+            tuple(available),
+            vector_lengths,
+            selected,
+            tuple(dict.fromkeys(group_columns)),
+            weight_column,
+            on_missing,
+            single_group,
+        )
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, each entry of a vector and each category with its own."""
+        """Feature names, one per vector entry and per category."""
         return tuple(chain(*self._feature_names_by_column(self.features).values()))
 
     @property
     def required_columns(self) -> tuple[str, ...]:
-        """All columns that are read; a model may take as a feature what groups the rows."""
+        """All columns to read; a group column may also be a feature."""
         return tuple(dict.fromkeys((*self.features, *self.reserved_columns, *self.extra_columns)))
 
     @property
     def reserved_columns(self) -> tuple[str, ...]:
-        """Columns of groups and weights."""
-        return (*self.group_columns, *([] if self.weight_column is None else [self.weight_column]))
+        """Group and weight columns."""
+        return _join_names(self.group_columns, self.weight_column)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """Columns that are read as text where a file has no types."""
+        """Columns to read as text from files without types (CSV)."""
         numeric = {*self.features, *self.bins}.difference(self.categories)
         texts = dict.fromkeys((*self.group_columns, *self.extra_columns, *self.categories))
         return tuple(name for name in texts if name not in numeric)
 
     def select_features(self, names: tuple[str, ...]) -> "ColumnSelection":
-        """The same with these features, in this order.
+        """Return the selection with these features, in this order.
 
         Raises
         ------
         InvalidInput
-            A feature that no column holds, or only some of those in a column.
+            A feature that no column provides, or only some of the features of a column.
         """
-        # A model's indicators, where the table has the categories themselves.
+        # One-hot features of a model, if the table has the categorical columns.
         encoded = replace(self, categories=infer_categories(names, self.available))
-        features = encoded._feature_names_by_column(self.available)
-        homes = {name: column for column, own in features.items() for name in own}
-        missing = [name for name in names if name not in homes]
-        stems = [name.partition("=")[0] for name in missing]
-        # A single column may be what several indicators are made of.
-        told = (
-            stem if stems.count(stem) > 1 else name
-            for stem, name in zip(stems, missing, strict=True)
-        )
-        check_columns(list(dict.fromkeys(told)), self.available, names)
-        check_columns(missing, list(homes), names)
-        chosen: list[str] = []
-        for column, group in groupby(names, homes.__getitem__):
-            requested, own = tuple(group), features[column]
-            if requested != own:
+        names_by_column = encoded._feature_names_by_column(self.available)
+        column_of = {
+            name: column for column, features in names_by_column.items() for name in features
+        }
+        self._check_features(names, column_of)
+        selected_columns: list[str] = []
+        for column, run in groupby(names, column_of.__getitem__):
+            requested_names = tuple(run)
+            all_of_column = names_by_column[column]
+            if requested_names != all_of_column:
                 raise InvalidInput(
-                    f"The column {column!r} makes the features {format_list(own)}, but "
-                    f"{format_list(requested)} are requested",
+                    f"Column {column!r} provides the features {format_list(all_of_column)}, but "
+                    f"{format_list(requested_names)} were requested",
                     "Allowed: all features of a column, in this order",
-                    "Name all of them, or pass the column that the model was fitted on",
+                    "Request all of them, or pass the column that the model was fitted on",
                 )
-            chosen.append(column)
-        return replace(encoded, features=tuple(chosen))
+            selected_columns.append(column)
+        return replace(encoded, features=tuple(selected_columns))
+
+    def _check_features(self, names: Sequence[str], column_of: Mapping[str, str]) -> None:
+        """Check that each feature is provided by a column."""
+        missing = [name for name in names if name not in column_of]
+        prefixes = [name.partition("=")[0] for name in missing]
+        # Report a missing categorical column once, not each of its indicators.
+        missing_columns = [
+            prefix if prefixes.count(prefix) > 1 else name
+            for prefix, name in zip(prefixes, missing, strict=True)
+        ]
+        check_columns(list(dict.fromkeys(missing_columns)), self.available, names)
+        check_columns(missing, list(column_of), names)
 
     def _feature_names_by_column(self, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Names of the features in each of these columns."""
-        lengths, categories = self.vector_lengths, self.categories
-        return {
-            column: tuple(f"{column}={each}" for each in categories[column])
-            if column in categories
-            else tuple(f"{column}[{index}]" for index in range(lengths[column]))
-            if column in lengths
-            else (column,)
-            for column in columns
-        }
+        """Return feature names by column."""
+        return {column: self._feature_names_of(column) for column in columns}
+
+    def _feature_names_of(self, column: str) -> tuple[str, ...]:
+        if column in self.categories:
+            return tuple(f"{column}={category}" for category in self.categories[column])
+        if column in self.vector_lengths:
+            return tuple(f"{column}[{index}]" for index in range(self.vector_lengths[column]))
+        return (column,)
+
+
+def _join_names(group_columns: Sequence[str], weight_column: str | None) -> tuple[str, ...]:
+    if weight_column is None:
+        return tuple(group_columns)
+    return (*group_columns, weight_column)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class ColumnRows(BaseRows):
-    """What frozen dataclasses of rows in named columns have in common.
+    """Mixin for rows in named columns, which are frozen dataclasses.
 
     Attributes
     ----------
-    chosen : ColumnSelection
+    selection : ColumnSelection
     """
 
     selection: ColumnSelection
 
     @property
     def label_types(self) -> tuple[type | None, ...]:
-        """Python types of the labels in each group column; None where that is not known."""
+        """Python type of the labels in each group column; None if unknown."""
         return tuple(None for _ in self.selection.group_columns)
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features; None where they are no text (pandas numbers unnamed columns)."""
+        """Feature names; None if they are not text (pandas numbers unnamed columns)."""
         names = self.selection.feature_names
         return names if isinstance(names[0], str) else None
 
     @property
     def n_features(self) -> int:
-        """p, the number of features."""
+        """Number of features, p."""
         return len(self.selection.feature_names)
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups."""
+        """Names of the group columns."""
         return self.selection.group_columns
 
     @property
     def reserved_columns(self) -> tuple[str, ...]:
-        """Names of the columns of groups and weights."""
+        """Names of the group and weight columns."""
         return self.selection.reserved_columns
 
     @property
     def keeps_missing(self) -> bool:
-        """Whether rows keep cells that are missing, as NaN."""
+        """Whether missing cells are kept, as NaN."""
         return self.selection.on_missing in KEEPING_MISSING
 
     def select_features(self, names: tuple[str, ...]) -> Self:
-        """The same rows with these features, in this order.
+        """Return the same rows with these features, in this order.
 
         Raises
         ------
@@ -324,65 +352,75 @@ class ColumnRows(BaseRows):
         return replace(self, selection=self.selection.select_features(names))  # type: ignore[type-var]
 
 
-class RowsInParts(ColumnRows):
-    """What frozen dataclasses of rows in named columns that are read in parts have in common."""
+class PartitionedColumnRows(ColumnRows):
+    """Mixin for rows in named columns that are read in partitions or batches."""
 
     @property
     def weight_exponent(self) -> int:
-        """Binary exponent of the unit of the weights, as far as it is known."""
+        """Binary exponent of the unit of the weights, as far as known."""
         return self.selection.weight_scale.exponent
 
-    def with_raw_weights(self) -> "RowsInParts":
-        """Return the same rows, whose weights are as they are stored."""
-        chosen = replace(self.selection, weight_scale=WeightScale(is_raw=True))
-        return replace(self, selection=chosen)  # type: ignore[type-var]
+    def with_raw_weights(self) -> "PartitionedColumnRows":
+        """Return the same rows with unscaled weights."""
+        selection = replace(self.selection, weight_scale=WeightScale(is_raw=True))
+        return replace(self, selection=selection)  # type: ignore[type-var]
 
     def find_weight_scale(self) -> None:
-        """Read all weights, to choose the unit of weights out of range."""
+        """Read all weights to choose a unit that brings them into range."""
         rows = cast(Rows, self.with_raw_weights())
-        self.selection.weight_scale.set_by(aggregate(rows, WeightTally()))
+        self.selection.weight_scale.set_from(aggregate(rows, WeightAggregator()))
 
 
-def column_name_arguments(sensitive_features: Any, sample_weight: Any, what: str) -> dict[str, Any]:
-    """Group columns and weight column of a table that is read in batches, for `ColumnSelection.of`.
+def column_name_arguments(
+    sensitive_features: Any, sample_weight: Any, table: str
+) -> dict[str, Any]:
+    """Check that groups and weights are column names, for a table that is read in batches.
 
     Parameters
     ----------
-    sensitive_features : str, list of str, or Everyone
+    sensitive_features : str, list of str, or SingleGroup
     sample_weight : str or None
-    what : str
-        What the table is called in messages.
+    table : str
+        Name of the table in messages.
+
+    Returns
+    -------
+    dict
+        Arguments of :meth:`ColumnSelection.from_patterns`.
 
     Raises
     ------
     InvalidParameter
-        They are no names.
+        Groups or weights are not column names.
     """
+    is_valid_weight = sample_weight is None or isinstance(sample_weight, str)
+    if isinstance(sensitive_features, SingleGroup) and is_valid_weight:
+        return {"single_group": sensitive_features, "weight_column": sample_weight}
     names = [sensitive_features] if isinstance(sensitive_features, str) else sensitive_features
-    is_everyone = isinstance(sensitive_features, SingleGroup)
-    is_names = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-    if not (is_names or is_everyone) or not isinstance(sample_weight, str | None):
+    are_names = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    if not are_names or not is_valid_weight:
         raise InvalidParameter(
-            f"X is {what}, but its groups or weights are no names of columns",
+            f"X is {table}, but its groups or weights are not column names",
             "Allowed: the names of columns of X",
-            "Write labels and weights into columns of X, and pass their names",
+            "Add labels and weights to X as columns, and pass their names",
         )
-    return {"everyone" if is_everyone else "groups": names, "weight": sample_weight}
+    return {"group_columns": names, "weight_column": sample_weight}
 
 
 class StreamAdapter(SourceAdapter):
-    """What files, streams and Spark's data frames have in common: rows that can only be read."""
+    """Adapter for files, streams and Spark data frames, whose rows can only be read."""
 
     def map_rows(self, X: Any, row_map: RowMap) -> Any:
-        """Rows are too many, or have no order, to be given numbers each, which have nowhere to go.
+        """Refuse: there is no place to write results row by row.
 
         Raises
         ------
         InvalidType
         """
         raise InvalidType(
-            f"X is of type {type(X).__name__}, whose rows can only be read, group by group",
-            "Allowed: arrays, data frames and Dask collections, and Spark's data frames to reduce",
-            "Read the rows into one of these, reduce a file with the command: fairspan transform "
-            "MODEL DATA -o OUT, or let audit(model, X, ...) compare groups",
+            f"X is of type {type(X).__name__}, whose rows can only be aggregated by group",
+            "Allowed: arrays, data frames and Dask collections, and, for transform, Spark data "
+            "frames",
+            "Load the rows into one of these, transform a file with the command: fairspan "
+            "transform MODEL DATA -o OUT, or compare groups with audit(model, X, ...)",
         )

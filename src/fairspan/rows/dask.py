@@ -1,8 +1,8 @@
-"""Rows in a Dask array or data frame, read by the workers of Dask, one task for each partition.
+"""Rows of a Dask array or data frame, aggregated by Dask workers, one task per partition.
 
-A task opens the rows of its partition and tallies them, or reduces them; results of neighbours are
-merged in pairs, so that one result comes here. Labels and weights beside a collection are cut as
-its partitions are.
+A task opens its partition and aggregates or transforms it; results are merged pairwise in a tree,
+and one result is returned to the client. Labels and weights that are passed separately are split
+along the partitions.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from fairspan.rows.arrays import (
     resolve_labels,
     source_column_names,
 )
-from fairspan.rows.columns import ColumnSelection, RowsInParts
+from fairspan.rows.columns import ColumnSelection, PartitionedColumnRows
 from fairspan.rows.frames import FrameRows, densify_sparse_columns, select_columns
 from fairspan.rows.groups import format_list
 from fairspan.rows.protocol import (
@@ -53,16 +53,16 @@ from fairspan.rows.validation import (
 )
 from fairspan.typing import AnyArray
 
-# What is computed of the rows of one partition.
+# Function applied to the rows of one partition.
 RowFunction = Callable[[Any], AnyArray]
 
-# A task that fails is run again: disks and networks fail for a moment. Only a cluster does so.
+# Retries of a failed task after transient failures; only the distributed scheduler uses them.
 _RETRIES = 2
 
 
 @dataclass(frozen=True, eq=False)
 class _IndexedPart:
-    """Labels or weights in memory that belong to one partition, with their pandas index.
+    """Labels or weights in memory for one partition, with their pandas index.
 
     Attributes
     ----------
@@ -82,56 +82,64 @@ def _aggregate_partition(
     labels: Any,
     weights: Any,
 ) -> Result | None:
-    """What a worker does with a partition, beside others at work: so with one thread.
+    """Aggregate one partition, with a single BLAS thread.
 
     Parameters
     ----------
-    tally : Tally
-    reader : DaskRows
-        How its rows are opened.
+    aggregator : Aggregator
+    template : DaskRows
+        Opens the rows of a partition.
     number : int
-        Of the partition, for messages.
+        Number of the partition, for messages.
     partition : data frame or array
-    labels, weights : array-like, CodedLabels, _IndexedPart, Everyone or None
-        Of its rows, where they are not in it.
+    labels, weights : array-like, CodedLabels, _IndexedPart, SingleGroup or None
+        Labels and weights of the partition, unless they are columns.
 
     Returns
     -------
     result or None
-        None for a partition without rows.
+        None for an empty partition.
     """
     with add_error_context(f"partition {number}"), threadpool_limits(1):
-        beside = {"sensitive_features": labels, "sample_weight": weights}
-        labels, weights = (
-            part.values if isinstance(part, _IndexedPart) else part for part in beside.values()
-        )
         if len(partition):
-            check_alignment({"X": partition, **beside})
-            return aggregator.aggregate(template.open_partition(partition, labels, weights, number))
-        for values, what in (
-            (labels, "labels in sensitive_features"),
-            (weights, "weights in sample_weight"),
-        ):
-            check_consistent_length(0, len(values) if hasattr(values, "__len__") else 0, what)
+            check_alignment(
+                {"X": partition, "sensitive_features": labels, "sample_weight": weights}
+            )
+            rows = template.open_partition(
+                partition, _without_index(labels), _without_index(weights), number
+            )
+            return aggregator.aggregate(rows)
+        _check_empty(_without_index(labels), "labels in sensitive_features")
+        _check_empty(_without_index(weights), "weights in sample_weight")
         return None
 
 
+def _without_index(part: Any) -> Any:
+    return part.values if isinstance(part, _IndexedPart) else part
+
+
+def _check_empty(values: Any, what: str) -> None:
+    """Check that there are no values for an empty partition."""
+    if hasattr(values, "__len__"):
+        check_consistent_length(0, len(values), what)
+
+
 @dataclass(frozen=True, eq=False)
-class DaskRows(RowsInParts):
-    """Rows of a Dask array or data frame, read by the tasks of its scheduler.
+class DaskRows(PartitionedColumnRows):
+    """Rows of a Dask array or data frame, read by tasks of the Dask scheduler.
 
     Attributes
     ----------
     collection : dask array or data frame, or None
-        None where a task knows how its partition is opened.
-    chosen : ColumnSelection
-        Which columns are what; those of an array are its numbers.
-    labels, weights : list of delayed or None
-        Of each partition, where they are not columns.
+        None in the copy that is sent to tasks.
+    selection : ColumnSelection
+        Column selection; columns of an array are numbered.
+    partition_labels, partition_weights : list of delayed or None
+        Labels and weights per partition, unless they are columns.
     label_columns : tuple of names
-        Of the columns that labels beside the rows come from.
-    starts : tuple of int, or None
-        Rows before each partition, and of all, if they are known.
+        Source column names of labels that are passed separately.
+    row_offsets : tuple of int, or None
+        Number of rows before each partition, and in total, if known.
     """
 
     collection: Any
@@ -143,45 +151,46 @@ class DaskRows(RowsInParts):
 
     @property
     def n_rows(self) -> int | None:
-        """Known for some arrays."""
+        """Number of rows; known for some arrays."""
         return None if self.row_offsets is None else self.row_offsets[-1]
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups; none where they have no names."""
-        return self.selection.group_columns or self.label_columns
+        """Names of the group columns; empty if unnamed."""
+        if self.selection.group_columns:
+            return self.selection.group_columns
+        return self.label_columns
 
     @property
     def label_types(self) -> tuple[type | None, ...]:
-        """Python types of the labels in each group column; None where that is not known."""
+        """Python type of the labels in each group column; None if unknown."""
         meta = _meta_frame(self.collection)
         if meta is None:
             return super().label_types
         return tuple(label_type_of_series(meta[column]) for column in self.selection.group_columns)
 
     def select_features(self, names: tuple[str, ...]) -> "DaskRows":
-        """The same rows with these features, in this order.
+        """Return the same rows with these features, in this order.
 
         Raises
         ------
         InvalidInput
-            A column is missing, or an array has another number of features.
+            A column is missing, or an array has the wrong number of features.
         """
         if self.feature_names is not None:
             return super().select_features(names)
         check_n_columns(self.n_features, len(names), "features")
         return self
 
-    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
-        """The tally's result over all partitions; None if there are no rows."""
-        delayed_aggregator = _delay(tally)
-        reader = _delay(replace(self, collection=None, partition_labels=(), partition_weights=()))
+    def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
+        """Aggregate all partitions; None if there are no rows."""
+        delayed_aggregator = _delay(aggregator)
+        template = _delay(replace(self, collection=None, partition_labels=(), partition_weights=()))
         partitions = _delayed_partitions(_select_columns(self.collection, self.selection))
+        parts = zip(partitions, self.partition_labels, self.partition_weights, strict=True)
         results = [
-            _delay(_aggregate_partition)(delayed_aggregator, reader, number, *parts)
-            for number, parts in enumerate(
-                zip(partitions, self.partition_labels, self.partition_weights, strict=True)
-            )
+            _delay(_aggregate_partition)(delayed_aggregator, template, number, *part)
+            for number, part in enumerate(parts)
         ]
         result: Result | None = _compute(_merge_tree(delayed_aggregator, results))
         return result
@@ -189,31 +198,34 @@ class DaskRows(RowsInParts):
     def open_partition(
         self, partition: Any, labels: Any, weights: Any, number: int = 0
     ) -> RowSource:
-        """The rows of a pandas data frame or numpy array, of at least one row.
+        """Open a non-empty partition (pandas data frame or numpy array).
 
         Raises
         ------
         InvalidInput
-            A missing column, another number of features, or labels or weights of another length.
+            Missing column, wrong number of features, or inconsistent lengths.
         """
-        n_rows, chosen, frame = len(partition), self.selection, as_eager_frame(partition)
+        n_rows = len(partition)
+        selection = self.selection
+        frame = as_eager_frame(partition)
         weights = check_sample_weight(weights, n_rows, is_part=True)
         if weights is not None:
-            weights = chosen.weight_scale.scaled(weights)
-        exponent = chosen.weight_scale.exponent
-        if not chosen.group_columns:
+            weights = selection.weight_scale.scale(weights)
+        exponent = selection.weight_scale.exponent
+        if not selection.group_columns:
             labels = resolve_labels(labels, n_rows, partition)
         if frame is not None:
-            missing = [name for name in chosen.required_columns if name not in frame.columns]
+            missing = [name for name in selection.required_columns if name not in frame.columns]
             if missing:
                 raise InvalidInput(
-                    f"There is no column {format_list(missing)}, only {format_list(frame.columns)}",
+                    f"Column {format_list(missing)} is missing; the partition has "
+                    f"{format_list(frame.columns)}",
                     "Allowed: partitions with the columns of the whole data frame",
-                    "Make all partitions alike",
+                    "Give all partitions the same columns",
                 )
             return FrameRows(
                 densify_sparse_columns(frame),
-                chosen,
+                selection,
                 group_labels=labels,
                 weights=weights,
                 weight_exponent=exponent,
@@ -222,59 +234,62 @@ class DaskRows(RowsInParts):
             raise InvalidInput(
                 f"X has shape {partition.shape}",
                 f"Allowed: rows of {counted(self.n_features, 'feature')}",
-                "Correct the chunks of the array, or the function that makes its blocks",
+                "Correct the chunks of the array, or the function that creates its blocks",
             )
+        row_offset = 0
+        if self.row_offsets is not None and selection.on_missing != "drop":
+            row_offset = self.row_offsets[number]
         return ArrayRows(
             partition,
-            group_labels=chosen.known_labels.match(labels),
+            group_labels=selection.known_labels.match(labels),
             weights=weights,
             weight_exponent=exponent,
-            on_missing=chosen.on_missing,
-            row_offset=0
-            if self.row_offsets is None or chosen.on_missing == "drop"
-            else self.row_offsets[number],
+            on_missing=selection.on_missing,
+            row_offset=row_offset,
         )
 
 
 class DaskAdapter(SourceAdapter):
-    """Dask arrays and data frames."""
+    """Adapter for Dask arrays and data frames."""
 
     def accepts(self, X: Any) -> bool:
-        """Whether it is one."""
+        """Return whether `X` is a Dask collection."""
         return is_from_package(X, "dask")
 
     def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> DaskRows:
-        """Rows of a Dask collection, whose groups and weights are columns of it or beside it.
+        """Open a Dask collection; groups and weights are columns or passed separately.
 
         Raises
         ------
         InvalidType
-            Another collection than an array or a data frame.
+            Unsupported collection.
         InvalidInput
-            No numbers, no features, a missing column, or lengths that are known to differ.
+            Non-numeric data, no features, a missing column, or inconsistent lengths.
         """
-        meta, sizes = _meta_frame(X), None
+        meta = _meta_frame(X)
         if meta is None:
             _check_array(X)
-            sizes, numbers = _rows_per_chunk(X), tuple(range(X.shape[1]))
-            chosen = ColumnSelection(numbers, {}, numbers, on_missing=on_missing)
+            sizes = _rows_per_chunk(X)
+            columns = tuple(range(X.shape[1]))
+            selection = ColumnSelection(columns, {}, columns, on_missing=on_missing)
         else:
-            chosen = ColumnSelection.from_patterns(
+            sizes = None
+            selection = ColumnSelection.from_patterns(
                 meta.columns,
                 narwhals_vector_lengths(meta.schema),
                 resolve_group_columns(meta, sensitive_features),
-                weight=sample_weight if isinstance(sample_weight, str) else None,
+                weight_column=sample_weight if isinstance(sample_weight, str) else None,
                 on_missing=on_missing,
             )
-            check_feature_names(chosen.features)
-            check_numeric(select_columns(meta, chosen.features))
-        partitions = _delayed_partitions(_select_columns(X, chosen))
+            check_feature_names(selection.features)
+            check_numeric(select_columns(meta, selection.features))
+        partitions = _delayed_partitions(_select_columns(X, selection))
         # Without divisions, each partition may number its rows from zero (those of CSV files do).
         has_index = bool(getattr(X, "known_divisions", False))
         labels = _split_by_partition(
-            None if chosen.group_columns else sensitive_features,
+            None if selection.group_columns else sensitive_features,
             partitions,
             sizes,
             "sensitive_features",
@@ -282,83 +297,91 @@ class DaskAdapter(SourceAdapter):
             has_index=has_index,
         )
         weights = _split_by_partition(
-            None if chosen.weight_column is not None else sample_weight,
+            None if selection.weight_column is not None else sample_weight,
             partitions,
             sizes,
             "sample_weight",
             partial(check_sample_weight, sample_weight),
             has_index=has_index,
         )
-        # The name of a Dask array is no name of a column.
+        # A Dask array's name is a task key, not a column name.
         names = source_column_names(getattr(sensitive_features, "_meta", sensitive_features))
-        starts = None if sizes is None else tuple(accumulate(sizes, initial=0))
-        return DaskRows(X, chosen, labels, weights, names, starts)
+        row_offsets = None if sizes is None else tuple(accumulate(sizes, initial=0))
+        return DaskRows(X, selection, labels, weights, names, row_offsets)
 
     def map_rows(self, X: Any, row_map: RowMap) -> Any:
-        """A function of rows, computed lazily, partition by partition, as the same kind.
+        """Apply a row function lazily, partition by partition, returning the same kind.
 
         Returns
         -------
         dask array (n, m) or (n,)
-            Of the precision of X (float32 or float64), with its row chunks. Rows that are brought
-            back from their coordinates are one, of float64, even if these are a data frame.
+            Array of the precision of X (float32 or float64), with its row chunks. Reconstructions
+            are always float64 arrays, even for data frames.
         dask data frame, or series
-            With the columns of the function, and the index and divisions of X.
+            Frame with the columns of the function, and the index and divisions of X.
 
         Raises
         ------
         InvalidType, InvalidInput
-            As `open_rows`; a missing column or another number of features, before anything is
+            Same as for `open`; a missing column or wrong number of features, before anything is
             computed.
         """
         meta = _meta_frame(X)
-        if meta is not None and row_map.input_kind == "coordinates":
-            X, meta = X.to_dask_array(), None
         if meta is None:
-            _check_array(X)
-            check_n_columns(X.shape[1], row_map.n_inputs, row_map.input_kind)
-            keeps_float32 = (
-                X.dtype == np.float32 and row_map.output_names and row_map.input_kind == "features"
-            )
-            width = len(row_map.output_names)
-            empty = np.empty((0, width), X.dtype if keeps_float32 else np.float64)
-            mapped = X.rechunk({1: -1}).map_blocks(
-                _transform_block,
-                function=row_map.function,
-                empty=empty,
-                chunks=(X.chunks[0], (width,)),
-                meta=empty[:, :0],
-            )
-            return mapped[:, 0] if row_map.affine is None else mapped
-        chosen = ColumnSelection.from_patterns(meta.columns, narwhals_vector_lengths(meta.schema))
-        if row_map.feature_names is not None:
-            chosen = chosen.select_features(row_map.feature_names)
-        check_n_columns(len(chosen.feature_names), row_map.n_inputs, "features")
-        check_numeric(select_columns(meta, chosen.features))
-        # As named arguments, which Dask hands on as they are.
-        arguments: dict[str, Any] = {
-            "function": row_map.function,
-            "columns": [*row_map.output_names],
-        }
-        read = _select_columns(X, chosen)
-        meta = _transform_partition(read._meta, **arguments)
-        mapped = read.map_partitions(_transform_partition, **arguments, meta=meta)
-        return mapped[row_map.output_names[0]] if row_map.affine is None else mapped
+            return _map_array(X, row_map)
+        if row_map.input_kind == "coordinates":
+            return _map_array(X.to_dask_array(), row_map)
+        return _map_frame(X, meta, row_map)
+
+
+def _map_array(X: Any, row_map: RowMap) -> Any:
+    _check_array(X)
+    check_n_columns(X.shape[1], row_map.n_inputs, row_map.input_kind)
+    keeps_float32 = (
+        X.dtype == np.float32 and row_map.output_names and row_map.input_kind == "features"
+    )
+    width = len(row_map.output_names)
+    empty = np.empty((0, width), X.dtype if keeps_float32 else np.float64)
+    mapped = X.rechunk({1: -1}).map_blocks(
+        _transform_block,
+        function=row_map.function,
+        empty=empty,
+        chunks=(X.chunks[0], (width,)),
+        meta=empty[:, :0],
+    )
+    return mapped[:, 0] if row_map.affine is None else mapped
+
+
+def _map_frame(X: Any, meta: nw.DataFrame[Any], row_map: RowMap) -> Any:
+    selection = ColumnSelection.from_patterns(meta.columns, narwhals_vector_lengths(meta.schema))
+    if row_map.feature_names is not None:
+        selection = selection.select_features(row_map.feature_names)
+    check_n_columns(len(selection.feature_names), row_map.n_inputs, "features")
+    check_numeric(select_columns(meta, selection.features))
+    # Keyword arguments are passed to tasks unchanged.
+    arguments: dict[str, Any] = {
+        "function": row_map.function,
+        "columns": [*row_map.output_names],
+    }
+    features = _select_columns(X, selection)
+    mapped_meta = _transform_partition(features._meta, **arguments)
+    mapped = features.map_partitions(_transform_partition, **arguments, meta=mapped_meta)
+    return mapped[row_map.output_names[0]] if row_map.affine is None else mapped
 
 
 def _meta_frame(X: Any) -> nw.DataFrame[Any] | None:
-    """The columns of a Dask data frame, without rows; None for anything else."""
+    """Return the empty meta frame of a Dask data frame; None for anything else."""
     meta = as_eager_frame(getattr(X, "_meta", None))
     return None if meta is None else densify_sparse_columns(meta)
 
 
-def _select_columns(collection: Any, chosen: ColumnSelection) -> Any:
-    """What is needed of a collection: a Dask array whose rows are not cut, or some columns."""
+def _select_columns(collection: Any, selection: ColumnSelection) -> Any:
+    """Return the required columns of a data frame, or an array with unsplit rows."""
     if hasattr(collection, "chunks"):
         return collection.rechunk({1: -1})
-    # Where all are needed, each partition is checked when it is opened, whose error says more.
-    needs_all = len(chosen.required_columns) == len(chosen.available)
-    return collection if needs_all else collection[list(chosen.required_columns)]
+    # If all columns are needed, partitions are checked on opening, with a better error message.
+    needs_all = len(selection.required_columns) == len(selection.available)
+    return collection if needs_all else collection[list(selection.required_columns)]
 
 
 def _check_array(X: Any) -> None:
@@ -369,11 +392,11 @@ def _check_array(X: Any) -> None:
             "Allowed: Dask arrays of numpy blocks, and Dask data frames",
             "Convert it, for example with to_dask_dataframe() or map_blocks(numpy.asarray)",
         )
-    # A number of rows that is not known is no reason to refuse it.
+    # An unknown number of rows is allowed.
     check_shape(tuple(1 if np.isnan(size) else int(size) for size in X.shape))
     if np.isnan(X.shape[-1]):
         raise InvalidInput(
-            "X does not know how many columns it has",
+            "X has an unknown number of columns",
             "Allowed: arrays whose number of features is known",
             "Call X.compute_chunk_sizes() first",
         )
@@ -381,7 +404,7 @@ def _check_array(X: Any) -> None:
 
 
 def _transform_block(block: Any, function: RowFunction, empty: Any, block_id: Any = None) -> Any:
-    """What a task computes of a block of an array, in the precision and shape of `empty`."""
+    """Apply a function to an array block; dtype and trailing shape follow `empty`."""
     if len(block) == 0:
         return empty
     with add_error_context(f"partition {block_id[0]}"), threadpool_limits(1):
@@ -391,22 +414,22 @@ def _transform_block(block: Any, function: RowFunction, empty: Any, block_id: An
 def _transform_partition(
     frame: Any, function: RowFunction, columns: list[str], partition_info: Any = None
 ) -> Any:
-    """What a task computes of a partition of a data frame; the index is kept."""
+    """Apply a function to a data frame partition, keeping its index."""
     values = np.empty((0, len(columns)))
     if len(frame):
         with add_error_context(f"partition {partition_info['number']}"), threadpool_limits(1):
             values = function(frame)
-    # By the frame's own class, as pandas is not the only one that Dask cuts into partitions.
+    # Use the partition's own class: Dask supports more than pandas.
     return type(frame)(values, index=frame.index, columns=columns)
 
 
 def _delayed_partitions(X: Any) -> list[Any]:
-    """Delayed partitions of a Dask collection."""
+    """Return the delayed partitions of a Dask collection."""
     return list(np.ravel(np.array(X.to_delayed(), dtype=object)))
 
 
 def _rows_per_chunk(array: Any) -> tuple[int, ...] | None:
-    """Rows of each block of a Dask array, if they are known."""
+    """Return the rows per chunk of a Dask array, if known."""
     sizes = array.chunks[0]
     return None if any(np.isnan(size) for size in sizes) else tuple(sizes)
 
@@ -420,107 +443,116 @@ def _split_by_partition(
     *,
     has_index: bool,
 ) -> list[Any]:
-    """Delayed labels or weights of each partition, or what is the same for all rows.
+    """Split labels or weights along the partitions of X, delayed.
 
     Parameters
     ----------
-    values : Dask collection, values in memory, Everyone, or None
+    values : Dask collection, values in memory, SingleGroup, or None
     partitions : sequence of delayed partitions of X
     sizes : tuple of int or None
-        Rows of each partition; None if only reading shows this. Values in memory then need one
-        more pass over X, to count.
+        Rows per partition; None if unknown, in which case values in memory cost one extra pass over
+        X to count rows.
     name : str
-        What they are called in messages.
-    known : callable
-        Values in memory, checked, of so many rows; they are cut where partitions end.
+        Name of the values in messages.
+    validate : callable
+        Validates values in memory for a given number of rows.
     has_index : bool
         Whether the index of X identifies its rows.
 
     Raises
     ------
     InvalidInput
-        Lengths that differ, or another number of partitions.
+        Inconsistent lengths, or a different number of partitions.
     """
     if values is None or isinstance(values, SingleGroup):
         return [values] * len(partitions)
     if hasattr(values, "__dask_graph__") and hasattr(values, "to_delayed"):
-        if hasattr(values, "chunks"):
-            own = _rows_per_chunk(values)
-            if own is not None and sizes is not None:
-                check_consistent_length(sum(sizes), sum(own), f"values in {name}")
-                values = values.rechunk({0: sizes})
-            if values.ndim == 2:
-                values = values.rechunk({1: -1})
-        parts = _delayed_partitions(values)
-        if len(parts) != len(partitions):
-            raise InvalidInput(
-                f"X has {counted(len(partitions), 'partition')}, but {name} has {len(parts)}",
-                "Allowed: partitions that hold the same rows",
-                f"Cut {name} as X is, with repartition(divisions=X.divisions) for a series, or "
-                "make it a column of X and pass its name",
-            )
-        return parts
-    if isinstance(values, str):  # said before anything is counted
+        return _split_collection(values, len(partitions), sizes, name)
+    if isinstance(values, str):  # raise before counting rows
         validate(0)
     if sizes is None:
         sizes = _compute(_delay(list)([_delay(len)(partition) for partition in partitions]))
-    needs_all = validate(sum(sizes))
+    validated = validate(sum(sizes))
     slices = [slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0))]
     index = pandas_index(values) if has_index else None
     if index is None:
-        return [_delay(needs_all[rows]) for rows in slices]
-    return [_delay(_IndexedPart(needs_all[rows], index[rows])) for rows in slices]
+        return [_delay(validated[rows]) for rows in slices]
+    return [_delay(_IndexedPart(validated[rows], index[rows])) for rows in slices]
 
 
-def _merge_tree(tally: Any, results: Sequence[Any]) -> Any:
-    """Merge the delayed results of neighbours, in order, until one is left.
+def _split_collection(
+    values: Any, n_partitions: int, sizes: tuple[int, ...] | None, name: str
+) -> list[Any]:
+    """Split labels or weights in a Dask collection along the partitions of X."""
+    if hasattr(values, "chunks"):
+        value_sizes = _rows_per_chunk(values)
+        if value_sizes is not None and sizes is not None:
+            check_consistent_length(sum(sizes), sum(value_sizes), f"values in {name}")
+            values = values.rechunk({0: sizes})
+        if values.ndim == 2:
+            values = values.rechunk({1: -1})
+    parts = _delayed_partitions(values)
+    if len(parts) != n_partitions:
+        raise InvalidInput(
+            f"X has {counted(n_partitions, 'partition')}, but {name} has {len(parts)}",
+            "Allowed: partitions with the same rows",
+            f"Partition {name} like X, for example with repartition(divisions=X.divisions), or add "
+            "it to X as a column and pass its name",
+        )
+    return parts
 
-    The shape of the tree and the result depend on the number of partitions alone.
+
+def _merge_tree(aggregator: Any, results: Sequence[Any]) -> Any:
+    """Merge delayed results pairwise, in order.
+
+    The shape of the tree depends only on the number of partitions, and so does the result.
     """
     width = 1
     while len(results) > 1:
         results = [
             _delay(_merge_results)(
-                tally,
-                f"partitions {place * width} to {(place + 2) * width - 1}",
-                *results[place : place + 2],
+                aggregator,
+                f"partitions {first * width} to {(first + 2) * width - 1}",
+                *results[first : first + 2],
             )
-            for place in range(0, len(results), 2)
+            for first in range(0, len(results), 2)
         ]
         width *= 2
     return results[0]
 
 
-def _merge_results(tally: Aggregator[Result], where: str, *results: Result | None) -> Result | None:
-    with add_error_context(where), threadpool_limits(1):
-        return merge_in_order(tally, results)
+def _merge_results(
+    aggregator: Aggregator[Result], location: str, *results: Result | None
+) -> Result | None:
+    with add_error_context(location), threadpool_limits(1):
+        return merge_in_order(aggregator, results)
 
 
 def _delay(value: Any) -> Any:
-    """A value, or a function for tasks, that Dask hands on without looking for graphs inside it."""
+    """Wrap a value or function for Dask without traversing it."""
     from dask.delayed import delayed
 
     return delayed(value, traverse=False, pure=False)
 
 
 def _compute(result: Any) -> Any:
-    """The value of a delayed result, by whichever scheduler is in use.
+    """Compute a delayed result with the active scheduler.
 
     Raises
     ------
     FairspanError
-        Workers were killed over and over again.
+        Workers were killed repeatedly.
     """
     try:
-        # Held here too: where tasks are threads of this process, each of which sets and restores
-        # the limit, the last one to end would restore what another had set, for good.
+        # Also limit threads in this process: with the threaded scheduler, tasks set and restore the
+        # limit concurrently, and the last one could otherwise restore a limited value permanently.
         with threadpool_limits(1):
             return result.compute(retries=_RETRIES)
     except Exception as error:
         if type(error).__name__ != "KilledWorker":  # of distributed, which need not be installed
             raise
         raise FairspanError(
-            f"Workers of the Dask cluster were killed again and again ({error})",
-            "Allowed: partitions that fit into the memory of a worker, beside one result",
-            "Cut X into more partitions, or give each worker more memory",
+            f"Dask workers were killed repeatedly ({error})",
+            "Allowed: partitions that fit into the memory of a worker together with one result",
+            "Split X into more partitions, or give each worker more memory",
         ) from None

@@ -1,4 +1,4 @@
-"""Rows in named columns: a data frame that narwhals reads eagerly, or a stream of Arrow."""
+"""Rows of eager data frames and of Arrow streams."""
 
 from __future__ import annotations
 
@@ -24,13 +24,19 @@ from fairspan.rows.arrays import (
 from fairspan.rows.columns import (
     ColumnRows,
     ColumnSelection,
-    RowsInParts,
+    PartitionedColumnRows,
     StreamAdapter,
     column_name_arguments,
-    label_type,
+    python_label_type,
 )
 from fairspan.rows.groups import format_list
-from fairspan.rows.protocol import OnMissing, RowBlock, SourceAdapter, rows_named, rows_per_block
+from fairspan.rows.protocol import (
+    OnMissing,
+    RowBlock,
+    SourceAdapter,
+    name_rows_in_errors,
+    rows_per_block,
+)
 from fairspan.rows.validation import (
     arrow_vector_lengths,
     check_feature_names,
@@ -48,49 +54,50 @@ else:
     nw = LazyModule("narwhals.stable.v2")
 
 
-# Of callers that take labels of the rows, which may be a column of text.
-_WITH_LABELS = {
-    Cause.TEXT_COLUMN: "Leave such columns out, or encode them as numbers; name the group column "
-    "as sensitive_features"
+# Remedies for callers that take group labels, since a text column may be the group column.
+_REMEDIES_WITH_LABELS = {
+    Cause.TEXT_COLUMN: "Exclude such columns, or encode them as numbers; pass the group column as "
+    "sensitive_features"
 }
 
 
 @dataclass(frozen=True, eq=False)
 class FrameRows(ColumnRows, InMemoryRows):
-    """Rows of a data frame, or of a part of a table that is read in parts.
+    """Rows of a data frame, or of one piece of a larger table.
 
     Parameters
     ----------
     frame : narwhals DataFrame, or pyarrow Table
-    chosen : ColumnSelection
-        Labels and weights are in the columns that it names, or else they are given.
+    selection : ColumnSelection
+        Column selection; labels and weights come from its columns unless given.
     """
 
     frame: Any
     selection: ColumnSelection
 
     def __post_init__(self) -> None:
-        chosen, labels, weights = self.selection, self.group_labels, self.weights
+        selection = self.selection
+        labels = self.group_labels
+        weights = self.weights
         check_shape(self.shape)
-        check_feature_names(chosen.features)
-        if labels is None and chosen.group_columns:
+        check_feature_names(selection.features)
+        if labels is None and selection.group_columns:
             labels = labels_from_columns(
-                self.frame, chosen.group_columns, chosen.bins, chosen.missing_labels
+                self.frame, selection.group_columns, selection.bins, selection.missing_labels
             )
-        elif labels is None and chosen.single_group is not None:
-            labels = chosen.single_group.labels_for(len(self.frame))
+        elif labels is None and selection.single_group is not None:
+            labels = selection.single_group.labels_for(len(self.frame))
         if labels is not None:
-            labels = chosen.known_labels.match(labels)
-        if weights is None and chosen.weight_column is not None:
-            weights = chosen.weight_scale.scaled(
-                weights_from_column(self.frame, chosen.weight_column)
-            )
-            vars(self).update(weight_exponent=chosen.weight_scale.exponent)
-        vars(self).update(group_labels=labels, weights=weights, on_missing=chosen.on_missing)
+            labels = selection.known_labels.match(labels)
+        if weights is None and selection.weight_column is not None:
+            weights = weights_from_column(self.frame, selection.weight_column)
+            weights = selection.weight_scale.scale(weights)
+            vars(self).update(weight_exponent=selection.weight_scale.exponent)
+        vars(self).update(group_labels=labels, weights=weights, on_missing=selection.on_missing)
 
     @classmethod
     def all_features(cls, frame: nw.DataFrame[Any], on_missing: OnMissing = "error") -> FrameRows:
-        """Rows whose columns are all features, without labels."""
+        """Open a frame whose columns are all features, without labels."""
         check_shape(frame.shape)
         lengths = narwhals_vector_lengths(frame.schema)
         return cls(
@@ -99,121 +106,127 @@ class FrameRows(ColumnRows, InMemoryRows):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, p)."""
+        """Shape (n, p)."""
         return len(self.frame), self.n_features
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups."""
+        """Names of the group columns; empty if unnamed."""
         return () if self.group_labels is None else self.group_labels.column_names
 
     @cached_property
     def feature_frame(self) -> Any:
-        """The columns of the features alone."""
+        """Frame of the feature columns."""
         return select_columns(self.frame, self.selection.features)
 
     def values(self) -> FloatArray:
-        """All rows at once, checked, shape (n, p)."""
-        with rows_named(self.row_name):
+        """All rows, validated, shape (n, p)."""
+        with name_rows_in_errors(self.row_name):
             return self.validate(self.read_slice(0, self.n_rows), 0, self.feature_names)
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
-        with rows_named(self.row_name):
+        with name_rows_in_errors(self.row_name):
             yield from super().blocks()
 
     def row_name(self, index: int) -> str | None:
-        """Return a row's position and its label in the index of a pandas frame; None for others."""
+        """Return a row's position and label in a pandas index; None for other frames."""
         native: Any = getattr(self.frame, "to_native", lambda: None)()
         labels = getattr(native, "index", None)
         if not hasattr(native, "iloc") or labels is None or not index < len(labels):
             return None
         label = labels[index]
-        label = label.item() if isinstance(label, np.generic) else label
+        if isinstance(label, np.generic):
+            label = label.item()
         if not isinstance(label, str | int | float | tuple):
             label = str(label)
         return None if label == index else f"row {index + 1} (index {quoted_label(label)})"
 
-    def take(self, places: IndexArray) -> FrameRows:
-        """Return some of the rows, by their positions."""
+    def take(self, indices: IndexArray) -> FrameRows:
+        """Select rows by position."""
         assert self.group_labels is not None
-        weights = None if self.weights is None else self.weights[places]
-        # A pyarrow Table, or a narwhals DataFrame.
+        weights = None if self.weights is None else self.weights[indices]
+        # A pyarrow Table has `take`, a narwhals DataFrame is indexed.
         take = getattr(self.frame, "take", self.frame.__getitem__)
         return replace(
-            self, frame=take(places), group_labels=self.group_labels[places], weights=weights
+            self, frame=take(indices), group_labels=self.group_labels[indices], weights=weights
         )
 
     @cached_property
     def _numeric_columns(self) -> Any:
-        """Columns of numbers, or a pandas frame of nothing else, which pandas puts side by side."""
-        categories = self.selection.categories
-        if categories:
-            names = [name for name in self.selection.features if name not in categories]
-            numbers = dict(zip(names, numeric_columns(self.frame.select(names)), strict=True))
-            return [
-                self._one_hot(name) if name in categories else numbers[name]
-                for name in self.selection.features
-            ]
-        native: Any = getattr(self.feature_frame, "to_native", lambda: None)()
-        if hasattr(native, "iloc") and all(
-            isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in native.dtypes
+        """Numeric feature columns as a list of arrays, or as an all-numeric pandas frame."""
+        if self.selection.categories:
+            return self._encoded_columns()
+        pandas_frame: Any = getattr(self.feature_frame, "to_native", lambda: None)()
+        if hasattr(pandas_frame, "iloc") and all(
+            isinstance(dtype, np.dtype) and dtype.kind in "fiub" for dtype in pandas_frame.dtypes
         ):
-            whole = {name: native[name].to_numpy() for name in native.select_dtypes("integer")}
-            warn_if_rounded(whole)
-            return native
+            integer_names = pandas_frame.select_dtypes("integer")
+            warn_if_rounded({name: pandas_frame[name].to_numpy() for name in integer_names})
+            return pandas_frame
         has_groups = self.group_labels is not None and len(self.group_labels.categories) > 1
-        with caller_remedies(_WITH_LABELS if has_groups else {}):
+        with caller_remedies(_REMEDIES_WITH_LABELS if has_groups else {}):
             return numeric_columns(self.feature_frame)
 
+    def _encoded_columns(self) -> list[Any]:
+        """Return the feature columns as arrays, with text columns one-hot encoded."""
+        categories = self.selection.categories
+        names = [name for name in self.selection.features if name not in categories]
+        columns = dict(zip(names, numeric_columns(self.frame.select(names)), strict=True))
+        return [
+            self._one_hot(name) if name in categories else columns[name]
+            for name in self.selection.features
+        ]
+
     def _one_hot(self, column: str) -> FloatArray:
-        """Indicators of a column of text, (r, number of categories); NaN for missing cells.
+        """One-hot encode a text column to (r, n_categories); missing cells become NaN.
 
         Raises
         ------
         InvalidInput
-            A text that is no known category, where these are not ignored.
+            An unseen category, unless these are ignored.
         """
         import pyarrow as pa
         from pyarrow import compute
 
-        known = self.selection.categories[column]
+        categories = self.selection.categories[column]
         cells = self.frame[column]
-        cells = cells.to_arrow() if hasattr(cells, "to_arrow") else cells
-        texts = cells.cast("string")  # there are several types of text
-        codes = compute.index_in(texts, value_set=pa.array(known, pa.string()))
-        found = np.asarray(compute.fill_null(codes, -1))
+        if hasattr(cells, "to_arrow"):
+            cells = cells.to_arrow()
+        texts = cells.cast("string")  # unify string types
+        code_or_null = compute.index_in(texts, value_set=pa.array(categories, pa.string()))
+        codes = np.asarray(compute.fill_null(code_or_null, -1))
         missing = np.asarray(texts.is_null())
-        unseen = np.flatnonzero((found < 0) & ~missing)
-        if len(unseen) and not self.selection.ignore_unseen:
-            category = quoted_cell(texts[int(unseen[0])].as_py())
+        unseen_rows = np.flatnonzero((codes < 0) & ~missing)
+        if len(unseen_rows) and not self.selection.ignore_unseen:
+            category = quoted_cell(texts[int(unseen_rows[0])].as_py())
             raise InvalidInput(
-                f"The column {column!r} has the category {category}",
-                f"Allowed: the categories that the model was fitted on: {format_list(known)}",
-                "Fit again on rows with this category, or replace it",
+                f"Column {column!r} contains the unseen category {category}",
+                f"Allowed: the categories that the model was fitted on: {format_list(categories)}",
+                "Refit on rows with this category, or replace it",
                 cause=Cause.UNKNOWN_CATEGORY,
             )
-        matrix = np.zeros((len(found), len(known)))
-        rows = np.flatnonzero(found >= 0)
-        matrix[rows, found[rows]] = 1.0
+        matrix = np.zeros((len(codes), len(categories)))
+        rows = np.flatnonzero(codes >= 0)
+        matrix[rows, codes[rows]] = 1.0
         matrix[missing] = np.nan
         return matrix
 
     def read_slice(self, start: int, stop: int) -> FloatArray:
-        """Some rows as float64; a missing cell becomes NaN."""
+        """Values of a row range as float64; missing cells become NaN."""
         columns = self._numeric_columns
         if isinstance(columns, list):
             return stack_columns(columns, start, stop)
         return np.asarray(columns.iloc[start:stop].to_numpy(dtype=np.float64))
 
     def extra_columns(self, start: int, stop: int) -> Any:
-        """Other columns of some rows that were requested, if any."""
+        """Pass-through columns of a row range, if requested."""
         names = self.selection.extra_columns
         return self.frame.select(names)[start:stop] if names else None
 
 
 def select_columns(frame: Any, names: Sequence[str]) -> Any:
-    """Some columns of a data frame or Table; those of pandas may have numbers for names."""
+    """Select columns of a data frame or Table; pandas column names may be integers."""
     if list(names) == getattr(frame, "column_names", None) or list(names) == frame.columns:
         return frame
     if names and not isinstance(names[0], str):
@@ -221,75 +234,74 @@ def select_columns(frame: Any, names: Sequence[str]) -> Any:
     return frame.select(list(names))
 
 
-# Blocks whose columns are decoded at once, which spreads the overhead.
+# Number of blocks that are decoded together, to amortize overhead.
 BLOCKS_PER_SLICE = 8
 
 
-def batch_to_blocks(batch: Any, chosen: ColumnSelection, first_row: int) -> Iterator[RowBlock]:
-    """The blocks of a pyarrow RecordBatch, whose first row has this number."""
+def batch_to_blocks(batch: Any, selection: ColumnSelection, first_row: int) -> Iterator[RowBlock]:
+    """Split a RecordBatch into blocks, with rows numbered from `first_row`."""
     import pyarrow as pa
 
-    size = BLOCKS_PER_SLICE * rows_per_block(len(chosen.feature_names))
+    size = BLOCKS_PER_SLICE * rows_per_block(len(selection.feature_names))
     for start in range(0, batch.num_rows, size):
         table = pa.Table.from_batches([batch.slice(start, size)])
-        # A column of which nothing is known is of numbers: others may lie beside it in a file.
-        for place, name in enumerate(table.column_names):
-            if pa.types.is_null(table.schema.types[place]):
-                table = table.set_column(place, name, pa.nulls(len(table), pa.float64()))
-        yield from FrameRows(table, chosen, first_row=first_row + start).blocks()
+        # An all-null column counts as numeric; other batches of the file may have values.
+        for position, name in enumerate(table.column_names):
+            if pa.types.is_null(table.schema.types[position]):
+                table = table.set_column(position, name, pa.nulls(len(table), pa.float64()))
+        yield from FrameRows(table, selection, first_row=first_row + start).blocks()
 
 
 class DataFrameAdapter(SourceAdapter):
-    """Data frames in memory, whose groups and weights are beside them or columns of them."""
+    """Adapter for data frames in memory."""
 
     def accepts(self, X: Any) -> bool:
-        """Whether it is one."""
+        """Return whether `X` is a data frame."""
         return as_eager_frame(X) is not None
 
     def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> FrameRows:
-        """Rows of a data frame, whose groups and weights are beside it or columns of it."""
+        """Open a data frame; groups and weights are columns or passed separately."""
         frame = as_eager_frame(X)
         assert frame is not None
         frame = densify_sparse_columns(frame)
-        groups = resolve_group_columns(frame, sensitive_features)
-        weight = sample_weight if isinstance(sample_weight, str) else None
-        reserved = {*groups, weight}.intersection(frame.columns)
+        group_columns = resolve_group_columns(frame, sensitive_features)
+        weight_column = sample_weight if isinstance(sample_weight, str) else None
+        reserved = {*group_columns, weight_column}.intersection(frame.columns)
         check_shape((len(frame), len(frame.columns) - len(reserved)))
-        chosen = ColumnSelection.from_patterns(
+        selection = ColumnSelection.from_patterns(
             frame.columns,
             narwhals_vector_lengths(frame.schema),
-            groups,
-            weight=weight,
+            group_columns,
+            weight_column=weight_column,
             on_missing=on_missing,
         )
-        return FrameRows(
-            frame,
-            chosen,
-            **resolve_labels_and_weights(X, len(frame), sensitive_features, sample_weight),
-        )
+        metadata = resolve_labels_and_weights(X, len(frame), sensitive_features, sample_weight)
+        return FrameRows(frame, selection, **metadata)
 
 
 def densify_sparse_columns(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
-    """The same data frame, with pandas' sparse columns in full."""
-    if frame.implementation.is_pandas():
-        kinds = zip(frame.columns, frame.to_native().dtypes, strict=True)
-        sparse = {name: kind for name, kind in kinds if type(kind).__name__ == "SparseDtype"}
-        if sparse:
-            full = {name: kind.subtype for name, kind in sparse.items()}
-            return nw.from_native(frame.to_native().astype(full), eager_only=True)
-    return frame
+    """Convert pandas sparse columns to dense."""
+    if not frame.implementation.is_pandas():
+        return frame
+    dtypes = zip(frame.columns, frame.to_native().dtypes, strict=True)
+    dense_dtypes = {
+        name: dtype.subtype for name, dtype in dtypes if type(dtype).__name__ == "SparseDtype"
+    }
+    if not dense_dtypes:
+        return frame
+    return nw.from_native(frame.to_native().astype(dense_dtypes), eager_only=True)
 
 
 def float_dtype(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
-    """float32 where rows in memory hold nothing else, and float64 otherwise.
+    """Return float32 if all features in memory are float32, otherwise float64.
 
     Parameters
     ----------
     X : array or data frame
     names : tuple of str, optional
-        The columns of a frame that count.
+        Columns of a frame to consider; all by default.
 
     Examples
     --------
@@ -300,49 +312,53 @@ def float_dtype(X: Any, names: tuple[str, ...] | None = None) -> np.dtype[Any]:
     if frame is None:
         is_float32 = getattr(X, "dtype", None) == np.float32
     else:
-        dtypes = [kind for name, kind in frame.schema.items() if names is None or name in names]
-        is_float32 = bool(dtypes) and all(kind == nw.Float32 for kind in dtypes)
+        dtypes = [dtype for name, dtype in frame.schema.items() if names is None or name in names]
+        is_float32 = bool(dtypes) and all(dtype == nw.Float32 for dtype in dtypes)
     return np.dtype(np.float32 if is_float32 else np.float64)
 
 
 def feature_values(
     X: Any, names: tuple[str, ...] | None, on_missing: OnMissing = "error"
 ) -> FloatArray:
-    """Checked values of an array or frame; columns of a frame by their names, where given."""
+    """Validated values of an array or frame; frame columns are selected by name if given."""
     frame = as_eager_frame(X)
     if frame is None:
         return ArrayRows(X, on_missing=on_missing).to_array()
     rows = FrameRows.all_features(densify_sparse_columns(frame), on_missing)
-    return (rows if names is None else rows.select_features(names)).values()
+    if names is not None:
+        rows = rows.select_features(names)
+    return rows.values()
 
 
 def drop_columns(X: Any, names: Sequence[str]) -> Any:
-    """Drop these columns from a data frame, here or on a cluster, where present.
+    """Drop these columns, if present, from an eager or lazy data frame.
 
-    Anything else is returned as it is.
+    Anything else is returned unchanged.
     """
     if not names:
         return X
-    frame = nw.from_native(X, pass_through=True) if as_eager_frame(X) is None else as_eager_frame(X)
+    frame: Any = as_eager_frame(X)
+    if frame is None:
+        frame = nw.from_native(X, pass_through=True)
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         return X
     return frame.drop(list(names), strict=False).to_native()
 
 
 @dataclass(frozen=True)
-class ArrowStreamRows(RowsInParts):
-    """Rows of an object with the method ``__arrow_c_stream__``, read in its own batches.
+class ArrowStreamRows(PartitionedColumnRows):
+    """Rows of an object that exports an Arrow stream, read in its batches.
 
     Attributes
     ----------
     source : object
-    chosen : ColumnSelection
+    selection : ColumnSelection
     n_rows : int or None
-        Not known before reading.
-    counts : list of int
-        Rows of each pass so far: some streams can be read only once, and would end at once later.
-    opened : list of pyarrow.RecordBatchReader
-        What was opened for the schema, for the first pass to use: opening may run a query.
+        Unknown before reading.
+    rows_per_pass : list of int
+        Row count of each pass so far; a one-shot stream yields nothing when read again.
+    unread_readers : list of pyarrow.RecordBatchReader
+        Reader opened for the schema and reused by the first pass, since opening may run a query.
     """
 
     source: Any
@@ -353,12 +369,12 @@ class ArrowStreamRows(RowsInParts):
 
     @property
     def label_types(self) -> tuple[type | None, ...]:
-        """Python types of the labels in each group column; None where that is not known."""
+        """Python type of the labels in each group column; None if unknown."""
         if not self.unread_readers:
             return super().label_types
         schema = self.unread_readers[0].schema
         return tuple(
-            label_type(schema.field(column).type) for column in self.selection.group_columns
+            python_label_type(schema.field(column).type) for column in self.selection.group_columns
         )
 
     def blocks(self) -> Iterator[RowBlock]:
@@ -367,46 +383,48 @@ class ArrowStreamRows(RowsInParts):
         Raises
         ------
         InvalidInput
-            The stream has been read, and cannot be read again.
+            The stream is exhausted and cannot be read again.
         """
+        reader = self.unread_readers.pop() if self.unread_readers else _open_reader(self.source)
+        columns = list(self.selection.required_columns)
         n_rows = 0
-        for batch in (
-            self.unread_readers.pop() if self.unread_readers else _open_reader(self.source)
-        ):
-            yield from batch_to_blocks(
-                batch.select(list(self.selection.required_columns)), self.selection, n_rows
-            )
+        for batch in reader:
+            yield from batch_to_blocks(batch.select(columns), self.selection, n_rows)
             n_rows += batch.num_rows
         self.rows_per_pass.append(n_rows)
         if n_rows != self.rows_per_pass[0]:
             raise InvalidInput(
-                f"The stream {type(self.source).__name__} gave {self.rows_per_pass[0]} rows the "
-                f"first time and {n_rows} the next",
-                "Allowed: streams that can be read again, where rows are needed twice",
-                "Read it into a table first (read_all()), or use moments: "
-                "GroupMoments.from_rows(...), which need one pass",
+                f"The stream {type(self.source).__name__} returned {self.rows_per_pass[0]} rows on "
+                f"the first pass and {n_rows} on the next",
+                "Allowed: streams that can be read again, if rows are needed twice",
+                "Load it into a table first (read_all()), or use GroupMoments.from_rows(...), "
+                "which needs one pass",
             )
 
 
 class ArrowStreamAdapter(StreamAdapter):
-    """Objects that export an Arrow stream, whose groups and weights are columns of it."""
+    """Adapter for objects that export an Arrow stream."""
 
     def accepts(self, X: Any) -> bool:
-        """Whether it is one."""
-        # A single column exports a stream too, and is no table.
+        """Return whether `X` is an Arrow stream."""
+        # A single column exports a stream too, but is not a table.
         is_column = hasattr(X, "__array__") and not hasattr(X, "schema")
         return hasattr(X, "__arrow_c_stream__") and not is_column
 
     def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> ArrowStreamRows:
-        """Rows of a stream, whose groups and weights are columns of it."""
-        what = f"a stream of rows ({type(X).__name__})"
-        named = column_name_arguments(sensitive_features, sample_weight, what)
+        """Open the rows of an Arrow stream."""
+        table = f"a stream of rows ({type(X).__name__})"
+        columns = column_name_arguments(sensitive_features, sample_weight, table)
         reader = _open_reader(X)
-        names, lengths = reader.schema.names, arrow_vector_lengths(reader.schema)
-        chosen = ColumnSelection.from_patterns(names, lengths, on_missing=on_missing, **named)
-        return ArrowStreamRows(X, chosen, unread_readers=[reader])
+        selection = ColumnSelection.from_patterns(
+            reader.schema.names,
+            arrow_vector_lengths(reader.schema),
+            on_missing=on_missing,
+            **columns,
+        )
+        return ArrowStreamRows(X, selection, unread_readers=[reader])
 
 
 def _open_reader(source: Any) -> Any:
@@ -417,7 +435,8 @@ def _open_reader(source: Any) -> Any:
         return pa.RecordBatchReader.from_stream(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInput(
-            f"X, of type {type(source).__name__}, is no stream of rows ({shown_reason(error)})",
+            f"X, of type {type(source).__name__}, is not a stream of tables "
+            f"({shown_reason(error)})",
             "Allowed: streams of tables with named columns",
             "Pass a table with one column for each feature",
         ) from error

@@ -1,8 +1,8 @@
-"""Group labels: which values may name a group, their order and their codes; folds of rows.
+"""Group labels: valid values, order and codes; and the assignment of rows to folds.
 
-A label is text, a whole number, a real number or a truth value, or a tuple of those where several
-attributes are crossed; an interval of pandas becomes text. Labels of one attribute must all be of
-one type: 1 and "1" in the same column is a mistake that would silently make two groups.
+A label is text, an integer, a float or a boolean, or a tuple of these if several attributes are
+crossed; pandas intervals become text. All labels of an attribute must have the same type: mixing 1
+and "1" would silently create two groups.
 """
 
 import math
@@ -20,23 +20,18 @@ from fairspan.typing import AnyArray, BoolArray, IndexArray
 
 Scalar = str | bool | int | float
 Label = Scalar | tuple[Scalar, ...]
-ALLOWED_LABELS = "Allowed: text, numbers and truth values, one type for each attribute"
-_TYPE_NAMES: dict[type, str] = {
-    str: "text",
-    bool: "truth value",
-    int: "whole number",
-    float: "real number",
-}
+ALLOWED_LABELS = "Allowed: text, numbers or booleans, one type per attribute"
+_TYPE_NAMES: dict[type, str] = {str: "text", bool: "boolean", int: "integer", float: "float"}
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 
 
 def without_last_attribute(label: Any) -> Any:
-    """A label of several attributes without the last; a plain one where a single one is left."""
+    """Drop the last attribute of a crossed label; a single remaining attribute is a plain label."""
     return label[0] if len(label) == 2 else label[:-1]
 
 
 def label_array(labels: Sequence[Label]) -> AnyArray:
-    """Labels as a one-dimensional array: of their own type where numpy can hold it, or of objects.
+    """Return labels as a 1-D array of their own type, or of objects if numpy would alter them.
 
     Examples
     --------
@@ -47,17 +42,17 @@ def label_array(labels: Sequence[Label]) -> AnyArray:
     """
     if not any(isinstance(label, tuple) for label in labels):
         array = np.asarray(labels)
-        # numpy rounds whole numbers beyond int64 and drops a text's trailing null characters.
+        # numpy rounds integers beyond int64 and strips trailing null characters.
         if all(type(a) is type(b) and a == b for a, b in zip(array.tolist(), labels, strict=True)):
             return array
     array = np.empty(len(labels), dtype=object)
-    for index, label in enumerate(labels):  # a slice would unpack the tuples
+    for index, label in enumerate(labels):  # slice assignment would unpack tuples
         array[index] = label
     return array
 
 
 def to_python_labels(groups: Iterable[Any]) -> list[Label]:
-    """Labels as plain Python values, ready for JSON.
+    """Convert labels to plain Python values, ready for JSON.
 
     Examples
     --------
@@ -71,18 +66,18 @@ def to_python_labels(groups: Iterable[Any]) -> list[Label]:
 
 
 def format_label(label: Label) -> str:
-    """How a label is written in tables: attributes of an intersection joined by " / ".
+    """Format a label for display; attributes are joined by " / ".
 
     Examples
     --------
-    >>> spelled(("female", 3))
+    >>> format_label(("female", 3))
     'female / 3'
     """
     return " / ".join(map(str, label)) if isinstance(label, tuple) else str(label)
 
 
 def printable(text: str) -> str:
-    """A name from the data without line breaks and control codes, which a terminal would obey.
+    """Replace unprintable characters by "?", so that a terminal does not interpret them.
 
     Examples
     --------
@@ -97,10 +92,10 @@ _DASHES = frozenset("-\u2013\u2014\u2212")
 
 
 def table_name(label: Label) -> str:
-    """Return the name of a group for tables, in quotes where it could be misread.
+    """Return the name of a group for tables, in quotes if it could be misread.
 
-    These are names with spaces at their ends, and names of dashes, by which tables mark cells
-    without a value. Tables and pictures show an empty name as "(no name)".
+    Quoted are names with leading or trailing spaces, and names of dashes, which mark empty cells of
+    tables. Tables and figures show an empty name as "(no name)".
 
     Examples
     --------
@@ -114,32 +109,33 @@ def table_name(label: Label) -> str:
 
 
 def format_list(items: Sequence[Label], max_items: int = 12) -> str:
-    """Labels for an error message, cut after a dozen.
+    """Format labels or names for a message, truncated to `max_items`.
 
     Examples
     --------
-    >>> listed(["a", "b"])
+    >>> format_list(["a", "b"])
     "'a', 'b'"
     """
-    shown = ", ".join(map(quoted_label, items[:max_items]))
-    return shown if len(items) <= max_items else f"{shown} and {len(items) - max_items} more"
+    text = ", ".join(map(quoted_label, items[:max_items]))
+    n_omitted = len(items) - max_items
+    return text if n_omitted <= 0 else f"{text} and {n_omitted} more"
 
 
 def describe_label_type(labels: Sequence[Label]) -> str:
-    """What labels are made of.
+    """Describe the type of labels.
 
     Examples
     --------
     >>> describe_label_type(["a", "b"]), describe_label_type([("a", 1)])
-    ('text', '2 attributes (text, whole number)')
+    ('text', '2 attributes (text, integer)')
     """
-    kind = label_type(labels[0])
-    attributes = f"{len(kind) - 1} attributes " if kind[0] is tuple else ""
-    return attributes + _format_label_type(kind)
+    types = label_type(labels[0])
+    attributes = f"{len(types) - 1} attributes " if types[0] is tuple else ""
+    return attributes + _format_label_type(types)
 
 
 def to_python_label(value: Any) -> Any:
-    """A label in Python's own types; an interval, as pandas.cut makes them, in its notation."""
+    """Convert a label to plain Python types; pandas intervals become text."""
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (str, int, float, bool):
@@ -148,59 +144,60 @@ def to_python_label(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple | list):
         return tuple(to_python_label(part) for part in value)
-    # Some indexing leaves scalars of pyarrow in a list.
+    # Some indexing leaves pyarrow scalars.
     return value.as_py() if hasattr(value, "as_py") else value
 
 
 def label_type(label: Any) -> tuple[type, ...]:
-    """The type of a label, and those of its attributes where it has several."""
+    """Type of a label; for a crossed label, tuple followed by the types of its attributes."""
     return (tuple, *map(type, label)) if type(label) is tuple else (type(label),)
 
 
 def is_missing_label(label: Any) -> bool:
-    """Whether a label, or one of its attributes, is None or NaN."""
-    # pandas writes a missing text as NaN.
+    """Return whether a label, or one of its attributes, is None or NaN."""
+    # pandas stores missing text as NaN.
+    attributes = label if isinstance(label, tuple) else (label,)
     return any(
-        type(part).__name__ in _MISSING_TYPES or (isinstance(part, float) and math.isnan(part))
-        for part in (label if isinstance(label, tuple) else (label,))
+        type(value).__name__ in _MISSING_TYPES or (isinstance(value, float) and math.isnan(value))
+        for value in attributes
     )
 
 
-def type_in_words(kind: type) -> str:
-    """Return what labels of a type are called in messages.
+def plural_type_name(label_type: type) -> str:
+    """Return the name of a type of labels for messages, in the plural.
 
     Examples
     --------
-    >>> type_in_words(str), type_in_words(int)
-    ('text', 'whole numbers')
+    >>> plural_type_name(str), plural_type_name(int)
+    ('text', 'integers')
     """
-    return "text" if kind is str else f"{_TYPE_NAMES[kind]}s"
+    return "text" if label_type is str else f"{_TYPE_NAMES[label_type]}s"
 
 
-def _format_label_type(kind: tuple[type, ...]) -> str:
-    """The types of a label in words."""
-    parts = ", ".join(_TYPE_NAMES[part] for part in kind if part is not tuple)
-    return f"({parts})" if kind[0] is tuple else parts
+def _format_label_type(types: tuple[type, ...]) -> str:
+    """Format a label type."""
+    names = ", ".join(_TYPE_NAMES[type_] for type_ in types if type_ is not tuple)
+    return f"({names})" if types[0] is tuple else names
 
 
-# Rows that nearly always show all labels of a block.
+# Leading rows that nearly always contain every label of a block.
 _N_SAMPLED_ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
 class CodedLabels:
-    """Labels of some rows: the distinct labels, and a code for each row.
+    """Labels of rows, factorized into categories and codes.
 
     Attributes
     ----------
-    distinct : list of m labels
-        Different from each other, by type too; some may occur in no row.
+    categories : list of m labels
+        Unique, with types distinguished (1, 1.0 and True differ); some may not occur.
     codes : (r,) array of int
-        Position of each row's label among them.
-    names : tuple of names
-        Of the columns that they come from; none where these have no names.
+        Index of each row's label in `categories`.
+    column_names : tuple of names
+        Names of the source columns; empty if unnamed.
     unused : tuple
-        Categories that a column of the whole table declares, and that no row has.
+        Categories that a column of the whole table declares, but no row has.
     """
 
     categories: list[Any]
@@ -210,128 +207,139 @@ class CodedLabels:
 
     @classmethod
     def from_labels(cls, labels: Sequence[Any]) -> "CodedLabels":
-        """Code plain labels.
+        """Factorize plain labels.
 
         Examples
         --------
-        >>> CodedLabels.of(["b", "a", "b"]).codes
+        >>> CodedLabels.from_labels(["b", "a", "b"]).codes
         array([0, 1, 0])
         """
-        kinds = set(map(type, labels))
-        # Python takes 1, 1.0 and True for the same dictionary key.
+        types = set(map(type, labels))
+        # 1, 1.0 and True are equal as dictionary keys.
         keys: Sequence[Any] = labels
-        if len(kinds) > 1 or kinds & {tuple}:
+        if len(types) > 1 or types & {tuple}:
             keys = [(label_type(label), label) for label in labels]
         try:
-            position = {key: index for index, key in enumerate(dict.fromkeys(keys))}
-        except TypeError:  # no labels at all, such as lists: the coder says so
+            code_of = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+        except TypeError:  # unhashable values such as lists; the encoder raises on them
             return cls(list(labels), np.arange(len(labels)))
-        distinct = list(position) if keys is labels else [label for _, label in position]
-        return cls(distinct, np.fromiter(map(position.__getitem__, keys), np.intp, len(keys)))
+        categories = list(code_of) if keys is labels else [label for _, label in code_of]
+        return cls(categories, np.fromiter(map(code_of.__getitem__, keys), np.intp, len(keys)))
 
     @classmethod
     def cross(cls, columns: Sequence["CodedLabels"]) -> "CodedLabels":
-        """Tuples of one label from each of several columns: their intersections."""
+        """Cross several columns of labels into tuples."""
         if len(columns) == 1:
             return columns[0]
-        codes = np.zeros(len(columns[0]), dtype=np.intp)
-        for column in columns:
-            # Renumbered after each column, so that products of counts cannot overflow.
-            codes = np.unique(codes * len(column.categories) + column.codes, return_inverse=True)[1]
-        rows = np.unique(codes, return_index=True)[1].tolist()
-        parts = [[column.categories[column.codes[row]] for row in rows] for column in columns]
-        names = tuple(name for column in columns for name in column.column_names)
-        # Of several attributes that were crossed before, each is one in the tuple.
+        codes = _combine_codes(columns)
+        first_rows = np.unique(codes, return_index=True)[1].tolist()
+        # Flatten columns that were crossed before.
         attributes = [
-            [label if isinstance(label, tuple) else (label,) for label in part] for part in parts
+            [_as_attributes(column.categories[column.codes[row]]) for row in first_rows]
+            for column in columns
         ]
+        categories = [sum(parts, ()) for parts in zip(*attributes, strict=True)]
+        names = tuple(name for column in columns for name in column.column_names)
         unused = tuple(label for column in columns for label in column.unused)
-        return cls([sum(each, ()) for each in zip(*attributes, strict=True)], codes, names, unused)
+        return cls(categories, codes, names, unused)
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def __getitem__(self, rows: Any) -> "CodedLabels":
-        codes, distinct = self.codes[rows], self.categories
-        if len(distinct) > len(codes):  # most of them are labels of other rows
+        codes = self.codes[rows]
+        categories = self.categories
+        if len(categories) > len(codes):  # drop categories that do not occur
             present, codes = np.unique(codes, return_inverse=True)
-            distinct = [distinct[code] for code in present.tolist()]
-        return CodedLabels(distinct, codes, self.column_names)
+            categories = [categories[code] for code in present.tolist()]
+        return CodedLabels(categories, codes, self.column_names)
 
-    def with_distinct(self, distinct: list[Any]) -> "CodedLabels":
-        """Return labels of the same rows, with other distinct labels in place of these."""
-        return replace(self, categories=distinct)
+    def with_categories(self, categories: list[Any]) -> "CodedLabels":
+        """Return labels of the same rows, with other categories for the same codes."""
+        return replace(self, categories=categories)
 
     def without_last_attribute(self) -> "CodedLabels":
-        """The labels without the last of the columns that were crossed.
+        """Drop the last crossed column.
 
         Examples
         --------
-        >>> CodedLabels.of([("a", 0), ("a", 1), ("b", 0)]).without_last_attribute().to_list()
+        >>> labels = CodedLabels.from_labels([("a", 0), ("a", 1), ("b", 0)])
+        >>> labels.without_last_attribute().to_list()
         ['a', 'a', 'b']
         """
-        return CodedLabels.from_labels(list(map(without_last_attribute, self.categories)))[
-            self.codes
-        ]
+        categories = CodedLabels.from_labels(list(map(without_last_attribute, self.categories)))
+        return categories[self.codes]
 
     def fill_missing(self, name: str) -> "CodedLabels":
-        """The labels as text, with this one where it is missing.
+        """Convert labels to text, with `name` for missing ones.
 
         Examples
         --------
-        >>> CodedLabels.of([1, None]).fill_missing("unknown").to_list()
+        >>> CodedLabels.from_labels([1, None]).fill_missing("unknown").to_list()
         ['1', 'unknown']
         """
         texts = [name if is_missing_label(label) else str(label) for label in self.categories]
         return replace(CodedLabels.from_labels(texts)[self.codes], column_names=self.column_names)
 
     def to_list(self) -> list[Any]:
-        """The label of each row."""
+        """Return the label of each row, as a list."""
         return [self.categories[code] for code in self.codes.tolist()]
 
     @property
     def present(self) -> list[Any]:
-        """The distinct labels that occur in a row."""
+        """Categories that occur in a row."""
         return [self.categories[code] for code in np.flatnonzero(np.bincount(self.codes)).tolist()]
 
     @property
     def missing_mask(self) -> BoolArray:
-        """Which rows have no label (None or NaN), shape (r,)."""
-        return np.array([is_missing_label(label) for label in self.categories], dtype=bool)[
-            self.codes
-        ]
+        """Mask of rows without a label (None or NaN), shape (r,)."""
+        is_missing = np.array([is_missing_label(label) for label in self.categories], dtype=bool)
+        return is_missing[self.codes]
+
+
+def _combine_codes(columns: Sequence[CodedLabels]) -> IndexArray:
+    """Return one code for each combination of the labels of several columns, shape (r,)."""
+    codes = np.zeros(len(columns[0]), dtype=np.intp)
+    for column in columns:
+        # Renumber after each column so that codes cannot overflow.
+        codes = np.unique(codes * len(column.categories) + column.codes, return_inverse=True)[1]
+    return codes
+
+
+def _as_attributes(label: Any) -> tuple[Any, ...]:
+    return label if isinstance(label, tuple) else (label,)
 
 
 class LabelEncoder:
-    """Turns blocks of labels into whole-number codes, meeting new groups as they come.
+    """Encode blocks of labels as integers, adding new groups as they appear.
 
     Parameters
     ----------
-    known : sequence of labels, optional
-        If given, only these groups are allowed, coded by their position.
+    allowed : sequence of labels, optional
+        If given, only these labels are allowed, encoded by their position.
     """
 
-    def __init__(self, known: Sequence[Label] | None = None) -> None:
+    def __init__(self, allowed: Sequence[Label] | None = None) -> None:
         self._codes: dict[Label, int] = {}
         self._label_type: tuple[type, ...] | None = None
         self._is_closed = False
-        if known is not None:
-            self.encode(CodedLabels.from_labels(list(known)))
+        if allowed is not None:
+            self.encode(CodedLabels.from_labels(list(allowed)))
             self._is_closed = True
 
     @property
     def labels(self) -> list[Label]:
-        """The groups met so far, by code."""
+        """Labels seen so far, by code."""
         return list(self._codes)
 
     def encode(self, labels: CodedLabels, first_row: int = 0) -> IndexArray:
-        """Return the code of each label of a block.
+        """Encode one block of labels.
 
         Parameters
         ----------
         labels : CodedLabels of r rows
         first_row : int
-            Number of the block's first row, for error messages.
+            Position of the block's first row, for error messages.
 
         Returns
         -------
@@ -340,98 +348,106 @@ class LabelEncoder:
         Raises
         ------
         InvalidInput
-            A label is missing, of a type that is not allowed, or of another type than before.
+            A label is missing, has an unsupported type, or differs in type from earlier ones.
         UnknownGroup
-            The coder is closed and a label is not among its groups.
+            A label is not among the allowed ones.
         """
-        # In the order of the rows, so that the same mistake gives the same message.
-        # Nearly all blocks hold few labels, and looking at some rows finds them all.
-        found = dict.fromkeys(labels.codes[:_N_SAMPLED_ROWS].tolist())
-        n_distinct = len(labels.categories)
-        if len(found) < n_distinct and len(found) < np.count_nonzero(np.bincount(labels.codes)):
-            found = dict.fromkeys(labels.codes.tolist())
-        met = {index: self._encode_category(labels, index, first_row) for index in found}
-        if all(code == index for index, code in met.items()):
+        code_by_category = {
+            category: self._encode_category(labels, category, first_row)
+            for category in _present_categories(labels)
+        }
+        if all(code == category for category, code in code_by_category.items()):
             return labels.codes
         codes = np.zeros(len(labels.categories), dtype=np.intp)
-        codes[list(met)] = list(met.values())
+        codes[list(code_by_category)] = list(code_by_category.values())
         return codes[labels.codes]
 
-    def _encode_category(self, labels: CodedLabels, index: int, first_row: int) -> int:
-        label = labels.categories[index]
-        if not isinstance(label, list):  # which is no label, and would become a tuple
+    def _encode_category(self, labels: CodedLabels, category: int, first_row: int) -> int:
+        label = labels.categories[category]
+        if not isinstance(label, list):  # lists are invalid, and would become tuples
             label = to_python_label(label)
-        kind = label_type(label)
-        if kind == self._label_type and not is_missing_label(label) and label in self._codes:
+        types = label_type(label)
+        if types == self._label_type and not is_missing_label(label) and label in self._codes:
             return self._codes[label]
 
-        def row() -> int:  # only for an error: looking for the row is a pass over all of them
-            return first_row + int(np.argmax(labels.codes == index))
+        def row() -> str:  # lazily: finding the row is a pass over all codes
+            index = first_row + int(np.argmax(labels.codes == category))
+            return describe_position("row", index)
 
         if is_missing_label(label):
             raise InvalidInput(
-                f"The group label in {describe_position('row', row())} is missing (None or NaN)",
+                f"The group label in {row()} is missing (None or NaN)",
                 "Allowed: a label for every row",
-                "Leave these rows out, or give them a group of their own such as 'unknown'",
+                "Drop these rows, or assign them to a separate group such as 'unknown'",
                 cause=Cause.MISSING_LABEL,
             )
-        for part in kind[1:] if kind[0] is tuple else kind:
-            if part not in _TYPE_NAMES:
+        for type_ in types[1:] if types[0] is tuple else types:
+            if type_ not in _TYPE_NAMES:
                 raise InvalidType(
-                    f"The group label in {describe_position('row', row())} is {quoted_label(label)}, of "
-                    f"type {part.__name__}",
+                    f"The group label in {row()} is {quoted_label(label)}, of type "
+                    f"{type_.__name__}",
                     ALLOWED_LABELS,
                     "Convert the column, for example with astype(str)",
                 )
         if self._is_closed:
             raise UnknownGroup(
-                f"The rows hold the group {quoted_label(label)} "
-                f"(first in {describe_position('row', row())})",
+                f"The rows contain the unknown group {quoted_label(label)} (first in {row()})",
                 f"Known groups are {format_list(self.labels)}",
-                "Check the group column for misspelt or new values, or fit again with that group",
+                "Check the group column for misspelt or new values, or refit with that group",
             )
-        if self._label_type not in (None, kind):
+        if self._label_type not in (None, types):
             raise InvalidInput(
-                f"Group labels mix {_format_label_type(self._label_type)} with {_format_label_type(kind)} "
-                f"({describe_position('row', row())}: {quoted_label(label)})",
+                f"Group labels mix {_format_label_type(self._label_type)} with "
+                f"{_format_label_type(types)} ({row()}: {quoted_label(label)})",
                 ALLOWED_LABELS,
                 "Convert the column to one type, for example with astype(str)",
             )
-        self._label_type = kind
+        self._label_type = types
         return self._codes.setdefault(label, len(self._codes))
 
 
+def _present_categories(labels: CodedLabels) -> list[int]:
+    """Return the codes that occur, in the order of the rows, so that errors are reproducible."""
+    # A sample of rows usually contains all labels of a block.
+    present = list(dict.fromkeys(labels.codes[:_N_SAMPLED_ROWS].tolist()))
+    if len(present) == len(labels.categories):
+        return present
+    if len(present) == np.count_nonzero(np.bincount(labels.codes)):
+        return present
+    return list(dict.fromkeys(labels.codes.tolist()))
+
+
 def sort_by_code(codes: IndexArray) -> tuple[IndexArray, list[tuple[int, slice]]]:
-    """An order that puts rows of one group side by side, and each group's code and place in it.
+    """Stable sort of rows by code: the order, and the code and slice of each group in it.
 
     Examples
     --------
     >>> import numpy as np
-    >>> side_by_side(np.array([2, 0, 2]))
+    >>> sort_by_code(np.array([2, 0, 2]))
     (array([1, 0, 2]), [(0, slice(0, 1, None)), (2, slice(1, 3, None))])
     """
     sizes = np.bincount(codes)
-    # Bytes are sorted by counting, not by comparing.
-    order = np.argsort(codes.astype(np.uint8) if len(sizes) <= 256 else codes, kind="stable")
+    # uint8 keys use a radix sort.
+    keys = codes.astype(np.uint8) if len(sizes) <= 256 else codes
+    order = np.argsort(keys, kind="stable")
     present = np.flatnonzero(sizes)
     ends = np.cumsum(sizes[present]).tolist()
     return order, list(zip(present.tolist(), map(slice, [0, *ends], ends), strict=False))
 
 
 def factorize_sorted(labels: CodedLabels) -> tuple[tuple[Any, ...], IndexArray]:
-    """Distinct labels in sorted order, and the code of each row among these.
+    """Return the sorted unique labels, and the code of each row among them.
 
     Examples
     --------
-    >>> in_order(CodedLabels.of(["b", "a", "b"]))
+    >>> factorize_sorted(CodedLabels.from_labels(["b", "a", "b"]))
     (('a', 'b'), array([1, 0, 1]))
     """
     order = sorted(range(len(labels.categories)), key=labels.categories.__getitem__)
-    return tuple(labels.categories[place] for place in order), np.argsort(order)[labels.codes]
+    return tuple(labels.categories[code] for code in order), np.argsort(order)[labels.codes]
 
 
-# Constants of the generator splitmix64 (Steele, Lea and Flood 2014), which turns consecutive
-# numbers into independent ones.
+# Constants of splitmix64 (Steele, Lea and Flood 2014), which hashes consecutive integers.
 _SPLITMIX_GAMMA, _SPLITMIX_MIX_1, _SPLITMIX_MIX_2 = map(
     np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
@@ -439,14 +455,14 @@ _SPLITMIX_GAMMA, _SPLITMIX_MIX_1, _SPLITMIX_MIX_2 = map(
 
 @dataclass(frozen=True, eq=False)
 class RowLabels:
-    """What is known of some rows beside their values.
+    """Group, fold and cluster of each row.
 
     Attributes
     ----------
     groups : CodedLabels of r rows
     folds : (r,) array of int
     clusters : CodedLabels of r rows, or None
-        Which rows belong together; None where each is on its own.
+        Cluster of each row; None if rows are independent.
     """
 
     groups: CodedLabels
@@ -456,21 +472,20 @@ class RowLabels:
 
 @dataclass(frozen=True)
 class Folds:
-    """Which fold each row is in: by its position, or by the cluster that it belongs to.
+    """Assignment of rows to folds, by position or by cluster.
 
-    Of every `n_folds` consecutive rows one is in each fold, in an order that is drawn again each
-    time. If the numbers of rows in the parts before are not known (CSV files, Spark, most Dask
-    data frames), rows are counted within their part, so that the number of processes does not
-    matter.
+    Each run of `n_folds` consecutive rows has one row in every fold, cyclically shifted at random.
+    If the sizes of earlier partitions are unknown (CSV files, Spark, most Dask data frames),
+    positions are counted within each partition, so that the assignment does not depend on the
+    number of processes.
 
     Attributes
     ----------
     n_folds : int
-        K, at least 2.
+        Number of folds, at least 2.
     seed : int
     by_cluster : bool
-        Whether the last column of the labels names the cluster of a row. All rows of a cluster are
-        in one fold.
+        Whether the last attribute of each label is a cluster; all rows of a cluster share a fold.
 
     Raises
     ------
@@ -492,14 +507,14 @@ class Folds:
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 2:
             raise InvalidParameter(
                 f"folds is {value!r}",
-                "Allowed: a whole number of at least 2, or None for no estimates on new rows",
+                "Allowed: an integer of at least 2, or None to skip estimates for new rows",
                 "Use the default, 10",
             )
 
     def folds_of_rows(self, first_row: int, n_rows: int) -> IndexArray:
-        """Folds of consecutive rows, shape (n_rows,)."""
+        """Return the folds of consecutive rows, shape (n_rows,)."""
         positions = np.arange(first_row, first_row + n_rows, dtype=np.uint64)
-        with np.errstate(over="ignore"):  # the numbers look drawn at random
+        with np.errstate(over="ignore"):  # wrap-around is intended
             shift = (
                 positions // np.uint64(self.n_folds) + np.uint64(1 + self.seed)
             ) * _SPLITMIX_GAMMA
@@ -509,21 +524,21 @@ class Folds:
         return np.asarray((positions + shift) % np.uint64(self.n_folds), dtype=np.intp)
 
     def fold_of_cluster(self, cluster: Label) -> int:
-        """The fold of all rows of a cluster, the same in every process."""
+        """Return the fold of a cluster, reproducible across processes."""
         digest = blake2b(repr((self.seed, cluster)).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little") % self.n_folds
 
-    def assign(self, labels: CodedLabels, first_row: int, before: int) -> RowLabels:
-        """Groups, folds and clusters of consecutive rows.
+    def assign(self, labels: CodedLabels, first_row: int, n_earlier_rows: int) -> RowLabels:
+        """Return groups, folds and clusters of consecutive rows.
 
         Parameters
         ----------
         labels : CodedLabels of r rows
         first_row : int
-            Number of the first of them in the table, for messages.
-        before : int
-            How many rows come before them, those not counted that were left out. So the folds are
-            those of a table from which these rows were removed.
+            Position of the first of them in the table, for messages.
+        n_earlier_rows : int
+            Number of rows before them, dropped rows not counted: the folds are those of a table
+            without the dropped rows.
 
         Raises
         ------
@@ -531,16 +546,18 @@ class Folds:
             A row without a cluster.
         """
         if not self.by_cluster:
-            return RowLabels(labels, self.folds_of_rows(before, len(labels)))
+            return RowLabels(labels, self.folds_of_rows(n_earlier_rows, len(labels)))
         clusters = CodedLabels.from_labels([label[-1] for label in labels.categories])[labels.codes]
         missing = clusters.missing_mask
         if missing.any():
+            first_missing = first_row + int(np.argmax(missing))
             raise InvalidInput(
-                f"The cluster of {describe_position('row', first_row + int(np.argmax(missing)))} is missing",
+                f"The cluster of {describe_position('row', first_missing)} is missing",
                 "Allowed: a cluster for each row",
-                "Give rows that belong to nobody else a cluster each, or leave them out",
+                "Give each independent row its own cluster, or drop these rows",
             )
-        folds = np.array(
+        fold_by_cluster = np.array(
             [self.fold_of_cluster(label) for label in clusters.categories], dtype=np.intp
         )
-        return RowLabels(labels.without_last_attribute(), folds[clusters.codes], clusters)
+        folds = fold_by_cluster[clusters.codes]
+        return RowLabels(labels.without_last_attribute(), folds, clusters)

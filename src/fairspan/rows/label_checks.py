@@ -10,8 +10,8 @@ from fairspan.formatting.text import join_truncated
 from fairspan.rows.groups import Label, format_label
 from fairspan.rows.protocol import DEFAULT_MAX_GROUPS
 
-# Texts that programs write for a missing value, in lower case. Words that may be an answer, such as
-# "unknown", "other" or "missing", are not among them.
+# Texts that programs write for a missing value, in lower case. Words that may be a valid answer,
+# such as "unknown", "other" or "missing", are excluded.
 PLACEHOLDERS = frozenset(
     {
         "",
@@ -22,98 +22,98 @@ PLACEHOLDERS = frozenset(
 )
 
 
-# More groups than that of fewer rows on average are most likely numbers or identifiers: a group of
-# 20 rows tells its variance to about a third.
-_SEVERAL_GROUPS = 30
-_FEW_ROWS = 20
+# More than this many groups with fewer than 20 rows on average are most likely numbers or
+# identifiers: 20 rows determine the variance of a group to about a third.
+_MAX_SMALL_GROUPS = 30
+_MIN_MEAN_ROWS = 20
 
 
 @dataclass(frozen=True)
 class PlaceholderLabels:
-    """Groups whose label, or a part of it, is a placeholder of a missing value.
+    """Groups whose label, or an attribute of it, is a placeholder for a missing value.
 
     Attributes
     ----------
     labels : tuple of labels
-        The groups, in the order in which they were given.
+        Labels of the groups, in their original order.
     rows_by_text : dict of str to int or None
-        Number of rows with each placeholder; None where the rows were not counted.
+        Number of rows with each placeholder; None if the rows were not counted.
     """
 
     labels: tuple[Label, ...]
     rows_by_text: dict[str, int | None]
 
     @property
-    def described(self) -> str:
-        """The placeholders with their numbers of rows, for a message."""
-        return join_truncated([_described(text, n) for text, n in self.rows_by_text.items()])
+    def description(self) -> str:
+        """Placeholders with their numbers of rows, for a message."""
+        return join_truncated([_describe(text, n) for text, n in self.rows_by_text.items()])
 
     @property
     def suspicion(self) -> str:
-        """What is wrong with the placeholders, for a message."""
+        """First sentence of a message about the placeholders, and the condition of its remedy."""
         if len(self.rows_by_text) == 1:
             return (
-                f"{self.described} counts as a group, but looks like a placeholder of a missing "
+                f"{self.description} counts as a group, but looks like a placeholder for a missing "
                 "value. If it is one"
             )
         return (
-            f"{self.described} count as groups, but look like placeholders of a missing value. "
+            f"{self.description} count as groups, but look like placeholders for missing values. "
             "If they are"
         )
 
     @property
     def for_pandas(self) -> str:
-        """The placeholders as a Python list, for an example of code."""
+        """Placeholders as a Python list, for example code."""
         return repr(list(self.rows_by_text))
 
     @property
     def for_shell(self) -> str:
-        """The placeholders as one quoted argument of a command, separated by commas."""
+        """Placeholders as one quoted argument of a command, separated by commas."""
         return shell_quoted(",".join(self.rows_by_text))
 
 
 def is_placeholder(value: Any) -> bool:
-    """Return whether a label, or one attribute of it, is a placeholder of a missing value.
+    """Return whether a label, or one attribute of it, is a placeholder for a missing value.
 
     Examples
     --------
     >>> is_placeholder(" ? "), is_placeholder("None"), is_placeholder("unknown"), is_placeholder(0)
     (True, True, False, False)
     """
-    return isinstance(value, str) and bare(value) in PLACEHOLDERS
+    return isinstance(value, str) and normalize_text(value) in PLACEHOLDERS
 
 
 def placeholder_labels(labels: Sequence[Label], counts: Sequence[int]) -> PlaceholderLabels | None:
-    """Return the groups that are named by a placeholder; None if there are none.
+    """Return the groups whose label contains a placeholder; None if there are none.
 
     Parameters
     ----------
     labels : sequence of k labels
         Every attribute of an intersection is checked.
     counts : sequence of k int
-        Rows of each group; 0 where that is not known.
+        Rows of each group; 0 if unknown.
 
     Examples
     --------
-    >>> found = placeholder_labels(["?", "m", "w"], [3, 5, 4])
-    >>> found.labels, found.described
+    >>> placeholders = placeholder_labels(["?", "m", "w"], [3, 5, 4])
+    >>> placeholders.labels, placeholders.description
     (('?',), "'?' (3 rows)")
     """
-    found = []
+    suspect = []
     rows_by_text: dict[str, int | None] = {}
     for label, n in zip(labels, counts, strict=True):
-        texts = {part for part in attributes_of(label) if is_placeholder(part)}
+        texts = {value for value in attributes_of(label) if is_placeholder(value)}
         if not texts:
             continue
-        found.append(label)
+        suspect.append(label)
         for text in sorted(map(str, texts)):
-            before = rows_by_text.get(text) or 0
-            rows_by_text[text] = before + n if n else None
-    return PlaceholderLabels(tuple(found), rows_by_text) if found else None
+            n_so_far = rows_by_text.get(text) or 0
+            rows_by_text[text] = n_so_far + n if n else None
+    return PlaceholderLabels(tuple(suspect), rows_by_text) if suspect else None
 
 
 def similar_labels(labels: Sequence[Label]) -> list[tuple[Label, ...]]:
-    """Return the groups of labels that differ only by case, blanks or Unicode normal form.
+    """Return the sets of labels that differ only by case, blanks or Unicode normal form.
 
     Parameters
     ----------
@@ -125,14 +125,14 @@ def similar_labels(labels: Sequence[Label]) -> list[tuple[Label, ...]]:
     >>> similar_labels(["a", "a ", "b"]), similar_labels(["a", "b"])
     ([('a', 'a ')], [])
     """
-    alike: dict[Label, list[Label]] = defaultdict(list)
+    spellings_by_form: dict[Label, list[Label]] = defaultdict(list)
     for label in labels:
-        alike[_normalized(label)].append(label)
-    return [tuple(spellings) for spellings in alike.values() if len(spellings) > 1]
+        spellings_by_form[_normalize(label)].append(label)
+    return [tuple(spellings) for spellings in spellings_by_form.values() if len(spellings) > 1]
 
 
 def padded_labels(labels: Sequence[Label]) -> list[Label]:
-    """Return the labels that begin or end with white space, blank ones excepted.
+    """Return the labels that begin or end with white space, except blank ones.
 
     Examples
     --------
@@ -143,9 +143,9 @@ def padded_labels(labels: Sequence[Label]) -> list[Label]:
 
 
 def are_numbers(labels: Sequence[Label]) -> bool:
-    """Return whether labels, or all values of one attribute, are numbers or their texts.
+    """Return whether labels, or all values of one attribute, are numbers or numeric texts.
 
-    Truth values are not.
+    Booleans are not numbers.
 
     Examples
     --------
@@ -157,25 +157,30 @@ def are_numbers(labels: Sequence[Label]) -> bool:
 
 
 def many_groups_warning(labels: Sequence[Label], counts: Sequence[int]) -> str | None:
-    """Return a warning about many groups of few rows, or None; none where they were allowed.
+    """Return a warning about many small groups; None if there are few, or if they were allowed.
 
     Parameters
     ----------
     labels : sequence of k labels
     counts : sequence of k int
-        Rows of each group; 0 where that is not known, and then there is no warning.
+        Rows of each group; 0 if unknown, and then there is no warning.
     """
-    k, n_rows = len(labels), sum(counts)
-    if k > DEFAULT_MAX_GROUPS:  # which somebody has allowed
+    k = len(labels)
+    n_rows = sum(counts)
+    if k > DEFAULT_MAX_GROUPS:  # allowed explicitly
         return None
-    if k <= _SEVERAL_GROUPS or not all(counts) or n_rows >= _FEW_ROWS * k:
+    if k <= _MAX_SMALL_GROUPS or not all(counts) or n_rows >= _MIN_MEAN_ROWS * k:
         return None
-    remedy = "Check that the group column is no identifier; cross fewer attributes, or join groups"
     if are_numbers(labels):
-        remedy = "Put numbers such as ages into bins first, for example with pandas.cut"
+        remedy = "Bin numbers such as ages first, for example with pandas.cut"
+    else:
+        remedy = (
+            "Check that the group column is not an identifier; cross fewer attributes, or merge "
+            "groups"
+        )
     return (
-        f"There are {k} groups of {n_rows / k:.1f} rows on average, too few to say anything about "
-        f"each. {remedy}. If so many are intended, set max_groups={k}."
+        f"There are {k} groups of {n_rows / k:.1f} rows on average, too few for a statement about "
+        f"each. {remedy}. If this number is intended, set max_groups={k}."
     )
 
 
@@ -188,9 +193,9 @@ def label_warnings(
     ----------
     labels : sequence of k labels
     counts : sequence of k int
-        Rows of each group; 0 where that is not known.
+        Rows of each group; 0 if unknown.
     known : collection of labels
-        Groups of rows that came before, about which the caller has been warned.
+        Groups of earlier rows, about which the caller has been warned.
 
     Examples
     --------
@@ -203,33 +208,35 @@ def label_warnings(
     placeholders = placeholder_labels(labels, counts)
     if placeholders is not None and not set(placeholders.labels) <= set(known):
         messages.append(
-            f"{placeholders.suspicion}, leave these rows out: with pandas, pass "
+            f"{placeholders.suspicion}, drop these rows: with pandas, pass "
             f"labels.mask(labels.isin({placeholders.for_pandas})) as sensitive_features to "
             'FairPCA(on_missing="drop").'
         )
-    pairs = [each for each in similar_labels(labels) if not set(each) <= set(known)]
-    if pairs:
+    similar = [
+        spellings for spellings in similar_labels(labels) if not set(spellings) <= set(known)
+    ]
+    if similar:
         messages.append(
-            f"Labels that differ only by case, blanks or Unicode normal form count as different "
-            f"groups: {listed_pairs(pairs)}. If they mean the same, spell them alike, with pandas "
-            'for example labels.str.strip().str.lower().str.normalize("NFKC").'
+            "Labels that differ only by case, blanks or Unicode normal form count as different "
+            f"groups: {format_spellings(similar)}. If they mean the same, unify them, for example "
+            'with pandas: labels.str.strip().str.lower().str.normalize("NFKC").'
         )
     return messages
 
 
-def listed_pairs(pairs: Iterable[Sequence[Label]]) -> str:
-    r"""Return spellings of the same label for a message; those that look alike are escaped.
+def format_spellings(similar: Iterable[Sequence[Label]]) -> str:
+    r"""Format spellings of the same label for a message; those that look the same are escaped.
 
     Examples
     --------
-    >>> listed_pairs([("a", "a ")]), listed_pairs([("\u00e9", "e\u0301")])
+    >>> format_spellings([("a", "a ")]), format_spellings([("\u00e9", "e\u0301")])
     ("'a' and 'a '", "'\\xe9' and 'e\\u0301'")
     """
-    return join_truncated([" and ".join(_told_apart(spellings)) for spellings in pairs])
+    return join_truncated([" and ".join(_distinguish(spellings)) for spellings in similar])
 
 
 def quoted(label: Label) -> str:
-    r"""Return a label in quotes, in which what cannot be printed or seen is escaped.
+    r"""Return a label in quotes, with unprintable and invisible characters escaped.
 
     Examples
     --------
@@ -240,13 +247,13 @@ def quoted(label: Label) -> str:
 
 
 def shell_quoted(text: str) -> str:
-    """Return a text in single quotes, as a POSIX shell reads it."""
+    """Quote a text for a POSIX shell, in single quotes."""
     inner = text.replace("'", "'\"'\"'")
     return f"'{inner}'"
 
 
 def attributes_of(label: Label) -> tuple[Any, ...]:
-    """Return the attributes of a label; of a plain one, itself alone.
+    """Return the attributes of a label; a plain label is its only attribute.
 
     Examples
     --------
@@ -256,12 +263,12 @@ def attributes_of(label: Label) -> tuple[Any, ...]:
     return label if isinstance(label, tuple) else (label,)
 
 
-def bare(text: str) -> str:
-    """Return a text in one case and normal form, without blanks and unprintable characters.
+def normalize_text(text: str) -> str:
+    """Normalize case and Unicode form, and remove blanks and unprintable characters.
 
     Examples
     --------
-    >>> bare("Fe male" + chr(9))
+    >>> normalize_text("Fe male" + chr(9))
     'female'
     """
     if text.isascii() and text.isalnum():
@@ -270,9 +277,11 @@ def bare(text: str) -> str:
     return "".join(char for char in folded if char.isprintable() and not char.isspace())
 
 
-def _normalized(label: Label) -> Label:
-    parts = tuple(bare(part) if isinstance(part, str) else part for part in attributes_of(label))
-    return parts if isinstance(label, tuple) else parts[0]
+def _normalize(label: Label) -> Label:
+    attributes = tuple(
+        normalize_text(value) if isinstance(value, str) else value for value in attributes_of(label)
+    )
+    return attributes if isinstance(label, tuple) else attributes[0]
 
 
 def _is_number(value: Any) -> bool:
@@ -285,21 +294,20 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _is_padded(part: Any) -> bool:
-    return isinstance(part, str) and part != part.strip() != ""
+def _is_padded(value: Any) -> bool:
+    return isinstance(value, str) and value != value.strip() != ""
 
 
-def _told_apart(spellings: Sequence[Label]) -> list[str]:
-    shown = [quoted(label) for label in spellings]
-    normal_forms = {unicodedata.normalize("NFC", text) for text in shown}
-    return (
-        shown
-        if len(normal_forms) == len(shown)
-        else [ascii(format_label(each)) for each in spellings]
-    )
+def _distinguish(spellings: Sequence[Label]) -> list[str]:
+    """Return spellings in quotes, escaped if some of them look the same."""
+    texts = [quoted(label) for label in spellings]
+    normal_forms = {unicodedata.normalize("NFC", text) for text in texts}
+    if len(normal_forms) == len(texts):
+        return texts
+    return [ascii(format_label(label)) for label in spellings]
 
 
-def _described(text: str, n_rows: int | None) -> str:
+def _describe(text: str, n_rows: int | None) -> str:
     if n_rows is None:
         return quoted(text)
     return f"{quoted(text)} ({n_rows:,} row{'s' * (n_rows != 1)})"

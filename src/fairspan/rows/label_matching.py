@@ -1,9 +1,9 @@
-"""Match group labels of new rows to those of a fit where they are equal as text, such as 1 and "1".
+"""Match group labels of new rows to those of a fit if they are equal as text, such as 1 and "1".
 
-A CSV file holds text only, so the labels 1 and 2 of a fit in Python are "1" and "2" in the file of
-the same rows. Labels are compared attribute by attribute, and only if all values of an attribute
-have one type in the rows and another one in the fit. Numbers and truth values of different types
-match where they are equal, as 1, 1.0 and True are.
+A CSV file contains only text, so the labels 1 and 2 of a fit in Python are "1" and "2" in the file
+of the same rows. Labels are compared attribute by attribute, and only if all values of an attribute
+have one type in the rows and another one in the fit. Numbers and booleans of different types match
+if they are equal, such as 1, 1.0 and True.
 """
 
 import math
@@ -20,8 +20,8 @@ from fairspan.rows.groups import (
     format_list,
     is_missing_label,
     label_type,
+    plural_type_name,
     to_python_label,
-    type_in_words,
 )
 from fairspan.rows.label_checks import attributes_of
 from fairspan.rows.protocol import RowBlock
@@ -29,221 +29,229 @@ from fairspan.rows.protocol import RowBlock
 
 @dataclass(frozen=True)
 class KnownLabels:
-    """The labels of a fit, to which labels of other rows are matched.
+    """Labels of a fit, to which labels of other rows are matched.
 
     Attributes
     ----------
     values : tuple of tuples
-        The values of each attribute of the groups, and after them the classes of y, if known.
+        Values of each attribute of the groups, followed by the classes of y, if known.
     """
 
     values: tuple[tuple[Any, ...], ...] = ()
 
     @classmethod
-    def of(cls, groups: Sequence[Label], classes: Sequence[Label] = ()) -> "KnownLabels":
-        """Collect the values of the groups of a fit, and of the classes of y that it knows.
+    def from_groups(cls, groups: Sequence[Label], classes: Sequence[Label] = ()) -> "KnownLabels":
+        """Collect the values of the groups of a fit, and of its classes of y, if known.
 
         Examples
         --------
-        >>> KnownLabels.of([("f", 1), ("m", 2)]).values
+        >>> KnownLabels.from_groups([("f", 1), ("m", 2)]).values
         (('f', 'm'), (1, 2))
         """
-        values = [
-            tuple(dict.fromkeys(column)) for column in zip(*map(attributes_of, groups), strict=True)
-        ]
+        columns = zip(*map(attributes_of, groups), strict=True)
+        values = [tuple(dict.fromkeys(column)) for column in columns]
         if classes:
             values.append(tuple(classes))
         return cls(tuple(values))
 
     @classmethod
-    def of_certificate(cls, certificate: Any, *, has_classes: bool = False) -> "KnownLabels":
-        """Collect the labels that a certificate names.
+    def from_certificate(cls, certificate: Any, *, has_y: bool = False) -> "KnownLabels":
+        """Collect the labels in a certificate.
 
         Parameters
         ----------
         certificate : Certificate
-        has_classes : bool
-            Whether labels of rows end with the class of the row in y, for restrictions that hold in
-            chosen classes.
+        has_y : bool
+            Whether labels of rows end with the class of the row in y, for restrictions within
+            classes.
         """
-        classes = getattr(certificate.restriction, "within_classes", None) if has_classes else None
-        return cls.of(certificate.groups, classes if isinstance(classes, tuple) else ())
+        classes: Any = getattr(certificate.restriction, "within_classes", None)
+        if not has_y or not isinstance(classes, tuple):
+            return cls.from_groups(certificate.groups)
+        return cls.from_groups(certificate.groups, classes)
 
     def match(self, labels: CodedLabels) -> CodedLabels:
-        """Return the labels with those of the fit in place of those that are equal as text.
+        """Replace labels by those of the fit that are equal as text.
 
-        Further labels that are spelled as values of the type of the fit become such values. Where
-        no label of an attribute is one of the fit, or one cannot be read so or may be several of
-        them, all stay as they are.
+        Other labels are converted to the type of the fit. An attribute is left unchanged if none of
+        its labels is one of the fit, or if one of them cannot be converted or matches several.
 
         Examples
         --------
-        >>> KnownLabels.of([1, 2]).match(CodedLabels.of(["2", "1", "3"])).to_list()
+        >>> known = KnownLabels.from_groups([1, 2])
+        >>> known.match(CodedLabels.from_labels(["2", "1", "3"])).to_list()
         [2, 1, 3]
-        >>> KnownLabels.of([1, 2]).match(CodedLabels.of(["2", "1", "c"])).to_list()
+        >>> known.match(CodedLabels.from_labels(["2", "1", "c"])).to_list()
         ['2', '1', 'c']
         """
         replacements = self.replacements(labels)
         if not any(replacements):
             return labels
-        matched = [self._replaced(label, replacements) for label in labels.categories]
+        matched = [self._replace(label, replacements) for label in labels.categories]
         if len({(label_type(label), label) for label in matched}) < len(matched):
             return labels  # two labels would become one
-        return labels.with_distinct(matched)
+        return labels.with_categories(matched)
 
     def match_block(self, block: RowBlock) -> RowBlock:
-        """Return a block of rows whose labels are matched."""
-        dropped = block.dropped_rows
-        return replace(
-            block,
-            group_labels=None if block.group_labels is None else self.match(block.group_labels),
-            dropped_rows=None if dropped is None else (self.match(dropped[0]), dropped[1]),
-        )
+        """Match the labels of a block of rows."""
+        labels = block.group_labels
+        if labels is not None:
+            labels = self.match(labels)
+        dropped_rows = block.dropped_rows
+        if dropped_rows is not None:
+            dropped_labels, missing = dropped_rows
+            dropped_rows = (self.match(dropped_labels), missing)
+        return replace(block, group_labels=labels, dropped_rows=dropped_rows)
 
     def replacements(self, labels: CodedLabels) -> list[dict[Any, Any]]:
-        """Return, for each attribute, what its values become; nothing where their types agree."""
+        """Return, for each attribute, the new value by old value; empty if their types agree."""
         rows = [attributes_of(to_python_label(label)) for label in labels.present]
-        found = []
+        by_attribute = []
         for position, known in enumerate(self.values):
-            parts = [row[position] for row in rows if len(row) > position]
-            found.append(_replacements(parts, known))
-        return found
+            values = [row[position] for row in rows if len(row) > position]
+            by_attribute.append(_find_replacements(values, known))
+        return by_attribute
 
-    def notice(self, labels: CodedLabels) -> str | None:
-        """Return a notice of the labels that are matched although their types differ, or None.
+    def describe_matches(self, labels: CodedLabels) -> str | None:
+        """Return a notice about labels that match although their types differ, or None.
 
         Examples
         --------
-        >>> KnownLabels.of([1, 2]).notice(CodedLabels.of(["1", "2"]))
+        >>> known = KnownLabels.from_groups([1, 2])
+        >>> known.describe_matches(CodedLabels.from_labels(["1", "2"]))
         "Group labels of these rows match those of the model: '1' is 1, '2' is 2."
         """
         pairs = [
             f"{value!r} is {known!r}"
-            for replaced in self.replacements(labels)
-            for value, known in replaced.items()
+            for replacements in self.replacements(labels)
+            for value, known in replacements.items()
         ]
         if not pairs:
             return None
         return f"Group labels of these rows match those of the model: {join_truncated(pairs)}."
 
-    def notice_of_types(self, types: Sequence[type | None]) -> str | None:
-        """Return a notice of attributes whose type in the rows is not that of the fit, or None.
+    def describe_type_differences(self, types: Sequence[type | None]) -> str | None:
+        """Return a notice about attributes whose type differs between rows and fit, or None.
 
         Parameters
         ----------
         types : sequence of type or None
-            Of each attribute of the rows; None where it is not known.
+            Type of each attribute of the rows; None if unknown.
         """
-        differing = [
-            f"{type_in_words(found)} in these rows and {type_in_words(type(known[0]))} in the model"
-            for found, known in zip(types, self.values, strict=False)
-            if found is not None and found is not type(known[0])
-        ]
-        if not differing:
+        differences = []
+        for row_type, known in zip(types, self.values, strict=False):
+            fit_type = type(known[0])
+            if row_type is not None and row_type is not fit_type:
+                differences.append(
+                    f"{plural_type_name(row_type)} in these rows and {plural_type_name(fit_type)} "
+                    "in the model"
+                )
+        if not differences:
             return None
         return (
-            f"Group labels are {join_truncated(differing)}. Labels match where they are equal as text, "
-            "such as '1' and 1."
+            f"Group labels are {join_truncated(differences)}. Labels match if they are equal as "
+            "text, such as '1' and 1."
         )
 
-    def _replaced(self, label: Any, replacements: Sequence[Mapping[Any, Any]]) -> Any:
-        parts = list(attributes_of(to_python_label(label)))
-        for position, replaced in enumerate(replacements[: len(parts)]):
-            if not is_missing_label(parts[position]):
-                parts[position] = replaced.get(parts[position], parts[position])
-        return tuple(parts) if isinstance(label, tuple) else parts[0]
+    def _replace(self, label: Any, replacements: Sequence[Mapping[Any, Any]]) -> Any:
+        values = list(attributes_of(to_python_label(label)))
+        for position, new_values in enumerate(replacements[: len(values)]):
+            if not is_missing_label(values[position]):
+                values[position] = new_values.get(values[position], values[position])
+        return tuple(values) if isinstance(label, tuple) else values[0]
 
 
 def remedy_for(label: Label, labels: Sequence[Label], otherwise: str) -> str:
-    """Return what to do about a label that is none of some labels.
+    """Return the remedy for a label that is not among some labels.
 
     Parameters
     ----------
     label : label
     labels : sequence of labels
     otherwise : str
-        The remedy where the label equals none of them as text.
+        Remedy if the label equals none of them as text.
 
     Examples
     --------
     >>> remedy_for("1", [1, 2], "Name one of them"), remedy_for("3", [1, 2], "Name one of them")
     ("Write 1 in place of '1': labels have types", 'Name one of them')
     """
-    matched = KnownLabels.of(labels).match(CodedLabels.from_labels([label])).to_list()[0]
+    matched = KnownLabels.from_groups(labels).match(CodedLabels.from_labels([label])).to_list()[0]
     if matched == label or matched not in labels:
         return otherwise
     return f"Write {matched!r} in place of {label!r}: labels have types"
 
 
-def check_types(found: Sequence[Label], known: Sequence[Label]) -> None:
-    """Make sure that labels of rows can be compared with those of a fit.
+def check_types(row_labels: Sequence[Label], fitted: Sequence[Label]) -> None:
+    """Check that labels of rows can be compared with those of a fit.
 
     Raises
     ------
     InvalidInput
-        The labels differ, and so do their types: whether the groups are the same is not known.
+        The labels differ, and so do their types, so the groups may or may not be the same.
     """
-    if list(found) == list(known) or not found or not known:
+    if list(row_labels) == list(fitted) or not row_labels or not fitted:
         return
-    if label_type(found[0]) == label_type(known[0]):
+    if label_type(row_labels[0]) == label_type(fitted[0]):
         return
     raise InvalidInput(
-        f"The rows have the groups {format_list(found)} ({describe_label_type(found)}), and the model was "
-        f"fitted on {format_list(known)} ({describe_label_type(known)})",
+        f"The rows have the groups {format_list(row_labels)} ({describe_label_type(row_labels)}), "
+        f"but the model was fitted on {format_list(fitted)} ({describe_label_type(fitted)})",
         "Allowed: labels of the type of the fit, or labels that are each equal as text to one "
         "label of the fit",
-        "Convert the group column to the type of the fit, so that its labels are spelled alike",
+        "Convert the group column to the type of the fit",
     )
 
 
-def _replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any, Any]:
-    """Return what values of another type become; nothing if one of them cannot be matched."""
+def _find_replacements(values: Sequence[Any], known: Sequence[Any]) -> dict[Any, Any]:
+    """Return the replacement by value; empty if the types agree or a value cannot be matched."""
     types = {type(value) for value in values if not is_missing_label(value)}
     known_types = set(map(type, known))
     if len(types) != 1 or len(known_types) != 1 or types == known_types:
         return {}
-    by_text: dict[str, list[Any]] = {}
-    for value in known:
-        for text in _texts(value):
-            by_text.setdefault(text, []).append(value)
-    found: dict[Any, Any] = {}
+    (known_type,) = known_types
+    known_by_text: dict[str, list[Any]] = {}
+    for known_value in known:
+        for text in _spellings(known_value):
+            known_by_text.setdefault(text, []).append(known_value)
+    replacements: dict[Any, Any] = {}
     for value in dict.fromkeys(values):
         if is_missing_label(value):
             continue
-        matching = {each for text in _texts(value) for each in by_text.get(text, [])}
-        if not isinstance(value, str) and str not in known_types:
-            matching |= {each for each in known if each == value}
+        matching = {match for text in _spellings(value) for match in known_by_text.get(text, [])}
+        if not isinstance(value, str) and known_type is not str:
+            matching |= {known_value for known_value in known if known_value == value}
         if len(matching) > 1:
             return {}
-        replacement = matching.pop() if matching else _converted(value, *known_types)
+        replacement = matching.pop() if matching else _convert(value, known_type)
         if replacement is None:
             return {}
-        found[value] = replacement
-    return found if set(found.values()) & set(known) else {}
+        replacements[value] = replacement
+    return replacements if set(replacements.values()) & set(known) else {}
 
 
-def _converted(value: Any, wanted: type) -> Any:
-    """Return a value of another type that is spelled alike; None if there is none."""
-    if wanted is str:
+def _convert(value: Any, target_type: type) -> Any:
+    """Convert a value to another type if both are written alike; None otherwise."""
+    if target_type is str:
         return str(value)
-    if wanted is bool:
+    if target_type is bool:
         return {"true": True, "false": False}.get(str(value).lower())
     try:
-        number = wanted(float(value))
+        number = target_type(float(value))
     except (ValueError, OverflowError):
         return None
     if not math.isfinite(number):
         return None
-    return number if set(_texts(number)) & set(_texts(value)) else None
+    return number if set(_spellings(number)) & set(_spellings(value)) else None
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Iterate over the ways in which programs write a value as text."""
+def _spellings(value: Any) -> Iterator[str]:
+    """Yield the texts that programs write for a value."""
     text = str(value)
     yield text
     if isinstance(value, bool):
         yield from (text.lower(), text.upper())
-    elif isinstance(value, int):  # pandas makes floats of whole numbers beside missing cells
+    elif isinstance(value, int):  # pandas stores a column of integers with missing cells as floats
         yield f"{value}.0"
     elif isinstance(value, float) and value.is_integer():
         yield str(int(value))

@@ -1,4 +1,4 @@
-"""Rows that are made of other rows: of which every block is changed as it is read, say."""
+"""Wrappers of row sources, such as rows whose blocks are transformed as they are read."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,53 +21,53 @@ BlockTransform = Callable[[RowBlock], RowBlock]
 
 @dataclass(frozen=True, eq=False)
 class WrappedRows(BaseRows):
-    """Rows that are made of others, and know of them what these know.
+    """Base class of wrappers, which delegates metadata to the wrapped rows.
 
     Attributes
     ----------
-    whole : RowSource or PartitionedRows
+    source : RowSource or PartitionedRows
     """
 
     source: Rows
 
     @property
     def source_info(self) -> BaseRows:
-        """What is known of the others."""
+        """Metadata of the wrapped rows."""
         return self.source if isinstance(self.source, BaseRows) else BaseRows()
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if they have any."""
+        """Feature names, if any."""
         return self.source.feature_names
 
     @property
     def n_features(self) -> int:
-        """p, the number of features."""
+        """Number of features, p."""
         return self.source.n_features
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, if it is known before reading."""
+        """Number of rows, if known before reading."""
         return self.source.n_rows
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups."""
+        """Names of the group columns; empty if unnamed."""
         return self.source_info.group_columns
 
     @property
     def n_partitions(self) -> int | None:
-        """In how many parts they are read, if that is known."""
+        """Number of partitions, if known."""
         return self.source_info.n_partitions
 
     @property
     def row_offset(self) -> int:
-        """How many rows of the whole table come before these."""
+        """Number of rows of the whole table before these."""
         return self.source_info.row_offset
 
     @property
     def keeps_missing(self) -> bool:
-        """Whether rows keep cells that are missing, as NaN."""
+        """Whether missing cells are kept, as NaN."""
         return self.source_info.keeps_missing
 
     @property
@@ -76,47 +76,47 @@ class WrappedRows(BaseRows):
         return self.source_info.weight_exponent
 
     def find_weight_scale(self) -> None:
-        """Read all weights, to choose the unit of weights out of range."""
+        """Read all weights to choose a unit that brings them into range."""
         self.source_info.find_weight_scale()
 
     def row_name(self, index: int) -> str | None:
-        """Return what messages call a row."""
+        """Return the name of a row for messages."""
         return self.source_info.row_name(index)
 
     def select_features(self, names: tuple[str, ...]) -> Self:
-        """The same rows with these features, in this order."""
+        """Return the same rows with these features, in this order."""
         return replace(self, source=self.source.select_features(names))
 
 
 @dataclass(frozen=True, eq=False)
 class MappedRows(WrappedRows):
-    """Rows of the same features and number, with other values or labels.
+    """Rows with transformed values or labels; features and row count stay the same.
 
     Attributes
     ----------
-    change : callable
-        What becomes of a block; it can be sent to another process.
-    is_completed : bool
-        Whether no cell is missing afterwards.
+    transform : callable
+        Picklable function applied to each block.
+    fills_missing : bool
+        Whether transformed blocks have no missing cells.
     """
 
     transform: BlockTransform
     fills_missing: bool = True
 
     @classmethod
-    def wrap(cls, rows: Rows, change: BlockTransform, *, is_completed: bool = True) -> Rows:
-        """The same rows, changed, read in blocks or where they lie."""
-        kind = _MappedPartitions if isinstance(rows, PartitionedRows) else _MappedBlocks
-        return kind(rows, change, is_completed)
+    def wrap(cls, rows: Rows, transform: BlockTransform, *, fills_missing: bool = True) -> Rows:
+        """Wrap rows, in blocks or partitioned."""
+        wrapper = _MappedPartitions if isinstance(rows, PartitionedRows) else _MappedBlocks
+        return wrapper(rows, transform, fills_missing)
 
     @property
     def keeps_missing(self) -> bool:
-        """Whether rows keep cells that are missing, as NaN."""
+        """Whether missing cells are kept, as NaN."""
         return self.source_info.keeps_missing and not self.fills_missing
 
 
 class _MappedBlocks(MappedRows):
-    """Rows that are read in blocks."""
+    """Transformed rows of a `RowSource`."""
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
@@ -125,10 +125,10 @@ class _MappedBlocks(MappedRows):
 
 
 class _MappedPartitions(MappedRows):
-    """Rows that are read where they lie."""
+    """Transformed rows of `PartitionedRows`."""
 
-    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
-        """The tally's result over all parts; None if there are no rows."""
+    def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
+        """Aggregate all partitions; None if there are no rows."""
         assert isinstance(self.source, PartitionedRows)
-        change = partial(_MappedBlocks, transform=self.transform, fills_missing=self.fills_missing)
-        return self.source.aggregate(MappedAggregator(tally, change))
+        wrap = partial(_MappedBlocks, transform=self.transform, fills_missing=self.fills_missing)
+        return self.source.aggregate(MappedAggregator(aggregator, wrap))

@@ -1,6 +1,6 @@
-"""Rows in matrices that are no arrays of numpy: sparse ones of scipy, and those of other packages.
+"""Rows of scipy sparse matrices, and of arrays of other packages on any device.
 
-The latter (torch, cupy, jax and others) may lie on any device.
+Such packages are torch, cupy and jax, for example.
 """
 
 import warnings
@@ -37,10 +37,10 @@ from fairspan.rows.validation import (
 )
 from fairspan.typing import AnyArray, FloatArray, IndexArray
 
-# A csr_array, for which scipy has no types.
+# scipy has no type stubs for csr_array.
 CsrArray = Any
 
-# Numbers of one part of reduced rows that are computed at once.
+# Entries of transformed rows that are computed at a time (32 MB of float64).
 _CHUNK_ENTRIES = 2**22
 
 
@@ -51,50 +51,58 @@ class SparseRows(InMemoryRows):
     Attributes
     ----------
     matrix : (n, p) csr_array
-        Finite numbers, or NaN where missing cells are dropped; no duplicates, no stored zeros.
+        Canonical format: no duplicates or stored zeros. Finite, or NaN if incomplete rows are
+        dropped later.
     """
 
     matrix: CsrArray
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, p)."""
+        """Shape (n, p)."""
         return tuple(self.matrix.shape)
 
     @property
     def density(self) -> float:
-        """Share of the cells that are stored."""
+        """Fraction of cells that are stored."""
         return float(self.matrix.nnz / (self.n_rows * self.n_features))
 
     def read_slice(self, start: int, stop: int) -> FloatArray:
-        """Some rows with all their zeros."""
+        """Return a row range as a dense array."""
         return np.asarray(self.matrix[start:stop].toarray())
 
     def drop_incomplete(self) -> "SparseRows":
-        """Without the rows in which something is missing, where these are to be dropped."""
+        """Drop incomplete rows if `on_missing` says so."""
         if self.on_missing == "error" or self.group_labels is None:
             return self
-        missing = self.group_labels.missing_mask
-        missing[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = True
-        return self.take(np.flatnonzero(~missing)) if missing.any() else self
+        drop_mask = self.group_labels.missing_mask
+        drop_mask[self.matrix.tocoo().row[np.isnan(self.matrix.data)]] = True
+        return self.take(np.flatnonzero(~drop_mask)) if drop_mask.any() else self
 
     def without_dropped(self) -> tuple["SparseRows", int]:
-        """Return the rows that are not left out, and how many are; all if none would remain."""
-        kept = self.drop_incomplete()
-        if not kept.n_rows:
-            return self, 0
-        return kept, self.n_rows - kept.n_rows
+        """Return the rows without incomplete ones, and the number of dropped rows.
 
-    def lost_groups(self, kept: Collection[Label]) -> frozenset[Label]:
-        """Return the groups of rows that count which are not among these."""
-        if self.group_labels is None:
+        If none remains, all rows are returned.
+        """
+        complete = self.drop_incomplete()
+        if not complete.n_rows:
+            return self, 0
+        return complete, self.n_rows - complete.n_rows
+
+    def lost_groups(self, remaining: Collection[Label]) -> frozenset[Label]:
+        """Return the groups of rows with positive weight that are not among the remaining ones."""
+        labels = self.group_labels
+        if labels is None:
             return frozenset()
-        counted = self.group_labels if self.weights is None else self.group_labels[self.weights > 0]
-        labels = map(to_python_label, counted.present)
-        return frozenset(label for label in labels if not is_missing_label(label)).difference(kept)
+        if self.weights is not None:
+            labels = labels[self.weights > 0]
+        groups = map(to_python_label, labels.present)
+        return frozenset(group for group in groups if not is_missing_label(group)).difference(
+            remaining
+        )
 
     def take(self, indices: IndexArray) -> "SparseRows":
-        """Some of the rows, by their positions."""
+        """Select rows by position."""
         assert self.group_labels is not None
         return replace(
             self,
@@ -105,16 +113,16 @@ class SparseRows(InMemoryRows):
 
 
 class SparseAdapter(SourceAdapter):
-    """Sparse matrices of scipy."""
+    """Adapter for scipy sparse matrices."""
 
     def accepts(self, X: Any) -> bool:
-        """Whether it is one."""
+        """Return whether `X` is a sparse matrix."""
         return hasattr(X, "tocsr")
 
     def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> SparseRows:
-        """Rows of a sparse matrix, whose groups and weights are beside it."""
+        """Open the rows of a sparse matrix."""
         if on_missing in KEEPING_MISSING:
             raise InvalidInput(
                 f'X is a sparse matrix, and on_missing is "{on_missing}"',
@@ -122,38 +130,39 @@ class SparseAdapter(SourceAdapter):
                 "Pass X.toarray() if it fits into memory",
             )
         matrix = _to_canonical_csr(X, allow_nan=on_missing == "drop")
-        beside = resolve_labels_and_weights(X, matrix.shape[0], sensitive_features, sample_weight)
-        return SparseRows(matrix, on_missing=on_missing, **beside)
+        metadata = resolve_labels_and_weights(X, matrix.shape[0], sensitive_features, sample_weight)
+        return SparseRows(matrix, on_missing=on_missing, **metadata)
 
     def map_rows(self, X: Any, row_map: RowMap) -> Any:
-        """Coordinates of the rows as a (n, d) array; single precision stays single.
+        """Transform the rows to an (n, d) array; float32 input gives float32 output.
 
         Raises
         ------
         InvalidInput
-            Another number of features, NaN or infinity.
+            Wrong number of features, NaN or infinity.
         """
         if row_map.affine is None or row_map.input_kind != "features":
             return None
-        matrix, (before, directions, after) = _to_canonical_csr(X), row_map.affine
-        check_n_columns(matrix.shape[1], row_map.n_inputs, row_map.input_kind)
-        offset = after - before @ directions
+        rows = _to_canonical_csr(X)
+        check_n_columns(rows.shape[1], row_map.n_inputs, row_map.input_kind)
+        shift, matrix, offset = row_map.affine
+        constant = offset - shift @ matrix
         dtype = np.float32 if np.dtype(X.dtype) == np.float32 else np.float64
-        coordinates = np.empty((matrix.shape[0], directions.shape[1]), dtype)
-        size = max(_CHUNK_ENTRIES // directions.shape[1], 1)
+        coordinates = np.empty((rows.shape[0], matrix.shape[1]), dtype)
+        size = max(_CHUNK_ENTRIES // matrix.shape[1], 1)
         for start in range(0, len(coordinates), size):
-            # In double precision: in single precision a large mean would cost digits.
-            coordinates[start : start + size] = matrix[start : start + size] @ directions + offset
+            # Compute in float64: with a large mean, float32 would lose digits.
+            coordinates[start : start + size] = rows[start : start + size] @ matrix + constant
         return coordinates
 
 
 def _to_canonical_csr(X: Any, *, allow_nan: bool = False) -> CsrArray:
-    """A sparse matrix as float64 rows without duplicates or stored zeros; never the user's own.
+    """Convert to a canonical float64 csr_array without modifying the user's matrix.
 
     Raises
     ------
     InvalidInput, InvalidType
-        A shape, type or cell that cannot be used.
+        Unusable shape, dtype or value.
     """
     check_shape(X.shape)
     check_dtype(X.dtype)
@@ -167,10 +176,11 @@ def _to_canonical_csr(X: Any, *, allow_nan: bool = False) -> CsrArray:
         with np.errstate(over="ignore", invalid="ignore"):
             matrix.sum_duplicates()
         matrix.eliminate_zeros()
-    bad = np.isinf(matrix.data) if allow_nan else ~np.isfinite(matrix.data)
-    if bad.any():
-        first = int(np.argmax(bad))
+    is_invalid = np.isinf(matrix.data) if allow_nan else ~np.isfinite(matrix.data)
+    if is_invalid.any():
+        first = int(np.argmax(is_invalid))
         row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
+        # The validation of dense rows raises the error, with this row and column.
         cells = np.zeros((1, int(matrix.indices[first]) + 1))
         cells[0, -1] = matrix.data[first]
         to_finite_float64(cells, row, None)
@@ -178,9 +188,9 @@ def _to_canonical_csr(X: Any, *, allow_nan: bool = False) -> CsrArray:
 
 
 def to_validated_csr(X: Any) -> CsrArray:
-    """A sparse matrix as compressed rows, whose indices were looked at first.
+    """Convert a sparse matrix to CSR after validating its indices.
 
-    scipy trusts indices: those out of range would be read from, or written to, memory of others.
+    scipy trusts index arrays: out-of-range indices would access memory out of bounds.
 
     Raises
     ------
@@ -192,117 +202,122 @@ def to_validated_csr(X: Any) -> CsrArray:
         _check_index_arrays(rows)
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise InvalidInput(
-            f"X is a sparse matrix whose indices are wrong ({error})",
+            f"X is a sparse matrix with invalid indices ({error})",
             f"Allowed: indices from 0 up to the shape, which is {tuple(X.shape)}",
-            "Make the matrix again from its coordinates: scipy.sparse.coo_array checks them",
+            "Rebuild the matrix with scipy.sparse.coo_array, which checks its indices",
         ) from error
     return rows
 
 
 def _rebuild(X: Any) -> Any:
-    """The same matrix made of the same arrays, which scipy checks then and not when they change."""
-    kind, shape = getattr(X, "format", ""), X.shape
-    if kind in ("csr", "csc", "bsr"):
-        anew = type(X)((X.data, X.indices, X.indptr), shape=shape)
-        _check_index_arrays(anew)
-        return anew
-    if kind == "lil" and list(map(len, X.rows)) != list(map(len, X.data)):
-        raise ValueError("rows of a lil matrix have as many columns as values")
-    cells = (type(X)((X.data, X.offsets), shape=shape) if kind == "dia" else X).tocoo()
-    return scipy.sparse.coo_array((cells.data, (cells.row, cells.col)), shape=shape)
+    """Rebuild a matrix from its arrays, which scipy validates only on construction."""
+    sparse_format = getattr(X, "format", "")
+    if sparse_format in ("csr", "csc", "bsr"):
+        rebuilt = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+        _check_index_arrays(rebuilt)
+        return rebuilt
+    if sparse_format == "lil" and list(map(len, X.rows)) != list(map(len, X.data)):
+        raise ValueError("a row of a lil matrix must have as many column indices as values")
+    if sparse_format == "dia":
+        X = type(X)((X.data, X.offsets), shape=X.shape)
+    cells = X.tocoo()
+    return scipy.sparse.coo_array((cells.data, (cells.row, cells.col)), shape=X.shape)
 
 
 def _check_index_arrays(matrix: Any) -> None:
-    # scipy looks at the order of these only where the last of them is above zero.
+    # scipy checks the order of indptr only if its last entry is positive.
     starts = matrix.indptr
     if starts.dtype.kind != "i" or (starts[1:] < starts[:-1]).any():
-        raise ValueError("indptr must be a non-decreasing sequence of whole numbers")
+        raise ValueError("indptr must be a non-decreasing integer array")
     matrix.check_format(full_check=True)
 
 
-# Fewest rows of a block, so that a product of it keeps the device busy.
+# Minimum rows per block, to keep the device busy.
 MIN_BLOCK_ROWS = 512
-# Numbers in one block: it stays in the cache of a CPU, or keeps a GPU busy in 128 MB.
-_CPU_BLOCK_ENTRIES, _GPU_BLOCK_ENTRIES = 2**17, 2**24
+# Entries per block: 1 MB fits into the cache of a CPU, and 128 MB keep a GPU busy.
+_CPU_BLOCK_ENTRIES = 2**17
+_GPU_BLOCK_ENTRIES = 2**24
 
 
 def backend_of(array: Any) -> ArrayBackend:
-    """The package and the device of an array.
+    """Array API namespace and device of an array.
 
     Raises
     ------
     InvalidType
-        It is no dense array, or its device has no double precision.
+        Not a dense array, or the device lacks float64.
     """
     if is_pydata_sparse_array(array) or (
         is_torch_array(array) and str(array.layout) != "torch.strided"
     ):
         raise InvalidType(
             f"X is a sparse {type(array).__name__}",
-            "Allowed: dense arrays, and the sparse matrices of scipy",
+            "Allowed: dense arrays, and scipy sparse matrices",
             "Convert it, for example to scipy.sparse.csr_array",
         )
     try:
-        place = ArrayBackend(array_namespace(array), device(array))
+        backend = ArrayBackend(array_namespace(array), device(array))
     except (TypeError, AttributeError) as error:
         raise InvalidType(
-            f"X is a {type(array).__name__}, which is no array ({error})",
+            f"X is a {type(array).__name__}, which is not an array ({error})",
             "Allowed: arrays that follow the Array API standard",
             "Pass the array of numbers itself",
         ) from error
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # JAX warns, and gives single precision
+        warnings.simplefilter("ignore")  # JAX warns and falls back to float32
         try:
-            dtype = place.xp.zeros(1, dtype=place.xp.float64, device=place.device).dtype
+            dtype = backend.xp.zeros(1, dtype=backend.xp.float64, device=backend.device).dtype
         except (TypeError, ValueError, RuntimeError):
             dtype = None
-    if dtype != place.xp.float64:
+    if dtype != backend.xp.float64:
         raise InvalidType(
-            f"X lies on {place.device}, where no double precision is available",
-            "Allowed: devices with float64, in which sums over many rows stay exact enough",
+            f"X is on device {backend.device}, which does not support float64",
+            "Allowed: devices with float64; sums over many rows need it",
             "Move X to the CPU first; in JAX, set jax_enable_x64",
         )
-    return place
+    return backend
 
 
-def _block_entries(place: ArrayBackend) -> int:
-    """Numbers in one block, which takes eight bytes each (twice that with weights)."""
-    return _CPU_BLOCK_ENTRIES if "cpu" in str(place.device).lower() else _GPU_BLOCK_ENTRIES
+def _block_entries(backend: ArrayBackend) -> int:
+    """Entries per block (8 bytes each, 16 with weights)."""
+    return _CPU_BLOCK_ENTRIES if "cpu" in str(backend.device).lower() else _GPU_BLOCK_ENTRIES
 
 
 def _validate_device_array(array: Any) -> tuple[Any, ArrayBackend]:
-    """A table of real numbers, free of any record of derivatives, and where it lies.
+    """Validate a 2-D real array, detach it from autograd, and return it with its backend.
 
     Raises
     ------
     InvalidInput
-        Complex numbers, no rows, no features, or another number of dimensions.
+        Complex numbers, no rows, no features, or the wrong number of dimensions.
     InvalidType
-        As :func:`backend_of`.
+        Same as for :func:`backend_of`.
     """
-    place = backend_of(array)
+    backend = backend_of(array)
     check_shape(tuple(array.shape))
-    if place.xp.isdtype(array.dtype, "complex floating"):
+    if backend.xp.isdtype(array.dtype, "complex floating"):
         raise InvalidInput(
-            "X holds complex numbers: Complex data not supported",
+            "X contains complex numbers: Complex data not supported",
             "Allowed: real numbers",
             "Pass real and imaginary parts as separate features",
         )
-    return array.detach() if is_torch_array(array) else array, place
+    if is_torch_array(array):
+        array = array.detach()
+    return array, backend
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceRows(InMemoryRows):
-    """Rows of an (n, p) array that may lie on a GPU.
+    """Rows of an (n, p) array, possibly on a GPU.
 
     Attributes
     ----------
     array : array of shape (n, p)
-    place : Place
-    labels : CodedLabels
-        Those that lie where the rows are, if they are whole numbers or truth values there.
-    block_numbers : int
-        Numbers that are computed with at once.
+    backend : ArrayBackend
+    group_labels : CodedLabels
+        Device-side labels if they are integers or booleans on the same device.
+    block_entries : int
+        Entries processed per block.
     """
 
     array: Any
@@ -312,110 +327,123 @@ class DeviceRows(InMemoryRows):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """(n, p)."""
+        """Shape (n, p)."""
         return tuple(self.array.shape)
 
-    def take(self, places: IndexArray) -> "DeviceRows":
-        """Return some of the rows, by their positions."""
+    def take(self, indices: IndexArray) -> "DeviceRows":
+        """Select rows by position."""
         return replace(
             self,
-            array=self.backend.xp.take(self.array, self.backend.to_device(places), axis=0),
-            group_labels=self.group_labels[places],
-            weights=None if self.weights is None else self.weights[places],
+            array=self.backend.xp.take(self.array, self.backend.to_device(indices), axis=0),
+            group_labels=self.group_labels[indices],
+            weights=None if self.weights is None else self.weights[indices],
         )
 
     def read_slice(self, start: int, stop: int) -> AnyArray:
-        """Some rows, on the host; of a precision that numpy lacks, as float64."""
-        rows, xp = self.array[start:stop, :], self.backend.xp
-        needs_cast = xp.isdtype(rows.dtype, "real floating") and rows.dtype != xp.float32
-        return to_numpy(self.backend.float64(rows) if needs_cast else rows)
+        """Copy a row range to the host; precisions that numpy lacks become float64."""
+        rows = self.array[start:stop, :]
+        xp = self.backend.xp
+        if xp.isdtype(rows.dtype, "real floating") and rows.dtype != xp.float32:
+            rows = self.backend.float64(rows)
+        return to_numpy(rows)
 
 
 class DeviceArrayAdapter(SourceAdapter):
-    """Arrays of other packages than numpy, on any device."""
+    """Adapter for non-numpy arrays on any device."""
 
     def accepts(self, X: Any) -> bool:
-        """Whether it is one."""
+        """Return whether `X` is a device array."""
         return is_device_array(X)
 
     def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> DeviceRows:
-        """Rows of an array, whose groups and weights are beside it, there or on the host."""
-        array, place = _validate_device_array(X)
+        """Open the rows of a device array; labels and weights may be on the device or the host."""
+        array, backend = _validate_device_array(X)
         n_rows = int(array.shape[0])
-        labels = _device_labels(sensitive_features, place, n_rows)
-        given = sensitive_features if labels is None else labels
-        beside = resolve_labels_and_weights(X, n_rows, given, sample_weight)
-        size = _block_entries(place)
-        return DeviceRows(array, place, on_missing=on_missing, block_entries=size, **beside)
+        labels = _device_labels(sensitive_features, backend, n_rows)
+        if labels is None:
+            labels = sensitive_features
+        metadata = resolve_labels_and_weights(X, n_rows, labels, sample_weight)
+        return DeviceRows(
+            array,
+            backend,
+            on_missing=on_missing,
+            block_entries=_block_entries(backend),
+            **metadata,
+        )
 
     def map_rows(self, X: Any, row_map: RowMap) -> Any:
-        """A linear function of rows, as an array of the same package on the same device.
+        """Apply an affine function, returning an array of the same package on the same device.
 
-        Single precision stays; anything else becomes float64. It is centred in float64 in any case.
-        There is a single wait for the device, at the end.
+        float32 input gives float32 output, anything else float64; centering is always in float64.
+        The device is synchronized once, at the end.
 
         Raises
         ------
         InvalidInput
-            Another number of features or coordinates, NaN or infinity.
+            Wrong number of features or coordinates, NaN or infinity.
         """
         if row_map.affine is None:
             return None
-        rows, place = _validate_device_array(X)
+        rows, backend = _validate_device_array(X)
         check_n_columns(rows.shape[1], row_map.n_inputs, row_map.input_kind)
-        before, matrix, after = (
-            place.to_device(np.array(each, dtype=np.float64)) for each in row_map.affine
+        shift, matrix, offset = (
+            backend.to_device(np.array(part, dtype=np.float64)) for part in row_map.affine
         )
-        xp = place.xp
-        kept = xp.float32 if rows.dtype == xp.float32 else xp.float64
-        n, size = rows.shape[0], max(_block_entries(place) // max(matrix.shape), MIN_BLOCK_ROWS)
-        # The standard knows no slices beyond the end.
+        xp = backend.xp
+        dtype = xp.float32 if rows.dtype == xp.float32 else xp.float64
+        n = rows.shape[0]
+        size = max(_block_entries(backend) // max(matrix.shape), MIN_BLOCK_ROWS)
+        # The array API standard does not allow slices beyond the end.
         slices = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-        total = xp.zeros((), dtype=xp.float64, device=place.device)
+        total = xp.zeros((), dtype=xp.float64, device=backend.device)
         parts = []
-        with np.errstate(over="ignore", invalid="ignore"):  # found by the sum
-            for span in slices:
-                block = place.float64(rows[span, :])
+        with np.errstate(over="ignore", invalid="ignore"):  # detected by the sum
+            for rows_slice in slices:
+                block = backend.float64(rows[rows_slice, :])
                 total = total + xp.sum(block)
-                parts.append(xp.astype(xp.matmul(block - before, matrix) + after, kept, copy=False))
+                coordinates = xp.matmul(block - shift, matrix) + offset
+                parts.append(xp.astype(coordinates, dtype, copy=False))
         if not xp.isfinite(total):
-            for span in slices:
-                to_finite_float64(to_numpy(place.float64(rows[span, :])), span.start, None)
+            for rows_slice in slices:
+                block = to_numpy(backend.float64(rows[rows_slice, :]))
+                to_finite_float64(block, rows_slice.start, None)
         return xp.concat(parts, axis=0)
 
 
 class DeviceLabels(CodedLabels):
-    """Labels on a device, coded there; the codes are moved here when they are requested, once."""
+    """Labels encoded on a device; codes are copied to the host on first access."""
 
     device_codes: Any
 
-    def __init__(self, distinct: list[Any], there: Any) -> None:
-        vars(self).update(categories=distinct, column_names=(), unused=(), device_codes=there)
+    def __init__(self, categories: list[Any], device_codes: Any) -> None:
+        vars(self).update(
+            categories=categories, column_names=(), unused=(), device_codes=device_codes
+        )
 
-    def with_distinct(self, distinct: list[Any]) -> "DeviceLabels":
-        """Return labels of the same rows, with other distinct labels in place of these."""
-        return DeviceLabels(distinct, self.device_codes)
+    def with_categories(self, categories: list[Any]) -> "DeviceLabels":
+        """Return labels of the same rows, with other categories for the same codes."""
+        return DeviceLabels(categories, self.device_codes)
 
     @cached_property
     def codes(self) -> IndexArray:
-        """On the host."""
+        """Codes on the host."""
         return to_numpy(self.device_codes)
 
     def __len__(self) -> int:
         return int(self.device_codes.shape[0])
 
 
-def _device_labels(labels: Any, place: ArrayBackend, n_rows: int) -> DeviceLabels | None:
-    """Labels on the device that can be sorted there: whole numbers or truth values."""
+def _device_labels(labels: Any, backend: ArrayBackend, n_rows: int) -> DeviceLabels | None:
+    """Encode integer or boolean labels on the device; None if that is not possible."""
     if not is_device_array(labels) or tuple(labels.shape) != (n_rows,):
         return None
-    labels_backend, xp = backend_of(labels), place.xp
-    if labels_backend.device != place.device or labels_backend.xp is not xp:
+    labels_backend = backend_of(labels)
+    xp = backend.xp
+    if labels_backend.device != backend.device or labels_backend.xp is not xp:
         return None
-    kinds = ("bool", "signed integer")
-    if labels.dtype != xp.uint8 and not xp.isdtype(labels.dtype, kinds):
+    if labels.dtype != xp.uint8 and not xp.isdtype(labels.dtype, ("bool", "signed integer")):
         return None
-    distinct, codes = xp.unique_inverse(labels)
-    return DeviceLabels(to_numpy(distinct).tolist(), codes)
+    categories, codes = xp.unique_inverse(labels)
+    return DeviceLabels(to_numpy(categories).tolist(), codes)

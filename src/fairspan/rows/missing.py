@@ -1,4 +1,4 @@
-"""What is missing in rows, by group and feature, where such rows are left out or completed."""
+"""Counts of missing cells and dropped rows, by group and feature."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ from fairspan.typing import BoolArray, IntegerArray
 
 @dataclass(frozen=True, eq=False)
 class MissingCounts:
-    """Rows of each group, those that were left out included, and what is missing in them.
+    """Row and missing-cell counts of each group, dropped rows included.
 
     Attributes
     ----------
     groups : tuple of k labels
         In sorted order.
-    rows, dropped : (k,) arrays of int
-        Rows of each group, and those of them that were left out.
-    cells : (k, p) array of int
-        Rows of each group in which a feature is missing.
-    alone : (p,) array of int
-        Rows that were left out because of this feature alone.
+    n_rows, n_dropped : (k,) arrays of int
+        Rows of each group, and how many of them were dropped.
+    n_missing : (k, p) array of int
+        Rows of each group in which a feature is missing, by feature.
+    n_dropped_by_feature : (p,) array of int
+        Rows dropped because of this feature alone.
     n_without_group : int
         Rows without a group.
     """
@@ -43,27 +43,28 @@ class MissingCounts:
     n_without_group: int
 
 
-# Of each group: rows, those that were left out, missing cells of each feature, and of each feature
-# the rows that were left out because of it alone.
+# Per group: rows, dropped rows, missing cells by feature, and rows dropped because of one feature
+# alone, by feature; shape (2 + 2p,).
 _Counts = dict[Label | None, IntegerArray]
 
 
 def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
-    """Count what is missing, in one pass over all rows, wherever they are.
+    """Count missing cells in one pass over all rows.
 
     Parameters
     ----------
     rows : RowSource or PartitionedRows
-        With labels; rows in which something is missing are dropped.
-    n_beside : int
-        How many of the last columns of the labels do not make the groups.
+        Rows with group labels that drop incomplete rows.
+    n_extra_labels : int
+        Number of trailing label attributes that are not group attributes.
     """
     p = rows.n_features
-    found = aggregate(rows, _MissingAggregator(n_extra_labels)) or {}
+    by_group = aggregate(rows, _MissingAggregator(n_extra_labels)) or {}
     zeros = np.zeros(2 + 2 * p, dtype=np.int64)
-    unlabelled = found.pop(None, zeros)
-    groups: list[Any] = sorted(label for label in found if label is not None)
-    counts = np.array([found[group] for group in groups], dtype=np.int64).reshape(-1, 2 + 2 * p)
+    unlabelled = by_group.pop(None, zeros)
+    groups: list[Any] = sorted(label for label in by_group if label is not None)
+    counts = np.array([by_group[group] for group in groups], dtype=np.int64)
+    counts = counts.reshape(-1, 2 + 2 * p)
     return MissingCounts(
         tuple(groups),
         counts[:, 0],
@@ -76,72 +77,67 @@ def count_missing(rows: Rows, n_extra_labels: int = 0) -> MissingCounts:
 
 @dataclass(frozen=True)
 class _MissingAggregator:
-    """The pass; see :func:`missing_cells`."""
+    """Aggregator for :func:`count_missing`."""
 
-    n_beside: int
+    n_extra_labels: int
 
     def aggregate(self, rows: RowSource) -> _Counts:
-        """The counts of some rows."""
+        """Count the missing cells of some rows."""
         total: _Counts = {}
         for block in rows.blocks():
-            assert block.group_labels is not None
-            kept = np.bincount(
-                block.group_labels.codes, minlength=len(block.group_labels.categories)
-            )
-            for label, n in zip(block.group_labels.categories, kept.tolist(), strict=True):
+            labels = block.group_labels
+            assert labels is not None
+            n_rows = np.bincount(labels.codes, minlength=len(labels.categories)).tolist()
+            for label, n in zip(labels.categories, n_rows, strict=True):
                 self._add_counts(total, label, np.array([n, 0] + [0] * (2 * rows.n_features)))
             missing = np.isnan(block.values)
-            if missing.any():  # rows that are kept with missing cells
-                self._count_block(
-                    total, block.group_labels, missing, np.zeros_like(missing), n_rows=0
-                )
-            if block.dropped_rows is None:
-                continue
-            labels, missing = block.dropped_rows
-            sole_cause = (
-                missing & (missing.sum(axis=1) == 1)[:, None] & ~labels.missing_mask[:, None]
-            )
-            self._count_block(total, labels, missing, sole_cause, n_rows=1)
+            if missing.any():  # incomplete rows that are kept
+                self._count_block(total, labels, missing, np.zeros_like(missing), n_rows=0)
+            if block.dropped_rows is not None:
+                self._count_dropped(total, *block.dropped_rows)
         return total
+
+    def _count_dropped(self, total: _Counts, labels: CodedLabels, missing: BoolArray) -> None:
+        """Count dropped rows, and which feature alone was the cause."""
+        has_one_cause = (missing.sum(axis=1) == 1) & ~labels.missing_mask
+        sole_cause = missing & has_one_cause[:, None]
+        self._count_block(total, labels, missing, sole_cause, n_rows=1)
 
     def _count_block(
         self,
         total: _Counts,
         labels: CodedLabels,
         missing: BoolArray,
-        alone: BoolArray,
+        sole_cause: BoolArray,
         *,
         n_rows: int,
     ) -> None:
-        """Count missing cells, and each row `n_rows` times as one that was left out."""
+        """Add missing cells; `n_rows` is 1 for dropped rows and 0 for kept ones."""
         for code, label in enumerate(labels.categories):
-            own = labels.codes == code
-            counts = [missing[own].sum(axis=0), alone[own].sum(axis=0)]
-            self._add_counts(total, label, np.concatenate([[n_rows * own.sum()] * 2, *counts]))
+            mask = labels.codes == code
+            counts = [missing[mask].sum(axis=0), sole_cause[mask].sum(axis=0)]
+            self._add_counts(total, label, np.concatenate([[n_rows * mask.sum()] * 2, *counts]))
 
     def merge(self, left: _Counts, right: _Counts) -> _Counts:
-        """The counts of both parts."""
+        """Add the counts of two parts."""
         total = dict(left)
-        for label, more in right.items():
-            total[label] = total[label] + more if label in total else more
+        for label, counts in right.items():
+            total[label] = total[label] + counts if label in total else counts
         return total
 
-    def _add_counts(self, total: _Counts, label: Any, more: IntegerArray) -> None:
-        if not more.any():
+    def _add_counts(self, total: _Counts, label: Any, counts: IntegerArray) -> None:
+        if not counts.any():
             return
-        for _ in range(self.n_beside):
+        for _ in range(self.n_extra_labels):
             label = without_last_attribute(label)
-        key = None if is_missing_label(label) else to_python_label(label)
-        total[key] = total[key] + more if key in total else more
+        group = None if is_missing_label(label) else to_python_label(label)
+        total[group] = total[group] + counts if group in total else counts
 
 
 def costliest_features(
-    found: MissingCounts, names: Sequence[str], most: int = 3
+    missing: MissingCounts, names: Sequence[str], max_features: int = 3
 ) -> list[tuple[str, int]]:
-    """The features because of which alone most rows were left out, and how many these are."""
-    order = np.argsort(-found.n_dropped_by_feature, kind="stable")[:most].tolist()
-    return [
-        (names[column], int(found.n_dropped_by_feature[column]))
-        for column in order
-        if found.n_dropped_by_feature[column]
-    ]
+    """Return the features that alone cause the most dropped rows, with the number of rows."""
+    n_dropped = missing.n_dropped_by_feature
+    order = np.argsort(-n_dropped, kind="stable")[:max_features].tolist()
+    return [(names[column], int(n_dropped[column])) for column in order if n_dropped[column]]

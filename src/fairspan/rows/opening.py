@@ -1,7 +1,7 @@
-"""The rows of any object, with what is known of them beside their groups, and their SHA-256.
+"""Open the rows of any supported object, with class and cluster labels; SHA-256 fingerprints.
 
-What is known is their class in y, and the cluster they belong to. Both travel as further columns
-of the labels, the cluster last, so that every source reads them as it reads groups.
+The class in y and the cluster of a row are carried as additional attributes of its group label (the
+cluster last), so that every source reads them like group columns.
 """
 
 import hashlib
@@ -48,11 +48,11 @@ from fairspan.rows.validation import check_columns, check_n_columns
 
 
 def adapter_for(X: Any) -> SourceAdapter:
-    """The first kind of data that takes an object.
+    """Return the first adapter that accepts `X`.
 
-    Data that no source takes are passed to numpy, whose errors say what is wrong.
+    Anything else goes to the array adapter, which raises a helpful error.
     """
-    if type(X) is np.ndarray:  # known at once
+    if type(X) is np.ndarray:  # fast path
         return ArrayAdapter()
     for name in builtin_names("source"):
         adapter: SourceAdapter = get_factory("source", name)()
@@ -62,27 +62,27 @@ def adapter_for(X: Any) -> SourceAdapter:
 
 
 def is_row_source(X: Any) -> TypeGuard[Rows]:
-    """Whether these are rows that were opened already."""
+    """Return whether `X` is an open row source."""
     return type(X) is not np.ndarray and isinstance(X, RowSource | PartitionedRows)
 
 
 def row_remedies(X: Any, call: str = "{}") -> MappingProxyType[Cause, str]:
-    """Return remedies of a function with arguments `on_missing` and `max_groups`.
+    """Return remedies for a function with arguments `on_missing` and `max_groups`.
 
     Parameters
     ----------
     X : object
-        What was passed as rows; rows already opened keep the remedies of their own opener.
+        The rows that were passed; open rows keep the remedies of the function that opened them.
     call : str
-        Where the arguments are passed, such as "FairPCA({})"; by default to the function itself.
+        Call that takes the arguments, such as "FairPCA({})"; by default the function itself.
     """
     return _row_remedies(is_row_source(X), call)
 
 
-@cache  # written once, although every call of a function needs them
-def _row_remedies(has_own_opener: bool, call: str) -> MappingProxyType[Cause, str]:
-    of_missing = {} if has_own_opener else python_remedies(call)
-    return MappingProxyType(of_missing | group_limit_remedies(call))
+@cache  # every call of a function needs them
+def _row_remedies(is_open: bool, call: str) -> MappingProxyType[Cause, str]:
+    on_missing_remedies = {} if is_open else python_remedies(call)
+    return MappingProxyType(on_missing_remedies | group_limit_remedies(call))
 
 
 def open_group_rows(
@@ -92,12 +92,12 @@ def open_group_rows(
 
     Parameters
     ----------
-    X : array, data frame, path, stream, or rows already opened
-        Rows already opened are returned as they are; they bring their own labels and weights.
+    X : array, data frame, path, stream, or open rows
+        Open rows are returned unchanged; they carry their own labels and weights.
     sensitive_features : array-like, data frame, or column name(s) of X
     sample_weight : (n,) array-like, or column name of X, optional
     on_missing : {"error", "drop", "em", "em-drop-empty"}
-        What to do with rows in which a feature or the group is missing.
+        How to treat rows in which a feature or the group is missing.
 
     Returns
     -------
@@ -106,34 +106,34 @@ def open_group_rows(
     Raises
     ------
     InvalidInput
-        No labels, a missing column, lengths that differ, pandas indexes that disagree, no rows or
-        no features.
+        No labels, unknown column, inconsistent lengths, pandas indexes that disagree, no rows or no
+        features.
     InvalidParameter
-        Another value of on_missing.
+        Unknown value of on_missing.
     """
     if is_row_source(X):
         if sensitive_features is not None or sample_weight is not None:
             raise InvalidInput(
-                "X is rows already opened, which bring their own groups and weights, and "
-                "sensitive_features or sample_weight beside them",
-                "Allowed: opened rows alone",
-                "Name groups and weights where the rows are opened, for example "
-                'FileRows.open(path, groups=["sex"], weight="w")',
+                "sensitive_features or sample_weight was passed with open rows, which carry their "
+                "own groups and weights",
+                "Allowed: open rows without them",
+                "Pass groups and weights when opening the rows, for example "
+                'FileRows.open(path, group_columns=["sex"], weight_column="w")',
             )
         return X
     check_choice("on_missing", on_missing, ON_MISSING)
     adapter = adapter_for(X)
     if sensitive_features is None:
-        # What is wrong with the table itself is said first.
+        # Report problems of the table itself first.
         adapter.open(X, SingleGroup(""), sample_weight, on_missing)
         raise InvalidInput(
             "sensitive_features is missing",
-            "Allowed: one group label for each row, or the name of a column of X",
-            "Pass sensitive_features=...; for ordinary PCA without groups say "
+            "Allowed: one group label per row, or the name of a column of X",
+            "Pass sensitive_features=...; for ordinary PCA without groups use "
             'FairPCA(missing_groups="ignore")',
         )
     rows = adapter.open(X, sensitive_features, sample_weight, on_missing)
-    # After the lengths were checked, whose message says more.
+    # After the lengths are checked: inconsistent lengths have a clearer message.
     check_alignment(
         {"X": X, "sensitive_features": sensitive_features, "sample_weight": sample_weight}
     )
@@ -141,36 +141,38 @@ def open_group_rows(
 
 
 def map_rows(X: Any, row_map: RowMap) -> Any | None:
-    """A function of rows, as the same kind of object where they lie; None if they lie here.
+    """Apply a row function where the data are stored, returning the same kind of object.
 
-    Of rows that were opened it is an array.
+    None for data in memory. For open rows the result is an array.
 
     Raises
     ------
     InvalidType
-        A path or a stream, whose kind cannot be kept.
+        `X` is a path or a stream, which cannot be returned in kind.
     """
     if is_row_source(X):
         parts = [row_map.function(block.values) for block in feature_blocks(X, row_map)]
-        return np.concatenate(parts or [np.empty((0, len(row_map.output_names)))])
+        if not parts:
+            return np.empty((0, len(row_map.output_names)))
+        return np.concatenate(parts)
     return adapter_for(X).map_rows(X, row_map)
 
 
 def feature_blocks(rows: Rows, row_map: RowMap) -> Iterator[RowBlock]:
-    """Blocks of the features that a function needs, matched by their names where they have names.
+    """Return blocks with the features of a row function, matched by name if there are names.
 
     Raises
     ------
     InvalidType
-        Rows that are not read here.
+        The rows are partitioned.
     InvalidInput
-        A feature is missing, or there is another number of them.
+        A feature is missing, or their number is wrong.
     """
     if not isinstance(rows, RowSource) or isinstance(rows, PartitionedRows):
         raise InvalidType(
-            f"X is of type {type(rows).__name__}, whose rows are read part by part where they lie",
+            f"X is of type {type(rows).__name__}, whose partitions are read in place",
             "Allowed: arrays, data frames, Dask and Spark collections, and rows in blocks",
-            "Reduce a file with the command: fairspan transform MODEL DATA -o OUT",
+            "Transform a file with the command: fairspan transform MODEL DATA -o OUT",
         )
     if row_map.feature_names is not None and rows.feature_names is not None:
         rows = rows.select_features(row_map.feature_names)
@@ -181,97 +183,130 @@ def feature_blocks(rows: Rows, row_map: RowMap) -> Iterator[RowBlock]:
 def open_rows(
     X: Any,
     sensitive_features: Any,
-    beside: Mapping[str, Any],
+    extra_labels: Mapping[str, Any],
     sample_weight: Any = None,
     on_missing: OnMissing = "error",
     *,
     attributes: Sequence[ColumnKey] = (),
 ) -> Rows:
-    """Open the rows of `X` with labels whose last columns are what is known beside the groups.
+    """Open the rows of `X` with extra label columns after the groups.
 
     Parameters
     ----------
-    X : table, as :func:`fairspan.rows.opening.rows_of` takes it
+    X : table, as for :func:`open_group_rows`
     sensitive_features : array-like, data frame, or column name(s) of X
-    beside : mapping of name to (n,) array-like, column name of X, or None
-        What it is called in messages, in the order of the columns; what is None is left out.
+    extra_labels : mapping of name to (n,) array-like, column name of X, or None
+        Extra label columns by their name in messages, in order; None entries are skipped.
     sample_weight : (n,) array-like, or column name of X, optional
     on_missing : {"error", "drop", "em", "em-drop-empty"}
     attributes : sequence of str or int
-        Columns of X that are no features, but are read with them (:mod:`fairspan.rows.attributes`).
+        Columns of X that are read with the features but are not features
+        (:mod:`fairspan.rows.attributes`).
 
     Raises
     ------
     InvalidInput
-        A column that is not there, lengths that differ, or values beside rows that are not in
-        memory.
+        Unknown column, inconsistent lengths, or values passed for rows that are not in memory.
     """
-    rows = _open_with_extra_labels(X, sensitive_features, beside, sample_weight, on_missing)
+    rows = _open_with_extra_labels(X, sensitive_features, extra_labels, sample_weight, on_missing)
     return RowsWithAttributes.wrap(rows, attributes) if attributes else rows
 
 
 def _open_with_extra_labels(
     X: Any,
     sensitive_features: Any,
-    beside: Mapping[str, Any],
+    extra_labels: Mapping[str, Any],
     sample_weight: Any,
     on_missing: OnMissing,
 ) -> Rows:
-    known = {name: values for name, values in beside.items() if values is not None}
-    if known and is_row_source(X):
+    extra_values = {name: values for name, values in extra_labels.items() if values is not None}
+    if extra_values and is_row_source(X):
         raise InvalidInput(
-            f"X is rows already opened, and {format_list(list(known))} was given beside them",
-            "Allowed: opened rows alone",
-            "Pass the table itself, with the names of its columns",
+            f"{format_list(list(extra_values))} was passed with open rows",
+            "Allowed: open rows without them",
+            "Pass the table itself and the names of its columns",
         )
-    if not known or sensitive_features is None or isinstance(sensitive_features, SingleGroup):
+    has_groups = not (sensitive_features is None or isinstance(sensitive_features, SingleGroup))
+    if not extra_values or not has_groups:
         return open_group_rows(X, sensitive_features, sample_weight, on_missing)
-    columns = [values for values in known.values() if isinstance(values, str)]
-    frame, groups = as_eager_frame(X), sensitive_features
-    names = [groups] if isinstance(groups, str) else groups
-    if frame is not None:
-        names = resolve_group_columns(frame, groups)
-    if len(columns) == len(known) and (frame is None or names):
-        return open_group_rows(X, [*names, *columns], sample_weight, on_missing)
-    if frame is not None:
-        check_columns(columns, frame.columns)
-    opened = open_group_rows(drop_columns(X, columns), groups, sample_weight, on_missing)
-    if not isinstance(opened, InMemoryRows):
-        name = next(name for name, values in known.items() if not isinstance(values, str))
-        raise InvalidInput(
-            f"{name} holds values, but the rows are not in memory",
-            "Allowed with such rows: the name of a column",
-            f"Name the column of the {name}",
-        )
-    assert opened.group_labels is not None
-    more = [resolve_labels(values, opened.n_rows, X, name) for name, values in known.items()]
-    check_alignment({"X": X, "sensitive_features": groups, "sample_weight": sample_weight, **known})
-    labels = replace(
-        CodedLabels.cross([opened.group_labels, *more]),
-        column_names=opened.group_labels.column_names,
+    extra_columns = [values for values in extra_values.values() if isinstance(values, str)]
+    group_columns = _column_names(X, sensitive_features)
+    if len(extra_columns) == len(extra_values) and group_columns is not None:
+        label_columns = [*group_columns, *extra_columns]
+        return open_group_rows(X, label_columns, sample_weight, on_missing)
+    return _open_with_extra_values(
+        X, sensitive_features, extra_values, extra_columns, sample_weight, on_missing
     )
-    return replace(opened, group_labels=labels)
 
 
-def warn_of_unused_categories(rows: Rows) -> None:
-    """Warn of categories that the group columns of rows in memory declare, and that no row has."""
+def _column_names(X: Any, sensitive_features: Any) -> Sequence[str] | None:
+    """Return the names of the group columns; None if they are labels of an eager data frame."""
+    frame = as_eager_frame(X)
+    if frame is not None:
+        return resolve_group_columns(frame, sensitive_features) or None
+    if isinstance(sensitive_features, str):
+        return [sensitive_features]
+    # Rows without an eager frame accept only column names; opening them reports anything else.
+    names: Sequence[str] = sensitive_features
+    return names
+
+
+def _open_with_extra_values(
+    X: Any,
+    sensitive_features: Any,
+    extra_values: Mapping[str, Any],
+    extra_columns: Sequence[str],
+    sample_weight: Any,
+    on_missing: OnMissing,
+) -> Rows:
+    """Open rows in memory with extra labels of which some are values."""
+    frame = as_eager_frame(X)
+    if frame is not None:
+        check_columns(extra_columns, frame.columns)
+    table = drop_columns(X, extra_columns)
+    rows = open_group_rows(table, sensitive_features, sample_weight, on_missing)
+    if not isinstance(rows, InMemoryRows):
+        name = next(name for name, values in extra_values.items() if not isinstance(values, str))
+        raise InvalidInput(
+            f"{name} contains values, but the rows are not in memory",
+            "Allowed for such rows: a column name",
+            f"Pass the column name of {name}",
+        )
+    groups = rows.group_labels
+    assert groups is not None
+    extra = [resolve_labels(values, rows.n_rows, X, name) for name, values in extra_values.items()]
+    check_alignment(
+        {
+            "X": X,
+            "sensitive_features": sensitive_features,
+            "sample_weight": sample_weight,
+            **extra_values,
+        }
+    )
+    labels = replace(CodedLabels.cross([groups, *extra]), column_names=groups.column_names)
+    return replace(rows, group_labels=labels)
+
+
+def warn_about_unused_categories(rows: Rows) -> None:
+    """Warn about categories that a group column in memory declares but no row has."""
     while isinstance(rows, RowsWithAttributes):
         rows = rows.source
     labels = rows.group_labels if isinstance(rows, InMemoryRows) else None
-    if labels is not None and labels.unused:
-        unused = [to_python_label(label) for label in labels.unused]
-        several = len(unused) > 1
-        warn(
-            f"No row has the declared categor{'ies' if several else 'y'} {format_list(unused)}, so "
-            f"nothing is known of {'them' if several else 'it'}. Check how the rows were selected; "
-            "if that is intended, pass the column after cat.remove_unused_categories()."
-        )
+    if labels is None or not labels.unused:
+        return
+    unused = [to_python_label(label) for label in labels.unused]
+    noun = "categories" if len(unused) > 1 else "category"
+    warn(
+        f"No row has the declared {noun} {format_list(unused)}, so there are no results for "
+        f"{'them' if len(unused) > 1 else 'it'}. Check how the rows were selected; if that is "
+        "intended, pass the column after cat.remove_unused_categories()."
+    )
 
 
 def match_groups(rows: Rows, known: KnownLabels) -> Rows:
-    """Return the rows with labels of a fit in place of labels that are equal as text.
+    """Replace labels by those of a fit that are equal as text.
 
-    Warns where the types of the labels differ, as far as they are known before the rows are read.
+    Warns if the types of the labels differ, as far as they are known before the rows are read.
 
     Parameters
     ----------
@@ -289,26 +324,29 @@ def match_groups(rows: Rows, known: KnownLabels) -> Rows:
         matched = known.match(rows.group_labels)
         if matched is rows.group_labels:
             return rows
-        if (notice := known.notice(rows.group_labels)) is not None:
+        notice = known.describe_matches(rows.group_labels)
+        if notice is not None:
             warn(notice)
         return replace(rows, group_labels=matched)
     if isinstance(rows, ColumnRows):
-        if (notice := known.notice_of_types(rows.label_types)) is not None:
+        notice = known.describe_type_differences(rows.label_types)
+        if notice is not None:
             warn(notice)
         return replace(rows, selection=replace(rows.selection, known_labels=known))  # type: ignore[type-var]
-    return MappedRows.wrap(rows, known.match_block, is_completed=False)
+    return MappedRows.wrap(rows, known.match_block, fills_missing=False)
 
 
 def compute_fingerprint(rows: Rows) -> str | None:
-    """SHA-256 of the bytes of files, or of the numbers, groups and weights of other rows.
+    """Return the SHA-256 of files, or of the values, groups and weights of other rows.
 
-    Of rows it is that of n, p and the SHA-256 of values, groups and weights, a line each. Values
-    and weights are little-endian float64, row by row; groups are text, a line each.
+    For rows it is the hash of four lines: n and p, then the SHA-256 of values, groups and weights.
+    Values and weights are hashed as little-endian float64 in row order, groups as one line of text
+    each.
 
     Returns
     -------
     str or None
-        None where the rows lie elsewhere, on a cluster.
+        None for rows on a cluster.
     """
     if isinstance(rows, RowsWithAttributes):
         return compute_fingerprint(rows.source)
@@ -316,37 +354,54 @@ def compute_fingerprint(rows: Rows) -> str | None:
         return sha256_of_files(rows.path, [part.path for part in rows.parts])
     if not isinstance(rows, RowSource):
         return None
-    values, groups, weights = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
-    known = rows if isinstance(rows, BaseRows) else BaseRows()
-    n_rows = 0
+    info = rows if isinstance(rows, BaseRows) else BaseRows()
+    hasher = _RowHasher()
     for block in rows.blocks():
-        n_rows += len(block.values)
-        values.update(np.ascontiguousarray(block.values, dtype="<f8").data)
+        hasher.update(block, info.weight_exponent)
+    return hasher.digest(rows.n_features)
+
+
+class _RowHasher:
+    """SHA-256 of blocks of rows; see :func:`compute_fingerprint`."""
+
+    def __init__(self) -> None:
+        self._n_rows = 0
+        self._values = hashlib.sha256()
+        self._groups = hashlib.sha256()
+        self._weights = hashlib.sha256()
+
+    def update(self, block: RowBlock, weight_exponent: int) -> None:
+        """Add a block of rows whose weights have the unit 2**weight_exponent."""
+        self._n_rows += len(block.values)
+        self._values.update(np.ascontiguousarray(block.values, dtype="<f8").data)
         if block.group_labels is not None:
-            # Half of a pair of surrogates, which Python's text may hold, is no UTF-8.
-            texts = [
+            # Python strings may contain lone surrogates, which UTF-8 cannot encode.
+            lines = [
                 f"{format_label(label)}\n".encode(errors="surrogatepass")
                 for label in block.group_labels.categories
             ]
-            groups.update(b"".join(texts[code] for code in block.group_labels.codes.tolist()))
+            self._groups.update(b"".join(lines[code] for code in block.group_labels.codes.tolist()))
         if block.weights is not None:
-            given = np.ldexp(block.weights, known.weight_exponent)
-            weights.update(np.ascontiguousarray(given, dtype="<f8").data)
-    parts = [each.hexdigest() for each in (values, groups, weights)]
-    return sha256_of_bytes("\n".join([f"{n_rows} {rows.n_features}", *parts, ""]).encode())
+            weights = np.ldexp(block.weights, weight_exponent)
+            self._weights.update(np.ascontiguousarray(weights, dtype="<f8").data)
+
+    def digest(self, n_features: int) -> str:
+        """Return the SHA-256 of the sizes and of all parts."""
+        hashes = [part.hexdigest() for part in (self._values, self._groups, self._weights)]
+        lines = [f"{self._n_rows} {n_features}", *hashes, ""]
+        return sha256_of_bytes("\n".join(lines).encode())
 
 
 def sha256_of_files(path: Path, files: Sequence[Path]) -> str:
-    """SHA-256 of a file; of a folder, of the sorted names in it and the SHA-256 of each file."""
+    """SHA-256 of a file; for a folder, of a sorted list of file hashes and names."""
     if path.is_file():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     names = sorted({file.relative_to(path).as_posix() for file in files})
-    return sha256_of_bytes(
-        "".join(f"{sha256_of_files(path / name, ())}  {name}\n" for name in names).encode()
-    )
+    lines = [f"{sha256_of_files(path / name, ())}  {name}\n" for name in names]
+    return sha256_of_bytes("".join(lines).encode())
 
 
 def sha256_of_bytes(contents: bytes) -> str:
-    """SHA-256 of bytes as they are."""
+    """SHA-256 of bytes."""
     return hashlib.sha256(contents).hexdigest()

@@ -1,7 +1,7 @@
-"""What every source of rows offers, whatever holds them, and how many groups they may have.
+"""Protocols of row sources, and the limit on the number of groups.
 
-An identifier makes no groups, and would need a matrix for each row; so the number of groups and the
-memory of their matrices are limited.
+An identifier used as the group column would need a matrix per row, so the number of groups and the
+memory for their matrices are limited.
 """
 
 from abc import ABC, abstractmethod
@@ -21,18 +21,19 @@ from fairspan.rows.groups import CodedLabels, Label, format_list, without_last_a
 from fairspan.rows.validation import to_finite_float64, to_float64_with_missing, to_numeric
 from fairspan.typing import AnyArray, BoolArray, FloatArray
 
-# Numbers in one block: large enough that a matrix product runs at full speed, small enough to stay
-# in cache and to keep memory flat however many rows there are.
+# Entries of one block (2 MB of float64): large enough for matrix products at full speed, small
+# enough to stay in cache.
 _BLOCK_ENTRIES = 2**18
+# Minimum rows of one block, so that the overhead per block is negligible.
 _MIN_BLOCK_ROWS = 512
-# Updating p x p numbers takes as long as reading them, so there are about twice as many rows to an
-# update where memory allows.
+# Maximum entries of one block (32 MB). An update of a p x p matrix is limited by memory bandwidth,
+# so about 2 p rows are used per update if this allows.
 _MAX_BLOCK_ENTRIES = 2**22
 
 Result = TypeVar("Result")
 OnMissing = Literal["error", "drop", "drop without group", "em", "em-drop-empty"]
 ON_MISSING = ("error", "drop", "em", "em-drop-empty")
-# Those with which rows keep missing cells, as NaN.
+# Values of `on_missing` with which rows keep missing cells, as NaN.
 KEEPING_MISSING = ("em", "em-drop-empty")
 
 
@@ -43,19 +44,19 @@ class RowBlock:
     Attributes
     ----------
     first_row : int
-        Number of the first row in the whole table, counted from 0.
+        Position of the first row in the whole table, counted from 0.
     values : (r, p) array
-        Finite float64, with NaN where a cell is missing and rows are to keep such cells; may be a
-        view of the user's data, so it must not be written to.
-    labels : CodedLabels of r rows, or None
-        Group of each row; None where the source has no groups.
+        Finite float64; NaN marks missing cells if the source keeps them. May be a view of the
+        user's data: do not modify.
+    group_labels : CodedLabels of r rows, or None
+        Group label of each row; None if the source has no groups.
     weights : (r,) array or None
     n_dropped : int
-        Rows between them that were left out since something is missing.
-    dropped : (CodedLabels, (n_dropped, p) array of bool) or None
-        Groups of these rows, and which of their features are missing.
+        Number of rows of this block that were dropped because of missing values.
     extra_columns : pyarrow.Table of r rows, or None
-        Other columns of a file that were requested.
+        Requested columns that are passed through unchanged.
+    dropped_rows : (CodedLabels, (n_dropped, p) array of bool) or None
+        Group labels of the dropped rows, and the mask of their missing features.
     """
 
     first_row: int
@@ -68,31 +69,31 @@ class RowBlock:
 
 
 class BaseRows:
-    """What rows of this library know beside the members of `Features`; most know nothing of it."""
+    """Base class of built-in rows, with default metadata beyond `RowsInfo`."""
 
     @property
     def group_columns(self) -> tuple[Any, ...]:
-        """Names of the columns that make the groups; none where they have no names."""
+        """Names of the group columns; empty if they have no names."""
         return ()
 
     @property
     def reserved_columns(self) -> tuple[str, ...]:
-        """Names of columns of groups and weights, where rows are read by the names of columns."""
+        """Names of the group and weight columns, for sources with named columns."""
         return ()
 
     @property
     def n_partitions(self) -> int | None:
-        """In how many parts they are read, if that is known."""
+        """Number of partitions, if known."""
         return None
 
     @property
     def row_offset(self) -> int:
-        """How many rows of the whole table come before these; 0 where that is not known."""
+        """Number of rows of the whole table before these; 0 if unknown."""
         return 0
 
     @property
     def keeps_missing(self) -> bool:
-        """Whether rows keep cells that are missing, as NaN."""
+        """Whether missing cells are kept, as NaN."""
         return False
 
     @property
@@ -101,172 +102,172 @@ class BaseRows:
         return 0
 
     def find_weight_scale(self) -> None:
-        """Read all weights, to choose the unit of weights out of range."""
+        """Read all weights to choose a unit that brings them into range."""
 
     def row_name(self, index: int) -> str | None:
-        """Return what messages call a row, by its position; None for the position itself."""
+        """Return the name of a row for messages; None to use its position."""
         return None
 
 
 class RowsInfo(Protocol):
-    """What all rows know before any of them is read."""
+    """Metadata available before any row is read."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if they have any."""
+        """Feature names, if any."""
 
     @property
     def n_features(self) -> int:
-        """p, the number of features."""
+        """Number of features, p."""
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, if it is known before reading."""
+        """Number of rows, if known before reading."""
 
 
 @runtime_checkable
 class RowSource(RowsInfo, Protocol):
-    """Rows that can be read in blocks, as often as needed."""
+    """Rows that can be read in blocks, repeatedly."""
 
     def select_features(self, names: tuple[str, ...]) -> "RowSource":
-        """The same rows with these features, in this order."""
+        """Return the same rows with these features, in this order."""
 
     def blocks(self) -> Iterator[RowBlock]:
         """Read all rows from the beginning."""
 
 
 class Aggregator(Protocol[Result]):
-    """One pass over rows.
+    """An aggregation over rows: one pass, with mergeable results.
 
-    A tally and its results are plain values that can be sent to another process. It keeps nothing
-    between parts, so that a part may be read again, anywhere, without being counted twice.
+    An aggregator and its results must be picklable. It keeps no state between partitions, so that a
+    failed partition can be read again without being counted twice.
     """
 
     def aggregate(self, rows: RowSource) -> Result | None:
-        """The result over some rows; None if there are none."""
+        """Return the result for some rows; None if there are none."""
 
     def merge(self, left: Result, right: Result) -> Result:
-        """The result over both parts; associative up to rounding."""
+        """Merge the results of two parts; associative up to rounding."""
 
 
 @runtime_checkable
 class PartitionedRows(RowsInfo, Protocol):
-    """Rows that are read where they lie: in several files, processes or machines."""
+    """Partitioned rows, aggregated in place: in several files, processes or machines."""
 
     def select_features(self, names: tuple[str, ...]) -> "PartitionedRows":
-        """The same rows with these features, in this order."""
+        """Return the same rows with these features, in this order."""
 
-    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
-        """The tally's result over all parts; None if there are no rows.
+    def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
+        """Aggregate all partitions; None if there are no rows.
 
-        The same parts give an identical result, however many processes read them.
+        The result is bit-identical for any number of processes.
         """
 
 
 Rows = RowSource | PartitionedRows
 
 
-def parted_rows(rows: Rows) -> PartitionedRows | None:
-    """Return rows that are read where they lie, and None in place of others."""
-    # Faster than `isinstance`, which looks for every member of the protocol.
+def as_partitioned(rows: Rows) -> PartitionedRows | None:
+    """Return the rows if they are partitioned, else None."""
+    # `isinstance` is slower: it looks up every member of the protocol.
     return cast(PartitionedRows, rows) if hasattr(rows, "aggregate") else None
 
 
 @dataclass(frozen=True)
 class MappedAggregator(Aggregator[Result]):
-    """A pass over what is made of rows, wherever they are.
+    """An aggregator applied to transformed rows.
 
     Attributes
     ----------
-    tally : Tally
-    change : callable
-        Makes other rows of some rows.
+    aggregator : Aggregator
+    transform : callable
+        Transformation of the rows.
     """
 
     aggregator: Aggregator[Result]
     transform: Callable[[RowSource], RowSource]
 
     def aggregate(self, rows: RowSource) -> Result | None:
-        """The result over what is made of some rows."""
+        """Return the result for the transformed rows."""
         return self.aggregator.aggregate(self.transform(rows))
 
     def merge(self, left: Result, right: Result) -> Result:
-        """The result over both parts."""
+        """Merge the results of two parts."""
         return self.aggregator.merge(left, right)
 
 
 def aggregate(rows: Rows, aggregator: Aggregator[Result]) -> Result | None:
-    """Pass over all rows, wherever they are; None if there are none.
+    """Aggregate all rows, in memory or partitioned; None if there are none.
 
-    Where weights turn out to be so large or small that they have to be scaled, the rows are read
-    two times more: to find the largest weight, and for the tally.
+    If weights turn out to be too large or too small, the rows are read twice more: to find the
+    largest weight, and to aggregate them with scaled weights.
     """
     try:
-        return _tallied(rows, aggregator)
+        return _aggregate_once(rows, aggregator)
     except InvalidInput as error:
         if error.cause is not Cause.EXTREME_WEIGHTS or not isinstance(rows, BaseRows):
             raise
     rows.find_weight_scale()
-    return _tallied(rows, aggregator)
+    return _aggregate_once(rows, aggregator)
 
 
-def _tallied(rows: Rows, tally: Aggregator[Result]) -> Result | None:
-    parted = parted_rows(rows)
-    if parted is not None:
-        return parted.aggregate(tally)
-    with rows_named(rows.row_name if isinstance(rows, BaseRows) else BaseRows().row_name):
-        return tally.aggregate(cast(RowSource, rows))
+def _aggregate_once(rows: Rows, aggregator: Aggregator[Result]) -> Result | None:
+    partitioned = as_partitioned(rows)
+    if partitioned is not None:
+        return partitioned.aggregate(aggregator)
+    info = rows if isinstance(rows, BaseRows) else BaseRows()
+    with name_rows_in_errors(info.row_name):
+        return aggregator.aggregate(cast(RowSource, rows))
 
 
 class SourceAdapter(ABC):
-    """A kind of data that rows are read from, such as data frames or files.
-
-    What is computed where the rows are stored is None where that is here, in memory: rows are then
-    computed as numpy arrays.
-    """
+    """Adapter for one kind of data source, such as data frames or files."""
 
     @abstractmethod
     def accepts(self, X: Any) -> bool:
-        """Whether an object is of this kind; imports nothing that the object's package does not."""
+        """Return whether this adapter accepts `X`, without importing optional packages."""
 
     @abstractmethod
     def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> Rows:
-        """The rows of an object that it takes.
+        """Open the rows of an accepted object.
 
         Parameters
         ----------
         X : object
-        sensitive_features : array-like, name(s) of columns, or Everyone
-        sample_weight : array-like, name of a column, or None
+        sensitive_features : array-like, column name(s), or SingleGroup
+        sample_weight : array-like, column name, or None
         on_missing : {"error", "drop", "em", "em-drop-empty"}
         """
 
     def map_rows(self, X: Any, row_map: "RowMap") -> Any:
-        """What a function makes of the rows, as the same kind of object."""
+        """Apply a row function where the data are stored, and return the same kind of object.
+
+        None if `X` is in memory: the caller then applies the function to numpy arrays.
+        """
         return None
 
 
 @dataclass(frozen=True)
 class RowMap:
-    """A function of each row, to be computed where the rows are stored.
+    """A function of each row, to be evaluated where the rows are stored.
 
     Attributes
     ----------
     function : callable
-        Of rows in memory: (n, m) numbers, or (n,). It can be sent to another process.
-    width : int
-        How many numbers a row has.
-    what : {"features", "coordinates"}
-        What these are.
+        Maps rows in memory to an (n, m) or (n,) array. Must be picklable.
+    n_inputs : int
+        Number of entries of an input row.
+    input_kind : {"features", "coordinates"}
+        Kind of the input rows.
     feature_names : tuple of str or None
-        Their names.
-    columns : tuple of m str
-        Names of what it gives.
+        Names of the input features.
+    output_names : tuple of m str
+        Names of the output columns.
     affine : tuple of three arrays, or None
-        Subtracted before, the (width, m) matrix of the product, and added after it: the function
-        where it is linear.
+        (shift, matrix, offset) if the function is affine: (x - shift) @ matrix + offset, with a
+        matrix of shape (n_inputs, m).
     """
 
     function: Callable[[Any], Any]
@@ -279,8 +280,8 @@ class RowMap:
 
 def rows_per_block(n_features: int) -> int:
     """Return the number of rows in one block of p features."""
-    most = max(_MAX_BLOCK_ENTRIES // n_features, _MIN_BLOCK_ROWS)
-    return max(_BLOCK_ENTRIES // n_features, min(2 * n_features, most), _MIN_BLOCK_ROWS)
+    max_rows = max(_MAX_BLOCK_ENTRIES // n_features, _MIN_BLOCK_ROWS)
+    return max(_BLOCK_ENTRIES // n_features, min(2 * n_features, max_rows), _MIN_BLOCK_ROWS)
 
 
 def make_row_block(
@@ -292,81 +293,90 @@ def make_row_block(
     on_missing: OnMissing,
     extra_columns: Any = None,
 ) -> RowBlock:
-    """Make a block of checked rows, or of those in which nothing is missing.
+    """Make a block of validated rows, dropping incomplete ones as `on_missing` says.
 
-    With "drop without group" only rows without a group are left out. So they are with "em" and
-    "em-drop-empty", which keep missing cells, as NaN; the latter also leaves out rows in which
-    every feature is missing.
+    "drop" drops rows with a missing cell or without a group. "drop without group", "em" and
+    "em-drop-empty" drop rows without a group; the latter two keep missing cells as NaN, and
+    "em-drop-empty" also drops rows in which every feature is missing.
 
-    Infinity is not missing: it is an error in any case. `extra_columns` is a Table of as many rows.
+    Infinity is never treated as missing: it raises. `extra_columns` is a Table of as many rows.
 
     Raises
     ------
     InvalidInput, InvalidType
-        As :func:`to_finite_float64`; with "em" a row in which every feature is missing.
+        Same as for :func:`to_finite_float64`; with "em" a row in which every feature is missing.
     """
     if on_missing == "error":
         values = to_finite_float64(values, first_row, feature_names)
         return RowBlock(first_row, values, labels, weights, extra_columns=extra_columns)
     values = to_numeric(values)
-    left_out = np.zeros(len(values), dtype=bool) if labels is None else labels.missing_mask
-    if on_missing == "drop":
-        left_out |= np.isnan(values).any(axis=1)
-    if on_missing == "em-drop-empty":
-        left_out |= np.isnan(values).all(axis=1)
-    n_dropped, dropped = int(left_out.sum()), None
+    drop_mask = _drop_mask(values, labels, on_missing)
+    n_dropped = int(drop_mask.sum())
     check = to_float64_with_missing if on_missing in KEEPING_MISSING else to_finite_float64
-    if n_dropped:
-        kept = ~left_out
-        # Checked before rows are left out, so that an error names the row in the table.
-        check(np.where(left_out[:, None], 0, values), first_row, feature_names)
-        if labels is not None:
-            labels, dropped = labels[kept], (labels[left_out], np.isnan(values[left_out]))
-        values = values[kept]
-        weights = None if weights is None else weights[kept]
-        places = np.flatnonzero(kept)
-        if extra_columns is not None:  # a pyarrow Table, or a narwhals DataFrame
-            take = getattr(extra_columns, "take", extra_columns.__getitem__)
-            extra_columns = take(places)
-    values = check(values, first_row, feature_names)
-    return RowBlock(first_row, values, labels, weights, n_dropped, extra_columns, dropped)
+    if not n_dropped:
+        values = check(values, first_row, feature_names)
+        return RowBlock(first_row, values, labels, weights, extra_columns=extra_columns)
+    # Validate before dropping rows, so that errors name the row of the original table.
+    check(np.where(drop_mask[:, None], 0, values), first_row, feature_names)
+    keep_mask = ~drop_mask
+    dropped_rows = None
+    if labels is not None:
+        dropped_rows = (labels[drop_mask], np.isnan(values[drop_mask]))
+        labels = labels[keep_mask]
+    if weights is not None:
+        weights = weights[keep_mask]
+    if extra_columns is not None:
+        # A pyarrow Table has `take`, a narwhals DataFrame is indexed.
+        take = getattr(extra_columns, "take", extra_columns.__getitem__)
+        extra_columns = take(np.flatnonzero(keep_mask))
+    values = check(values[keep_mask], first_row, feature_names)
+    return RowBlock(first_row, values, labels, weights, n_dropped, extra_columns, dropped_rows)
 
 
-# More groups than that are refused unless somebody allows them, or a model knows them.
+def _drop_mask(values: AnyArray, labels: CodedLabels | None, on_missing: OnMissing) -> BoolArray:
+    """Return the mask of the rows to drop, shape (r,)."""
+    mask = np.zeros(len(values), dtype=bool) if labels is None else labels.missing_mask
+    if on_missing == "drop":
+        mask |= np.isnan(values).any(axis=1)
+    if on_missing == "em-drop-empty":
+        mask |= np.isnan(values).all(axis=1)
+    return mask
+
+
+# More groups than this raise an error unless allowed explicitly or known to the model.
 DEFAULT_MAX_GROUPS = 100
 
 
 @dataclass(frozen=True)
 class GroupLimit:
-    """How many groups some rows may have.
+    """Limit on the number of groups.
 
-    More look like an identifier or a continuous number, and matrices of all of them would take
-    long.
+    More groups suggest an identifier or a continuous variable, and a matrix for each would be slow.
 
     Attributes
     ----------
     max_groups : int or None
-        So many are allowed, and no more; by default `MANY_GROUPS`.
-    n_known : int
-        Groups that a fitted model knows: by default so many are allowed.
-    columns : tuple of names
-        Columns that make the groups, for messages; none where they have no names.
-    in_parts : bool
-        Whether a pass sees only some of the rows at a time.
-    has_classes : bool
-        Whether the last attribute of each label is the class in y; of classes `MANY_GROUPS` are
-        allowed.
+        Maximum number of groups; `DEFAULT_MAX_GROUPS` by default.
+    n_fitted_groups : int
+        Number of groups of a fitted model; the default limit is at least this.
+    group_columns : tuple of names
+        Names of the group columns for messages; empty if unnamed.
+    is_partial : bool
+        Whether a pass sees only part of the rows at a time.
+    has_y : bool
+        Whether the last attribute of each label is the class in y; at most `DEFAULT_MAX_GROUPS`
+        classes are allowed.
     max_memory : int or None
-        Bytes that matrices may take while they are made; None: what the machine has.
+        Peak memory for the matrices in bytes; by default what the machine has.
 
     Raises
     ------
     InvalidType, InvalidParameter
-        max_groups or max_memory is no whole number, or below 1.
+        max_groups or max_memory is not an integer, or below 1.
 
     Examples
     --------
-    >>> GroupLimit().most, GroupLimit(7).most, GroupLimit(n_known=120).most
+    >>> GroupLimit().allowed, GroupLimit(7).allowed, GroupLimit(n_fitted_groups=120).allowed
     (100, 7, 120)
     """
 
@@ -379,107 +389,126 @@ class GroupLimit:
 
     def __post_init__(self) -> None:
         for name in ("max_groups", "max_memory"):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name))
+            value = getattr(self, name)
+            if value is not None:
+                check_integer(name, value)
 
     def for_rows(self, rows: Rows) -> "GroupLimit":
-        """The same for these rows: it knows their columns, and whether they come in parts."""
-        known = rows if isinstance(rows, BaseRows) else BaseRows()
-        is_cut = known.n_partitions != 1 and parted_rows(rows) is not None
-        return replace(
-            self, group_columns=known.group_columns, is_partial=self.is_partial or is_cut
-        )
+        """Return the limit with the group columns and partitioning of these rows."""
+        info = rows if isinstance(rows, BaseRows) else BaseRows()
+        is_partitioned = info.n_partitions != 1 and as_partitioned(rows) is not None
+        is_partial = self.is_partial or is_partitioned
+        return replace(self, group_columns=info.group_columns, is_partial=is_partial)
 
     @property
     def allowed(self) -> int:
-        """How many groups are allowed."""
-        return self.max_groups or max(DEFAULT_MAX_GROUPS, self.n_fitted_groups)
+        """Maximum number of groups."""
+        if self.max_groups is not None:
+            return self.max_groups
+        return max(DEFAULT_MAX_GROUPS, self.n_fitted_groups)
 
     def check(self, labels: Collection[Label], n_rows: int, *, so_far: bool = False) -> None:
-        """Make sure that there are no more groups than allowed.
+        """Check that there are no more groups than allowed.
 
         Parameters
         ----------
         labels : collection of labels, all different
         n_rows : int
-            Rows that have them.
+            Number of rows with these labels.
         so_far : bool
-            Whether more rows may come.
+            Whether more rows may follow.
 
         Raises
         ------
         InvalidInput
         """
-        classes: set[Any] = set()
         so_far |= self.is_partial
+        rows = f"{n_rows} rows so far" if so_far else f"{n_rows} rows"
         if self.has_y:
             classes = {label[-1] for label in labels if isinstance(label, tuple)}
+            if len(classes) > DEFAULT_MAX_GROUPS:
+                raise InvalidInput(
+                    f"y has {len(classes)} classes among {rows}, which looks like an identifier or "
+                    "a continuous variable",
+                    f"Allowed: up to {DEFAULT_MAX_GROUPS} classes",
+                    "Pass class labels, or bin continuous values",
+                )
             labels = set(map(without_last_attribute, labels))
-        among = f"among {n_rows} rows{' so far' if so_far else ''}"
-        if len(classes) > DEFAULT_MAX_GROUPS:
-            raise InvalidInput(
-                f"There are {len(classes)} classes of y {among}, so y looks like an identifier or "
-                "a continuous number rather than classes",
-                f"Allowed: up to {DEFAULT_MAX_GROUPS} classes",
-                "Pass classes, or put numbers into bins",
-            )
-        if len(labels) <= self.allowed:
-            return
-        several = min(len(self.group_columns), 2)
-        named = format_list(self.group_columns)
-        subject = ("There are", f"The column {named} has", f"The columns {named} make")[several]
-        found = f"{subject} {len(labels)} groups {among}"
-        allow = "N" if so_far else len(labels)
+        if len(labels) > self.allowed:
+            suggested = "N" if so_far else len(labels)
+            raise self._too_many_groups_error(f"{len(labels)} groups among {rows}", suggested)
+
+    def _too_many_groups_error(self, groups: str, suggested: int | str) -> InvalidInput:
+        """Build the error for too many groups.
+
+        Parameters
+        ----------
+        groups : str
+            Number of groups and of rows, in words.
+        suggested : int or str
+            Limit with which the same rows would be accepted.
+        """
+        if not self.group_columns:
+            problem = f"There are {groups}"
+            appearance = "the labels look"
+        elif len(self.group_columns) == 1:
+            problem = f"Column {format_list(self.group_columns)} has {groups}"
+            appearance = "its values look"
+        else:
+            problem = f"Columns {format_list(self.group_columns)} define {groups}"
+            appearance = "their values look"
         if self.max_groups is not None:
-            raise InvalidInput(
-                f"{found}, and max_groups is {self.max_groups}",
+            return InvalidInput(
+                f"{problem}, and max_groups is {self.max_groups}",
                 f"Allowed: at most {counted(self.max_groups, 'group')}",
                 "Pass another column as sensitive_features",
                 cause=Cause.OVER_MAX_GROUPS,
-                n_groups=allow,
+                n_groups=suggested,
             )
-        looks = ("the labels look", "its values look", "their values look")[several]
-        raise InvalidInput(
-            f"{found}, so {looks} like an identifier or a continuous number rather than groups",
+        return InvalidInput(
+            f"{problem}, so {appearance} like an identifier or a continuous variable rather than "
+            "groups",
             f"Allowed: up to {counted(self.allowed, 'group')}",
-            "Pass another column as sensitive_features, or put numbers into bins (pandas.cut)",
+            "Pass another column as sensitive_features, or bin continuous values (pandas.cut)",
             cause=Cause.MANY_GROUPS,
-            n_groups=allow,
+            n_groups=suggested,
         )
 
     def check_memory(self, n_groups: int, n_features: int) -> None:
-        """Make sure that the matrices of so many groups fit into memory; raises InvalidInput."""
+        """Check that the matrices of this many groups fit into memory; raises InvalidInput."""
         check_memory(n_groups, n_features, self.max_memory)
 
 
 DEFAULT_GROUP_LIMIT = GroupLimit()
-"""Where nobody has chosen another."""
+"""Default limit."""
 
 
 @contextmanager
-def add_error_context(where: str) -> Iterator[None]:
-    """Say in errors where the rows are that they are about."""
+def add_error_context(location: str) -> Iterator[None]:
+    """Prefix errors with the location of the rows they concern."""
     try:
         yield
     except FairspanError as error:
-        if where in error.args[0]:
+        if location in error.args[0]:
             raise
-        raise error.located(where) from error
+        raise error.located(location) from error
 
 
 @contextmanager
-def rows_named(name_of: Callable[[int], str | None]) -> Iterator[None]:
-    """Name rows in errors by what users see of them in place of their positions."""
+def name_rows_in_errors(row_name: Callable[[int], str | None]) -> Iterator[None]:
+    """Replace positions of rows in errors by the names that users see."""
     try:
         yield
     except FairspanError as error:
-        received, *rest = error.args
-        error.args = (with_row_names(received, name_of), *rest)
+        problem, *remaining = error.args
+        error.args = (with_row_names(problem, row_name), *remaining)
         raise
 
 
-def merge_in_order(tally: Aggregator[Result], results: Iterable[Result | None]) -> Result | None:
-    """Merge results from left to right, which is the same however they were computed."""
+def merge_in_order(
+    aggregator: Aggregator[Result], results: Iterable[Result | None]
+) -> Result | None:
+    """Merge results from left to right, so that the outcome is the same on any schedule."""
     present = (result for result in results if result is not None)
     first = next(present, None)
-    return None if first is None else reduce(tally.merge, present, first)
+    return None if first is None else reduce(aggregator.merge, present, first)

@@ -1,7 +1,7 @@
-"""Remedies for errors of rows, in terms of the function, method or command that was called.
+"""Remedies for errors in rows, in terms of the function, method or command that was called.
 
 Rows are read on behalf of callers with different options, so the code that reads them raises errors
-whose remedy names no option, with a cause. Callers that have options add them
+with a cause, whose remedy names no option. Callers that have options add remedies that name them
 (:func:`fairspan.errors.caller_remedies`).
 """
 
@@ -16,53 +16,51 @@ def missing_remedies(
     Parameters
     ----------
     option : str
-        How the caller says what becomes of incomplete rows, with braces in place of the value.
+        Option of the caller for incomplete rows, with braces in place of the value.
     allows_em : bool
         Whether the value "em" is allowed, which requests the EM algorithm.
     name_group : str
-        How it gives rows without a label a group of their own; empty if that is left to the user.
+        Option that assigns rows without a label to a separate group; empty if there is none.
 
     Examples
     --------
     >>> missing_remedies("--on-missing {}", allows_em=False)[Cause.MISSING_CELL]
-    'Leave rows with NaN out (--on-missing drop)'
+    'Drop rows with NaN (--on-missing drop)'
     """
     drop = option.format("drop")
-    use_em = ""
-    if allows_em:
-        use_em = f", or fit and audit what is observed ({option.format('em')})"
-    own_group = "give them a group of their own such as 'unknown'" + name_group
+    em = f", or fit and audit incomplete rows ({option.format('em')})" if allows_em else ""
+    separate_group = f"assign them to a separate group such as 'unknown'{name_group}"
     return {
-        Cause.MISSING_CELL: f"Leave rows with NaN out ({drop}){use_em}",
-        Cause.MISSING_LABEL: f"Leave these rows out ({drop}), or {own_group}",
-        # Raised only where the caller chose "em".
-        Cause.EMPTY_ROW: f"Leave such rows out ({option.format('em-drop-empty')})",
+        Cause.MISSING_CELL: f"Drop rows with NaN ({drop}){em}",
+        Cause.MISSING_LABEL: f"Drop these rows ({drop}), or {separate_group}",
+        # Raised only if the caller chose "em".
+        Cause.EMPTY_ROW: f"Drop such rows ({option.format('em-drop-empty')})",
     }
 
 
 def python_remedies(call: str = "{}") -> dict[Cause, str]:
-    """Return remedies of a function with an argument `on_missing`.
+    """Return remedies for a function with an argument `on_missing`.
 
     Parameters
     ----------
     call : str
-        Where the argument is passed, such as "FairPCA({})"; by default to the function itself.
+        Call that takes the argument, such as "FairPCA({})"; by default the function itself.
     """
     return missing_remedies(call.format('on_missing="{}"'))
 
 
 def group_limit_remedies(call: str = "{}") -> dict[Cause, str]:
-    """Return remedies for too many groups, of a function with an argument `max_groups`.
+    """Return remedies for too many groups, for a function with an argument `max_groups`.
 
     Parameters
     ----------
     call : str
-        Where the argument is passed, as of :func:`python_remedies`.
+        Same as for :func:`python_remedies`.
     """
-    allow = call.format("max_groups={n_groups}")
+    limit = call.format("max_groups={n_groups}")
     return {
-        Cause.MANY_GROUPS: "Pass another column as sensitive_features, put numbers into bins "
-        f"(pandas.cut), or allow that many groups with {allow}",
-        Cause.OVER_MAX_GROUPS: f"Choose a larger number, {allow}, or pass another column as "
+        Cause.MANY_GROUPS: "Pass another column as sensitive_features, bin continuous values "
+        f"(pandas.cut), or raise the limit with {limit}",
+        Cause.OVER_MAX_GROUPS: f"Raise the limit, {limit}, or pass another column as "
         "sensitive_features",
     }

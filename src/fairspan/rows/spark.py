@@ -1,6 +1,7 @@
-"""Rows in a Spark DataFrame, read by Spark's own workers; only results leave them.
+"""Rows of a Spark DataFrame, aggregated by Spark's workers; only results are collected.
 
-Every task returns one result, pickled, as Spark's own are: the workers run our code.
+Each task returns one pickled result. Unpickling is as safe as Spark itself, since the workers run
+our code.
 """
 
 import json
@@ -19,7 +20,7 @@ from fairspan.errors import FairspanError, InvalidInput, InvalidType, MissingDep
 from fairspan.rows.arrays import is_from_package
 from fairspan.rows.columns import (
     ColumnSelection,
-    RowsInParts,
+    PartitionedColumnRows,
     StreamAdapter,
     column_name_arguments,
 )
@@ -33,93 +34,95 @@ from fairspan.rows.protocol import (
     add_error_context,
     merge_in_order,
 )
-from fairspan.rows.validation import check_n_columns
+from fairspan.rows.validation import check_n_columns, describe_non_numeric
 
 Batches = Iterator[Any]
 
 _SPLIT_VECTOR_HINT = (
-    "Give each entry a column of its own, such as df.select([df.v[i] for i in range(p)]) after "
+    "Split the vector into columns, for example with df.select([df.v[i] for i in range(p)]) after "
     "pyspark.ml.functions.vector_to_array"
 )
-# What tasks hand on: the number of the part, and its result or the error that it met.
+# Output of a task: the partition number, and its result or error.
 _OUTCOME_SCHEMA = "part int, result binary, error string"
 
 
 @dataclass(frozen=True, eq=False)
-class SparkRows(RowsInParts):
-    """Rows of a Spark DataFrame, whose groups and weights are columns of it.
+class SparkRows(PartitionedColumnRows):
+    """Rows of a Spark DataFrame with group and weight columns.
 
     Attributes
     ----------
     frame : pyspark.sql.DataFrame
-    chosen : ColumnSelection
+    selection : ColumnSelection
     n_rows : None
-        Not known before reading.
+        Unknown before reading.
     """
 
     frame: Any
     selection: ColumnSelection
     n_rows: int | None = None
 
-    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
-        """The tally's result over all partitions; None if there are no rows.
+    def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
+        """Aggregate all partitions; None if there are no rows.
 
         Raises
         ------
         InvalidInput
-            A feature that holds no numbers, before any job starts; whatever is wrong with the rows.
+            A non-numeric feature (before any job starts), or invalid rows.
         """
         _check_numeric(self.frame, self.selection.features)
         outcomes = _map_in_arrow(
             _select_by_position(self.frame, self.selection.required_columns),
-            partial(_aggregate_partition, tally, self.selection),
+            partial(_aggregate_partition, aggregator, self.selection),
             _OUTCOME_SCHEMA,
         )
-        return _run_and_merge(outcomes, tally)
+        return _run_and_merge(outcomes, aggregator)
 
 
 class SparkAdapter(StreamAdapter):
-    """Spark data frames, whose groups and weights are columns of them."""
+    """Adapter for Spark data frames."""
 
     def accepts(self, X: Any) -> bool:
-        """Whether it is one."""
+        """Return whether `X` is a Spark object."""
         return is_from_package(X, "pyspark")
 
     def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> SparkRows:
-        """Rows of a Spark DataFrame, whose groups and weights are columns of it."""
+        """Open the rows of a Spark DataFrame."""
         frame = _validate_frame(X)
-        named = column_name_arguments(sensitive_features, sample_weight, "a Spark DataFrame")
-        return SparkRows(
-            frame, ColumnSelection.from_patterns(frame.columns, {}, on_missing=on_missing, **named)
+        columns = column_name_arguments(sensitive_features, sample_weight, "a Spark DataFrame")
+        selection = ColumnSelection.from_patterns(
+            frame.columns, {}, on_missing=on_missing, **columns
         )
+        return SparkRows(frame, selection)
 
     def map_rows(self, X: Any, row_map: RowMap) -> Any:
-        """Reduced rows as a Spark DataFrame, computed when Spark needs them.
+        """Transform rows lazily to a Spark DataFrame.
 
-        Columns that are no features are carried along behind the components, as rows of Spark have
-        no order by which they could be joined again.
+        Non-feature columns are appended to the components, because Spark rows have no order by
+        which to join them later.
 
         Raises
         ------
         InvalidInput
-            A missing column, a feature that holds no numbers, or a column named like a component.
+            Missing column, non-numeric feature, or a column named like a component.
         """
         if row_map.affine is None or row_map.input_kind != "features":
             return super().map_rows(X, row_map)
         frame = _validate_frame(X)
-        chosen = ColumnSelection.from_patterns(frame.columns, {})
+        selection = ColumnSelection.from_patterns(frame.columns, {})
         if row_map.feature_names is not None:
-            chosen = chosen.select_features(row_map.feature_names)
-        check_n_columns(len(chosen.features), row_map.n_inputs, "features")
-        _check_numeric(frame, chosen.features)
-        carried = [name for name in frame.columns if name not in chosen.features]
-        taken = [name for name in carried if name in row_map.output_names]
-        if taken:
+            selection = selection.select_features(row_map.feature_names)
+        check_n_columns(len(selection.features), row_map.n_inputs, "features")
+        _check_numeric(frame, selection.features)
+        passed_through = [name for name in frame.columns if name not in selection.features]
+        conflicting = [name for name in passed_through if name in row_map.output_names]
+        if conflicting:
             raise InvalidInput(
-                f"X has columns {format_list(taken)}, which is what the reduced columns are called",
-                "Allowed: other names",
+                f"X has columns {format_list(conflicting)}, which clash with the names of the "
+                "components",
+                "Allowed: columns with other names",
                 "Rename or drop them",
             )
         from pyspark.sql.types import DoubleType, StructField, StructType
@@ -128,185 +131,207 @@ class SparkAdapter(StreamAdapter):
             StructField(name, DoubleType(), nullable=False) for name in row_map.output_names
         ]
         return _map_in_arrow(
-            _select_by_position(frame, [*chosen.features, *carried]),
-            partial(_transform_partition, row_map, list(chosen.features), carried),
-            StructType(components + [frame.schema[name] for name in carried]),
+            _select_by_position(frame, [*selection.features, *passed_through]),
+            partial(_transform_partition, row_map, list(selection.features), passed_through),
+            StructType(components + [frame.schema[name] for name in passed_through]),
         )
 
 
 def _aggregate_partition(
-    tally: Aggregator[Any], chosen: ColumnSelection, batches: Batches
+    aggregator: Aggregator[Any], selection: ColumnSelection, batches: Batches
 ) -> Batches:
-    """What a task does: one pass over the batches of its partition; nothing if there are no rows.
+    """Aggregate one partition; yields nothing if it is empty.
 
-    Errors in the rows are passed on as text: raising them would make Spark run the task again,
-    several times, only to meet them again.
+    Errors in the rows are returned as text, because raising would make Spark retry the task several
+    times.
     """
     import pyarrow as pa
 
-    named = (batch.rename_columns(list(chosen.required_columns)) for batch in batches)
+    named = (batch.rename_columns(list(selection.required_columns)) for batch in batches)
     first = next(named, None)
     if first is None:
         return
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], named))
     number = _partition_number()
-    contents = error = None
+    pickled_result = error_json = None
     try:
-        # With one thread for linear algebra, as other tasks run beside this one.
+        # One BLAS thread, since other tasks run in parallel.
         with add_error_context(f"partition {number}"), threadpool_limits(1):
-            result = tally.aggregate(ArrowStreamRows(reader, chosen))
-            contents = None if result is None else pickle.dumps(result)
-    except FairspanError as met:
-        described = {"cause": met.cause, **met.details}
-        error = json.dumps([type(met).__name__, *met.args, described])
-    if contents is not None or error is not None:
+            result = aggregator.aggregate(ArrowStreamRows(reader, selection))
+            pickled_result = None if result is None else pickle.dumps(result)
+    except FairspanError as error:
+        details = {"cause": error.cause, **error.details}
+        error_json = json.dumps([type(error).__name__, *error.args, details])
+    if pickled_result is not None or error_json is not None:
         yield pa.RecordBatch.from_pydict(
             {
                 "part": pa.array([number], pa.int32()),
-                "result": pa.array([contents], pa.binary()),
-                "error": pa.array([error], pa.string()),
+                "result": pa.array([pickled_result], pa.binary()),
+                "error": pa.array([error_json], pa.string()),
             }
         )
 
 
 def _transform_partition(
-    row_map: RowMap, features: list[str], carried: list[str], batches: Batches
+    row_map: RowMap, features: list[str], passed_through: list[str], batches: Batches
 ) -> Batches:
-    """What a task does to transform: reduce its partition batch by batch."""
+    """Transform one partition, batch by batch."""
     import pyarrow as pa
 
     first_row = 0
     for batch in batches:
         if batch.num_rows == 0:
             continue
-        where = f"partition {_partition_number()}, in its rows from {first_row}"
-        with add_error_context(where), threadpool_limits(1):
+        location = f"partition {_partition_number()}, in its rows from {first_row}"
+        with add_error_context(location), threadpool_limits(1):
             table = pa.Table.from_batches([batch.select(range(len(features)))])
             values = row_map.function(table.rename_columns(features))
         yield pa.RecordBatch.from_arrays(
             [*map(pa.array, values.T), *batch.columns[len(features) :]],
-            names=[*row_map.output_names, *carried],
+            names=[*row_map.output_names, *passed_through],
         )
         first_row += batch.num_rows
 
 
 def _validate_frame(X: Any) -> Any:
+    """Return `X` if it is a non-streaming Spark DataFrame with unique column names."""
     from pyspark.sql import DataFrame
 
     if not isinstance(X, DataFrame) or X.isStreaming:
-        kind = f"{type(X).__module__.split('.')[0]} {type(X).__name__}"
+        type_name = f"{type(X).__module__.split('.')[0]} {type(X).__name__}"
+        if isinstance(X, DataFrame):
+            type_name = "streaming DataFrame"
         raise InvalidType(
-            "X is a streaming DataFrame" if isinstance(X, DataFrame) else f"X is a {kind}",
-            "Allowed: non-streaming data frames of pyspark.sql",
+            f"X is a {type_name}",
+            "Allowed: non-streaming DataFrames of pyspark.sql",
             "Convert it first, for example with X.to_spark() from pandas on Spark",
         )
     if len(set(X.columns)) < len(X.columns):
-        twice = sorted({name for name in X.columns if X.columns.count(name) > 1})
+        duplicates = sorted({name for name in X.columns if X.columns.count(name) > 1})
         raise InvalidInput(
-            f"Several columns of X have the same name: {format_list(twice)}",
-            "Allowed: columns of different names",
+            f"Several columns of X have the same name: {format_list(duplicates)}",
+            "Allowed: unique column names",
             "Rename them",
         )
     return X
 
 
 def _check_numeric(frame: Any, names: Sequence[str]) -> None:
-    """Make sure that these columns hold numbers or truth values, before a job starts."""
+    """Check that these columns are numeric or boolean, before a job starts."""
     from pyspark.sql.types import BooleanType, NumericType
 
-    kinds = {name: frame.schema[name].dataType for name in names}
-    bad = {n: k for n, k in kinds.items() if not isinstance(k, NumericType | BooleanType)}
-    if bad:
-        spelled = sorted({kind.simpleString() for kind in bad.values()})
-        vectors = any(kind.typeName() in ("array", "vectorudt") for kind in bad.values())
-        raise InvalidInput(
-            f"These columns hold no numbers, only values of type {', '.join(spelled)}: "
-            f"{format_list(list(bad))}",
-            "Allowed: numbers and truth values",
-            _SPLIT_VECTOR_HINT
-            if vectors
-            else "Leave these columns out with X.drop(...), or encode them as numbers; name the "
-            "group column as sensitive_features",
-        )
+    types = {name: frame.schema[name].dataType for name in names}
+    non_numeric = {
+        name: type_
+        for name, type_ in types.items()
+        if not isinstance(type_, NumericType | BooleanType)
+    }
+    if not non_numeric:
+        return
+    remedy = (
+        "Drop these columns with X.drop(...), or encode them as numbers; pass the group column as "
+        "sensitive_features"
+    )
+    if any(type_.typeName() in ("array", "vectorudt") for type_ in non_numeric.values()):
+        remedy = _SPLIT_VECTOR_HINT
+    type_names = sorted({type_.simpleString() for type_ in non_numeric.values()})
+    raise InvalidInput(
+        describe_non_numeric(list(non_numeric), type_names),
+        "Allowed: numbers and booleans",
+        remedy,
+    )
 
 
 def _select_by_position(frame: Any, names: Sequence[str]) -> Any:
-    """These columns in this order, named by numbers: Spark cannot map names with points."""
-    places = {name: str(place) for place, name in enumerate(frame.columns)}
-    return frame.toDF(*places.values()).select([places[name] for name in names])
+    """Select columns in this order and rename them to their positions.
+
+    mapInArrow fails on names with dots.
+    """
+    position_of = {name: str(position) for position, name in enumerate(frame.columns)}
+    return frame.toDF(*position_of.values()).select([position_of[name] for name in names])
 
 
-def _run_and_merge(outcomes: Any, tally: Aggregator[Result]) -> Result | None:
-    """Run the tasks, and merge their results here, in the order of the parts.
+def _run_and_merge(outcomes: Any, aggregator: Aggregator[Result]) -> Result | None:
+    """Run the tasks and merge their results on the driver.
 
-    The same parts are always merged in the same order, so the bits are the same however the tasks
-    were spread. No more results are fetched at a time than Spark allows.
+    Results are merged in partition order, so that the outcome is bit-identical for any scheduling,
+    and fetched one at a time.
 
     Parameters
     ----------
-    outcomes : pyspark DataFrame of the schema `_OUTCOME`
-    tally : Tally
+    outcomes : pyspark DataFrame of the schema `_OUTCOME_SCHEMA`
+    aggregator : Aggregator
 
     Raises
     ------
     FairspanError
-        The error of the first part that met one.
+        The error of the first partition that failed.
     """
     from pyspark import StorageLevel
 
-    # Kept on disk there, so that the rows are read once: for errors and to be merged.
+    # Persist outcomes, so that rows are read once for errors and results.
     persisted = outcomes.persist(StorageLevel.DISK_ONLY)
     try:
-        failed = _collect_failures(persisted.where("error is not null").select("part", "error"))
-        if failed:
-            name, *texts, described = json.loads(failed[0]["error"])
-            cause = described.pop("cause")
-            raise getattr(errors, name, InvalidInput)(
-                *texts, cause=None if cause is None else errors.Cause(cause), **described
-            )
-        # One part after the other, in their order, as Spark limits what is fetched together.
+        failures = _collect_failures(persisted.where("error is not null").select("part", "error"))
+        if failures:
+            raise _error_from_json(failures[0]["error"])
+        # One partition at a time: Spark limits the size of a collect().
         results = (pickle.loads(bytes(row["result"])) for row in persisted.toLocalIterator())
-        return merge_in_order(tally, results)
+        return merge_in_order(aggregator, results)
     finally:
         persisted.unpersist()
 
 
+def _error_from_json(text: str) -> FairspanError:
+    """Rebuild the error of a task."""
+    class_name, *arguments, details = json.loads(text)
+    cause = details.pop("cause")
+    if cause is not None:
+        cause = errors.Cause(cause)
+    error: FairspanError = getattr(errors, class_name, InvalidInput)(
+        *arguments, cause=cause, **details
+    )
+    return error
+
+
 def _collect_failures(outcomes: Any) -> list[Any]:
-    """The outcomes in the order of the parts, or what is missing where workers cannot run our code.
+    """Collect outcomes in partition order.
 
     Raises
     ------
     MissingDependency
+        The workers lack a package.
     """
     from pyspark.errors import PySparkException
 
     try:
         return sorted(outcomes.collect(), key=lambda row: row["part"])
     except PySparkException as error:
-        _, found, rest = str(error).partition("ModuleNotFoundError: No module named ")
-        if not found:
+        _, match, remainder = str(error).partition("ModuleNotFoundError: No module named ")
+        if not match:
             raise
-        missing = rest.split("'")[1]
+        missing = remainder.split("'")[1]
         raise MissingDependency(
-            f"The Python of Spark's workers has no package {missing}",
-            "Allowed: workers with the same packages as here",
+            f"The Python of Spark's workers lacks the package {missing}",
+            "Allowed: workers with the same packages as the driver",
             'Install it there with: pip install "fairspan[spark]"; or point PYSPARK_PYTHON at the '
-            "right Python before the session starts (its configuration does not reach the workers)",
+            "right Python before the session starts (Spark configuration is not passed on to "
+            "workers)",
         ) from error
 
 
 def _map_in_arrow(
     frame: Any, function: Callable[[Iterator[Any]], Iterator[Any]], schema: Any
 ) -> Any:
-    """The frame's ``mapInArrow``: pyarrow RecordBatches of each partition become others."""
+    """Apply ``mapInArrow`` without pandas warnings."""
     with warnings.catch_warnings():
-        # New versions of pandas, which is not used here.
+        # A warning about new pandas versions; pandas is not used.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
         return frame.mapInArrow(function, schema)
 
 
 def _partition_number() -> int:
-    """Number of the partition that the running task reads."""
+    """Return the partition number of the running task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

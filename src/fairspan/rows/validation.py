@@ -1,7 +1,7 @@
-"""What cells, columns and tables may hold, and columns of frames as numpy arrays of numbers.
+"""Validation of cells, columns and tables, and conversion of frame columns to numeric arrays.
 
-Missing cells become NaN. A column may hold a vector of fixed length in each row: each entry is a
-feature of its own.
+Missing cells become NaN. A column may contain fixed-length vectors: each entry is a separate
+feature.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ else:
 
 _NON_NUMERIC_TYPES = (str, bytes, complex, np.complexfloating, np.datetime64, np.timedelta64)
 
-_ALLOWED = "Allowed: numbers and truth values"
-# Whole numbers up to here are float64 without rounding.
+_ALLOWED = "Allowed: numbers and booleans"
+# Integers up to this are exact in float64.
 _MAX_EXACT_INTEGER = 2**53
-_ENCODE_HINT = "Leave out or encode these columns, for example with sklearn's OneHotEncoder"
+_ENCODE_HINT = "Exclude or encode these columns, for example with scikit-learn's OneHotEncoder"
 
 
 def to_finite_float64(
@@ -42,67 +42,77 @@ def to_finite_float64(
     first_row: int,
     feature_names: tuple[str, ...] | None,
 ) -> FloatArray:
-    """Convert a block to float64 and make sure that it is finite.
+    """Convert a block to float64 and check that it is finite.
 
     Parameters
     ----------
     values : (r, p) array
     first_row : int
-        Number of its first row in the table, for error messages.
+        Position of its first row in the table, for error messages.
     feature_names : tuple of str or None
 
     Returns
     -------
     (r, p) array of float64
-        `values` themselves where nothing had to be converted.
+        `values` itself if no conversion was needed.
 
     Raises
     ------
     InvalidInput
-        NaN or infinity, named with row and column, or text among objects.
+        NaN or infinity (the message gives row and column), or text in an object array.
     InvalidType
-        Other objects that are no numbers.
+        Other non-numeric objects.
     """
     values = to_numeric(values)
-    # Numbers beyond float64 become infinity, and the sum of large ones may; both are found below.
+    # Overflow becomes infinity and is detected below; the sum of large finite numbers may overflow.
     with np.errstate(over="ignore", invalid="ignore"):
         block = values.astype(np.float64, copy=False)
         total = block.sum()
-    # One sum over a block is cheaper than testing each number, and misses nothing.
-    if not np.isfinite(total) and not np.isfinite(block).all():
-        row, column = np.argwhere(~np.isfinite(block))[0].tolist()
-        name = (
-            f"column {feature_names[column]!r}"
-            if feature_names
-            else describe_position("column", column)
-        )
-        is_nan = bool(np.isnan(block[row, column]))
-        raise InvalidInput(
-            f"X contains {'NaN' if is_nan else 'infinity'}, first in "
-            f"{describe_position('row', first_row + row)}, {name}",
+    # A single sum detects NaN and infinity more cheaply than testing every entry.
+    if np.isfinite(total) or np.isfinite(block).all():
+        return block
+    raise _not_finite_error(block, first_row, feature_names)
+
+
+def _not_finite_error(
+    block: FloatArray, first_row: int, feature_names: tuple[str, ...] | None
+) -> InvalidInput:
+    """Build the error for the first NaN or infinity of a block."""
+    row, column = np.argwhere(~np.isfinite(block))[0].tolist()
+    location = describe_position("row", first_row + row)
+    if feature_names:
+        location += f", column {feature_names[column]!r}"
+    else:
+        location += f", {describe_position('column', column)}"
+    if np.isnan(block[row, column]):
+        return InvalidInput(
+            f"X contains NaN, first in {location}",
             "Allowed: finite numbers",
-            "Leave out rows with NaN, together with all that belongs to them"
-            if is_nan
-            else "Replace infinity by a number, or leave out these rows or the column",
-            cause=Cause.MISSING_CELL if is_nan else None,
+            "Drop rows with NaN, together with the labels and weights that belong to them",
+            cause=Cause.MISSING_CELL,
         )
-    return block
+    return InvalidInput(
+        f"X contains infinity, first in {location}",
+        "Allowed: finite numbers",
+        "Replace infinity by a finite number, or drop these rows or the column",
+    )
 
 
 def to_float64_with_missing(
     values: AnyArray, first_row: int, feature_names: tuple[str, ...] | None
 ) -> FloatArray:
-    """Convert a block to float64 in which cells may be missing, as NaN.
+    """Convert a block to float64, allowing missing cells as NaN.
 
     Parameters
     ----------
-    values, first_row, feature_names : as of :func:`to_finite_float64`
+    values, first_row, feature_names
+        Same as for :func:`to_finite_float64`.
 
     Raises
     ------
     InvalidInput, InvalidType
-        As :func:`to_finite_float64` where a cell is no number and not missing; a row in which every
-        cell is missing.
+        Same as for :func:`to_finite_float64`, for cells that are not missing; or a row is entirely
+        missing.
     """
     block = np.asarray(to_numeric(values), dtype=np.float64)
     missing = np.isnan(block)
@@ -111,17 +121,18 @@ def to_float64_with_missing(
     to_finite_float64(np.where(missing, 0.0, block), first_row, feature_names)
     empty = missing.all(axis=1)
     if empty.any():
+        first_empty = first_row + int(np.argmax(empty))
         raise InvalidInput(
-            f"Every feature is missing in {describe_position('row', first_row + int(np.argmax(empty)))}",
-            "Allowed: rows of at least one observed feature, by which the others are expected",
-            "Leave such rows out, together with all that belongs to them",
+            f"Every feature is missing in {describe_position('row', first_empty)}",
+            "Allowed: rows with at least one observed feature",
+            "Drop such rows, together with the labels and weights that belong to them",
             cause=Cause.EMPTY_ROW,
         )
     return block
 
 
 def check_dtype(dtype: np.dtype[Any]) -> None:
-    """Make sure that an array may hold numbers; objects are converted to check this.
+    """Check that a dtype can hold real numbers; object arrays are checked on conversion.
 
     Raises
     ------
@@ -132,84 +143,82 @@ def check_dtype(dtype: np.dtype[Any]) -> None:
     """
     if dtype.kind == "c":
         raise InvalidInput(
-            "X holds complex numbers: Complex data not supported",
+            "X contains complex numbers: Complex data not supported",
             "Allowed: real numbers",
             "Pass real and imaginary parts as separate features",
         )
     if dtype.kind in "mM":
-        raise InvalidType(f"X holds dates or durations ({dtype})", _ALLOWED, _ENCODE_HINT)
-    if dtype.kind in "SU":  # digits as text are refused too, as they are in data frames
-        raise InvalidInput(f"X holds text ({dtype})", _ALLOWED, _ENCODE_HINT)
+        raise InvalidType(f"X contains dates or durations ({dtype})", _ALLOWED, _ENCODE_HINT)
+    if dtype.kind in "SU":  # digits stored as text are rejected too, as in data frames
+        raise InvalidInput(f"X contains text ({dtype})", _ALLOWED, _ENCODE_HINT)
 
 
 def to_numeric(values: AnyArray) -> AnyArray:
-    """Objects as float64; numbers stay as they are.
+    """Convert object arrays to float64; numeric arrays are returned unchanged.
 
     Raises
     ------
     InvalidInput, InvalidType
-        Objects that are no numbers.
+        Non-numeric objects.
     """
     if values.dtype.kind in "fiub":
         return values
-    # numpy would read digits in text, dates and the real part of complex numbers as numbers.
-    kinds = set(map(type, values.ravel().tolist()))
-    for kind in kinds:
-        if issubclass(kind, _NON_NUMERIC_TYPES):
+    # numpy would silently convert digits in text, dates, and the real part of complex numbers.
+    types = set(map(type, values.ravel().tolist()))
+    for type_ in types:
+        if issubclass(type_, _NON_NUMERIC_TYPES):
             raise InvalidInput(
-                f"X holds values of type {kind.__name__}, which are no numbers",
-                _ALLOWED,
-                _ENCODE_HINT,
+                f"X contains non-numeric values of type {type_.__name__}", _ALLOWED, _ENCODE_HINT
             )
-    if any(kind.__name__ == "NAType" for kind in kinds):
-        # pandas' NA as NaN: numpy cannot convert it.
-        entries = [np.nan if type(each).__name__ == "NAType" else each for each in values.ravel()]
+    if any(type_.__name__ == "NAType" for type_ in types):
+        # Replace pandas.NA by NaN; numpy cannot convert it.
+        entries = [np.nan if type(cell).__name__ == "NAType" else cell for cell in values.ravel()]
         values = np.array(entries, dtype=object).reshape(values.shape)
     try:
         return values.astype(np.float64)
     except (ValueError, OverflowError) as error:
         raise InvalidInput(
-            f"X holds no numbers ({shown_reason(error)})", _ALLOWED, _ENCODE_HINT
+            f"X contains non-numeric values ({shown_reason(error)})", _ALLOWED, _ENCODE_HINT
         ) from error
     except TypeError as error:
         raise InvalidType(
-            f"X holds no numbers ({shown_reason(error)})", _ALLOWED, _ENCODE_HINT
+            f"X contains non-numeric values ({shown_reason(error)})", _ALLOWED, _ENCODE_HINT
         ) from error
 
 
 def warn_if_rounded(columns: Mapping[str, AnyArray]) -> None:
-    """Warn of whole numbers that double precision rounds; they are identifiers more often than not.
+    """Warn about integers that float64 rounds, which are usually identifiers.
 
     Parameters
     ----------
     columns : mapping of str to array
-        Columns of whole numbers by their names, also after they were rounded.
+        Integer columns by name, before or after rounding.
     """
-    rounded = [
-        name
-        for name, values in columns.items()
-        if values.dtype.itemsize == 8
-        # Which pass over what is missing.
-        and (
-            np.fmax.reduce(values, None, initial=0) > _MAX_EXACT_INTEGER
-            or np.fmin.reduce(values, None, initial=0) < -_MAX_EXACT_INTEGER
-        )
-    ]
+    rounded = [name for name, values in columns.items() if _is_rounded(values)]
     if rounded:
         warn(
-            f"Whole numbers beyond 2^53 are rounded to double precision in {format_list(rounded)}, so "
-            "some that differ become the same. Leave out columns that are identifiers."
+            f"Integers beyond 2^53 in {format_list(rounded)} are rounded to double precision, so "
+            "distinct values may become equal. Exclude identifier columns."
         )
+
+
+def _is_rounded(values: AnyArray) -> bool:
+    if values.dtype.itemsize != 8:
+        return False
+    # fmax and fmin ignore NaN.
+    if np.fmax.reduce(values, None, initial=0) > _MAX_EXACT_INTEGER:
+        return True
+    return bool(np.fmin.reduce(values, None, initial=0) < -_MAX_EXACT_INTEGER)
 
 
 def check_shape(shape: tuple[int, ...], X: Any = None) -> None:
-    """Make sure that a table has two dimensions, rows and features.
+    """Check that a table is two-dimensional and not empty.
 
     Parameters
     ----------
     shape : tuple of int
     X : object, optional
-        What was passed, by whose kind the remedy is phrased.
+        The object that was passed; the remedy depends on its type.
 
     Raises
     ------
@@ -221,18 +230,18 @@ def check_shape(shape: tuple[int, ...], X: Any = None) -> None:
             "Allowed: a table of shape (n rows, p features)",
             _table_remedy(len(shape), X),
         )
-    for size, what in zip(shape, ("row(s)", "feature(s)"), strict=True):
+    for size, noun in zip(shape, ("row(s)", "feature(s)"), strict=True):
         if size <= 0:
             raise InvalidInput(
                 # scikit-learn's wording, which its estimator checks look for
-                f"X is empty: {size} {what} (shape={shape}) while a minimum of 1 is required",
+                f"X is empty: {size} {noun} (shape={shape}) while a minimum of 1 is required",
                 "Allowed: at least one row and one feature",
-                "Check the file or the filter that made this table",
+                "Check the file or the filter that produced this table",
             )
 
 
 def _table_remedy(n_dimensions: int, X: Any) -> str:
-    """Return how to make a table of something that is none."""
+    """Return how to convert an object that is not a table into one."""
     if n_dimensions == 0:
         return "Pass the rows themselves"
     if n_dimensions > 2:
@@ -255,68 +264,88 @@ def _table_remedy(n_dimensions: int, X: Any) -> str:
 
 
 def check_feature_names(names: Sequence[Any]) -> None:
-    """Make sure that either all columns have names of text, or none has.
+    """Check that either all feature names are text, or none.
 
     Raises
     ------
     InvalidType
-        Only some are text; others are numbers, say, or None or NaN.
+        Only some names are text.
     """
     non_text = [name for name in names if not isinstance(name, str)]
     if 0 < len(non_text) < len(names):
         raise InvalidType(
-            f"Some features have names of text, and others have not: {format_list(non_text)}",
-            "Allowed: columns all named by text, or all by something else such as numbers",
-            "Name every column, for example with X.columns = X.columns.astype(str)",
+            f"Some feature names are text and others are not: {format_list(non_text)}",
+            "Allowed: all names text, or none",
+            "Rename the columns, for example with X.columns = X.columns.astype(str)",
         )
 
 
-def check_columns(names: Sequence[Any], columns: Sequence[Any], fitted: Sequence[Any] = ()) -> None:
-    """Make sure that a table has columns of these names, among those that a model was fitted on.
+def check_columns(
+    required: Sequence[Any], available: Sequence[Any], fitted: Sequence[Any] = ()
+) -> None:
+    """Check that a table has the required columns.
+
+    Parameters
+    ----------
+    required, available : sequences of names
+    fitted : sequence of names
+        Features that a model was fitted on, for the message.
 
     Raises
     ------
     InvalidInput
     """
-    missing = [name for name in names if name not in columns]
-    if missing:
-        close = closest_match(str(missing[0]), map(str, columns))
-        several = len(missing) > 1
+    missing = [name for name in required if name not in available]
+    if not missing:
+        return
+    several = len(missing) > 1
+    close = closest_match(str(missing[0]), map(str, available))
+    if close:
+        names = "names" if several else "name"
+        of_first = f" to {missing[0]!r}" if several else ""
+        remedy = f"Correct the {names}; the closest match{of_first} is {close!r}"
+    elif fitted:
+        columns = "them" if several else "it"
+        remedy = f"Add {columns} to the table: the model needs every feature it was fitted on"
+    else:
         remedy = f"Correct the name{'s' * several}"
-        if close:
-            of_first = f" to {missing[0]!r}" if several else ""
-            remedy = f"{remedy}; the closest{of_first} is {close!r}"
-        elif fitted:
-            added = "them" if several else "it"
-            remedy = f"Add {added} to the table: the model needs every feature of its fit"
-        raise InvalidInput(
-            f"The table has no column{'s' * several} {format_list(missing)}",
-            f"Its columns are {format_list(columns)}"
-            + (f"; the model was fitted on {format_list(fitted)}" if fitted else ""),
-            remedy,
-        )
+    allowed = f"Its columns are {format_list(available)}"
+    if fitted:
+        allowed += f"; the model was fitted on {format_list(fitted)}"
+    raise InvalidInput(
+        f"The table has no column{'s' * several} {format_list(missing)}", allowed, remedy
+    )
 
 
-def check_consistent_length(n_rows: int, n_values: int, what: str, rows: str = "X") -> None:
-    """Make sure that there are as many values beside the rows as rows.
+def check_consistent_length(n_rows: int, n_values: int, what: str, rows_name: str = "X") -> None:
+    """Check that there is one value per row.
+
+    Parameters
+    ----------
+    n_rows, n_values : int
+    what : str
+        A plural noun and a location, such as "labels in sensitive_features".
+    rows_name : str
+        Name of the rows in the message.
 
     Raises
     ------
     InvalidInput
     """
-    if n_rows != n_values:
-        noun, _, where = what.partition(" ")
-        values = f"{counted(n_values, noun.removesuffix('s'))} {where}"
-        raise InvalidInput(
-            f"The lengths differ: {counted(n_rows, 'row') if n_rows else 'no rows'} in {rows}, "
-            f"{values}",
-            "Allowed: one value for each row",
-            f"Take {rows} and the values from the same rows",
-        )
+    if n_rows == n_values:
+        return
+    noun, _, location = what.partition(" ")
+    rows = counted(n_rows, "row") if n_rows else "no rows"
+    values = counted(n_values, noun.removesuffix("s"))
+    raise InvalidInput(
+        f"Inconsistent lengths: {rows} in {rows_name}, {values} {location}",
+        "Allowed: one value per row",
+        f"Pass {rows_name} and the values of the same rows",
+    )
 
 
 def check_n_columns(received: int, allowed: int, what: str) -> None:
-    """Make sure that rows are as wide as a projection needs them.
+    """Check that rows have as many columns as the projection expects.
 
     Raises
     ------
@@ -331,37 +360,46 @@ def check_n_columns(received: int, allowed: int, what: str) -> None:
 
 
 def check_numeric(frame: nw.DataFrame[Any]) -> None:
-    """Make sure that every column holds numbers or truth values.
+    """Check that every column is numeric or boolean.
 
     Raises
     ------
     InvalidInput
-        Names the columns that do not.
+        Some columns are not; the message names them.
     """
-    # Object columns may hold numbers; converting them tells.
+    # Object columns may contain numbers; conversion decides.
     non_numeric = [
         name
         for name, dtype in frame.schema.items()
         if not (_is_numeric(dtype) or dtype == nw.Object or _is_vector(dtype))
     ]
     if non_numeric:
-        kinds = ", ".join(sorted({native_dtype(frame[name]) for name in non_numeric}))
-        columns = (
-            f"The column {non_numeric[0]!r} holds"
-            if len(non_numeric) == 1
-            else "These columns hold"
-        )
-        names = "" if len(non_numeric) == 1 else f": {format_list(non_numeric)}"
+        types = sorted({native_dtype(frame[name]) for name in non_numeric})
         raise InvalidInput(
-            f"{columns} no numbers, only values of type {kinds}{names}",
-            "Allowed: numbers and truth values",
-            "Leave such columns out, or encode them as numbers",
+            describe_non_numeric(non_numeric, types),
+            _ALLOWED,
+            "Exclude such columns, or encode them as numbers",
             cause=Cause.TEXT_COLUMN,
         )
 
 
+def describe_non_numeric(columns: Sequence[str], types: Sequence[str]) -> str:
+    """Describe columns that are not numeric, with the names of their types.
+
+    Examples
+    --------
+    >>> describe_non_numeric(["a"], ["string"])
+    "Column 'a' is not numeric (string)"
+    >>> describe_non_numeric(["a", "b"], ["date", "string"])
+    "Columns 'a', 'b' are not numeric (date, string)"
+    """
+    names = format_list(columns)
+    subject = f"Column {names} is" if len(columns) == 1 else f"Columns {names} are"
+    return f"{subject} not numeric ({', '.join(types)})"
+
+
 def native_dtype(column: Any) -> str:
-    """Return the type of a narwhals Series as its own package calls it.
+    """Return the type of a narwhals Series, as its own package names it.
 
     Examples
     --------
@@ -374,45 +412,55 @@ def native_dtype(column: Any) -> str:
 
 
 def numeric_columns(frame: Any) -> list[AnyArray]:
-    """Each column of a data frame or pyarrow Table as numbers, (r,), or vectors, (r, length).
+    """Convert the columns of a data frame or pyarrow Table to arrays of shape (r,) or (r, length).
 
     Raises
     ------
     InvalidInput
-        A column that holds no numbers.
+        A non-numeric column.
     """
     table = frame if hasattr(frame, "column_names") else frame.to_native()
-    if hasattr(table, "column_names"):  # plain numbers are read without narwhals
-        from pyarrow import types
+    if hasattr(table, "column_names"):
+        return _arrow_columns(table)
+    return _narwhals_columns(frame)
 
-        plain = types.is_integer, types.is_float32, types.is_float64, types.is_boolean
-        if not all(any(is_it(kind) for is_it in plain) for kind in table.schema.types):
-            check_numeric(nw.from_native(table, eager_only=True))
-        columns = [arrow_to_numpy(column) for column in table.columns]
-        whole, names = list(map(types.is_integer, table.schema.types)), table.column_names
-    else:
-        check_numeric(frame)
-        columns = [_numeric_column(column) for column in frame.iter_columns()]
-        whole, names = [kind.is_integer() for kind in frame.schema.values()], frame.columns
-    warn_if_rounded(dict(compress(zip(names, columns, strict=True), whole)))
+
+def _arrow_columns(table: Any) -> list[AnyArray]:
+    from pyarrow import types
+
+    plain_types = (types.is_integer, types.is_float32, types.is_float64, types.is_boolean)
+    # Plain numbers need no check by narwhals, whose import takes time.
+    if not all(any(is_type(kind) for is_type in plain_types) for kind in table.schema.types):
+        check_numeric(nw.from_native(table, eager_only=True))
+    columns = [arrow_to_numpy(column) for column in table.columns]
+    is_integer = map(types.is_integer, table.schema.types)
+    warn_if_rounded(dict(compress(zip(table.column_names, columns, strict=True), is_integer)))
+    return columns
+
+
+def _narwhals_columns(frame: Any) -> list[AnyArray]:
+    check_numeric(frame)
+    columns = [_numeric_column(column) for column in frame.iter_columns()]
+    is_integer = (dtype.is_integer() for dtype in frame.schema.values())
+    warn_if_rounded(dict(compress(zip(frame.columns, columns, strict=True), is_integer)))
     return columns
 
 
 def stack_columns(columns: Sequence[AnyArray], start: int, stop: int) -> FloatArray:
-    """Some rows of columns as an (r, p) array, with columns side by side in memory."""
+    """Stack a row range of columns into an (r, p) Fortran-ordered array."""
     if len(columns) == 1 and columns[0].ndim == 2:  # all features in one column: no copy
         return columns[0][start:stop]
     widths = [column.shape[1] if column.ndim == 2 else 1 for column in columns]
     matrix = np.empty((stop - start, sum(widths)), order="F")
-    place = 0
+    position = 0
     for column, width in zip(columns, widths, strict=True):
-        matrix[:, place : place + width] = column[start:stop].reshape(-1, width)
-        place += width
+        matrix[:, position : position + width] = column[start:stop].reshape(-1, width)
+        position += width
     return matrix
 
 
 def series_to_float64(column: Any) -> FloatArray:
-    """Numbers or truth values in a narwhals Series as float64, with NaN where missing.
+    """Convert a numeric or boolean narwhals Series to float64, with NaN for missing values.
 
     Examples
     --------
@@ -420,28 +468,30 @@ def series_to_float64(column: Any) -> FloatArray:
     >>> series_to_float64(nw.from_native(pa.chunked_array([[1, None]]), series_only=True))
     array([ 1., nan])
     """
-    # By way of Arrow where the numbers are Arrow's: pandas would not round those beyond 2^53.
+    # Arrow-backed series go through Arrow: pandas refuses to round integers beyond 2^53.
     native = column.to_native()
-    in_arrow = column.implementation.is_pyarrow() or str(native.dtype).endswith("[pyarrow]")
-    values = arrow_to_numpy(column.to_arrow()) if in_arrow else column.cast(nw.Float64).to_numpy()
+    is_arrow = column.implementation.is_pyarrow() or str(native.dtype).endswith("[pyarrow]")
+    values = arrow_to_numpy(column.to_arrow()) if is_arrow else column.cast(nw.Float64).to_numpy()
     return np.asarray(values, dtype=np.float64)
 
 
 def arrow_to_numpy(array: Any) -> AnyArray:
-    """Whole or real numbers without a copy; anything else as float64, with NaN where missing.
+    """Convert an Arrow array to numpy, without a copy if possible.
+
+    Other arrays are converted to float64, with NaN for nulls.
 
     Parameters
     ----------
     array : pyarrow.Array or ChunkedArray
-        Of numbers or truth values, or of vectors of them, which are put below each other; a
-        missing vector becomes NaN.
+        Numeric or boolean values, or fixed-size lists of them (stacked as rows); a null list
+        becomes a row of NaN.
     """
     from pyarrow import float64, types
 
     if hasattr(array, "chunks"):
         array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
     if hasattr(array.type, "list_size"):
-        # Flattened, without the entries of missing vectors.
+        # flatten() omits the entries of null lists.
         entries = arrow_to_numpy(array.flatten()).reshape(-1, array.type.list_size)
         if not array.null_count:
             return entries
@@ -449,22 +499,22 @@ def arrow_to_numpy(array: Any) -> AnyArray:
         matrix[array.is_valid().to_numpy(zero_copy_only=False)] = entries
         return matrix
     if array.null_count == 0 and (types.is_integer(array.type) or types.is_floating(array.type)):
-        # Arrow's own conversion first imports pandas, where it is installed.
+        # Arrow's own conversion imports pandas if it is installed, which takes time.
         dtype = array.type.to_pandas_dtype()
-        if len(array) == 0:  # there may be no buffer either
+        if len(array) == 0:  # an empty array may have no buffer
             return np.empty(0, dtype=dtype)
         return np.frombuffer(array.buffers()[1], dtype)[array.offset : array.offset + len(array)]
-    # Unsafe, as whole numbers beyond 2^53 may lose their last digits.
+    # safe=False: integers beyond 2^53 may be rounded.
     return np.asarray(array.cast(float64(), safe=False).to_numpy(zero_copy_only=False))
 
 
 def narwhals_vector_lengths(schema: Any) -> dict[str, int]:
-    """Length of the vectors of each column of a narwhals Schema that holds vectors."""
+    """Return the length of the vectors in each vector column of a narwhals schema."""
     return {name: dtype.shape[0] for name, dtype in schema.items() if _is_vector(dtype)}
 
 
 def arrow_vector_lengths(schema: Any) -> dict[str, int]:
-    """Length of the vectors of each column of a pyarrow Schema that holds vectors."""
+    """Return the length of the vectors in each vector column of a pyarrow schema."""
     sizes = {field.name: getattr(field.type, "list_size", None) for field in schema}
     return {name: size for name, size in sizes.items() if size is not None}
 
@@ -486,8 +536,8 @@ def _numeric_column(column: Any) -> AnyArray:
         return to_numeric(column.to_numpy())
     except (InvalidInput, InvalidType) as error:
         raise InvalidInput(
-            f"The column {column.name!r}, of dtype {native_dtype(column)}, holds values that are "
-            f"no numbers ({error.args[0]})",
-            "Allowed: numbers and truth values",
-            "Leave this column out or encode it as numbers",
+            f"Column {column.name!r}, of dtype {native_dtype(column)}, contains non-numeric values "
+            f"({error.args[0]})",
+            _ALLOWED,
+            "Exclude this column or encode it as numbers",
         ) from error

@@ -1,8 +1,8 @@
 """Sample weights of any size, divided by a power of two that brings the largest into range.
 
-Only ratios of weights matter to a fit. Weights of ordinary size are used as they are. If some are
-so large or small that their products with squares of features would leave float64, all weights are
-divided by the same power of two, which changes no digit; weights that are then still too small
+Only ratios of weights matter to a fit. Weights of ordinary size are used unchanged. If some are so
+large or small that their products with squares of features could overflow or underflow, all weights
+are divided by the same power of two, which changes no digit; weights that are then still too small
 count as zero, with a warning.
 """
 
@@ -19,17 +19,17 @@ from fairspan.rows.label_checks import quoted
 from fairspan.rows.protocol import RowSource
 from fairspan.typing import FloatArray
 
-# Binary exponent of the largest weight of a row; about 1e100. Features lie within 1e-75 to 1e75, so
+# Binary exponent of the maximum weight of a row, about 1e100. Features are within 1e-75 to 1e75, so
 # that weights times their squares, and squares of weights, are normal numbers.
 _RANGE_EXPONENT = 332
-SMALLEST_WEIGHT = 2.0**-_RANGE_EXPONENT
-LARGEST_WEIGHT = 2.0**_RANGE_EXPONENT
-# Groups that a warning names.
-_MOST_NAMED = 5
+MIN_WEIGHT = 2.0**-_RANGE_EXPONENT
+MAX_WEIGHT = 2.0**_RANGE_EXPONENT
+# Maximum number of groups that a warning lists, so that it stays readable.
+_MAX_LISTED_GROUPS = 5
 
 
 def in_units(weights: FloatArray, exponent: int) -> FloatArray:
-    """Return weights divided by 2**exponent; those below the smallest weight become zero.
+    """Return weights divided by 2**exponent; those below `MIN_WEIGHT` become zero.
 
     Examples
     --------
@@ -37,18 +37,17 @@ def in_units(weights: FloatArray, exponent: int) -> FloatArray:
     >>> in_units(np.array([2.0**900, 2.0**700, 2.0**-900]), 600).tolist() == [2.0**300, 2.0**100, 0]
     True
     """
-    if exponent == 0:
-        scaled = weights
-    else:
+    scaled = weights
+    if exponent != 0:
         with np.errstate(under="ignore"):
             scaled = np.ldexp(weights, -exponent)
-    return np.where(scaled < SMALLEST_WEIGHT, 0.0, scaled)
+    return np.where(scaled < MIN_WEIGHT, 0.0, scaled)
 
 
 def exponent_for(largest: float) -> int:
     """Return the even exponent of the unit in which the largest weight is just within range.
 
-    Square roots of an even power of two are powers of two.
+    The square root of an even power of two is a power of two.
     """
     exponent = math.frexp(largest)[1] - _RANGE_EXPONENT
     return exponent + exponent % 2
@@ -58,11 +57,11 @@ def is_extreme(weights: FloatArray) -> bool:
     """Return whether a positive weight is out of range."""
     if not len(weights):
         return False
-    if weights.max() > LARGEST_WEIGHT:
+    if weights.max() > MAX_WEIGHT:
         return True
-    if weights.min() >= SMALLEST_WEIGHT:
+    if weights.min() >= MIN_WEIGHT:
         return False
-    return bool(((weights > 0) & (weights < SMALLEST_WEIGHT)).any())
+    return bool(((weights > 0) & (weights < MIN_WEIGHT)).any())
 
 
 def scaled_weights(
@@ -70,7 +69,7 @@ def scaled_weights(
 ) -> tuple[FloatArray | None, int]:
     """Return the weights of all rows within range, and the binary exponent of their unit.
 
-    Warns of weights that count as zero.
+    Warns about weights that count as zero.
 
     Parameters
     ----------
@@ -88,57 +87,57 @@ def scaled_weights(
         return weights, 0
     exponent = exponent_for(float(weights.max()))
     scaled = in_units(weights, exponent)
-    _warn_of_negligible(_largest_of_groups(weights, labels), weights[weights > 0].min(), exponent)
+    smallest = float(weights[weights > 0].min())
+    _warn_if_negligible(_max_weight_by_group(weights, labels), smallest, exponent)
     return scaled, exponent
 
 
-def _largest_of_groups(weights: FloatArray, labels: CodedLabels | None) -> dict[Label, float]:
-    """Return the largest weight of each group that has a positive one."""
+def _max_weight_by_group(weights: FloatArray, labels: CodedLabels | None) -> dict[Label, float]:
+    """Return the maximum weight of each group that has a positive one."""
     if labels is None:
         return {}
-    largest = np.zeros(len(labels.categories))
-    np.maximum.at(largest, labels.codes, weights)
-    found: dict[Label, float] = {}
-    for label, weight in zip(
-        map(to_python_label, labels.categories), largest.tolist(), strict=True
-    ):
-        if weight > 0 and not is_missing_label(label):
-            found[label] = max(weight, found.get(label, 0.0))
-    return found
+    by_category = np.zeros(len(labels.categories))
+    np.maximum.at(by_category, labels.codes, weights)
+    by_group: dict[Label, float] = {}
+    groups = map(to_python_label, labels.categories)
+    for group, weight in zip(groups, by_category.tolist(), strict=True):
+        if weight > 0 and not is_missing_label(group):
+            by_group[group] = max(weight, by_group.get(group, 0.0))
+    return by_group
 
 
-def _warn_of_negligible(largest: dict[Label, float], smallest: float, exponent: int) -> None:
+def _warn_if_negligible(max_by_group: dict[Label, float], smallest: float, exponent: int) -> None:
+    """Warn if the smallest positive weight counts as zero in this unit."""
     if in_units(np.array([smallest]), exponent)[0] > 0:
         return
-    warn_of_negligible(
-        "sample_weight",
-        math.ldexp(SMALLEST_WEIGHT, exponent),
-        [label for label, each in largest.items() if in_units(np.array([each]), exponent)[0] == 0],
-    )
+    max_in_units = in_units(np.array(list(max_by_group.values())), exponent).tolist()
+    lost = [group for group, weight in zip(max_by_group, max_in_units, strict=True) if weight == 0]
+    warn_about_negligible("sample_weight", math.ldexp(MIN_WEIGHT, exponent), lost)
 
 
-def warn_of_negligible(name: str, limit: float, lost: Iterable[Label]) -> None:
-    """Warn of weights that count as zero, and of groups that have no other weights.
+def warn_about_negligible(name: str, limit: float, lost_groups: Iterable[Label]) -> None:
+    """Warn about weights that count as zero, and about groups that have no other weights.
 
     Parameters
     ----------
     name : str
-        Of the weights.
+        Name of the weights.
     limit : float
         Smaller weights count as zero.
-    lost : iterable of labels
+    lost_groups : iterable of labels
+        Groups without any other weight.
     """
-    groups = [quoted(label) for label in lost]
-    absent = ""
+    groups = [quoted(label) for label in lost_groups]
+    lost = ""
     if groups:
-        named = join_truncated(groups, _MOST_NAMED)
-        absent = (
-            f" No row remains of the group{'s' * (len(groups) > 1)} {named}: to keep such a "
+        group_list = join_truncated(groups, _MAX_LISTED_GROUPS)
+        lost = (
+            f" No row remains of the group{'s' * (len(groups) > 1)} {group_list}: to keep such a "
             "group, multiply all of its weights by a constant."
         )
     warn(
         f"{name} has weights that are less than about 1e-200 of the largest: those below "
-        f"{limit:.3g} count as zero, and their rows as absent.{absent}"
+        f"{limit:.3g} count as zero, and their rows as absent.{lost}"
     )
 
 
@@ -148,49 +147,51 @@ class WeightSizes:
 
     Attributes
     ----------
-    largest : dict of label to float
-        The largest weight of each group.
-    extremes : tuple of two floats
+    max_by_group : dict of label to float
+        Maximum weight of each group.
+    smallest, largest : float
         The smallest positive weight and the largest one.
     """
 
-    largest: dict[Label, float]
-    extremes: tuple[float, float]
+    max_by_group: dict[Label, float]
+    smallest: float
+    largest: float
 
 
-class WeightTally:
-    """The pass over rows that finds the sizes of their weights."""
+class WeightAggregator:
+    """Aggregator of the sizes of weights."""
 
     def aggregate(self, rows: RowSource) -> WeightSizes | None:
         """Return the sizes of the weights of some rows; None without a positive one."""
-        found: WeightSizes | None = None
+        total: WeightSizes | None = None
         for block in rows.blocks():
             if block.weights is None or not block.weights.any():
                 continue
             positive = block.weights[block.weights > 0]
-            largest = _largest_of_groups(block.weights, block.group_labels)
-            more = WeightSizes(largest, (float(positive.min()), float(positive.max())))
-            found = more if found is None else self.merge(found, more)
-        return found
+            sizes = WeightSizes(
+                _max_weight_by_group(block.weights, block.group_labels),
+                float(positive.min()),
+                float(positive.max()),
+            )
+            total = sizes if total is None else self.merge(total, sizes)
+        return total
 
     def merge(self, left: WeightSizes, right: WeightSizes) -> WeightSizes:
-        """Return the sizes of both parts."""
-        largest = dict(left.largest)
-        for label, weight in right.largest.items():
-            largest[label] = max(largest.get(label, 0.0), weight)
-        extremes = (
-            min(left.extremes[0], right.extremes[0]),
-            max(left.extremes[1], right.extremes[1]),
-        )
-        return WeightSizes(largest, extremes)
+        """Merge the sizes of two parts."""
+        max_by_group = dict(left.max_by_group)
+        for label, weight in right.max_by_group.items():
+            max_by_group[label] = max(max_by_group.get(label, 0.0), weight)
+        smallest = min(left.smallest, right.smallest)
+        return WeightSizes(max_by_group, smallest, max(left.largest, right.largest))
 
 
 @dataclass
 class WeightScale:
-    """The unit of the weights of rows that are read in parts; all parts share one.
+    """Unit of the weights of partitioned rows, shared by all partitions.
 
-    It is not known before a part has a weight out of range. Such a part raises an error by whose
-    cause all weights are read once, to find the largest, and then the rows again.
+    It is unknown until a partition has a weight out of range. That partition raises an error whose
+    cause triggers a pass over all weights, to find the largest, and then a second pass over the
+    rows.
 
     Attributes
     ----------
@@ -199,43 +200,42 @@ class WeightScale:
     is_known : bool
         Whether the exponent is that of the largest of all weights.
     is_raw : bool
-        Whether weights stay as they are, to find their sizes.
+        Whether weights are not scaled, to find their sizes.
     """
 
     exponent: int = 0
     is_known: bool = False
     is_raw: bool = False
 
-    def set_by(self, sizes: WeightSizes | None) -> None:
-        """Choose the exponent by the sizes of all weights; warn of those that count as zero."""
+    def set_from(self, sizes: WeightSizes | None) -> None:
+        """Set the exponent from the sizes of all weights; warn about those that count as zero."""
         if sizes is None:
             return
-        smallest, largest = sizes.extremes
-        is_ordinary = smallest >= SMALLEST_WEIGHT and largest <= LARGEST_WEIGHT
-        self.exponent = 0 if is_ordinary else exponent_for(largest)
+        is_ordinary = sizes.smallest >= MIN_WEIGHT and sizes.largest <= MAX_WEIGHT
+        self.exponent = 0 if is_ordinary else exponent_for(sizes.largest)
         self.is_known = True
-        _warn_of_negligible(sizes.largest, smallest, self.exponent)
+        _warn_if_negligible(sizes.max_by_group, sizes.smallest, self.exponent)
 
-    def scaled(self, weights: FloatArray) -> FloatArray:
-        """Return the weights of a part in the unit of all.
+    def scale(self, weights: FloatArray) -> FloatArray:
+        """Return the weights of one partition in the shared unit.
 
         Raises
         ------
         InvalidInput
-            A weight is out of range, and the largest of all is not known, or is another now.
+            A weight is out of range, and the largest of all is unknown or has changed.
         """
         if self.is_raw:
             return weights
         if self.is_known:
             scaled = in_units(weights, self.exponent)
-            if not len(scaled) or scaled.max() <= LARGEST_WEIGHT:
+            if not len(scaled) or scaled.max() <= MAX_WEIGHT:
                 return scaled
         elif not is_extreme(weights):
             return weights
         raise InvalidInput(
-            f"The weights go from {weights.min():.3g} to {weights.max():.3g} in one part of the "
-            "rows",
-            f"Allowed here: zero, and weights from {SMALLEST_WEIGHT:.0e} to {LARGEST_WEIGHT:.0e}",
+            f"The weights range from {weights.min():.3g} to {weights.max():.3g} in one partition "
+            "of the rows",
+            f"Allowed: zero, and weights from {MIN_WEIGHT:.0e} to {MAX_WEIGHT:.0e}",
             "Divide all weights by the largest one: only their ratios matter",
             cause=Cause.EXTREME_WEIGHTS,
         )

@@ -1,1 +1,1 @@
-"""Rows in files of several formats, and in folders of them."""
+"""Rows in CSV, Parquet and Arrow files, and in folders of them."""

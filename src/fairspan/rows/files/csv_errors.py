@@ -1,4 +1,4 @@
-"""Errors of CSV files that cannot be read: in which line, and what helps."""
+"""Errors for unreadable CSV files, with location and remedy."""
 
 import codecs
 import io
@@ -16,125 +16,131 @@ from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_lines import RowLines
 from fairspan.rows.files.csv_reader import (
     QUOTE,
-    SNIFFED_BYTES,
-    csv_stream,
+    SNIFF_BYTES,
+    iterate_rows,
     line_of_row,
-    numbers_of_text,
     open_csv_reader,
-    rows_of_file,
+    open_utf8_stream,
+    parse_numbers,
 )
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
-from fairspan.rows.files.number_advice import columns_of_numbers, number_advice
+from fairspan.rows.files.number_advice import number_advice, scan_columns
 from fairspan.rows.files.numbers_as_text import NotANumber
 
-# Texts of pyarrow about a cell that is no number, or no text, and about rows of another length.
+# pyarrow's messages for an unparsable cell, and for a row of the wrong length.
 _COLUMN_ERROR = re.compile(r"In CSV column #(\d+)")
 _ROW_ERROR = "columns, got"
-# Bytes of a file that are searched for quotes at once.
-_BYTES_AT_ONCE = 1 << 20
-# Rows that are looked at to tell a wrong header from wrong rows.
-_ROWS_OF_A_HEADER = 1000
-# Fewer rows of one length do not show that the header is wrong.
-_FEWEST_ROWS_OF_A_HEADER = 2
-_ALLOWED = "Allowed: complete CSV files of equally long rows"
-_CORRECT_CELL = "Correct the cell, or leave the column out"
-# Options that say how a file is written, on the command line and in Python.
+# Bytes that are searched for quotes at a time (1 MB).
+_CHUNK_BYTES = 1 << 20
+# Number of rows whose lengths decide whether the header or a row is wrong.
+_MAX_COMPARED_ROWS = 1000
+# Minimum number of rows of equal length for the header to be considered wrong.
+_MIN_EQUAL_ROWS = 2
+_ALLOWED = "Allowed: complete CSV files with rows of equal length"
+_CORRECT_CELL = "Correct the cell, or exclude the column"
+# Format options on the command line and in Python.
 _OPTIONS = "--delimiter, --decimal, --encoding, --comment"
-_SETTINGS_OF_OPEN = "FileRows.open(..., csv={...})"
+_OPEN_CALL = "FileRows.open(..., csv={...})"
 
 
 def csv_read_error(
-    path: Path, form: CsvFormat, error: Exception, columns: Sequence[str] = ()
+    path: Path, csv_format: CsvFormat, error: Exception, columns: Sequence[str] = ()
 ) -> InvalidInput:
-    """Return the error to raise where a file cannot be read: its row and column, and what helps.
+    """Build the error for an unreadable CSV file, with location and remedy.
 
     Parameters
     ----------
     path : Path
-    form : CsvFormat
+    csv_format : CsvFormat
     error : Exception
-        Of pyarrow or a codec.
+        Error of pyarrow or a codec.
     columns : sequence of str
-        Those that were read, in this order.
+        Columns being read, in order.
     """
-    told = " ".join(str(error).split())
-    if isinstance(error, UnicodeError) or "invalid UTF8" in told:
-        encoding = _guess_encoding(path)
-        alternative = ", or cp1252 of Windows" if encoding == "latin-1" else ""
-        return InvalidInput(
-            f"{path} is not written in {form.encoding}{_locate_undecodable_line(path, form)}",
-            "Allowed: any encoding that Python knows, if it is named",
-            f"Name it: FileRows.open(..., csv={{'encoding': {encoding!r}}}){alternative}",
-            cause=Cause.CSV_STYLE,
-            command=f"Name it: --encoding {encoding}{alternative}",
-        )
-    if _ROW_ERROR in told and (uneven := _uneven_rows(path, form)) is not None:
-        return uneven
-    found = _COLUMN_ERROR.search(told)
-    if found and columns:
-        return not_a_number(path, form, columns[int(found[1])], NO_NA_VALUES)
-    for row in rows_of_file(path, form):
+    message = " ".join(str(error).split())
+    if isinstance(error, UnicodeError) or "invalid UTF8" in message:
+        return _encoding_error(path, csv_format)
+    if _ROW_ERROR in message:
+        row_error = _row_length_error(path, csv_format)
+        if row_error is not None:
+            return row_error
+    match = _COLUMN_ERROR.search(message)
+    if match and columns:
+        return not_a_number_error(path, csv_format, columns[int(match[1])], NO_NA_VALUES)
+    for row in iterate_rows(path, csv_format):
         if not row.is_closed:
-            return _unclosed_quote(path, row)
+            return _unclosed_quote_error(path, row)
     return InvalidInput(
         f"{path} cannot be read ({shown_reason(error)})",
         _ALLOWED,
-        f"Check the file, or say how it is written ({_SETTINGS_OF_OPEN})",
+        f"Check the file, or specify its format ({_OPEN_CALL})",
         cause=Cause.CSV_STYLE,
-        command=f"Check the file, or say how it is written ({_OPTIONS})",
+        command=f"Check the file, or specify its format ({_OPTIONS})",
     )
 
 
-def _uneven_rows(path: Path, form: CsvFormat) -> InvalidInput | None:
-    """Return the error to raise of rows that are not as long as the header; None if all are."""
-    rows = rows_of_file(path, form)
+def _encoding_error(path: Path, csv_format: CsvFormat) -> InvalidInput:
+    """Build the error for a file in another encoding."""
+    encoding = _guess_encoding(path)
+    alternative = ", or cp1252 of Windows" if encoding == "latin-1" else ""
+    location = _locate_undecodable_line(path, csv_format)
+    return InvalidInput(
+        f"{path} is not encoded as {csv_format.encoding}{location}",
+        "Allowed: any encoding that Python knows",
+        f"Specify it: FileRows.open(..., csv={{'encoding': {encoding!r}}}){alternative}",
+        cause=Cause.CSV_STYLE,
+        command=f"Specify it: --encoding {encoding}{alternative}",
+    )
+
+
+def _row_length_error(path: Path, csv_format: CsvFormat) -> InvalidInput | None:
+    """Build the error for rows that differ in length from the header; None if there are none."""
+    rows = iterate_rows(path, csv_format)
     header = next(rows, None)
     if header is None:
         return None
-    first_rows = list(islice(rows, _ROWS_OF_A_HEADER))
+    first_rows = list(islice(rows, _MAX_COMPARED_ROWS))
     lengths = {row.n_cells for row in first_rows if row.is_closed}
     for row in chain([header], first_rows, rows):
         if not row.is_closed:
-            return _unclosed_quote(path, row)
+            return _unclosed_quote_error(path, row)
         if row.n_cells == header.n_cells:
             continue
-        has_equal_rows = len(lengths) == 1 and len(first_rows) >= _FEWEST_ROWS_OF_A_HEADER
-        if form.header and has_equal_rows:
-            return _wrong_header(path, header, row.n_cells)
-        spans = ""
+        has_equal_rows = len(lengths) == 1 and len(first_rows) >= _MIN_EQUAL_ROWS
+        if csv_format.header and has_equal_rows:
+            return _header_length_error(path, header, row.n_cells)
+        quoted_lines = ""
         if row.last_line > row.first_line:
-            spans = f", as a quoted cell there continues up to line {row.last_line}"
+            quoted_lines = f", since a quoted cell there continues up to line {row.last_line}"
+        header_name = "header" if csv_format.header else "first row"
+        correct = f"Correct line {row.first_line}, or specify the format"
         return InvalidInput(
-            f"{path} has a row of {row.n_cells} cells in line {row.first_line}, below a "
-            f"{'header' if form.header else 'first row'} of {header.n_cells}{spans}",
+            f"{path} has a row with {row.n_cells} cells in line {row.first_line}, but a "
+            f"{header_name} with {header.n_cells}{quoted_lines}",
             _ALLOWED,
-            f"Correct line {row.first_line}, or say how the file is written ({_SETTINGS_OF_OPEN})",
+            f"{correct} ({_OPEN_CALL})",
             cause=Cause.CSV_STYLE,
-            command=f"Correct line {row.first_line}, or say how the file is written ({_OPTIONS})",
+            command=f"{correct} ({_OPTIONS})",
         )
     return None
 
 
-def _wrong_header(path: Path, header: RowLines, n_cells: int) -> InvalidInput:
-    """Return the error to raise where all rows are equally long, and the header is not."""
-    remedy = f"Name each of the {n_cells} columns in line {header.first_line}"
-    command = remedy
+def _header_length_error(path: Path, header: RowLines, n_cells: int) -> InvalidInput:
+    """Build the error for a header that differs in length from all rows."""
     if header.n_cells == 1:
-        delete = "Delete what is above the names of the columns"
+        delete = "Delete the lines above the header"
         remedy = (
-            f"{delete}, or skip it with FileRows.open(..., csv={{'comment': ...}}); or name the "
-            "letter between cells with csv={'delimiter': ...}"
+            f"{delete}, or skip them with FileRows.open(..., csv={{'comment': ...}}); or specify "
+            "the delimiter with csv={'delimiter': ...}"
         )
-        command = (
-            f"{delete}, or skip it with --comment; or name the letter between cells with "
-            "--delimiter"
-        )
+        command = f"{delete}, or skip them with --comment; or specify the delimiter, --delimiter"
     elif n_cells == header.n_cells + 1:
-        remedy = (
-            f"Name each column in line {header.first_line}: the first one may be an index or row "
-            "names without a name"
+        remedy = command = (
+            f"Name each column in line {header.first_line}: the first one may be an unnamed index "
+            "or row names"
         )
-        command = remedy
+    else:
+        remedy = command = f"Name each of the {n_cells} columns in line {header.first_line}"
     return InvalidInput(
         f"{path} has a header of {counted(header.n_cells, 'cell')} in line "
         f"{header.first_line}, and rows of {n_cells}",
@@ -145,8 +151,8 @@ def _wrong_header(path: Path, header: RowLines, n_cells: int) -> InvalidInput:
     )
 
 
-def _unclosed_quote(path: Path, row: RowLines) -> InvalidInput:
-    """Return the error to raise of a quote that is not closed before the file ends."""
+def _unclosed_quote_error(path: Path, row: RowLines) -> InvalidInput:
+    """Build the error for a quote that is not closed before the file ends."""
     return InvalidInput(
         f"{path} has a quote in line {row.first_line} that opens a cell and is never closed",
         _ALLOWED,
@@ -154,16 +160,16 @@ def _unclosed_quote(path: Path, row: RowLines) -> InvalidInput:
     )
 
 
-def check_quotes(path: Path, form: CsvFormat) -> None:
-    """Make sure that every quote that opens a cell is closed, and by a quote that ends a cell.
+def check_quotes(path: Path, csv_format: CsvFormat) -> None:
+    """Check that every quote that opens a cell is closed, by a quote that ends a cell.
 
     Raises
     ------
     InvalidInput
     """
-    for row in rows_of_file(path, form):
+    for row in iterate_rows(path, csv_format):
         if not row.is_closed:
-            raise _unclosed_quote(path, row)
+            raise _unclosed_quote_error(path, row)
         if row.has_text_after_quote:
             raise InvalidInput(
                 f"{path} has a quote in line {row.first_line} that opens a cell, and the next "
@@ -173,23 +179,24 @@ def check_quotes(path: Path, form: CsvFormat) -> None:
             )
 
 
-def may_be_unclosed(path: Path, form: CsvFormat) -> bool:
-    """Whether two quotes that follow each other both begin a cell and end none."""
+def may_have_unclosed_quotes(path: Path, csv_format: CsvFormat) -> bool:
+    """Return whether two consecutive quotes both begin a cell, and neither ends one."""
     ends_cell = np.zeros(256, dtype=bool)
-    ends_cell[list(f"{form.delimiter}\r\n".encode())] = True
+    ends_cell[list(f"{csv_format.delimiter}\r\n".encode())] = True
     begins_text = ~ends_cell
     begins_text[QUOTE] = False
-    rest = b"\n"
+    previous = b"\n"
     was_opening = False
-    with csv_stream(path, form) as stream:
-        while chunk := stream.read(_BYTES_AT_ONCE):
-            # The last byte is looked at with the next chunk, as it may be a quote.
-            found = np.frombuffer(rest + chunk, np.uint8)
-            rest = bytes(found[-2:])
-            quotes = np.flatnonzero(found[1:-1] == QUOTE) + 1
+    with open_utf8_stream(path, csv_format) as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            # A quote is judged by the bytes before and after it, so the last byte of a chunk is
+            # judged with the next chunk.
+            content = np.frombuffer(previous + chunk, np.uint8)
+            previous = bytes(content[-2:])
+            quotes = np.flatnonzero(content[1:-1] == QUOTE) + 1
             if not len(quotes):
                 continue
-            is_opening = ends_cell[found[quotes - 1]] & begins_text[found[quotes + 1]]
+            is_opening = ends_cell[content[quotes - 1]] & begins_text[content[quotes + 1]]
             if (was_opening and is_opening[0]) or (is_opening[1:] & is_opening[:-1]).any():
                 return True
             was_opening = bool(is_opening[-1])
@@ -198,18 +205,18 @@ def may_be_unclosed(path: Path, form: CsvFormat) -> bool:
 
 def _guess_encoding(path: Path) -> str:
     with path.open("rb") as file:
-        start = file.read(SNIFFED_BYTES)
+        start = file.read(SNIFF_BYTES)
     is_utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     return "utf-16" if is_utf16 else "latin-1"
 
 
-def _locate_undecodable_line(path: Path, form: CsvFormat) -> str:
-    """Where the first line is that cannot be decoded."""
+def _locate_undecodable_line(path: Path, csv_format: CsvFormat) -> str:
+    """Locate the first undecodable line, for a message."""
     with pa.input_stream(str(path), compression="detect") as stream:
         lines = io.BufferedReader(stream)
         for number, line in enumerate(lines, start=1):
             try:
-                line.decode(form.encoding)
+                line.decode(csv_format.encoding)
             except UnicodeDecodeError as error:
                 return f": line {number} has the byte 0x{line[error.start]:02x}"
             except UnicodeError as error:
@@ -217,26 +224,29 @@ def _locate_undecodable_line(path: Path, form: CsvFormat) -> str:
     return ""
 
 
-def not_a_number(path: Path, form: CsvFormat, name: str, na_values: NaValues) -> InvalidInput:
-    """Return the error to raise where a column of numbers holds a text."""
+def not_a_number_error(
+    path: Path, csv_format: CsvFormat, name: str, na_values: NaValues
+) -> InvalidInput:
+    """Build the error for text in a numeric column."""
     index = 0
     cell = ""
-    with open_csv_reader(path, form, [name], {name: pa.string()}) as reader:
+    with open_csv_reader(path, csv_format, [name], {name: pa.string()}) as reader:
         for batch in reader:
             try:
-                numbers_of_text(batch[name], form, na_values.of_column(name))
+                parse_numbers(batch[name], csv_format, na_values.for_column(name))
             except NotANumber as error:
                 index += error.index
                 cell = batch[name][error.index].as_py()
                 break
             index += len(batch)
-    with open_csv_reader(path, form, [name], {name: pa.string()}) as reader:
-        columns = columns_of_numbers(reader, {name: na_values.of_column(name)})
-    advice = number_advice(columns, name, form.style, form.delimiter)
+    with open_csv_reader(path, csv_format, [name], {name: pa.string()}) as reader:
+        columns = scan_columns(reader, {name: na_values.for_column(name)})
+    advice = number_advice(columns, name, csv_format.style, csv_format.delimiter)
+    line = line_of_row(path, csv_format, index)
     return InvalidInput(
-        f"{path} has {quoted_cell(cell)} in line {line_of_row(path, form, index)} of the column "
-        f"{name!r}, which holds numbers before",
-        "Allowed: numbers, or nothing where they are missing",
+        f"{path} has {quoted_cell(cell)} in line {line} of column {name!r}, which is numeric in "
+        "earlier rows",
+        "Allowed: numbers, or empty cells for missing values",
         _CORRECT_CELL if advice is None else advice.call,
         cause=Cause.CSV_STYLE,
         command=_CORRECT_CELL if advice is None else advice.command,

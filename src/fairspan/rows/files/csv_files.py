@@ -13,42 +13,45 @@ from pyarrow import compute, types
 
 from fairspan.errors import InvalidInput, warn
 from fairspan.formatting.text import counted
+from fairspan.rows.columns import is_numeric_type
 from fairspan.rows.files.csv_errors import (
     check_quotes,
     csv_read_error,
-    may_be_unclosed,
-    not_a_number,
+    may_have_unclosed_quotes,
+    not_a_number_error,
 )
 from fairspan.rows.files.csv_format import CsvFormat
 from fairspan.rows.files.csv_reader import (
-    SNIFFED_BYTES,
-    CountedLines,
-    csv_stream,
+    SNIFF_BYTES,
+    LineCounter,
     line_of_row,
-    numbers_of_text,
     open_csv_reader,
+    open_utf8_stream,
+    parse_numbers,
 )
 from fairspan.rows.files.na_values import NaValues
 from fairspan.rows.files.numbers_as_text import NotANumber, NumberStyle
 from fairspan.rows.validation import arrow_to_numpy, warn_if_rounded
 
-# How columns without a name are called here, so that each has another name.
-_NAMELESS = "\0"
+# Prefix of the internal names of unnamed columns, so that all names differ.
+_UNNAMED = "\0"
 _DELIMITERS = ",;\t|"
-# That a column of whole numbers may hold.
+# Largest value of an integer column.
 _MAX_INTEGER = 2.0**64
-# The line by which spreadsheets say what separates cells.
+# Line in which spreadsheets declare the delimiter.
 _SEPARATOR_LINE = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(.)"?\r?\n', re.IGNORECASE)
-# Rows of which a value that is also the name of the column shows that the header is a row.
-_ROWS_BESIDE_A_HEADER = 1000
-# Numbers that name columns, such as 0.1, 0.2, 0.3, are equally far apart up to rounding.
-_DIGITS_OF_A_STEP = 9
+# Number of rows that are compared with the header: a name that is also a value below it suggests
+# that the header is a row.
+_MAX_COMPARED_ROWS = 1000
+# Decimal digits to which steps between column names such as 0.1, 0.2, 0.3 are rounded, so that
+# equally spaced numbers have equal steps.
+_STEP_DIGITS = 9
 
 
 def read_csv_schema(
     path: Path, csv_format: CsvFormat, na_values: NaValues
 ) -> tuple[Any, CsvFormat]:
-    """Schema of a CSV file, as its first rows suggest, and the format with its delimiter.
+    """Return the schema inferred from the first rows, and the format with its delimiter.
 
     Raises
     ------
@@ -56,35 +59,29 @@ def read_csv_schema(
         An empty file, or one that cannot be read in this format.
     """
     try:
-        with csv_stream(path, csv_format) as stream:
-            start = stream.read(SNIFFED_BYTES)
+        with open_utf8_stream(path, csv_format) as stream:
+            start = stream.read(SNIFF_BYTES)
         if not start.strip():
             raise InvalidInput(
                 f"{path} is empty",
                 "Allowed: a header line and at least one row",
                 "Check the file",
             )
-        if separator := _SEPARATOR_LINE.match(start):
-            named = csv_format.delimiter or separator[1].decode()
-            csv_format = replace(csv_format, delimiter=named, n_skipped=1)
-            start = start[separator.end() :]
-        csv_format = replace(
-            csv_format, delimiter=csv_format.delimiter or _detect_delimiter(path, start)
-        )
+        csv_format = _with_delimiter(path, csv_format, start)
         with open_csv_reader(path, csv_format, na_values=na_values) as reader:
             schema = reader.schema
         if any("\n" in name for name in schema.names):
             check_quotes(path, csv_format)
         csv_format = _with_names(path, csv_format, schema.names)
-        columns = [name for name in csv_format.names if not name.startswith(_NAMELESS)]
+        columns = [name for name in csv_format.names if not name.startswith(_UNNAMED)]
         needs_rows = csv_format.header and _may_be_data(schema, csv_format.style)
         if csv_format.names or needs_rows or _reads_text(csv_format, na_values):
             with open_csv_reader(path, csv_format, columns, na_values=na_values) as reader:
-                schema, batch = reader.schema, next(iter(reader), None)
+                schema = reader.schema
+                batch = next(iter(reader), None)
             if batch is not None and needs_rows:
-                csv_format = replace(
-                    csv_format, header_is_data=_header_is_data(batch, csv_format.style)
-                )
+                header_is_data = _header_is_data(batch, csv_format.style)
+                csv_format = replace(csv_format, header_is_data=header_is_data)
             if batch is not None and _reads_text(csv_format, na_values):
                 schema = _with_numbers(schema, batch, csv_format, na_values)
     except (pa.ArrowInvalid, UnicodeError) as error:
@@ -92,15 +89,27 @@ def read_csv_schema(
     return schema, csv_format
 
 
-def _with_names(path: Path, csv_format: CsvFormat, names: Sequence[str]) -> CsvFormat:
-    """Return the format with names of the columns, where those in the header cannot be used.
+def _with_delimiter(path: Path, csv_format: CsvFormat, start: bytes) -> CsvFormat:
+    """Return the format with a delimiter, declared or detected in the first bytes of the file."""
+    separator = _SEPARATOR_LINE.match(start)
+    if separator is not None:
+        csv_format = replace(csv_format, n_skipped=1)
+    if csv_format.delimiter is not None:
+        return csv_format
+    if separator is not None:
+        return replace(csv_format, delimiter=separator[1].decode())
+    return replace(csv_format, delimiter=_detect_delimiter(path, start))
 
-    Columns at the end that have neither a name nor a cell are left out, with a warning.
+
+def _with_names(path: Path, csv_format: CsvFormat, names: Sequence[str]) -> CsvFormat:
+    """Return the format with column names if those in the header cannot be used.
+
+    Trailing columns without a name or any cell are ignored, with a warning.
 
     Raises
     ------
     InvalidInput
-        A cell in a column without a name.
+        A cell in an unnamed column.
     """
     if not csv_format.header:
         return replace(csv_format, names=tuple(f"column_{i}" for i in range(1, len(names) + 1)))
@@ -110,19 +119,16 @@ def _with_names(path: Path, csv_format: CsvFormat, names: Sequence[str]) -> CsvF
         n_named -= 1
     if n_named == len(names):
         return csv_format
-    nameless = [f"{_NAMELESS}{i}" for i in range(n_named + 1, len(names) + 1)]
-    csv_format = replace(csv_format, names=(*names[:n_named], *nameless))
-    _check_empty(path, csv_format, nameless)
-    have, are = ("has", "is") if len(nameless) == 1 else ("have", "are")
-    warn(
-        f"{path}: {counted(len(nameless), 'column')} at the end {have} neither a name nor a cell, "
-        f"and {are} left out."
-    )
+    unnamed = [f"{_UNNAMED}{i}" for i in range(n_named + 1, len(names) + 1)]
+    csv_format = replace(csv_format, names=(*names[:n_named], *unnamed))
+    _check_empty(path, csv_format, unnamed)
+    columns = counted(len(unnamed), "trailing column")
+    warn(f"{path}: ignoring {columns} without a name or any cell.")
     return csv_format
 
 
 def _check_empty(path: Path, csv_format: CsvFormat, columns: Sequence[str]) -> None:
-    """Make sure that no cell of some columns holds anything.
+    """Check that unnamed columns are empty.
 
     Raises
     ------
@@ -131,27 +137,28 @@ def _check_empty(path: Path, csv_format: CsvFormat, columns: Sequence[str]) -> N
     n_rows = 0
     with open_csv_reader(path, csv_format, columns, dict.fromkeys(columns, pa.string())) as reader:
         for batch in reader:
-            for place, name in enumerate(columns):
-                is_blank = compute.equal(compute.utf8_trim_whitespace(batch.column(place)), "")
+            for position, name in enumerate(columns):
+                is_blank = compute.equal(compute.utf8_trim_whitespace(batch.column(position)), "")
                 index = compute.index(compute.fill_null(is_blank, True), False).as_py()
                 if index >= 0:
                     line = line_of_row(path, csv_format, n_rows + index)
+                    number = name.removeprefix(_UNNAMED)
                     raise InvalidInput(
-                        f"{path} has a cell in line {line} of column {name.removeprefix(_NAMELESS)}"
-                        ", which has no name in the header",
-                        "Allowed: a name for each column that holds anything",
+                        f"{path} has a cell in line {line} of column {number}, which has no name "
+                        "in the header",
+                        "Allowed: a name for each column that is not empty",
                         "Name the column in the header, or delete it",
                     )
             n_rows += batch.num_rows
 
 
 def _may_be_data(schema: Any, style: NumberStyle) -> bool:
-    """Whether every column of numbers is named by a number, as where the header is a row."""
-    return all(style.is_number(name) for name in _names_of_numbers(schema))
+    """Return whether all numeric columns have numeric names, as if the header were a row."""
+    return all(style.is_number(name) for name in _numeric_names(schema))
 
 
-def _names_of_numbers(schema: Any) -> list[str]:
-    """Return the names of the columns of numbers; an index has none."""
+def _numeric_names(schema: Any) -> list[str]:
+    """Return the names of the numeric columns, without an unnamed index."""
     return [
         field.name
         for field in schema
@@ -160,39 +167,38 @@ def _names_of_numbers(schema: Any) -> list[str]:
 
 
 def _header_is_data(batch: Any, style: NumberStyle) -> bool:
-    """Whether names of columns, which may be numbers, look like the cells below them."""
+    """Return whether column names look like the cells below them."""
     n_values = 0
-    for place, field in enumerate(batch.schema):
+    for position, field in enumerate(batch.schema):
         if types.is_string(field.type) and field.name:
-            cells = batch.column(place).slice(0, _ROWS_BESIDE_A_HEADER)
+            cells = batch.column(position).slice(0, _MAX_COMPARED_ROWS)
             n_values += field.name in compute.unique(cells).to_pylist()
-    numbers = [style.number(name) for name in _names_of_numbers(batch.schema)]
+    numbers = [style.number(name) for name in _numeric_names(batch.schema)]
     if n_values:
         return bool(numbers) or n_values > 1
-    # Columns may be numbered, or named by years that are equally far apart.
-    steps = {round(second - first, _DIGITS_OF_A_STEP) for first, second in pairwise(numbers)}
+    # Columns may be numbered, or named by equally spaced years.
+    steps = {round(second - first, _STEP_DIGITS) for first, second in pairwise(numbers)}
     is_sequence = steps == {1.0} or (len(steps) == 1 and len(numbers) > 2)
     return len(numbers) > 1 and not is_sequence
 
 
 def _reads_text(csv_format: CsvFormat, na_values: NaValues) -> bool:
-    """Whether numbers are converted here, as Arrow knows no thousands separators and no codes."""
+    """Return whether numbers are parsed from text: Arrow lacks thousands separators and codes."""
     return csv_format.thousands is not None or bool(na_values)
 
 
 def _with_numbers(schema: Any, batch: Any, csv_format: CsvFormat, na_values: NaValues) -> Any:
-    """Return the schema with columns of text that hold numbers in this format as numbers."""
-    for place, field in enumerate(schema):
+    """Return the schema with text columns that contain numbers in this format as numeric."""
+    for position, field in enumerate(schema):
         if not types.is_string(field.type):
             continue
+        codes = na_values.for_column(field.name)
         try:
-            numbers = numbers_of_text(
-                batch.column(place), csv_format, na_values.of_column(field.name)
-            )
+            numbers = parse_numbers(batch.column(position), csv_format, codes)
         except NotANumber:
             continue
-        kind = pa.null() if numbers.null_count == len(numbers) else pa.float64()
-        schema = schema.set(place, field.with_type(kind))
+        dtype = pa.null() if numbers.null_count == len(numbers) else pa.float64()
+        schema = schema.set(position, field.with_type(dtype))
     return schema
 
 
@@ -204,76 +210,75 @@ def read_csv_batches(
     text_columns: Sequence[str],
     na_values: NaValues,
 ) -> Iterator[Any]:
-    """Record batches of some columns of a CSV file.
+    """Read columns of a CSV file as record batches.
 
     Parameters
     ----------
     path : Path
-    form : CsvFormat
-        With the delimiter.
+    csv_format : CsvFormat
+        Format with its delimiter.
     schema : pyarrow.Schema
-        As the first rows suggest.
-    columns, texts : sequences of str
-        Those that are read, and which of them stay text.
+        Inferred schema.
+    columns, text_columns : sequences of str
+        Columns to read, and those of them to keep as text.
     na_values : NaValues
-        Texts in columns of numbers that stand for missing values.
+        Codes for missing values.
     """
-    # The first block may show only whole numbers, or nothing, where fractions follow. Labels are
-    # text, as a CSV has no types: "01" and "1" must not become one group.
-    kinds = {name: schema.field(name).type for name in columns if name not in text_columns}
-    whole = [name for name, kind in kinds.items() if types.is_integer(kind)]
-    numeric = [
-        name
-        for name, kind in kinds.items()
-        if name in whole or types.is_null(kind) or types.is_floating(kind)
-    ]
-    converted = numeric if _reads_text(csv_format, na_values) else []
-    kinds_read = dict.fromkeys(numeric, pa.string() if converted else pa.float64())
-    kinds_read |= dict.fromkeys(set(text_columns).intersection(columns), pa.string())
-    lines = CountedLines(csv_format.comment)
+    # Integers (or nulls) in the first block may be followed by fractions: read them as float64.
+    # Labels are read as text, so that "01" and "1" stay different groups.
+    dtypes = {name: schema.field(name).type for name in columns if name not in text_columns}
+    integer_columns = [name for name, dtype in dtypes.items() if types.is_integer(dtype)]
+    numeric_columns = [name for name, dtype in dtypes.items() if is_numeric_type(dtype)]
+    parsed_columns = numeric_columns if _reads_text(csv_format, na_values) else []
+    read_dtypes = dict.fromkeys(numeric_columns, pa.string() if parsed_columns else pa.float64())
+    read_dtypes |= dict.fromkeys(set(text_columns).intersection(columns), pa.string())
+    lines = LineCounter(csv_format.comment)
     n_rows = 0
     try:
-        with open_csv_reader(path, csv_format, columns, kinds_read, na_values, lines) as reader:
+        with open_csv_reader(path, csv_format, columns, read_dtypes, na_values, lines) as reader:
             for batch in reader:
-                if converted:
-                    batch = _with_converted(batch, path, csv_format, converted, na_values)
-                values = {name: arrow_to_numpy(batch[name]) for name in whole}
-                # Later rows may have larger ones than an integer may hold.
-                integer_values = {
-                    name: numbers
-                    for name, numbers in values.items()
-                    if np.fmax.reduce(np.abs(numbers), initial=0) <= _MAX_INTEGER
-                }
-                warn_if_rounded(integer_values)
+                if parsed_columns:
+                    batch = _parse_columns(batch, path, csv_format, parsed_columns, na_values)
+                _warn_if_integers_rounded(batch, integer_columns)
                 n_rows += batch.num_rows
                 yield batch
-        # Arrow takes all that follows an unclosed quote for one cell, and says nothing.
+        # Arrow silently reads everything after an unclosed quote as one cell.
         n_lines = n_rows + csv_format.header + csv_format.n_skipped
         has_long_cells = lines.n_quotes > 0 and lines.n_line_ends > n_lines
-        if lines.n_quotes % 2 or (has_long_cells and may_be_unclosed(path, csv_format)):
+        if lines.n_quotes % 2 or (has_long_cells and may_have_unclosed_quotes(path, csv_format)):
             check_quotes(path, csv_format)
     except (pa.ArrowInvalid, UnicodeError) as error:
         raise csv_read_error(path, csv_format, error, columns) from error
 
 
-def _with_converted(
+def _warn_if_integers_rounded(batch: Any, integer_columns: Collection[str]) -> None:
+    """Warn about rounded integers; columns beyond the integer range are floats, not identifiers."""
+    integer_values = {}
+    for name in integer_columns:
+        values = arrow_to_numpy(batch[name])
+        if np.fmax.reduce(np.abs(values), initial=0) <= _MAX_INTEGER:
+            integer_values[name] = values
+    warn_if_rounded(integer_values)
+
+
+def _parse_columns(
     batch: Any, path: Path, csv_format: CsvFormat, columns: Collection[str], na_values: NaValues
 ) -> Any:
-    """Return a RecordBatch whose columns of numbers were read as text, with the numbers."""
+    """Parse the numbers of numeric columns that were read as text."""
     arrays = []
     for name, cells in zip(batch.schema.names, batch.columns, strict=True):
         if name not in columns:
             arrays.append(cells)
             continue
         try:
-            arrays.append(numbers_of_text(cells, csv_format, na_values.of_column(name)))
+            arrays.append(parse_numbers(cells, csv_format, na_values.for_column(name)))
         except NotANumber as error:
-            raise not_a_number(path, csv_format, name, na_values) from error
+            raise not_a_number_error(path, csv_format, name, na_values) from error
     return pa.record_batch(arrays, names=batch.schema.names)
 
 
 def _detect_delimiter(path: Path, start: bytes) -> str:
-    """What the header shows most often outside quotes; a comma if it is a single column."""
+    """Return the most frequent delimiter in the header outside quotes; a comma for one column."""
     header = start.strip(b"\r\n").splitlines()[0].decode("utf-8-sig")
     if "\t" in header and re.search(r"\.tsv(\.|$)", path.name.lower()):
         return "\t"

@@ -1,4 +1,4 @@
-"""Format of CSV files: delimiter, marks of numbers, encoding and header."""
+"""Format of CSV files: delimiter, decimal point, thousands separator, encoding and header."""
 
 import codecs
 from collections.abc import Mapping
@@ -8,37 +8,37 @@ from typing import Any
 from fairspan.errors import Cause, InvalidParameter
 from fairspan.rows.files.numbers_as_text import THOUSANDS, NumberStyle
 
-# Settings that callers choose; the rest is found in the file.
+# Options of callers; the other fields are detected in the file.
 _SETTINGS = ("delimiter", "decimal", "thousands", "encoding", "comment", "header")
 
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """How a CSV file is written.
+    """CSV format options.
 
     Parameters
     ----------
     delimiter : str, optional
-        The letter between cells; without it, the one that the header shows.
+        Field separator; detected from the header by default.
     decimal : {".", ","}
-        The letter before the fraction of a number.
+        Decimal point.
     encoding : str
-        The name of the encoding, as Python knows it.
+        Name of the encoding in Python.
     comment : str, optional
-        What lines begin with that are passed over.
+        Prefix of comment lines.
     thousands : {",", ".", "'", " "}, optional
-        The separator between groups of three digits. A space includes no-break and thin
-        spaces, and an apostrophe the curly one.
+        Separator between groups of three digits. A space includes no-break and thin spaces, and an
+        apostrophe the curly one.
     header : bool
-        Whether the first row holds the names of the columns. Without names, the columns are named
+        Whether the first row contains the column names. Without names, the columns are named
         column_1, column_2 and so on.
     n_skipped : int
-        Lines at the start that are neither header nor rows. Found when a file is opened.
+        Number of leading lines that are neither header nor rows. Detected when a file is opened.
     names : tuple of str
-        Names of all columns in place of those in the header; none to read these. Found when a file
+        Names of all columns that replace the header; empty to use the header. Detected when a file
         is opened.
     header_is_data : bool
-        Whether the header looks like a row. Found when a file is opened.
+        Whether the header looks like a row. Detected when a file is opened.
 
     Raises
     ------
@@ -61,19 +61,18 @@ class CsvFormat:
     header_is_data: bool = False
 
     def __post_init__(self) -> None:
-        if self.delimiter is not None and not (
-            self.delimiter.isascii() and len(self.delimiter) == 1
-        ):
+        delimiter = self.delimiter
+        if delimiter is not None and not (delimiter.isascii() and len(delimiter) == 1):
             raise InvalidParameter(
-                f"delimiter is {self.delimiter!r}", "Allowed: one ASCII letter", "Name one"
+                f"delimiter is {delimiter!r}", "Allowed: a single ASCII character", "Pass one"
             )
-        if self.decimal not in (".", ",") or self.decimal == self.delimiter:
+        if self.decimal not in (".", ",") or self.decimal == delimiter:
             raise InvalidParameter(
-                f"decimal is {self.decimal!r} and delimiter {self.delimiter!r}",
-                "Allowed: '.' or ',', other than the delimiter",
-                "Leave 'decimal' out, or name the 'delimiter', such as ';'",
+                f"decimal is {self.decimal!r} and delimiter {delimiter!r}",
+                "Allowed: '.' or ',', different from the delimiter",
+                "Omit 'decimal', or pass the 'delimiter', such as ';'",
                 cause=Cause.CSV_STYLE,
-                command="Leave out --decimal, or name the delimiter, such as --delimiter ';'",
+                command="Omit --decimal, or pass the delimiter, such as --delimiter ';'",
             )
         self._check_thousands()
         try:
@@ -85,7 +84,7 @@ class CsvFormat:
                 "Correct the name",
             ) from error
         if self.comment == "":
-            raise InvalidParameter("comment is ''", "Allowed: a text", "Use '#', for example")
+            raise InvalidParameter("comment is ''", "Allowed: non-empty text", "For example '#'")
 
     def _check_thousands(self) -> None:
         is_known = self.thousands is None or self.thousands in THOUSANDS
@@ -94,12 +93,12 @@ class CsvFormat:
         remedy = "Choose one of these"
         command = remedy
         if self.thousands == ".":
-            reason = "as a point is the usual decimal mark"
+            reason = "since the default decimal point is '.'"
             remedy = f"Pass csv={{'thousands': '.', 'decimal': ','}}, {reason}"
             command = f"Add --decimal , to the command, {reason}"
         raise InvalidParameter(
             f"thousands is {self.thousands!r} and decimal {self.decimal!r}",
-            f"Allowed: {', '.join(map(repr, THOUSANDS))}, other than the decimal mark",
+            f"Allowed: {', '.join(map(repr, THOUSANDS))}, different from the decimal point",
             remedy,
             cause=Cause.CSV_STYLE,
             command=command,
@@ -107,12 +106,12 @@ class CsvFormat:
 
     @property
     def style(self) -> NumberStyle:
-        """How numbers are written."""
+        """Format of numbers."""
         return NumberStyle(self.thousands, self.decimal)
 
 
 def csv_format_from(options: Mapping[str, Any]) -> CsvFormat:
-    """The format of these choices, by their names.
+    """Make a `CsvFormat` from options by name.
 
     Raises
     ------
@@ -121,14 +120,14 @@ def csv_format_from(options: Mapping[str, Any]) -> CsvFormat:
     unknown = [name for name in options if name not in _SETTINGS]
     if unknown:
         raise InvalidParameter(
-            f"csv has the entry {unknown[0]!r}",
+            f"csv has the unknown option {unknown[0]!r}",
             f"Allowed: {', '.join(map(repr, _SETTINGS))}",
             "Choose one of these",
         )
     if not isinstance(options.get("header", True), bool):
         raise InvalidParameter(
-            f"csv has the header {options['header']!r}",
+            f"The csv option header is {options['header']!r}",
             "Allowed: True or False",
-            "Say whether the first row holds the names of the columns",
+            "Pass whether the first row contains the column names",
         )
     return CsvFormat(**options)

@@ -1,4 +1,4 @@
-"""Lines and rows of a CSV file as an editor shows them, which error messages count by."""
+"""Lines and rows of a CSV file as an editor shows them, for error messages."""
 
 import io
 from collections.abc import Iterator
@@ -8,19 +8,19 @@ from typing import BinaryIO
 
 @dataclass(frozen=True)
 class RowLines:
-    """Where one row of a CSV file stands.
+    """Lines of one row of a CSV file.
 
     Attributes
     ----------
     first_line : int
-        Number of its first line, counted from 1.
+        Its first line, counted from 1.
     n_cells : int
     last_line : int
     is_closed : bool
         Whether every quote that opens a cell is closed before the file ends.
     has_text_after_quote : bool
-        Whether a quote that closes a cell of several lines has text after it: most likely it opens
-        another cell, and the quotes of both are not closed.
+        Whether text follows a quote that closes a multi-line cell: most likely this quote opens
+        another cell, and both quotes are unclosed.
     """
 
     first_line: int
@@ -30,12 +30,12 @@ class RowLines:
     has_text_after_quote: bool = False
 
 
-def rows_of_lines(
+def iterate_row_lines(
     stream: BinaryIO, encoding: str, delimiter: str, comment: str | None = None, skip: int = 0
 ) -> Iterator[RowLines]:
-    """Yield where each row of a CSV file stands, the header included.
+    """Yield the lines of each row of a CSV file, including the header.
 
-    Blank lines and comments are no rows. A quoted cell may hold line breaks.
+    Blank lines and comments are not rows. A quoted cell may contain line breaks.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ def rows_of_lines(
     encoding : str
     delimiter : str
     comment : str, optional
-        Beginning of lines that are skipped.
+        Prefix of lines that are skipped.
     skip : int
-        Number of lines at the start that are no rows.
+        Number of leading lines that are not rows.
     """
-    # An empty newline keeps line breaks as they are and ends lines at each kind of them.
+    # newline="" recognizes all kinds of line breaks and keeps them unchanged.
     lines = io.TextIOWrapper(stream, encoding, errors="replace", newline="")
     first_line = n_cells = number = 0
     is_open = has_text = False
@@ -58,7 +58,9 @@ def rows_of_lines(
         if not is_open:
             if not line.strip("\r\n"):
                 continue
-            first_line, n_cells, has_text = number, 1, False
+            first_line = number
+            n_cells = 1
+            has_text = False
         elif _has_text_after_quote(line, delimiter):
             has_text = True
         n_delimiters, is_open = _scan(line, delimiter, is_open)
@@ -70,32 +72,39 @@ def rows_of_lines(
 
 
 def _has_text_after_quote(line: str, delimiter: str) -> bool:
-    """Whether the first quote of a line, which closes a cell, has text after it."""
-    rest = line.replace('""', "").partition('"')[2].rstrip("\r\n")
-    return rest != "" and not rest.startswith(delimiter)
+    """Return whether text follows the first quote of a line, which closes a cell."""
+    remainder = line.replace('""', "").partition('"')[2].rstrip("\r\n")
+    return remainder != "" and not remainder.startswith(delimiter)
 
 
 def _scan(line: str, delimiter: str, is_open: bool) -> tuple[int, bool]:
-    """Count the delimiters outside quotes, and tell whether a quoted cell continues after the line.
+    """Count the delimiters outside quotes, and return whether a quoted cell is still open.
 
-    As in Arrow, a quote opens a cell only at its beginning, and two quotes within are one.
+    As in Arrow, a quote opens a cell only at its beginning, and two quotes in a quoted cell stand
+    for one.
     """
     if not is_open and '"' not in line:
         return line.count(delimiter), False
-    place, n_delimiters, starts_cell = 0, 0, not is_open
+    position = 0
+    n_delimiters = 0
+    starts_cell = not is_open
     while True:
-        if starts_cell and line.startswith('"', place):
-            place, is_open = place + 1, True
+        if starts_cell and line.startswith('"', position):
+            position += 1
+            is_open = True
         if is_open:
-            end = line.find('"', place)
+            end = line.find('"', position)
             if end < 0:
                 return n_delimiters, True
-            place = end + 1
-            if line.startswith('"', place):
-                place, starts_cell = place + 1, False
+            position = end + 1
+            if line.startswith('"', position):
+                position += 1
+                starts_cell = False
                 continue
             is_open = False
-        end = line.find(delimiter, place)
+        end = line.find(delimiter, position)
         if end < 0:
             return n_delimiters, False
-        place, n_delimiters, starts_cell = end + 1, n_delimiters + 1, True
+        position = end + 1
+        n_delimiters += 1
+        starts_cell = True

@@ -1,4 +1,4 @@
-"""Bytes, rows and columns of a CSV file in a known format."""
+"""Readers of the bytes, rows and columns of a CSV file in a known format."""
 
 import codecs
 from collections.abc import Iterator, Sequence
@@ -11,57 +11,57 @@ import pyarrow as pa
 from pyarrow import compute, csv
 
 from fairspan.rows.files.csv_format import CsvFormat
-from fairspan.rows.files.csv_lines import RowLines, rows_of_lines
+from fairspan.rows.files.csv_lines import RowLines, iterate_row_lines
 from fairspan.rows.files.na_values import NO_NA_VALUES, NaValues
 from fairspan.rows.files.numbers_as_text import MISSING_TEXTS
 
-# Bytes at the start of a file that show its delimiter and its encoding.
-SNIFFED_BYTES = 1 << 16
-# Bytes by their numbers, as indexing gives them.
-QUOTE, _LINE_END = b'"\n'
+# Leading bytes of a file from which its delimiter and encoding are detected.
+SNIFF_BYTES = 1 << 16
+QUOTE = ord('"')
+_LINE_END = ord("\n")
 
 
 def open_csv_reader(
     path: Path,
-    form: CsvFormat,
+    csv_format: CsvFormat,
     columns: Sequence[str] = (),
     kinds: Any = None,
     na_values: NaValues = NO_NA_VALUES,
-    lines: "CountedLines | None" = None,
+    lines: "LineCounter | None" = None,
 ) -> Any:
-    """pyarrow's reader of some columns of a CSV file, in batches."""
+    """Open a pyarrow streaming reader for columns of a CSV file."""
     return csv.open_csv(
-        csv_stream(path, form, lines),
+        open_utf8_stream(path, csv_format, lines),
         read_options=csv.ReadOptions(
-            skip_rows=form.n_skipped,
-            column_names=form.names,
-            skip_rows_after_names=int(form.header and bool(form.names)),
-            autogenerate_column_names=not form.header and not form.names,
+            skip_rows=csv_format.n_skipped,
+            column_names=csv_format.names,
+            skip_rows_after_names=int(csv_format.header and bool(csv_format.names)),
+            autogenerate_column_names=not csv_format.header and not csv_format.names,
         ),
-        # Without newlines_in_values a quoted line break fails wherever two blocks meet.
-        parse_options=csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
+        # newlines_in_values: otherwise a quoted line break fails at block boundaries.
+        parse_options=csv.ParseOptions(delimiter=csv_format.delimiter, newlines_in_values=True),
         convert_options=csv.ConvertOptions(
             include_columns=list(columns),
             column_types=kinds,
             null_values=[*MISSING_TEXTS, *na_values.everywhere],
             strings_can_be_null=True,
-            decimal_point=form.decimal,
+            decimal_point=csv_format.decimal,
         ),
     )
 
 
-def csv_stream(path: Path, form: CsvFormat, lines: "CountedLines | None" = None) -> Any:
-    """The bytes of a file in UTF-8, unpacked and without the lines that are comments."""
+def open_utf8_stream(path: Path, csv_format: CsvFormat, lines: "LineCounter | None" = None) -> Any:
+    """Open a file as a decompressed UTF-8 stream without comment lines."""
     stream = pa.input_stream(str(path), compression="detect")
-    if codecs.lookup(form.encoding).name != "utf-8":
-        stream = pa.transcoding_input_stream(stream, form.encoding, "utf-8")
-    if form.comment is None and lines is None:
+    if codecs.lookup(csv_format.encoding).name != "utf-8":
+        stream = pa.transcoding_input_stream(stream, csv_format.encoding, "utf-8")
+    if csv_format.comment is None and lines is None:
         return stream
-    return pa.TransformInputStream(stream, lines or CountedLines(form.comment))
+    return pa.TransformInputStream(stream, lines or LineCounter(csv_format.comment))
 
 
-class CountedLines:
-    """Filter that removes the comments from the bytes of a file, and counts quotes and line ends.
+class LineCounter:
+    """Stream filter that removes comment lines, and counts quotes and line ends.
 
     Attributes
     ----------
@@ -72,58 +72,64 @@ class CountedLines:
         self.n_quotes = 0
         self.n_line_ends = 0
         self._comment = None if comment is None else comment.encode()
-        self._rest = b""
+        self._partial_line = b""
 
     def __call__(self, chunk: Any) -> Any:
-        """Return the bytes of a chunk that are passed on, and count them."""
-        passed = chunk if self._comment is None else self._without_comments(bytes(chunk))
-        found = np.frombuffer(passed, np.uint8)
-        self.n_quotes += int(np.count_nonzero(found == QUOTE))
-        self.n_line_ends += int(np.count_nonzero(found == _LINE_END))
-        return passed
+        """Return a chunk without comments, and count its quotes and line ends."""
+        filtered = chunk if self._comment is None else self._remove_comments(bytes(chunk))
+        content = np.frombuffer(filtered, np.uint8)
+        self.n_quotes += int(np.count_nonzero(content == QUOTE))
+        self.n_line_ends += int(np.count_nonzero(content == _LINE_END))
+        return filtered
 
-    def _without_comments(self, more: bytes) -> bytes:
-        lines = (self._rest + more).splitlines(keepends=True)
-        # The last line may continue in the next chunk; an empty chunk is the end.
-        self._rest = lines.pop() if more and lines else b""
-        kept = b"".join(line for line in lines if not line.startswith(self._comment or b""))
-        # No bytes would be taken for the end; a blank line is passed over.
-        return kept or (b"\n" if more else b"")
+    def _remove_comments(self, chunk: bytes) -> bytes:
+        lines = (self._partial_line + chunk).splitlines(keepends=True)
+        # The last line may continue in the next chunk; an empty chunk marks the end.
+        self._partial_line = lines.pop() if chunk and lines else b""
+        filtered = b"".join(line for line in lines if not line.startswith(self._comment or b""))
+        # Empty output would signal the end of the stream; blank lines are skipped.
+        if not filtered and chunk:
+            return b"\n"
+        return filtered
 
 
-def numbers_of_text(cells: Any, form: CsvFormat, missing: Sequence[str]) -> Any:
-    """Return texts as numbers, with null for the texts that stand for missing values.
+def parse_numbers(cells: Any, csv_format: CsvFormat, missing: Sequence[str]) -> Any:
+    """Parse texts as numbers, with null for codes of missing values.
 
     Raises
     ------
     NotANumber
     """
     trimmed = compute.utf8_trim_whitespace(cells)
-    # The missing ones by their text, which need not be a number in this format.
-    texts = pa.array([*MISSING_TEXTS[1:], *missing], pa.string())
-    is_missing = compute.is_in(trimmed, value_set=texts)
+    # Codes are compared as text, since they need not be numbers in this format.
+    codes = pa.array([*MISSING_TEXTS[1:], *missing], pa.string())
+    is_missing = compute.is_in(trimmed, value_set=codes)
     present = compute.if_else(is_missing, pa.scalar(None, pa.string()), trimmed)
-    return form.style.converted(present)
+    return csv_format.style.parse(present)
 
 
-def line_of_row(path: Path, form: CsvFormat, index: int) -> int | None:
-    """Return the line in which a row begins, counted from 1 as editors do.
+def line_of_row(path: Path, csv_format: CsvFormat, index: int) -> int | None:
+    """Return the line in which a row begins, counted from 1 as in editors.
 
     Parameters
     ----------
     path : Path
-    form : CsvFormat
-        With the delimiter.
+    csv_format : CsvFormat
+        Format with its delimiter.
     index : int
-        Number of the row, counted from 0 below the header.
+        Index of the row, counted from 0 below the header.
     """
-    rows = islice(rows_of_file(path, form), index + form.header, None)
+    rows = islice(iterate_rows(path, csv_format), index + csv_format.header, None)
     return next((row.first_line for row in rows), None)
 
 
-def rows_of_file(path: Path, form: CsvFormat) -> Iterator[RowLines]:
-    """Yield where each row of a file stands, the header first."""
+def iterate_rows(path: Path, csv_format: CsvFormat) -> Iterator[RowLines]:
+    """Yield the lines of each row of a file, the header first."""
     with pa.input_stream(str(path), compression="detect") as stream:
-        yield from rows_of_lines(
-            stream, form.encoding, form.delimiter or ",", form.comment, form.n_skipped
+        yield from iterate_row_lines(
+            stream,
+            csv_format.encoding,
+            csv_format.delimiter or ",",
+            csv_format.comment,
+            csv_format.n_skipped,
         )

@@ -1,6 +1,6 @@
-"""Rows in a file, or a folder of files, that may be larger than memory; their categories.
+"""Rows of a file or a folder of files, possibly larger than memory.
 
-Parts are read one after the other, or by several processes.
+Parts are read sequentially or by several processes.
 """
 
 import os
@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate, islice
+from itertools import accumulate
 from multiprocessing import resource_tracker
 from os import PathLike
 from pathlib import Path
@@ -36,12 +36,12 @@ from fairspan.rows.arrays import SingleGroup
 from fairspan.rows.columns import (
     MAX_CATEGORIES,
     ColumnSelection,
-    RowsInParts,
+    PartitionedColumnRows,
     StreamAdapter,
     column_name_arguments,
-    is_number,
+    is_numeric_type,
     is_text_type,
-    label_type,
+    python_label_type,
 )
 from fairspan.rows.frames import BLOCKS_PER_SLICE, batch_to_blocks
 from fairspan.rows.groups import format_list
@@ -52,7 +52,7 @@ from fairspan.rows.protocol import (
     RowBlock,
     add_error_context,
     merge_in_order,
-    rows_named,
+    name_rows_in_errors,
     rows_per_block,
 )
 from fairspan.rows.remedies import python_remedies
@@ -60,30 +60,31 @@ from fairspan.rows.validation import arrow_vector_lengths
 
 if TYPE_CHECKING:
     from fairspan.rows.files.number_advice import NumberAdvice
+    from fairspan.rows.files.numbers_as_text import NumberStyle
 
-# Callers that were passed a path may have an argument of their own.
-_OPENING = python_remedies("FileRows.open(..., {})")
+# Default remedies; callers that accept a path replace them by remedies with their own arguments.
+_OPEN_REMEDIES = python_remedies("FileRows.open(..., {})")
 
 
 @dataclass(frozen=True)
-class FileRows(RowsInParts):
+class FileRows(PartitionedColumnRows):
     """Rows of CSV, Parquet or Arrow files, read in batches, part by part.
 
     Attributes
     ----------
     path : Path
     schema : pyarrow.Schema
-        Of a CSV, as its first rows suggest.
+        Schema; for CSV inferred from the first rows.
     parts : tuple of FilePart
-    chosen : ColumnSelection
-    jobs : int
-        Number of processes that read the parts.
-    first_position : int
-        Rows in the parts before these, where that is known before reading.
-    activity : str
-        What progress calls it that rows are read.
+    selection : ColumnSelection
+    n_jobs : int
+        Number of processes.
+    row_offset : int
+        Number of rows in earlier parts, if known.
+    stage_name : str
+        Name of the progress stage.
     stage : Stage or None
-        Counts the rows that are read; None for a stage of their own.
+        Progress stage that counts rows; None to open a new one.
     """
 
     path: Path
@@ -99,50 +100,49 @@ class FileRows(RowsInParts):
     def open(
         cls,
         path: str | Path,
-        groups: Sequence[str] = (),
+        group_columns: Sequence[str] = (),
         features: Sequence[str] = (),
         exclude: Sequence[str] = (),
         *,
-        weight: str | None = None,
+        weight_column: str | None = None,
         on_missing: OnMissing = "error",
-        everyone: SingleGroup | None = None,
+        single_group: SingleGroup | None = None,
         csv: Mapping[str, Any] | None = None,
         na_values: Any = None,
     ) -> "FileRows":
-        r"""Open a file or folder and choose its columns.
+        r"""Open a file or folder and select its columns.
 
         Parameters
         ----------
         path : path
-        groups : sequence of str
-            Group columns; several make their intersections.
+        group_columns : sequence of str
+            Group columns; several are crossed.
         features, exclude : sequences of str
-            Patterns such as "PAY_*". Without `features`, all columns are taken but the groups, the
-            weight and the index that pandas stored, which has no name in a CSV.
-        weight : str, optional
+            Patterns such as "PAY_*". By default all columns except the groups, the weight and a
+            stored pandas index (the unnamed column of a CSV).
+        weight_column : str, optional
             Column of sample weights.
         on_missing : {"error", "drop", "em", "em-drop-empty"}
-            What to do with rows in which a feature or the group is missing.
-        everyone : Everyone, optional
-            The label of all rows, in place of group columns.
+            How to treat rows in which a feature or the group is missing.
+        single_group : SingleGroup, optional
+            Single group of all rows, in place of group columns.
         csv : mapping, optional
-            How CSV files are written: "delimiter", by default the one in the header, "decimal", by
-            default ".", "thousands", the separator between groups of three digits (",", ".", "'" or
-            " "), "encoding", by default "utf-8", "comment", the beginning of lines that are
-            skipped, and "header", which is False where the first line is a row: the columns are
-            then named column_1, column_2 and so on.
+            Format of CSV files: "delimiter", by default detected from the header; "decimal", by
+            default "."; "thousands", the separator between groups of three digits (",", ".", "'" or
+            " "); "encoding", by default "utf-8"; "comment", the prefix of lines to skip; and
+            "header", False if the first line is a row: the columns are then named column_1,
+            column_2 and so on.
         na_values : number, str, sequence of these, or mapping of column to these, optional
-            Values of cells that stand for missing ones, such as ``[-99, "?"]``, in all columns or
-            in those that the mapping names. Numbers are compared as numbers, and text without the
-            spaces around it. `on_missing` says what becomes of such rows.
+            Codes for missing values, such as ``[-99, "?"]``, in all columns or by column. Numbers
+            are compared as numbers, and text without surrounding spaces. `on_missing` says how such
+            rows are treated.
 
         Raises
         ------
         InvalidInput
-            A column or pattern that the file does not have, no feature left, or a file that cannot
-            be read.
+            Unknown column, unmatched pattern, no features left, or unreadable file.
         InvalidParameter
-            A way of writing CSV files that is not known, or values that are no numbers and no text.
+            Unknown CSV option, or codes that are neither numbers nor text.
 
         Examples
         --------
@@ -160,54 +160,46 @@ class FileRows(RowsInParts):
         from fairspan.rows.files.na_values import NaValues
         from fairspan.rows.files.tables import open_table, pandas_index_columns
 
-        codes = na_values if isinstance(na_values, NaValues) else NaValues.of(na_values)
-        form = None if csv is None else csv_format_from(csv)
-        schema, parts = open_table(Path(path), form, codes)
-        codes.check_columns(schema.names)
+        if not isinstance(na_values, NaValues):
+            na_values = NaValues.from_value(na_values)
+        csv_format = None if csv is None else csv_format_from(csv)
+        schema, parts = open_table(Path(path), csv_format, na_values)
+        na_values.check_columns(schema.names)
         if "" in schema.names and not features:
             warn(
-                f"{path}: a column without a name is left out. It is most likely an index that "
-                "was written along; give it a name if it is a feature."
+                f"{path}: an unnamed column is ignored. It is probably a stored index; name it if "
+                "it is a feature."
             )
-        header_is_data = any(part.form and part.form.header_is_data for part in parts)
+        header_is_data = any(part.csv_format and part.csv_format.header_is_data for part in parts)
         try:
-            chosen = ColumnSelection.from_patterns(
+            selection = ColumnSelection.from_patterns(
                 schema.names,
                 arrow_vector_lengths(schema),
-                groups,
+                group_columns,
                 features,
                 exclude,
-                weight=weight,
+                weight_column=weight_column,
                 on_missing=on_missing,
-                everyone=everyone,
+                single_group=single_group,
                 default_exclude=("", *pandas_index_columns(schema)),
             )
         except InvalidInput as error:
             if not header_is_data:
                 raise
-            # The names of the columns are somebody's data, which the message would list.
-            named = [*groups, *([] if weight is None else [weight]), *features, *exclude]
-            raise InvalidInput(
-                f"{path} has no column {format_list(named)}, and its first line looks like a row",
-                "Allowed: names of columns in the first line, or the names column_1, column_2 and "
-                "so on",
-                "Add a line of names; or open the file with FileRows.open(path, groups, "
-                "csv={'header': False}), and name a group as column_3, for example",
-                cause=Cause.CSV_STYLE,
-                command="Add a line of names; or add --no-header and name a group as column_3, for "
-                "example",
-            ) from error
+            weight_columns = [] if weight_column is None else [weight_column]
+            names = [*group_columns, *weight_columns, *features, *exclude]
+            raise _header_is_data_error(path, names) from error
         if header_is_data:
             warn(
-                f"{path}: the first line looks like a row, and is taken for the names of the "
-                "columns. If they have no names, name them column_1, column_2 and so on with "
-                "--no-header (in Python: FileRows.open(..., csv={'header': False}))."
+                f"{path}: the first line looks like a row, but is used as the header. If there is "
+                "no header, name the columns column_1, column_2 and so on with --no-header (in "
+                "Python: FileRows.open(..., csv={'header': False}))."
             )
-        return cls(Path(path), schema, parts, chosen)
+        return cls(Path(path), schema, parts, selection)
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows; None for CSV, where only reading shows this."""
+        """Number of rows; None for CSV, where it is known only after reading."""
         counts = [part.n_rows for part in self.parts]
         return None if None in counts else sum(counts)
 
@@ -218,96 +210,97 @@ class FileRows(RowsInParts):
 
     @property
     def label_types(self) -> tuple[type | None, ...]:
-        """Python types of the labels in each group column; None where that is not known."""
+        """Python type of the labels in each group column; None if unknown."""
         return tuple(map(self._label_type, self.selection.group_columns))
 
     def _label_type(self, column: str) -> type | None:
         if column in self.selection.bins or column in self.selection.missing_labels:
             return str
-        if self.parts[0].form is not None:  # labels in a CSV file are text unless also a feature
+        if self.parts[0].csv_format is not None:  # labels in CSV are text unless also a feature
             return str if column in self.selection.text_columns else None
-        return label_type(self.schema.field(column).type)
+        return python_label_type(self.schema.field(column).type)
 
     @property
     def location(self) -> str:
-        """What these rows are called in messages."""
+        """Location for messages."""
         return str(self.parts[0].location if len(self.parts) == 1 else self.path)
 
-    def aggregate(self, tally: Aggregator[Result]) -> Result | None:
-        """The tally's result over all parts; None if there are no rows."""
-        starts = accumulate((part.n_rows or 0 for part in self.parts), initial=0)
+    def aggregate(self, aggregator: Aggregator[Result]) -> Result | None:
+        """Aggregate all parts; None if there are no rows."""
+        row_offsets = accumulate((part.n_rows or 0 for part in self.parts), initial=0)
         parts = [
-            FileRows(self.path, self.schema, (part,), self.selection, row_offset=start)
-            for part, start in zip(self.parts, starts, strict=False)
+            FileRows(self.path, self.schema, (part,), self.selection, row_offset=row_offset)
+            for part, row_offset in zip(self.parts, row_offsets, strict=False)
         ]
         total: Result | None = None
-        results = self.part_results(tally, parts)
+        results = self.part_results(aggregator, parts)
         with closing(results):
-            for part, more in zip(parts, results, strict=True):
-                with add_error_context(part.location):  # where it does not fit to what came before
-                    total = merge_in_order(tally, (total, more))
+            for part, result in zip(parts, results, strict=True):
+                with add_error_context(part.location):  # if it is inconsistent with earlier parts
+                    total = merge_in_order(aggregator, (total, result))
         return total
 
     def part_results(
-        self, tally: Aggregator[Result], parts: Sequence["FileRows"]
+        self, aggregator: Aggregator[Result], parts: Sequence["FileRows"]
     ) -> Generator[Result | None, None, None]:
-        """The tally's result over each of these parts, in their order, with progress.
+        """Aggregate each part, in order, with progress.
 
-        The results are the same for any number of processes. Other processes tell only when they
-        are done with a part.
+        Results do not depend on the number of processes; with several, progress is reported per
+        part.
 
         Raises
         ------
         FairspanError
             A process was killed.
         """
-        jobs = min(self.n_jobs, len(parts))
-        if jobs < 2:
-            with self._reading_stage(parts) as stage:
-                for part in parts:
-                    named = rows_named(part.parts[0].line_name)
-                    with add_error_context(part.location), caller_remedies(_OPENING), named:
-                        yield tally.aggregate(replace(part, stage=stage))
+        n_jobs = min(self.n_jobs, len(parts))
+        if n_jobs < 2:
+            yield from self._read_sequentially(aggregator, parts)
             return
-        results = _results_from_processes(tally, parts, jobs)
+        results = _results_from_processes(aggregator, parts, n_jobs)
         with Stage(self.stage_name, len(parts), "parts") as stage, closing(results):
             for result in results:
                 stage.advance()
                 yield result
 
+    def _read_sequentially(
+        self, aggregator: Aggregator[Result], parts: Sequence["FileRows"]
+    ) -> Iterator[Result | None]:
+        with self._reading_stage(parts) as stage:
+            for part in parts:
+                with _explaining_errors(part):
+                    yield aggregator.aggregate(replace(part, stage=stage))
+
     def blocks(self) -> Iterator[RowBlock]:
-        """Read all rows from the beginning, here; numbered from 0 in each part."""
+        """Read all rows from the beginning; rows are numbered from 0 in each part."""
         if self.stage is None:
             with self._reading_stage([self]) as stage:
                 yield from replace(self, stage=stage).blocks()
             return
         from fairspan.rows.files.tables import explain_read_errors
 
-        chosen = self.selection
-        size = BLOCKS_PER_SLICE * rows_per_block(len(chosen.feature_names))
+        selection = self.selection
+        size = BLOCKS_PER_SLICE * rows_per_block(len(selection.feature_names))
         for part in self.parts:
-            named = rows_named(part.line_name)
-            opening = caller_remedies(_OPENING)
-            advising = _advising_on_numbers(self)
             with (
                 add_error_context(part.location),
-                opening,
-                named,
-                advising,
+                caller_remedies(_OPEN_REMEDIES),
+                name_rows_in_errors(part.line_name),
+                _advising_on_numbers(self),
                 explain_read_errors(part.path),
             ):
                 first_row = 0
                 batches = part.batches(
-                    self.schema, chosen.required_columns, chosen.text_columns, size
+                    self.schema, selection.required_columns, selection.text_columns, size
                 )
                 for batch in prefetch(batches):
-                    for block in batch_to_blocks(batch, chosen, first_row):
+                    for block in batch_to_blocks(batch, selection, first_row):
                         yield block
                         self.stage.advance(len(block.values) + block.n_dropped)
                     first_row += batch.num_rows
 
     def _reading_stage(self, parts: Sequence["FileRows"]) -> Stage:
-        """A stage that counts rows; an estimate of their number if files do not store it."""
+        """Progress stage that counts rows; the total is estimated if files do not store it."""
         files = replace(self, parts=tuple(file for part in parts for file in part.parts))
         total = files.n_rows
         if total is None and is_progress_shown():
@@ -315,50 +308,67 @@ class FileRows(RowsInParts):
         return Stage(self.stage_name, total, "rows")
 
 
-# Bytes of a file whose lines are counted, and digits of the estimate: nobody takes it for a count.
-_SAMPLE_BYTES, _ESTIMATE_DIGITS = 1 << 16, 2
+def _header_is_data_error(path: str | Path, names: Sequence[str]) -> InvalidInput:
+    """Build the error for unknown columns of a file without a header.
+
+    It lists the requested names only: the names in the first line may be confidential data.
+    """
+    return InvalidInput(
+        f"{path} has no column {format_list(names)}, and its first line looks like a row",
+        "Allowed: column names in the first line, or the names column_1, column_2 and so on",
+        "Add a header line; or open the file with FileRows.open(path, group_columns, "
+        "csv={'header': False}), and name a group as column_3, for example",
+        cause=Cause.CSV_STYLE,
+        command="Add a header line; or add --no-header and name a group as column_3, for example",
+    )
+
+
+# Bytes that are sampled for the estimate of the number of rows.
+_SAMPLE_BYTES = 1 << 16
+# Significant digits of the estimate, so few that it does not look like an exact count.
+_ESTIMATE_DIGITS = 2
 
 
 def estimate_n_rows(paths: Sequence[Path]) -> int | None:
-    """About how many rows files of CSV hold, by the first lines of one; None if not known."""
+    """Estimate the number of rows of CSV files from the first lines of one; None if impossible."""
     try:
         with paths[0].open("rb") as file:
             start = file.read(_SAMPLE_BYTES)
         size = sum(path.stat().st_size for path in paths)
-    except OSError:  # who reads it will say so
+    except OSError:  # reported when the file is read
         return None
     n_lines = start.count(b"\n")
-    if n_lines < 2 or paths[0].suffix in (".gz", ".zst"):  # long lines, or no lines at all
+    # Too few lines to estimate, or compressed.
+    if n_lines < 2 or paths[0].suffix in (".gz", ".zst"):
         return None
-    total = size / len(start) * n_lines - len(paths)  # a heading is no row
+    total = size / len(start) * n_lines - len(paths)  # without header lines
     return int(round(total, _ESTIMATE_DIGITS - len(str(int(total)))))
 
 
 class FileAdapter(StreamAdapter):
-    """Files and folders of tables, whose groups and weights are columns of them."""
+    """Adapter for paths of files and folders."""
 
     def accepts(self, X: Any) -> bool:
-        """Whether it is one."""
+        """Return whether `X` is a path."""
         return isinstance(X, str | PathLike)
 
     def open(
         self, X: Any, sensitive_features: Any, sample_weight: Any, on_missing: OnMissing
     ) -> FileRows:
-        """Rows of a file or folder, whose groups and weights are columns of it."""
-        return FileRows.open(
-            X,
-            on_missing=on_missing,
-            **column_name_arguments(sensitive_features, sample_weight, f"the path {str(X)!r}"),
-        )
+        """Open the rows of a file or folder."""
+        table = f"the path {str(X)!r}"
+        columns = column_name_arguments(sensitive_features, sample_weight, table)
+        return FileRows.open(X, on_missing=on_missing, **columns)
 
 
+# Rows of a batch in passes over few columns.
 _BATCH_ROWS = 2**16
-# In tables of fewer rows, categories are not told from identifiers.
+# With fewer rows, identifiers cannot be distinguished from categories.
 _MIN_ROWS_FOR_CHECK = 20
 
 
 def non_numeric_features(rows: FileRows) -> tuple[str, ...]:
-    """Features that are neither numbers nor encoded: text, or dates."""
+    """Features that are neither numeric nor encoded, such as text or dates."""
     from pyarrow import types
 
     numeric = (
@@ -373,12 +383,12 @@ def non_numeric_features(rows: FileRows) -> tuple[str, ...]:
         name
         for name in rows.selection.features
         if name not in rows.selection.categories
-        and not any(is_kind(rows.schema.field(name).type) for is_kind in numeric)
+        and not any(is_type(rows.schema.field(name).type) for is_type in numeric)
     )
 
 
 def drop_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
-    """The same rows without these features.
+    """Return the rows without these features.
 
     Raises
     ------
@@ -388,88 +398,95 @@ def drop_features(rows: FileRows, columns: tuple[str, ...]) -> FileRows:
     remaining = tuple(name for name in rows.selection.features if name not in columns)
     if not remaining:
         raise InvalidInput(
-            f"No column of {rows.location} holds numbers",
+            f"{rows.location} has no numeric columns",
             "Allowed: at least one feature",
-            "Encode text with --one-hot, or name another table",
+            "Encode text with --one-hot, or use another table",
         )
     return replace(rows, selection=replace(rows.selection, features=remaining))
 
 
 def one_hot_encode_text(rows: FileRows) -> FileRows:
-    """The same rows with an indicator for each category of each column of text, from one pass.
+    """One-hot encode all text features; reads the rows once to collect categories.
 
     Raises
     ------
     InvalidInput
-        A column whose texts are too many, or too different, for categories.
+        A text column has too many distinct values.
     """
-    from pyarrow import compute
-
     columns = tuple(
         name for name in rows.selection.features if is_text_type(rows.schema.field(name).type)
     )
-    found: dict[str, dict[str, None]] = {name: {} for name in columns}
-    n_rows = 0
-    for table in _read_tables(rows, columns) if columns else ():
-        n_rows += len(table)
-        for name in columns:
-            texts = compute.unique(table[name].cast("string").drop_null())
-            found[name].update(dict.fromkeys(texts.to_pylist()))
-            if len(found[name]) > MAX_CATEGORIES:
-                raise _identifier_error(
-                    name, f"more than {MAX_CATEGORIES:,} different texts", found
-                )
-    for name in columns:
-        if n_rows >= _MIN_ROWS_FOR_CHECK and 2 * len(found[name]) > n_rows:
-            raise _identifier_error(
-                name, f"{len(found[name]):,} different texts in {n_rows:,} rows", found
-            )
-    categories = {name: tuple(sorted(texts)) for name, texts in found.items() if texts}
-    rows = drop_features(rows, tuple(name for name, texts in found.items() if not texts))
+    texts_by_column = _collect_categories(rows, columns) if columns else {}
+    categories = {name: tuple(sorted(texts)) for name, texts in texts_by_column.items() if texts}
+    rows = drop_features(rows, tuple(name for name, texts in texts_by_column.items() if not texts))
     return replace(rows, selection=replace(rows.selection, categories=categories))
 
 
-def _identifier_error(name: str, many: str, found: Mapping[str, Iterable[str]]) -> InvalidInput:
+def _collect_categories(rows: FileRows, columns: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the distinct texts of each column, in the order of the rows."""
+    from pyarrow import compute
+
+    texts_by_column: dict[str, dict[str, None]] = {name: {} for name in columns}
+    n_rows = 0
+    for table in _read_tables(rows, columns):
+        n_rows += len(table)
+        for name, texts in texts_by_column.items():
+            more = compute.unique(table[name].cast("string").drop_null())
+            texts.update(dict.fromkeys(more.to_pylist()))
+            if len(texts) > MAX_CATEGORIES:
+                raise _identifier_error(name, f"more than {MAX_CATEGORIES:,} distinct texts", texts)
+    for name, texts in texts_by_column.items():
+        if n_rows >= _MIN_ROWS_FOR_CHECK and 2 * len(texts) > n_rows:
+            count = f"{len(texts):,} distinct texts in {n_rows:,} rows"
+            raise _identifier_error(name, count, texts)
+    return {name: list(texts) for name, texts in texts_by_column.items()}
+
+
+def _identifier_error(name: str, count: str, texts: Iterable[str]) -> InvalidInput:
     # One cell is enough to recognize the column, and texts may be names of people.
     return InvalidInput(
-        f"The column {name!r} holds {many}, such as {quoted_cell(next(iter(found[name])))}",
-        "Allowed: columns of categories, each of them of several rows",
-        "Leave it out with --exclude: it looks like a name or an identifier",
+        f"Column {name!r} contains {count}, such as {quoted_cell(next(iter(texts)))}",
+        "Allowed: categorical columns with several rows per category",
+        "Exclude it with --exclude: it looks like a name or an identifier",
     )
 
 
 def _read_tables(rows: FileRows, columns: tuple[str, ...]) -> Iterator[Any]:
-    """These columns of all rows, in pyarrow Tables."""
+    """Read columns as pyarrow Tables."""
     import pyarrow as pa
 
+    text_columns = rows.selection.text_columns
     for part in rows.parts:
         with add_error_context(part.location):
-            for batch in part.batches(
-                rows.schema, columns, rows.selection.text_columns, _BATCH_ROWS
-            ):
+            for batch in part.batches(rows.schema, columns, text_columns, _BATCH_ROWS):
                 yield pa.Table.from_batches([batch])
 
 
 def first_non_numeric_text(rows: FileRows, column: str) -> tuple[str, str | None]:
-    """Return where the first text of a column is that is no number, in words, and the text.
+    """Return the location of the first non-numeric text of a column, and the text.
 
-    The text is None where all of them are numbers.
+    The text is None if all of them are numbers.
     """
     from fairspan.rows.files.numbers_as_text import NumberStyle
 
     for part in rows.parts:
-        style = NumberStyle() if part.form is None else part.form.style
+        style = NumberStyle() if part.csv_format is None else part.csv_format.style
         index = 0
         with add_error_context(part.location):
             for batch in part.batches(rows.schema, (column,), (column,), _BATCH_ROWS):
                 for text in batch.column(0).cast("string").to_pylist():
-                    # Arrow trims blanks and tabs alone.
-                    is_bare = text is None or text.strip() == text.strip(" \t")
-                    if text is not None and not (is_bare and style.is_number(text)):
-                        where = part.line_name(index) or f"row {index + 1}"
-                        return where if len(rows.parts) == 1 else f"{where} of {part.path}", text
+                    if text is not None and not _is_numeric_cell(text, style):
+                        location = part.line_name(index) or f"row {index + 1}"
+                        if len(rows.parts) > 1:
+                            location = f"{location} of {part.path}"
+                        return location, text
                     index += 1
     return "", None
+
+
+def _is_numeric_cell(text: str, style: "NumberStyle") -> bool:
+    # Arrow trims only blanks and tabs.
+    return text.strip() == text.strip(" \t") and style.is_number(text)
 
 
 def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[Any]:
@@ -477,83 +494,91 @@ def text_batches(rows: FileRows, columns: Sequence[str]) -> Iterator[Any]:
     for part in rows.parts:
         with add_error_context(part.location):
             for batch in part.batches(rows.schema, columns, columns, _BATCH_ROWS):
-                arrays = [each.cast("string") for each in batch.columns]
+                arrays = [cells.cast("string") for cells in batch.columns]
                 yield batch.from_arrays(arrays, names=list(columns))
 
 
 def advice_on_numbers(rows: FileRows, columns: Sequence[str]) -> dict[str, "NumberAdvice"]:
-    """Return what makes columns of text numbers, for those of CSV files that were meant as such.
+    """Return advice on how to read text columns of CSV files as numbers, by column.
+
+    Columns that do not look like numbers have no entry.
 
     Parameters
     ----------
     rows : FileRows
     columns : sequence of str
     """
-    form = rows.parts[0].form
-    texts = [name for name in columns if is_text_type(rows.schema.field(name).type)]
-    if form is None or not texts:
+    csv_format = rows.parts[0].csv_format
+    text_columns = [name for name in columns if is_text_type(rows.schema.field(name).type)]
+    if csv_format is None or not text_columns:
         return {}
-    from fairspan.rows.files.number_advice import columns_of_numbers, number_advice
+    from fairspan.rows.files.number_advice import number_advice, scan_columns
 
-    missing = {name: rows.parts[0].na_values.of_column(name) for name in rows.schema.names}
-    found = columns_of_numbers(text_batches(rows, texts), missing)
-    if not any(column.holds_numbers for column in found.values()):
+    missing = {name: rows.parts[0].na_values.for_column(name) for name in rows.schema.names}
+    scanned = scan_columns(text_batches(rows, text_columns), missing)
+    if not any(column.has_numbers for column in scanned.values()):
         return {}
-    # What is said of one column must suit the others, too.
-    others = [
+    # Advice on one column must be right for the others, too.
+    numeric_columns = [
         name
         for name in rows.selection.features
-        if name not in texts and is_number(rows.schema.field(name).type)
+        if name not in text_columns and is_numeric_type(rows.schema.field(name).type)
     ]
-    if others:
-        found |= columns_of_numbers(text_batches(rows, others), missing)
-    advice = {name: number_advice(found, name, form.style, form.delimiter) for name in texts}
-    return {name: each for name, each in advice.items() if each is not None}
+    if numeric_columns:
+        scanned |= scan_columns(text_batches(rows, numeric_columns), missing)
+    advice_by_column = {}
+    for name in text_columns:
+        advice = number_advice(scanned, name, csv_format.style, csv_format.delimiter)
+        if advice is not None:
+            advice_by_column[name] = advice
+    return advice_by_column
 
 
 @contextmanager
 def _advising_on_numbers(rows: FileRows) -> Iterator[None]:
-    """Say in errors about columns of text what makes these numbers, if anything does."""
+    """Add advice to errors about text columns that can be read as numbers."""
     try:
         yield
     except InvalidInput as error:
         if error.cause is Cause.TEXT_COLUMN:
-            advice = advice_on_numbers(rows, non_numeric_features(rows))
-            for each in islice(advice.values(), 1):
-                error.args = (*error.args[:2], each.call)
+            advice_by_column = advice_on_numbers(rows, non_numeric_features(rows))
+            advice = next(iter(advice_by_column.values()), None)
+            if advice is not None:
+                error.args = (*error.args[:2], advice.call)
                 error.cause = Cause.CSV_STYLE
-                error.details = {"command": each.command}
+                error.details = {"command": advice.command}
         raise
 
 
 Item = TypeVar("Item")
 
-# Parts that are handed to each process in advance, so that none of them waits. No more than wait in
-# the pool's own queue, or it complains of those that are cancelled when it is interrupted.
+# Parts dispatched ahead per process. No more than the pool's own queue holds, or joblib warns about
+# canceled tasks on interruption.
 _PREFETCHED_PARTS = 2
+# Seconds between two checks of a worker whether its parent is alive.
 _POLL_SECONDS = 0.5
 
 
 def _results_from_processes(
-    tally: Aggregator[Result], parts: Sequence[FileRows], jobs: int
+    aggregator: Aggregator[Result], parts: Sequence[FileRows], n_jobs: int
 ) -> Generator[Result | None, None, None]:
     from joblib import Parallel, delayed
 
     workers = Parallel(
-        n_jobs=jobs,
+        n_jobs=n_jobs,
         return_as="generator",
-        pre_dispatch=_PREFETCHED_PARTS * jobs,
+        pre_dispatch=_PREFETCHED_PARTS * n_jobs,
         batch_size=1,
         max_nbytes=None,
     )
     try:
-        # Workers inherit this. They end with this process, and print no traceback of Ctrl-C.
+        # Workers inherit the mask: they print no traceback on Ctrl-C and exit with this process.
         with block_sigint():
             results = workers(
-                delayed(_result_in_worker)(tally, part, os.getpid()) for part in parts
+                delayed(_aggregate_in_worker)(aggregator, part, os.getpid()) for part in parts
             )
         try:
-            # No `yield from`, which would let joblib warn of results that nobody takes.
+            # Not `yield from`: joblib would warn about unused results.
             for result in results:  # noqa: UP028
                 yield result
         finally:
@@ -562,27 +587,36 @@ def _results_from_processes(
                 results.close()
     except BrokenProcessPool as error:
         raise FairspanError(
-            f"One of the {jobs} processes that read files was killed, most likely because memory "
-            "ran out",
-            "Allowed: as many processes as fit into memory, each with a partial result and some "
-            "batches of rows",
+            f"One of the {n_jobs} reader processes was killed, probably for lack of memory",
+            "Allowed: as many processes as fit into memory, each with a partial result and a few "
+            "batches",
             "Use fewer jobs",
         ) from error
 
 
-def _result_in_worker(tally: Aggregator[Result], part: FileRows, parent: int) -> Result | None:
+def _aggregate_in_worker(
+    aggregator: Aggregator[Result], part: FileRows, parent: int
+) -> Result | None:
     _exit_with_parent(parent)
-    # Linear algebra that starts a thread for each core in each of several workers is many times
-    # slower.
-    named = rows_named(part.parts[0].line_name)
-    opening = caller_remedies(_OPENING)
-    with threadpool_limits(1), add_error_context(part.location), opening, named:
-        return tally.aggregate(part)
+    # Oversubscribed BLAS threads would be many times slower.
+    with threadpool_limits(1), _explaining_errors(part):
+        return aggregator.aggregate(part)
+
+
+@contextmanager
+def _explaining_errors(part: FileRows) -> Iterator[None]:
+    """Add the location, the names of rows and the remedies of a single part to errors."""
+    with (
+        add_error_context(part.location),
+        caller_remedies(_OPEN_REMEDIES),
+        name_rows_in_errors(part.parts[0].line_name),
+    ):
+        yield
 
 
 @cache
 def _exit_with_parent(parent: int) -> None:
-    """End this worker once the process that started it was killed, which nothing else says."""
+    """Exit this worker when its parent is killed; nothing else notifies it."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -594,33 +628,33 @@ def _exit_with_parent(parent: int) -> None:
 
 @contextmanager
 def block_sigint() -> Iterator[None]:
-    """Block SIGINT here and in processes started meanwhile; deliver it here on exit."""
+    """Block SIGINT in this process and in its new children; deliver it on exit."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    # It lets SIGINT through when it starts, which it does before the first worker.
+    # Starting the resource tracker unblocks SIGINT, so start it first.
     resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    original_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, original_mask)
 
 
 def prefetch(items: Iterable[Item]) -> Iterator[Item]:
-    """The same items, of which another thread fetches the next one in the meantime.
+    """Iterate while a thread fetches the next item.
 
-    Decoding a file and multiplying matrices both leave Python's lock to others, so that they share
-    two cores well.
+    Decoding and matrix products both release the GIL, so they overlap.
 
     Examples
     --------
     >>> list(prefetch([1, 2, 3]))
     [1, 2, 3]
     """
-    source, end = iter(items), cast("Item", object())
+    iterator = iter(items)
+    end = cast("Item", object())
     with ThreadPoolExecutor(1) as thread:
-        fetched = thread.submit(next, source, end)
-        while (item := fetched.result()) is not end:
-            fetched = thread.submit(next, source, end)
+        future = thread.submit(next, iterator, end)
+        while (item := future.result()) is not end:
+            future = thread.submit(next, iterator, end)
             yield item

@@ -1,10 +1,10 @@
-"""Advice on reading a CSV file so that its columns of numbers are numbers.
+"""Advice on how to read text columns of a CSV file as numbers.
 
-Advice is given only if it was checked against all cells of the columns concerned.
+Advice is given only if all cells of the columns concerned confirm it.
 """
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,47 +14,47 @@ from fairspan.formatting.text import quoted_cell
 from fairspan.rows.files.numbers_as_text import NumberColumn, NumberStyle
 
 PERCENT = "Write numbers without a percent sign"
-_CURRENCY = "Write numbers without the sign of a currency"
-_BOTH = "Both readings are possible, as every separator has three digits after it"
-_NO_COMMA = "Write numbers with a decimal point, or separate the cells by another letter"
-_MIXED = "Write all numbers with the same decimal mark and thousands separator"
-# How values of options are typed in a shell.
-_TYPED = {"'": '"\'"', " ": "space"}
+_CURRENCY = "Write numbers without a currency sign"
+_BOTH = "Both readings are possible, since every separator is followed by three digits"
+_NO_COMMA = "Write numbers with a decimal point, or use another delimiter"
+_MIXED = "Write all numbers with the same decimal point and thousands separator"
+# Separators as values of options in a shell.
+_SHELL_VALUES = {"'": '"\'"', " ": "space"}
 
 
-def columns_of_numbers(
+def scan_columns(
     batches: Iterable[Any], missing: Mapping[str, Sequence[str]]
 ) -> dict[str, NumberColumn]:
-    """Look at the texts of each column.
+    """Find out in which styles the texts of each column are numbers.
 
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
-        Of text.
+        Batches of text columns.
     missing : mapping of column to sequence of str
-        Texts that are known to stand for missing values.
+        Known codes for missing values.
     """
-    found: dict[str, NumberColumn] = {}
+    columns: dict[str, NumberColumn] = {}
     for batch in batches:
         for name, cells in zip(batch.schema.names, batch.columns, strict=True):
-            column = found.setdefault(name, NumberColumn(missing.get(name, ())))
+            column = columns.setdefault(name, NumberColumn(missing.get(name, ())))
             if not column.is_text:
                 column.add(compute.unique(cells).to_pylist())
-    return found
+    return columns
 
 
 @dataclass(frozen=True)
 class NumberAdvice:
-    """Advice that makes a column of text one of numbers, in terms of each kind of caller.
+    """Advice on how to read a text column as numbers, for each kind of caller.
 
     Attributes
     ----------
     command : str
-        With options of the command line.
+        Advice with options of the command line.
     call : str
-        With arguments in Python.
+        Advice with arguments in Python.
     is_separated : bool
-        Whether its numbers have separators that are not read as such.
+        Whether its numbers have separators that the current format does not recognize.
     """
 
     command: str
@@ -62,7 +62,7 @@ class NumberAdvice:
     is_separated: bool = False
 
     @classmethod
-    def of_file(cls, remedy: str) -> "NumberAdvice":
+    def for_file(cls, remedy: str) -> "NumberAdvice":
         """Return advice to change the file, which is the same for all callers."""
         return cls(remedy, remedy)
 
@@ -75,22 +75,22 @@ class StyleReading:
     ----------
     style : NumberStyle
     cell : str
-        A cell in which the separator stands; empty where nothing is separated.
+        A cell with the separator; empty if no cell has one.
     """
 
     style: NumberStyle
     cell: str
 
-    def options(self, now: NumberStyle) -> str:
-        """Return the options of the command line that change the present style to this one."""
+    def options(self, current: NumberStyle) -> str:
+        """Return the command line options that change the current style to this one."""
         return " ".join(
-            f"--{name} {_TYPED.get(value, value)}"
+            f"--{name} {_SHELL_VALUES.get(value, value)}"
             for name, value in self._marks()
-            if value is not None and value != getattr(now, name)
+            if value is not None and value != getattr(current, name)
         )
 
     def arguments(self) -> str:
-        """Return the argument of `FileRows.open` that names this style."""
+        """Return the argument of `FileRows.open` for this style."""
         marks = [
             f"{name!r}: {value!r}"
             for name, value in self._marks()
@@ -98,13 +98,13 @@ class StyleReading:
         ]
         return f"csv={{{', '.join(marks)}}}"
 
-    def advice(self, now: NumberStyle) -> NumberAdvice:
-        """Return which options to add, or which one to leave out."""
-        options = self.options(now)
+    def advice(self, current: NumberStyle) -> NumberAdvice:
+        """Return which options to add, or which one to omit."""
+        options = self.options(current)
         if options:
             return NumberAdvice(f"Add {options} to the command", _open_with(self.arguments()))
-        name = "decimal" if now.thousands is None else "thousands"
-        return NumberAdvice(f"Leave out --{name}", f"Leave {name!r} out of csv=")
+        name = "decimal" if current.thousands is None else "thousands"
+        return NumberAdvice(f"Omit --{name}", f"Omit {name!r} from csv=")
 
     def _marks(self) -> tuple[tuple[str, str | None], ...]:
         return ("thousands", self.style.thousands), ("decimal", self.style.decimal)
@@ -113,117 +113,119 @@ class StyleReading:
 def number_advice(
     columns: Mapping[str, NumberColumn],
     name: str,
-    now: NumberStyle,
+    current: NumberStyle,
     delimiter: str | None,
 ) -> NumberAdvice | None:
-    """Return what makes a column numbers; None if it was not meant as numbers.
+    """Return advice on how to read a column as numbers; None if it does not look like numbers.
 
     Parameters
     ----------
     columns : mapping of name to NumberColumn
-        All columns of features, as other columns must stay numbers.
+        All feature columns, since the other columns must stay numeric.
     name : str
-    now : NumberStyle
-        How the file is read.
+    current : NumberStyle
+        Style with which the file is read.
     delimiter : str or None
     """
     column = columns[name]
-    if not column.holds_numbers:
+    if not column.has_numbers:
         return None
     if column.has_percent:
-        return NumberAdvice.of_file(PERCENT)
+        return NumberAdvice.for_file(PERCENT)
     if column.has_currency:
-        return NumberAdvice.of_file(_CURRENCY)
-    numeric = {each: own for each, own in columns.items() if own.holds_numbers}
-    codes = _codes(numeric)
-    on_codes = _code_advice(codes) if codes else None
-    if now in column.styles:
-        return on_codes
-    styles = [
-        style
-        for style in column.styles
-        if all(style in own.styles for own in numeric.values())
-        # A separator that stands nowhere in the table need not be named.
-        and (
-            style.thousands is None
-            or any(own.separates(style.thousands) for own in numeric.values())
-        )
-    ]
-    on_style = _style_advice(column, styles, now, delimiter)
-    if on_codes is None:
-        return replace(on_style, is_separated=True)
+        return NumberAdvice.for_file(_CURRENCY)
+    numeric = {key: other for key, other in columns.items() if other.has_numbers}
+    codes = _missing_codes(numeric)
+    code_advice = _code_advice(codes) if codes else None
+    if current in column.styles:
+        return code_advice
+    styles = [style for style in column.styles if _suits_all(style, numeric.values())]
+    style_advice = _style_advice(column, styles, current, delimiter)
+    if code_advice is None:
+        return replace(style_advice, is_separated=True)
     return NumberAdvice(
-        f"{on_style.command}. {on_codes.command}",
-        f"{on_style.call}. {on_codes.call}",
+        f"{style_advice.command}. {code_advice.command}",
+        f"{style_advice.call}. {code_advice.call}",
         is_separated=True,
     )
+
+
+def _suits_all(style: NumberStyle, columns: Collection[NumberColumn]) -> bool:
+    """Return whether all columns are numbers in a style, and one of them uses its separator."""
+    if not all(style in column.styles for column in columns):
+        return False
+    if style.thousands is None:
+        return True
+    return any(column.separates(style.thousands) for column in columns)
 
 
 def _style_advice(
     column: NumberColumn,
     styles: Sequence[NumberStyle],
-    now: NumberStyle,
+    current: NumberStyle,
     delimiter: str | None,
 ) -> NumberAdvice:
-    """Return which of the styles in which all columns are numbers has to be named, and how."""
+    """Return advice on which of the styles to specify, and how."""
     if not styles:
-        return NumberAdvice.of_file(_MIXED)
-    readings = _readings(column, styles, now)
-    # Between commas, a decimal comma cannot be named.
-    possible = [each for each in readings if not each.style.decimal == "," == delimiter]
+        return NumberAdvice.for_file(_MIXED)
+    readings = _readings(column, styles, current)
+    # A decimal comma is not allowed if the delimiter is a comma.
+    possible = [reading for reading in readings if not reading.style.decimal == "," == delimiter]
     if not possible:
-        return NumberAdvice.of_file(_NO_COMMA)
+        return NumberAdvice.for_file(_NO_COMMA)
     if len(readings) == 1:
-        return possible[0].advice(now)
-    typed_ways = []
-    passed_ways = []
-    for each in readings:
-        value = f"{each.style.number(each.cell):.15g}"
-        if each in possible:
-            reads = f"reads {quoted_cell(each.cell)} as {value}"
-            typed_ways.append(f"{each.options(now)} {reads}")
-            passed_ways.append(f"{each.arguments()} {reads}")
+        return possible[0].advice(current)
+    by_options = []
+    by_arguments = []
+    for reading in readings:
+        value = f"{reading.style.number(reading.cell):.15g}"
+        if reading in possible:
+            effect = f"reads {quoted_cell(reading.cell)} as {value}"
+            by_options.append(f"{reading.options(current)} {effect}")
+            by_arguments.append(f"{reading.arguments()} {effect}")
         else:
-            other = f"if it is {value}, write a decimal point, as commas separate the cells"
-            typed_ways.append(other)
-            passed_ways.append(other)
+            other = f"if it is {value}, write a decimal point, since the delimiter is a comma"
+            by_options.append(other)
+            by_arguments.append(other)
     return NumberAdvice(
-        f"{_BOTH}: {'; '.join(typed_ways)}. Choose the right one",
-        f"{_BOTH}: {'; '.join(passed_ways)}. Choose the right one for FileRows.open",
+        f"{_BOTH}: {'; '.join(by_options)}. Choose the right one",
+        f"{_BOTH}: {'; '.join(by_arguments)}. Choose the right one for FileRows.open",
     )
 
 
 def _readings(
-    column: NumberColumn, styles: Sequence[NumberStyle], now: NumberStyle
+    column: NumberColumn, styles: Sequence[NumberStyle], current: NumberStyle
 ) -> list[StyleReading]:
-    """Return one reading for each set of different numbers, those nearest to the present first."""
-    found: dict[float, StyleReading] = {}
-    nearest_first = sorted(styles, key=lambda style: style.decimal != now.decimal)
+    """Return one reading per distinct value of the numbers, those nearest to the current first."""
+    reading_by_value: dict[float, StyleReading] = {}
+    nearest_first = sorted(styles, key=lambda style: style.decimal != current.decimal)
     for style in nearest_first:
         cell = column.example(style)
         if cell is not None:
-            found.setdefault(style.number(cell), StyleReading(style, cell))
-    return list(found.values())
+            reading_by_value.setdefault(style.number(cell), StyleReading(style, cell))
+    return list(reading_by_value.values())
 
 
-def _codes(columns: Mapping[str, NumberColumn]) -> dict[str, list[str]]:
-    """Return codes for missing values by column; symbols stand for all columns, under ''."""
+def _missing_codes(columns: Mapping[str, NumberColumn]) -> dict[str, list[str]]:
+    """Return codes for missing values by column; symbols apply to all columns, under ''."""
     codes: dict[str, list[str]] = {}
     for name, column in columns.items():
         for text in column.placeholders:
             # A word may also be the label of a group.
-            place = name if any(map(str.isalpha, text)) and not text.startswith("#") else ""
-            if text not in codes.setdefault(place, []):
-                codes[place].append(text)
+            is_word = any(map(str.isalpha, text)) and not text.startswith("#")
+            key = name if is_word else ""
+            if text not in codes.setdefault(key, []):
+                codes[key].append(text)
     return codes
 
 
 def _code_advice(codes: Mapping[str, Sequence[str]]) -> NumberAdvice:
-    """Return which option makes texts missing values, and what then becomes of the rows."""
-    texts = [text for own in codes.values() for text in own]
-    shown = ", ".join(quoted_cell(text) if text else "a blank cell" for text in texts)
-    condition = f"If {shown} {'stands' if len(texts) == 1 else 'stand'} for a missing value"
-    options = " ".join(_na_option(name, own) for name, own in codes.items())
+    """Return advice on the option for codes of missing values, and on the rows with them."""
+    texts = [text for column_codes in codes.values() for text in column_codes]
+    text_list = ", ".join(quoted_cell(text) if text else "a blank cell" for text in texts)
+    verb = "stands" if len(texts) == 1 else "stand"
+    condition = f"If {text_list} {verb} for a missing value"
+    options = " ".join(_na_option(name, column_codes) for name, column_codes in codes.items())
     argument = f"na_values={_na_argument(codes)!r}, on_missing='drop'"
     return NumberAdvice(
         f"{condition}, add {options} and --on-missing drop or em",
@@ -232,20 +234,22 @@ def _code_advice(codes: Mapping[str, Sequence[str]]) -> NumberAdvice:
 
 
 def _open_with(arguments: str, verb: str = "Open") -> str:
-    return f"{verb} the file with FileRows.open(path, groups, {arguments})"
+    return f"{verb} the file with FileRows.open(path, group_columns, {arguments})"
 
 
 def _na_argument(codes: Mapping[str, Sequence[str]]) -> Any:
-    """Return codes as the argument `na_values`: those of one column, or those of all columns."""
-    if len(codes) == 1 and "" not in codes:
-        return {name: list(own) for name, own in codes.items()}
-    if len(codes) == 1:
+    """Return codes as the argument `na_values`: of a single column, or of all columns."""
+    if len(codes) > 1:
+        # A mapping has no entry for all columns.
+        return sorted({text for column_codes in codes.values() for text in column_codes})
+    if "" in codes:
         return list(codes[""])
-    # A mapping has no entry for all columns.
-    return sorted({text for own in codes.values() for text in own})
+    return {name: list(column_codes) for name, column_codes in codes.items()}
 
 
 def _na_option(name: str, texts: Sequence[str]) -> str:
-    """Return codes as the option `--na-values`, as typed in a shell."""
+    """Return codes as the option `--na-values`, quoted for a shell."""
     values = ",".join(text or " " for text in texts)
-    return f"--na-values {shlex.quote(f'{name}={values}' if name else values)}"
+    if name:
+        values = f"{name}={values}"
+    return f"--na-values {shlex.quote(values)}"

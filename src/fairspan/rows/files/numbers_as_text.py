@@ -1,7 +1,7 @@
-"""Numbers as people write them in text files: decimal marks and thousands separators.
+"""Numbers in text files: decimal points and thousands separators.
 
-A style says how the numbers of a file are written. Text is converted strictly: with a comma between
-thousands "1,234" is 1234, and "1,2" is no number.
+A style is the format of the numbers of a file. Text is parsed strictly: with a comma between
+thousands "1,234" is 1234, and "1,2" is not a number.
 """
 
 import re
@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import compute
 
-# Separators of thousands by the name of the option, with the characters that each stands for.
-# Spreadsheets and typesetters write a no-break, narrow no-break or thin space, and a curly
+# Thousands separators by the value of the option, with the characters that each includes:
+# spreadsheets and typesetters write a no-break, narrow no-break or thin space, and a curly
 # apostrophe.
 THOUSANDS = {
     ",": ",",
@@ -22,12 +22,12 @@ THOUSANDS = {
     "'": "'\u2019",
     " ": " \u00a0\u202f\u2009",
 }
-# What Arrow and spreadsheets write where a value is missing.
+# Texts that Arrow and spreadsheets write for a missing value.
 MISSING_TEXTS = (
     *("", "NA", "N/A", "n/a", "NULL", "null", "NaN", "nan", "-nan", "-NaN", "#N/A", "#NA"),
     *("#N/A N/A", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN"),
 )
-# Texts in a column of numbers that most likely stand for missing values, in lower case.
+# Texts in a numeric column that are most likely codes for missing values, in lower case.
 PLACEHOLDERS = frozenset(
     (
         *("", "?", "-", "--", "---", "\u2013", "\u2014", ".", "..", "*", "x", "na", "n/a", "n.a."),
@@ -37,20 +37,21 @@ PLACEHOLDERS = frozenset(
     )
 )
 _CURRENCY_SIGNS = "$\u20ac\u00a3\u00a5\u20b9"
-# More than these in one column are categories rather than codes for missing values.
-_MOST_PLACEHOLDERS = 5
+# Maximum number of distinct placeholders in a numeric column; more of them are categories rather
+# than codes for missing values.
+_MAX_PLACEHOLDERS = 5
 
 
 @dataclass(frozen=True)
 class NumberStyle:
-    """Marks with which numbers are written.
+    """Format of numbers in a text file.
 
     Attributes
     ----------
     thousands : {",", ".", "'", " "} or None
         Separator between groups of three digits.
     decimal : {".", ","}
-        Mark before the fraction.
+        Decimal point.
     """
 
     thousands: str | None = None
@@ -58,12 +59,12 @@ class NumberStyle:
 
     @cached_property
     def pattern(self) -> str:
-        """Regular expression of a whole number as text, for `re` and for RE2 alike."""
-        mark = re.escape(self.decimal)
-        whole = "[0-9]+"
+        """Regular expression of a number, valid for both `re` and RE2."""
+        point = re.escape(self.decimal)
+        integer = "[0-9]+"
         if self.thousands is not None:
-            whole = rf"(?:[1-9][0-9]{{0,2}}(?:{self.separators}[0-9]{{3}})+|[0-9]+)"
-        digits = rf"(?:{whole}(?:{mark}[0-9]*)?|{mark}[0-9]+)"
+            integer = rf"(?:[1-9][0-9]{{0,2}}(?:{self.separators}[0-9]{{3}})+|[0-9]+)"
+        digits = rf"(?:{integer}(?:{point}[0-9]*)?|{point}[0-9]+)"
         return rf"^[+-]?(?:{digits}(?:[eE][+-]?[0-9]+)?|(?i:inf|infinity))$"
 
     @cached_property
@@ -72,7 +73,7 @@ class NumberStyle:
         return f"[{THOUSANDS[self.thousands or '']}]" if self.thousands else "$^"
 
     def is_number(self, text: str) -> bool:
-        """Whether a text is a number in this style.
+        """Return whether a text is a number in this style.
 
         Examples
         --------
@@ -80,21 +81,24 @@ class NumberStyle:
         >>> style.is_number("1,234.5"), style.is_number("1,2")
         (True, False)
         """
-        # In Python a dollar also matches before a line break.
-        return re.match(self.pattern, text.strip()) is not None and "\n" not in text.strip()
+        stripped = text.strip()
+        # In Python, "$" also matches before a final line break.
+        return re.match(self.pattern, stripped) is not None and "\n" not in stripped
 
     def number(self, text: str) -> float:
-        """Return the number that a text in this style denotes."""
-        bare = re.sub(self.separators, "", text.strip()) if self.thousands else text.strip()
-        return float(bare.replace(self.decimal, "."))
+        """Parse a number in this style."""
+        digits = text.strip()
+        if self.thousands:
+            digits = re.sub(self.separators, "", digits)
+        return float(digits.replace(self.decimal, "."))
 
-    def converted(self, cells: Any) -> Any:
-        """Return texts as numbers.
+    def parse(self, cells: Any) -> Any:
+        """Parse an Arrow array of texts.
 
         Parameters
         ----------
         cells : pyarrow.StringArray
-            Without surrounding spaces; null where missing.
+            Texts without surrounding spaces; null if missing.
 
         Returns
         -------
@@ -106,9 +110,9 @@ class NumberStyle:
             A text is not a number in this style.
         """
         is_number = compute.match_substring_regex(cells, self.pattern)
-        first_bad = compute.index(is_number, pa.scalar(False)).as_py()
-        if first_bad >= 0:
-            raise NotANumber(first_bad)
+        first_invalid = compute.index(is_number, pa.scalar(False)).as_py()
+        if first_invalid >= 0:
+            raise NotANumber(first_invalid)
         if self.thousands is not None:
             cells = compute.replace_substring_regex(cells, self.separators, "")
         if self.decimal != ".":
@@ -117,14 +121,14 @@ class NumberStyle:
 
 
 class NotANumber(Exception):
-    """A text is not a number; `index` is its position among those that were converted."""
+    """Error for a text that is not a number; `index` is its position in the array."""
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
         self.index = index
 
 
-# The more usual ones first.
+# The more common ones first.
 _STYLES = tuple(
     NumberStyle(thousands, decimal)
     for thousands in (None, *THOUSANDS)
@@ -134,18 +138,18 @@ _STYLES = tuple(
 
 
 class NumberColumn:
-    """The texts of one column, and in which styles all of them are numbers.
+    """Styles in which all texts of a column are numbers.
 
     Attributes
     ----------
     styles : list of NumberStyle
-        Those in which every text so far is a number or a placeholder.
+        Styles in which every text so far is a number or a placeholder.
     placeholders : list of str
-        Texts that most likely stand for missing values.
+        Texts that are most likely codes for missing values.
     has_percent : bool
         Whether some numbers end with a percent sign.
     has_currency : bool
-        Whether some numbers begin or end with the sign of a currency.
+        Whether some numbers begin or end with a currency sign.
     is_text : bool
         Whether a text is neither a number in any style nor a placeholder.
     """
@@ -161,10 +165,12 @@ class NumberColumn:
         self._separated: dict[str, str] = {}
 
     def add(self, texts: Iterable[str | None]) -> None:
-        """Look at more texts of the column."""
-        for raw in texts:
-            text = (raw or "").strip()
-            if raw is None or (text in self._missing and raw == text):
+        """Take more texts of the column into account."""
+        for raw_text in texts:
+            if raw_text is None:
+                continue
+            text = raw_text.strip()
+            if text in self._missing and raw_text == text:
                 continue
             if text.lower() in PLACEHOLDERS or text in self._missing:
                 if text not in self.placeholders:
@@ -177,27 +183,27 @@ class NumberColumn:
             if amount != text:
                 self.has_currency = True
                 text = amount
-            own_styles = [style for style in _STYLES if style.is_number(text)]
-            if not own_styles:
+            styles = [style for style in _STYLES if style.is_number(text)]
+            if not styles:
                 self.is_text = True
                 return
-            self.styles = [style for style in self.styles if style in own_styles]
+            self.styles = [style for style in self.styles if style in styles]
             self._has_numbers = True
             for name, characters in THOUSANDS.items():
                 if any(character in text for character in characters):
                     self._separated.setdefault(name, text)
 
     @property
-    def holds_numbers(self) -> bool:
-        """Whether each text is a number in some style, apart from a few placeholders."""
-        has_few_placeholders = len(self.placeholders) <= _MOST_PLACEHOLDERS
+    def has_numbers(self) -> bool:
+        """Whether all texts are numbers in some style, apart from a few placeholders."""
+        has_few_placeholders = len(self.placeholders) <= _MAX_PLACEHOLDERS
         return self._has_numbers and not self.is_text and has_few_placeholders
 
     def separates(self, thousands: str) -> bool:
-        """Whether this separator of thousands stands in a text."""
+        """Return whether a text contains this thousands separator."""
         return thousands in self._separated
 
     def example(self, style: NumberStyle) -> str | None:
-        """Return the first text in which a separator of this style stands, if there is one."""
+        """Return the first text with a separator of this style, if any."""
         texts = [self._separated.get(mark) for mark in (style.thousands, style.decimal) if mark]
         return next((text for text in texts if text is not None), None)

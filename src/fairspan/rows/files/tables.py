@@ -1,7 +1,6 @@
-"""Tables in files and folders: their format, columns and parts, which are read one by one.
+"""Tables in files and folders: format detection, schema, and parts.
 
-The format follows from the name or the first and last bytes. A part is a plain value that can be
-sent to another process.
+The format is detected from the file name or the first and last bytes. Parts are picklable.
 """
 
 import json
@@ -10,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -39,74 +38,75 @@ _MAGIC = {b"PAR1": "parquet", b"ARRO": "arrow"}
 
 @dataclass(frozen=True)
 class FilePart:
-    """What is read at once and counted as one: a row group of a Parquet file, or another file.
+    """Unit of reading: a row group of a Parquet file, or a whole file of another format.
 
     Attributes
     ----------
     path : Path
-        The file.
     n_rows : int or None
-        Number of rows, if it is known before reading.
+        Number of rows, if known before reading.
     row_group : int or None
-        Its number in a Parquet file, counted from 0.
-    form : CsvFormat or None
-        How a CSV file is written.
-    constants : tuple of (column, value)
-        Columns that the file's place in a folder implies.
+        Index of the row group in a Parquet file.
+    csv_format : CsvFormat or None
+        Format of a CSV file.
+    partition_values : tuple of (column, value)
+        Constant columns implied by the folder names.
     na_values : NaValues
-        Values of cells that stand for missing ones.
+        Codes for missing values.
     """
 
     path: Path
     n_rows: int | None = None
     row_group: int | None = None
-    form: CsvFormat | None = None
+    csv_format: CsvFormat | None = None
     partition_values: PartitionValues = ()
     na_values: NaValues = NO_NA_VALUES
 
     @property
     def location(self) -> str:
-        """What the part is called in messages."""
-        number = "" if self.row_group is None else f", row group {self.row_group}"
-        return f"{self.path}{number}"
+        """Location for messages."""
+        row_group = "" if self.row_group is None else f", row group {self.row_group}"
+        return f"{self.path}{row_group}"
 
     def line_name(self, index: int) -> str | None:
-        """Return what messages call a row of a CSV file: its line; None for other files."""
-        line = None if self.form is None else line_of_row(self.path, self.form, index)
+        """Return the name of a row of a CSV file for messages, its line; None for other files."""
+        if self.csv_format is None:
+            return None
+        line = line_of_row(self.path, self.csv_format, index)
         return None if line is None else f"line {line}"
 
     def batches(
-        self, schema: Any, columns: Sequence[str], texts: Sequence[str], size: int
+        self, schema: Any, columns: Sequence[str], text_columns: Sequence[str], size: int
     ) -> Iterator[Any]:
-        """Record batches of these columns, of about `size` rows where the format allows.
+        """Read columns as record batches of about `size` rows.
 
-        Columns in `texts` stay text if the file has no types.
+        Columns in `text_columns` are kept as text in formats without types.
         """
-        known = dict(self.partition_values)
-        stored = [name for name in columns if name not in known]
+        constants = dict(self.partition_values)
+        stored_columns = [name for name in columns if name not in constants]
         with explain_read_errors(self.path):
-            for batch in self._read_stored(schema, stored, texts, size):
+            for batch in self._read_stored(schema, stored_columns, text_columns, size):
                 arrays = [
-                    pa.repeat(pa.scalar(known[name]), batch.num_rows)
-                    if name in known
+                    pa.repeat(pa.scalar(constants[name]), batch.num_rows)
+                    if name in constants
                     else batch.column(name)
                     for name in columns
                 ]
-                yield self.na_values.masked(pa.record_batch(arrays, names=list(columns)))
+                yield self.na_values.mask(pa.record_batch(arrays, names=list(columns)))
 
     def _read_stored(
-        self, schema: Any, columns: list[str], texts: Sequence[str], size: int
+        self, schema: Any, columns: list[str], text_columns: Sequence[str], size: int
     ) -> Iterator[Any]:
-        """Record batches of columns that are in the file."""
-        if self.form is not None:
+        """Read columns stored in the file as record batches."""
+        if self.csv_format is not None:
             yield from read_csv_batches(
-                self.path, self.form, schema, columns, texts, self.na_values
+                self.path, self.csv_format, schema, columns, text_columns, self.na_values
             )
         elif self.row_group is not None:
             from pyarrow import parquet
 
-            # Buffered ahead, row groups stay in memory until the whole file has been read. One
-            # thread: the next batch is read while the one before is worked on.
+            # pre_buffer would keep row groups in memory until the file is read. One thread
+            # suffices, since batches are prefetched.
             with parquet.ParquetFile(self.path, pre_buffer=False) as file:
                 groups = [self.row_group]
                 yield from file.iter_batches(size, groups, columns=columns, use_threads=False)
@@ -114,25 +114,28 @@ class FilePart:
             with pa.memory_map(str(self.path)) as file, pa.ipc.open_file(file) as reader:
                 for index in range(reader.num_record_batches):
                     batch = reader.get_batch(index).select(columns)
-                    # Arrow trusts the file, and a damaged one would end the process.
+                    # Arrow trusts its input: a damaged file could crash the process.
                     batch.validate(full=True)
                     yield batch
 
 
-# Of a table the pyarrow.Schema, for a CSV as its first rows suggest, and the parts.
-OpenedTable = tuple[Any, tuple[FilePart, ...]]
+class OpenedTable(NamedTuple):
+    """Schema (inferred for CSV) and parts of a table."""
+
+    schema: Any
+    parts: tuple[FilePart, ...]
 
 
 @contextmanager
 def explain_read_errors(path: Path) -> Iterator[None]:
-    """Turn pyarrow's errors into InvalidInput that names the file."""
+    """Raise pyarrow errors as InvalidInput with the file name."""
     try:
         yield
     except (pa.ArrowException, json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
         raise InvalidInput(
             f"{path} cannot be read ({shown_reason(error)})",
-            "Allowed: complete CSV, Parquet and Arrow files of equally long rows",
-            "Check the file; a damaged one must be made again",
+            "Allowed: complete CSV, Parquet and Arrow files with rows of equal length",
+            "Check the file; recreate it if it is damaged",
         ) from error
 
 
@@ -140,7 +143,7 @@ def open_file(
     path: Path,
     file_format: str | None = None,
     partition_values: PartitionValues = (),
-    form: CsvFormat | None = None,
+    csv_format: CsvFormat | None = None,
     na_values: NaValues = NO_NA_VALUES,
 ) -> OpenedTable:
     """Open one file.
@@ -148,79 +151,84 @@ def open_file(
     Parameters
     ----------
     path : Path
-    kind : {"csv", "parquet", "arrow"}, optional
-        If left out, it follows from the ending of the name or the first and last bytes.
-    constants : tuple of (column, value)
-        Columns that its place in a folder implies; a column in the file takes precedence.
-    form : CsvFormat, optional
-        How a CSV file is written.
+    file_format : {"csv", "parquet", "arrow"}, optional
+        Detected by default.
+    partition_values : tuple of (column, value)
+        Columns implied by folder names; columns in the file take precedence.
+    csv_format : CsvFormat, optional
+        Format of a CSV file.
     na_values : NaValues, optional
-        Values of cells that stand for missing ones.
+        Codes for missing values.
 
     Raises
     ------
     InvalidInput
-        It cannot be read, is of another kind, or has two columns of the same name.
+        Unreadable file, unknown format, or duplicate column names.
     """
     try:
         str(path).encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            f"The name {str(path)!a} is not UTF-8",
-            "Allowed: files whose names are, as Arrow opens no other",
+            f"The file name {str(path)!a} is not valid UTF-8",
+            "Allowed: UTF-8 file names, as Arrow requires",
             "Rename the file or its folder",
         ) from error
     with explain_read_errors(path):
-        file_format = file_format or _detect_format(path)
-        if form is not None and file_format != "csv":
+        if file_format is None:
+            file_format = _detect_format(path)
+        if csv_format is not None and file_format != "csv":
             raise InvalidInput(
-                f"{path} is a {file_format} file, whose format has no options",
+                f"{path} is a {file_format} file, which has no format options",
                 "Allowed with delimiter, decimal, encoding and comment: CSV files",
-                "Leave them out",
+                "Omit them",
             )
         if file_format == "csv":
-            schema, form = read_csv_schema(path, form or CsvFormat(), na_values)
-            parts = [FilePart(path, form=form)]
+            if csv_format is None:
+                csv_format = CsvFormat()
+            schema, csv_format = read_csv_schema(path, csv_format, na_values)
+            parts = [FilePart(path, csv_format=csv_format)]
         elif file_format == "parquet":
             schema, parts = _open_parquet(path)
         else:
-            with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
-                schema = reader.schema
-                sizes = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
-            parts = [FilePart(path, sum(sizes))]
-        partition_values = tuple(each for each in partition_values if each[0] not in schema.names)
-        for name, value in partition_values:
+            schema, parts = _open_arrow(path)
+        constants = tuple((name, v) for name, v in partition_values if name not in schema.names)
+        for name, value in constants:
             schema = schema.append(pa.field(name, pa.scalar(value).type))
-        pandas_index_columns(schema)  # a damaged schema shows here
-    columns = schema.names
-    if len(set(columns)) < len(columns):
-        duplicates = min(name for name in columns if columns.count(name) > 1)
-        places = [str(place) for place, name in enumerate(columns, start=1) if name == duplicates]
-        # A name that occurs twice may be somebody's cell.
-        is_row = form is not None and form.header_is_data
-        raise InvalidInput(
-            f"{path} has several columns named {quoted_label(duplicates)}"
-            if duplicates
-            else f"{path} has no names for the columns {', '.join(places)}",
-            "Allowed: columns of different names",
-            "If the first line is a row, open the file with FileRows.open(path, groups, "
+        pandas_index_columns(schema)  # raises for a damaged schema
+    _check_unique_columns(path, schema.names, csv_format)
+    return OpenedTable(
+        schema,
+        tuple(replace(part, partition_values=constants, na_values=na_values) for part in parts),
+    )
+
+
+def _check_unique_columns(path: Path, columns: Sequence[str], csv_format: CsvFormat | None) -> None:
+    """Check that no two columns have the same name."""
+    if len(set(columns)) == len(columns):
+        return
+    duplicate = min(name for name in columns if columns.count(name) > 1)
+    if duplicate:
+        problem = f"{path} has several columns named {quoted_label(duplicate)}"
+    else:
+        unnamed = [str(n) for n, name in enumerate(columns, start=1) if not name]
+        problem = f"{path} has no names for the columns {', '.join(unnamed)}"
+    remedy = command = "Rename them"
+    # A name that occurs twice may be a cell.
+    if csv_format is not None and csv_format.header_is_data:
+        remedy = (
+            "If the first line is a row, open the file with FileRows.open(path, group_columns, "
             "csv={'header': False}); otherwise rename them"
-            if is_row
-            else "Rename them",
-            cause=Cause.CSV_STYLE,
-            command="If the first line is a row, add --no-header; otherwise rename them"
-            if is_row
-            else "Rename them",
         )
-    return schema, tuple(
-        replace(part, partition_values=partition_values, na_values=na_values) for part in parts
+        command = "If the first line is a row, add --no-header; otherwise rename them"
+    raise InvalidInput(
+        problem, "Allowed: unique column names", remedy, cause=Cause.CSV_STYLE, command=command
     )
 
 
 def pandas_index_columns(schema: Any) -> list[str]:
-    """Columns that hold the index of the pandas frame that was written, which is no feature."""
+    """Columns that store the index of a pandas frame; never features."""
     index = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in index if isinstance(name, str)]  # a range is no column
+    return [name for name in index if isinstance(name, str)]  # a RangeIndex is not stored
 
 
 def _open_parquet(path: Path) -> tuple[Any, list[FilePart]]:
@@ -231,52 +239,59 @@ def _open_parquet(path: Path) -> tuple[Any, list[FilePart]]:
         return file.schema_arrow, [FilePart(path, n, i) for i, n in enumerate(counts)]
 
 
+def _open_arrow(path: Path) -> tuple[Any, list[FilePart]]:
+    with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as reader:
+        sizes = [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+        return reader.schema, [FilePart(path, sum(sizes))]
+
+
 def format_from_suffix(path: Path) -> str | None:
-    """The kind that the ending of a name implies, if any."""
+    """Return the format implied by the suffix, if any."""
     name = path.name.lower()
-    return next(
-        (file_format for file_format, ends in _SUFFIXES.items() if name.endswith(ends)), None
-    )
+    for file_format, suffixes in _SUFFIXES.items():
+        if name.endswith(suffixes):
+            return file_format
+    return None
 
 
 def _detect_format(path: Path) -> str:
-    """The kind by the name, or else by what the file begins and ends with."""
+    """Detect the format from the suffix or the magic bytes."""
     file_format = format_from_suffix(path)
     with path.open("rb") as file:
-        start = file.read(4)
+        magic = file.read(4)
+        # Parquet and Arrow files begin and end with the same bytes.
         file.seek(max(path.stat().st_size - 6, 0))
-        detected = _MAGIC.get(start) if start in file.read() else None
+        detected = _MAGIC.get(magic) if magic in file.read() else None
     if file_format is None and detected is None:
         raise InvalidInput(
-            f"{path} is of an unknown kind",
+            f"{path} has an unknown format",
             "Allowed: CSV (.csv, .tsv), Parquet (.parquet) and Arrow (.arrow, .feather) files, "
-            "folders of one of these kinds, and saved moments",
-            "Convert the file, or give it the right ending",
+            "folders of one of these formats, and saved moments",
+            "Convert the file, or correct its suffix",
         )
     if file_format == "csv" and detected is not None:
         raise InvalidInput(
-            f"{path} is named as CSV, but it is {_FORMAT_NAMES[detected]}",
-            "Allowed: names whose ending says what the file is",
-            f"Rename it, with the ending {_SUFFIXES[detected][0]}",
+            f"{path} has a CSV suffix, but it is {_FORMAT_NAMES[detected]}",
+            "Allowed: suffixes that match the format",
+            f"Rename it with the suffix {_SUFFIXES[detected][0]}",
         )
     return file_format or str(detected)
 
 
-# "01" is a name: as a number it would become 1. Arrow has no room for 19 digits or more.
+# "01" stays text; integers of 19 digits or more may overflow int64.
 _INTEGER = re.compile(r"0|(?=.{1,18}$)-?[1-9]\d*", re.ASCII)
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def open_table(
-    path: Path, form: CsvFormat | None = None, na_values: NaValues = NO_NA_VALUES
+    path: Path, csv_format: CsvFormat | None = None, na_values: NaValues = NO_NA_VALUES
 ) -> OpenedTable:
-    """Open a file by the ending of its name, or else by its first bytes; or a folder.
+    """Open a file or a folder of files.
 
     Raises
     ------
     InvalidInput
-        Not a table that can be read: missing, empty, damaged, of another kind, or with two columns
-        of the same name.
+        Missing, empty or damaged file, unknown format, or duplicate column names.
     """
     if not path.exists():
         raise InvalidInput(
@@ -289,124 +304,130 @@ def open_table(
             "Write the rows to a file first",
         )
     if path.is_dir():
-        return open_folder(path, form, na_values)
-    return open_file(path, form=form, na_values=na_values)
+        return open_folder(path, csv_format, na_values)
+    return open_file(path, csv_format=csv_format, na_values=na_values)
 
 
 def open_folder(
-    folder: Path, form: CsvFormat | None = None, na_values: NaValues = NO_NA_VALUES
+    folder: Path, csv_format: CsvFormat | None = None, na_values: NaValues = NO_NA_VALUES
 ) -> OpenedTable:
     """Open all files of a folder and its sub-folders, in the order of their names.
 
-    A sub-folder named ``year=2024`` gives its files the column ``year``: whole numbers if all its
-    values are, else text. Names that begin with a dot or an underscore are passed over, as writers
-    keep their notes there.
+    A sub-folder named ``year=2024`` gives its files the column ``year``: integers if all its values
+    are, else text. Names starting with a dot or an underscore are skipped (metadata).
 
     Raises
     ------
     InvalidInput
-        No files, files of several kinds, or files that differ in columns or in their types.
+        No files, mixed formats, or inconsistent schemas.
     """
-    detected = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file()
-        and not any(
-            name.startswith((".", "_")) and "=" not in name
-            for name in path.relative_to(folder).parts
-        )
+    paths = sorted(
+        path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path, folder)
     )
-    files = [path for path in detected if format_from_suffix(path) is not None]
-    if files and len(files) < len(detected):
+    files = [path for path in paths if format_from_suffix(path) is not None]
+    if files and len(files) < len(paths):
+        skipped = [path.name for path in paths if path not in files]
         warn(
-            f"{folder}: files with other endings are skipped: "
-            f"{format_list([path.name for path in detected if path not in files])}. "
-            "Rename them if they hold rows."
+            f"{folder}: files with other suffixes are skipped: {format_list(skipped)}. Rename them "
+            "if they contain rows."
         )
-    kinds = sorted({str(format_from_suffix(path)) for path in files})
-    if len(kinds) != 1:
+    formats = sorted({str(format_from_suffix(path)) for path in files})
+    if len(formats) != 1:
+        contents = f"files of several formats: {', '.join(formats)}" if formats else "no data files"
         raise InvalidInput(
-            f"The folder {folder} holds "
-            + (f"files of several kinds: {', '.join(kinds)}" if kinds else "no file of rows"),
+            f"The folder {folder} contains {contents}",
             "Allowed: Parquet files, or CSV files, or Arrow files, at least one",
-            "Check the path, or sort the files into folders; moments of parts are merged with "
-            "fairspan merge",
+            "Check the path, or put files of each format into a separate folder; merge saved "
+            "moments with fairspan merge",
         )
+    partition_values = _parse_partition_values(folder, files)
     tables = [
-        open_file(file, kinds[0], constants, form, na_values)
-        for file, constants in zip(files, _parse_partition_values(folder, files), strict=True)
+        open_file(file, formats[0], constants, csv_format, na_values)
+        for file, constants in zip(files, partition_values, strict=True)
     ]
-    (first, _), *others = tables
-    for file, (schema, _) in zip(files[1:], others, strict=True):
-        _check_same_schema(files[0], first, file, schema)
-    return first, tuple(part for _, parts in tables for part in parts)
+    schema = tables[0].schema
+    for file, table in zip(files[1:], tables[1:], strict=True):
+        _check_same_schema(files[0], schema, file, table.schema)
+    return OpenedTable(schema, tuple(part for table in tables for part in table.parts))
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    """Return whether a file, or a sub-folder above it, has the name of metadata."""
+    return any(
+        name.startswith((".", "_")) and "=" not in name for name in path.relative_to(folder).parts
+    )
 
 
 def _parse_partition_values(folder: Path, files: Sequence[Path]) -> list[PartitionValues]:
-    """Columns and values of each file's sub-folders, numbers where a column has only numbers."""
-    texts: list[dict[str, str | None]] = []
-    for file in files:
-        pairs = [name.split("=", 1) for name in file.relative_to(folder).parts[:-1] if "=" in name]
-        texts.append(
-            {unquote(key): None if text == _HIVE_NULL else unquote(text) for key, text in pairs}
-        )
-        if set(texts[-1]) != set(texts[0]):
+    """Return partition columns and values of each file; integers if all values of a column are."""
+    texts_by_file = [_partition_texts(folder, file) for file in files]
+    columns = texts_by_file[0].keys()
+    for file, texts in zip(files, texts_by_file, strict=True):
+        if texts.keys() != columns:
             raise InvalidInput(
-                f"{file} lies under {format_list(sorted(texts[-1]))}, but {files[0]} under "
-                f"{format_list(sorted(texts[0]))}",
+                f"{file} is under {format_list(sorted(texts))}, but {files[0]} is under "
+                f"{format_list(sorted(columns))}",
                 "Allowed: files under sub-folders of the same columns, as in year=2024",
-                "Move the files that do not belong here",
+                "Move the files that do not belong to the table",
             )
-    numbers = {
-        name
-        for name in texts[0]
-        if all(each[name] is None or _INTEGER.fullmatch(str(each[name])) for each in texts)
+    integer_columns = {
+        name for name in columns if all(_is_integer_or_null(texts[name]) for texts in texts_by_file)
     }
     return [
         tuple(
-            (name, int(value) if name in numbers and value is not None else value)
-            for name, value in each.items()
+            (name, int(text) if name in integer_columns and text is not None else text)
+            for name, text in texts.items()
         )
-        for each in texts
+        for texts in texts_by_file
     ]
 
 
+def _partition_texts(folder: Path, file: Path) -> dict[str, str | None]:
+    """Return the partition values of a file as text, by column; None for a missing value."""
+    names = file.relative_to(folder).parts[:-1]
+    pairs = [name.split("=", 1) for name in names if "=" in name]
+    return {unquote(key): None if text == _HIVE_NULL else unquote(text) for key, text in pairs}
+
+
+def _is_integer_or_null(text: str | None) -> bool:
+    return text is None or _INTEGER.fullmatch(text) is not None
+
+
 def _check_same_schema(first: Path, first_schema: Any, other: Path, schema: Any) -> None:
-    """Make sure that two files have the same columns, and that these hold the same kind."""
+    """Check that two files have the same columns with compatible types."""
     missing = [name for name in first_schema.names if name not in schema.names]
     extra = [name for name in schema.names if name not in first_schema.names]
-    if missing or extra:
-        differences = [f"it lacks {format_list(missing)}"] if missing else []
-        differences += [f"it has {format_list(extra)} besides"] if extra else []
+    differences = []
+    if missing:
+        differences.append(f"it lacks {format_list(missing)}")
+    if extra:
+        differences.append(f"it also has {format_list(extra)}")
+    if differences:
         raise InvalidInput(
             f"{other} has other columns than {first}: {' and '.join(differences)}",
-            "Allowed: files of the same columns",
-            "Put files of another kind into another folder",
+            "Allowed: files with the same columns",
+            "Put files with other columns into another folder",
         )
     for name in first_schema.names:
-        left, right = first_schema.field(name).type, schema.field(name).type
-        if len({_type_family(left), _type_family(right)} - {"nothing"}) > 1:
+        first_type = first_schema.field(name).type
+        other_type = schema.field(name).type
+        if len({_type_family(first_type), _type_family(other_type)} - {"null"}) > 1:
             raise InvalidInput(
-                f"{other} holds {right} in column {name!r}, but {first} holds {left}",
-                "Allowed: files whose columns hold the same kind of values",
-                "Write one of the files again, with the types of the other",
+                f"Column {name!r} is {other_type} in {other}, but {first_type} in {first}",
+                "Allowed: files with compatible column types",
+                "Rewrite one of the files with the types of the other",
             )
 
 
-def _type_family(file_format: Any) -> str:
+def _type_family(dtype: Any) -> str:
+    """Return a name that compatible pyarrow types share."""
     types = pa.types
-    if types.is_null(file_format):
-        return "nothing"
-    if (
-        types.is_integer(file_format)
-        or types.is_floating(file_format)
-        or types.is_decimal(file_format)
-    ):
-        return "numbers"
-    if is_text_type(file_format):
+    if types.is_null(dtype):
+        return "null"
+    if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
+        return "number"
+    if is_text_type(dtype):
         return "text"
-    return (
-        _type_family(file_format.value_type)
-        if types.is_dictionary(file_format)
-        else str(file_format)
-    )
+    if types.is_dictionary(dtype):
+        return _type_family(dtype.value_type)
+    return str(dtype)
